@@ -77,8 +77,8 @@ GROUPS = sorted({scenario.group for scenario in SCENARIOS})
 
 
 def chosen(patterns: list[str], groups: list[str], *, is_quick: bool) -> list[tuple[Scenario, Params]]:
-    """Cases in order. A pattern (`*`, `?`) is held against `name` and `name[key=value,…]`; without any, all of
-    these groups."""
+    """Return the cases in order. A pattern (`*`, `?`) is matched against `name` and `name[key=value,…]`;
+    without any, return all cases of these groups."""
     # Brackets are part of the names.
     patterns = [pattern.replace("[", "[[]") for pattern in patterns]
     found = []
@@ -95,7 +95,7 @@ def chosen(patterns: list[str], groups: list[str], *, is_quick: bool) -> list[tu
 
 
 def defaults_of(scenario: Scenario) -> dict[str, Any]:
-    """Return the parameters' values for a case that does not name them."""
+    """Return the values of parameters that a case does not name."""
     return {
         name: parameter.default
         for name, parameter in inspect.signature(scenario.run).parameters.items()
@@ -160,7 +160,7 @@ def main() -> None:
 def write_record(
     out: TextIO, name: str, params: Params, round_number: int, state: str, loop: float, figures: Figures
 ) -> None:
-    """One line."""
+    """Write one line."""
     record = {
         "scenario": name,
         "params": dict(sorted(params.items())),

@@ -40,7 +40,7 @@ def main() -> None:
                 other(kind), own(kind)
         for pair in range(options.pairs):
             for kind in kinds:
-                # Neither is always the second one.
+                # Neither tree is always the second one.
                 if pair % 2:
                     mine = own(kind)
                     turns[kind].append((other(kind), mine))
@@ -100,9 +100,9 @@ def _systems(tree: Path) -> Iterator[Callable[[str], Turn]]:
 
 
 def serve() -> None:
-    """Run two systems of the tree in the working directory: one with a worker that asks for no jobs, for single POSTs,
-    and one with a usual worker. Give a turn for each line that is read. It runs with the modules of that tree, however
-    old they are."""
+    """Run two systems of the tree in the working directory: one for single POSTs, whose worker asks for no
+    jobs, and one with a usual worker. Run a turn for each line that is read. The modules are those of that
+    tree, however old they are."""
     import uvloop
 
     from benchmarks import pushing
@@ -118,7 +118,8 @@ def serve() -> None:
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         load: dict[str, Any] = {"argument_bytes": 100}
-        # Names that no worker has ever served are told to each pusher, which is not what usual pushes cost.
+        # The master tells each pusher about names that no worker has ever served. Usual pushes do not have
+        # that cost.
         idle = {"url": None, "names": ["noop"], "max_jobs": 1, "secret": secrets.token_hex(32)}
         filled.http.post(f"{filled.url}/api/workers", json=idle).raise_for_status()
 
@@ -127,8 +128,8 @@ def serve() -> None:
 
         def bulk(jobs: int) -> None:
             runner.run(pushing.bulk([worked_off.url], count=jobs, **load))
-            # A job behind them ends when they do. To count the unfinished ones until then takes the master and the
-            # pusher as long as many jobs, and a tree that counts more of them would look slower.
+            # A job behind them ends when they do. Counting the unfinished ones until then takes the master
+            # and the pusher as long as many jobs, and a tree that counts more of them would look slower.
             lone(1)
             worked_off.until_over()
 
@@ -171,7 +172,7 @@ def serve() -> None:
 
 
 def _cpu_ns(system: Any) -> dict[str, int]:
-    """Return the CPU time of each kind of process so far. `psutil` tells it in steps of 10 ms only."""
+    """Return the CPU time of each kind of process so far. `psutil` reports it only in steps of 10 ms."""
     pids = {
         "pusher": [os.getpid()],
         "master": [process.pid for process in system.master_processes()],

@@ -15,7 +15,8 @@ WITHIN_S: Final = 900.0
 
 
 def callback(*, challenges: int = 300, rate: int = 20, pull: bool = False) -> Figures:
-    """The time from before a callback is posted to the start of its handler, one callback at a time, in ms."""
+    """Measure the time from just before a callback is posted to the start of its handler, one at a time, in
+    ms."""
     with running_system(pull=pull) as system:
         _enqueue(system, challenges)
         _until(lambda: system.counts()["awaiting_callback"] == challenges)
@@ -34,8 +35,8 @@ def callback(*, challenges: int = 300, rate: int = 20, pull: bool = False) -> Fi
 
 
 def open_challenges(*, challenges: int = 100_000) -> Figures:
-    """The memory of the store that an open challenge takes besides its job, in bytes, and how long it took to open
-    all of them."""
+    """Measure the store's memory for an open challenge without its job, in bytes, and how long it takes to
+    open all of them."""
     with running_system(workers=0) as system:
         _enqueue(system, challenges)
         before = system.store_memory()

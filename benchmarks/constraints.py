@@ -39,22 +39,25 @@ BLOCKING_KEYED: dict[str, Document] = {
 
 
 async def five_constraints() -> Figures:
-    """End to end with five constraints that match every job and limit none, beside none."""
+    """Measure end to end with five constraints that match every job and limit none, and without
+    constraints."""
     return await _beside_none(FIVE, range(JOBS), rounds=ROUNDS)
 
 
 async def distinct_keys() -> Figures:
-    """End to end with one job for each of many key values, each limited to one at a time, beside none."""
+    """Measure end to end with one job for each of many key values, each limited to one at a time, and without
+    constraints."""
     return await _beside_none(ONE_EACH, range(KEYS), rounds=ROUNDS)
 
 
 async def blocked_in_front() -> Figures:
-    """End to end behind 100,000 older jobs that a constraint without a key blocks, beside an empty queue."""
+    """Measure end to end behind 100,000 older jobs that a constraint without a key blocks, and in an empty
+    queue."""
     return await _behind(BLOCKING, {"k": -1, "x": PADDING})
 
 
 async def blocked_keys_in_front() -> Figures:
-    """End to end behind 100,000 older jobs of one paused key value, beside an empty queue."""
+    """Measure end to end behind 100,000 older jobs of one paused key value, and in an empty queue."""
     return await _behind(BLOCKING_KEYED, {"tenant": "slow", "x": PADDING})
 
 
@@ -80,8 +83,8 @@ async def change_under_load() -> Figures:
 
 
 async def key_memory() -> Figures:
-    """Store bytes of a waiting job under a keyed constraint, each with a key value of its own: while its gate is open,
-    and when that is closed and it lies there in a lane of its own."""
+    """Measure the store's bytes for a waiting job under a keyed constraint, each with its own key value:
+    while its gate is open, and when the gate is closed and the job lies in its own lane."""
     async with _system(workers=1) as (system, session, pusher):
         store = system.store
         await _put(session, system, {"pause": {"matcher": ALL, "paused": True}})
@@ -109,7 +112,8 @@ async def key_memory() -> Figures:
 
 
 async def _until_put_aside(session: aiohttp.ClientSession, system: System, pusher: Pusher) -> None:
-    """A younger job that has no key, and so no limit, runs when claims have put aside all those before it."""
+    """Wait until claims have put aside all jobs: a younger job without a key, and so without a limit, runs
+    only then."""
     blocked = await _unfinished(session, system)
     await pusher.enqueue("noop", {"x": PADDING})
     while await _unfinished(session, system) > blocked:

@@ -14,18 +14,18 @@ from benchmarks.scenario import Figures, Scenario
 CONNECTIONS: Final = 8
 PAGE: Final = 500
 MINUTE: Final = timedelta(minutes=1)
-# Time for records to be written after the last instant that is looked at.
+# Time to write records after the last instant that is measured.
 SETTLE_S: Final = 3.0
 # Jitter that spreads definitions over nearly all of a minute.
 SPREAD_S: Final = 55
-# Definitions that are put a second, at the least, on a slow machine.
+# Definitions that even a slow machine puts per second.
 PUT_PACE: Final = 150
 BURST_WITHIN_S: Final = 60.0
 
 
 async def lateness(*, definitions: int = 200, minutes: int = 1) -> Figures:
-    """Definitions that are due each minute, spread over it by jitter: the time from each instant to its record, in
-    ms. No worker."""
+    """Measure definitions that are due each minute, spread over it by jitter: the time from each instant to
+    its record, in ms, without a worker."""
     with running_system(workers=0) as system:
         async with _session() as session:
             await _define(
@@ -48,11 +48,11 @@ async def lateness(*, definitions: int = 200, minutes: int = 1) -> Figures:
 
 
 async def burst(*, definitions: int = 5_000) -> Figures:
-    """Definitions that are all due at one instant: how long it takes until the last one has fired, in seconds, and how
-    late they are, in ms. No worker."""
+    """Measure definitions that are all due at one instant, without a worker: how long it takes until the last
+    one has fired, in seconds, and how late they are, in ms."""
     with running_system(workers=0) as system:
         async with _session() as session:
-            # All of them are there before the instant comes.
+            # All of them exist before the instant comes.
             ready = datetime.now(UTC) + timedelta(seconds=definitions / PUT_PACE + SETTLE_S)
             at = ready.replace(second=0, microsecond=0) + MINUTE
             await _define(session, system, definitions, {"schedule": {"daily_at": f"{at:%H:%M}"}})
@@ -74,7 +74,8 @@ async def burst(*, definitions: int = 5_000) -> Figures:
 
 
 async def idle(*, definitions: int = 10_000, seconds: float = 30) -> Figures:
-    """CPU in percent of a core with definitions that are not due, and without any, on the same system."""
+    """Measure the CPU in percent of a core with definitions that are not due, and without any, on the same
+    system."""
     with running_system(workers=0) as system:
         without = await _percent(system, seconds)
         async with _session() as session:

@@ -24,7 +24,7 @@ WORKERS: Final = 500
 BEAT_S: Final = 1.0
 WATCHED_S: Final = 30.0
 WAITING: Final = 1_000_000
-# For each measurement beside waiting jobs and without them.
+# For each measurement, with and without waiting jobs.
 JOBS: Final = 20_000
 SINGLE: Final = 5_000
 WARM_UP: Final = 2_000
@@ -41,7 +41,8 @@ Figures = dict[str, float]
 
 
 class IdleWorker:
-    """Registered at a port of its own, as the protocol has it; it has no work and says so every second."""
+    """A worker registered at a port of its own, as the protocol wants it. It has no work, and says so every
+    second."""
 
     def __init__(self, master_url: str) -> None:
         self._master_url = master_url
@@ -64,7 +65,7 @@ class IdleWorker:
         connector = aiohttp.TCPConnector(limit=1)
         async with aiohttp.ClientSession(connector=connector, trust_env=False) as session:
             worker_id = (await self._call(session, "/api/workers", self._registration()))["worker_id"]
-            # Spread, as those of a real fleet are.
+            # Spread the heartbeats, as those of a real fleet are.
             next_s = time.monotonic() + random.uniform(0, BEAT_S)
             while not is_over.is_set():
                 await asyncio.sleep(max(0.0, next_s - time.monotonic()))
@@ -91,7 +92,7 @@ class IdleWorker:
 
 
 async def heartbeats_500() -> Figures:
-    """CPU of master and store, in cores, for 500 registered workers that report every second."""
+    """Measure the CPU of master and store, in cores, for 500 registered workers that report every second."""
     with running_system(workers=0) as system:
         workers = [IdleWorker(system.url) for _ in range(WORKERS)]
         by_port = {worker.port: worker for worker in workers}
@@ -144,14 +145,14 @@ async def _all_are_fresh(system: System, reporting: list[asyncio.Task[int]]) -> 
 
 
 async def million_waiting() -> Figures:
-    """CPU of enqueue, and of claim to end, behind 1,000,000 waiting jobs, beside the same on an empty queue.
-    `loop_ns_ratio` is that of the machine itself, meanwhile."""
+    """Measure the CPU of enqueue, and of claim to end, behind 1,000,000 waiting jobs and on an empty queue.
+    `loop_ns_ratio` is the ratio for the machine itself, meanwhile."""
     with running_system(workers=0) as system:
         async with (
             Pusher(system.url, max_wait_s=60) as pusher,
             aiohttp.ClientSession(trust_env=False) as session,
         ):
-            # As many as are kept of those that are over: else the later rounds alone would have to remove any.
+            # Finish as many jobs as are kept: otherwise only the later rounds would have to remove any.
             await _bulk(pusher, KEPT)
             async with _working(system):
                 await _until_waiting(session, system, 0)
@@ -171,7 +172,8 @@ async def million_waiting() -> Figures:
 
 
 async def _once(system: System, pusher: Pusher, session: aiohttp.ClientSession, *, left: int) -> Figures:
-    """CPU µs a job, of master and store (of claims also the worker). It ends with `left` jobs waiting, as it began."""
+    """Return the CPU µs per job of master and store (for claims, also of the worker). It ends with `left`
+    jobs waiting, as it began."""
 
     async def cost(work: Callable[[], Awaitable[None]], count: int, *kinds: str) -> float:
         before = system.cpu_s()
@@ -257,7 +259,7 @@ async def long_jobs() -> Figures:
         async with aiohttp.ClientSession(trust_env=False) as session:
             await _until_waiting(session, system, 0)
         busy = await _spent(system)
-        # Or its end would wait for them.
+        # Otherwise the end of the system would wait for the jobs.
         system.kill_workers()
     per_job_hour = {name: (busy[name] - idle[name]) / LONG_JOBS * HOUR_S for name in busy}
     return {
@@ -268,7 +270,7 @@ async def long_jobs() -> Figures:
 
 
 async def _spent(system: System) -> Figures:
-    """Per second."""
+    """Return the cost per second."""
     before, bytes_before, from_s = system.cpu_s(), system.file_bytes(), time.monotonic()
     await asyncio.sleep(WATCHED_S)
     after, bytes_after, seconds = system.cpu_s(), system.file_bytes(), time.monotonic() - from_s

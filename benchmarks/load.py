@@ -24,7 +24,7 @@ from jqmaster.runtime.duties.repair import BEGINS_AFTER_S
 
 ROOT = Path(__file__).parents[1]
 UP_WITHIN_S = 60.0
-# Between two looks at how many jobs are left.
+# Seconds between two looks at how many jobs are left.
 LEAST_LOOK_S, MOST_LOOK_S = 0.02, 0.25
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
@@ -32,8 +32,8 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class System:
-    """Masters on one Valkey, the first one's own, and workers, all as real processes. `url` is that of the first
-    master."""
+    """Masters on one Valkey, which the first one owns, and workers, all as real processes. `url` is that of
+    the first master."""
 
     urls: list[str]
     masters: list[psutil.Process]
@@ -62,14 +62,14 @@ class System:
         return self.masters[0]
 
     def start_worker(self, *, pull: bool = False) -> psutil.Process:
-        """One more; it works as soon as it is registered."""
+        """Start one more worker. It works as soon as it is registered."""
         options = [part for url in self.urls for part in ("--master", url)]
         worker = self.spawn("worker", "benchmarks.worker:worker", *options, *(["--pull"] if pull else []))
         self.workers.append(worker)
         return worker
 
     def end_worker(self, worker: psutil.Process) -> None:
-        """Returns when it has finished what it runs."""
+        """End a worker, and return when it has finished what it runs."""
         worker.terminate()
         self.ended_s.append(cpu_s(worker))
         self.workers.remove(worker)
@@ -108,7 +108,8 @@ class System:
         return told
 
     def get(self, path: str) -> Any:
-        # One client for all: a new one costs more than the master's answer, and would be measured along.
+        # Use one client for all calls: a new one costs more than the master's answer, and would be measured
+        # too.
         response = self.http.get(self.url + path, headers={"Accept": "application/json"})
         return response.raise_for_status().json()
 
@@ -121,16 +122,16 @@ class System:
         return sum(counts[state] for state in ("scheduled", "ready", "retrying", "running"))
 
     def until_over(self, left: int = 0, *, timeout_s: float = 600) -> None:
-        """Wait until at most this many jobs wait or run. Succeeded jobs do not tell: only a limited number of them
-        is kept."""
+        """Wait until at most this many jobs wait or run. Do not count succeeded jobs: only a limited number
+        of them is kept."""
         began_s = time.monotonic()
         first = now = self.unfinished()
         while now > left:
             passed_s = time.monotonic() - began_s
             if passed_s > timeout_s:
                 raise SystemExit("the jobs did not come to an end")
-            # Each look costs master and store as much as many jobs: there is one half way to the end as it can be
-            # expected.
+            # Each look costs master and store as much as many jobs: the next one comes halfway to the
+            # expected end.
             rest_s = passed_s * (now - left) / (first - now) if first > now else 0.0
             time.sleep(min(max(LEAST_LOOK_S, rest_s / 2), MOST_LOOK_S))
             now = self.unfinished()
@@ -141,7 +142,8 @@ class System:
         return sum(path.stat().st_size for path in self.directory.rglob("*.aof"))
 
     def cpu_s(self) -> dict[str, float]:
-        """CPU seconds so far of each kind of process; `pusher` is this one, and those that were started to push."""
+        """Return the CPU seconds so far of each kind of process. `pusher` is this one, and those that were
+        started to push."""
         return {
             "pusher": cpu_s(psutil.Process()) + sum(self.pushers_s),
             "master": sum(map(cpu_s, self.master_processes())),
@@ -150,7 +152,7 @@ class System:
         }
 
     def master_processes(self) -> list[psutil.Process]:
-        """Includes the processes that `--processes` started."""
+        """Return the masters and the processes that `--processes` started."""
         found = list(self.masters)
         for master in self.masters:
             found += [child for child in master.children() if child.pid != self.store.pid]
@@ -160,7 +162,7 @@ class System:
         return redis.Redis.from_url(self.store_url)
 
     def store_calls(self) -> dict[str, int]:
-        """Commands so far: `scripts`, and `commands`, those that scripts call included."""
+        """Return the commands so far: `scripts`, and `commands`, which include those that scripts call."""
         with contextlib.closing(self.store_client()) as client:
             stats: Any = client.info("commandstats")
         calls = {name.removeprefix("cmdstat_"): int(told["calls"]) for name, told in stats.items()}
@@ -188,9 +190,9 @@ def running_system(
     store_url: str = "",
     **settings: object,
 ) -> Iterator[System]:
-    """Defaults everywhere, as a user gets them; the log level alone is lower. `masters` on ports of their own, each
-    with `processes`; with `everysec` they promise less. `store` is used where it is given, else the first master's
-    own."""
+    """Run a system with the defaults that a user gets; only the log level is lower. Each of the `masters` has
+    its own port and `processes`; with `everysec` they promise less. Use `store` if it is given, else the
+    first master's own."""
     with tempfile.TemporaryDirectory(prefix="jqmaster-bench-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
         log_path = directory / "log"
@@ -240,7 +242,8 @@ def running_system(
         for _ in range(workers):
             system.start_worker(pull=pull)
         system.until_workers(workers)
-        # A new leader looks through the store once: through an empty one, not beside what is measured.
+        # A new leader looks through the store once. Let it look through an empty one, not during the
+        # measurement.
         time.sleep(BEGINS_AFTER_S + LEAST_LOOK_S)
         yield system
 
@@ -248,7 +251,7 @@ def running_system(
 def started(
     command: Sequence[str], environment: Mapping[str, str], log_path: Path, stack: contextlib.ExitStack
 ) -> psutil.Process:
-    """A process that ends with the stack, and with this one however that ends."""
+    """Start a process that ends with the stack, and with this process, however that ends."""
     log = stack.enter_context(log_path.open("ab"))
     process = subprocess.Popen(
         command,
@@ -257,7 +260,7 @@ def started(
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        # Ctrl-C is for the benchmark alone, which ends them in their order.
+        # Ctrl-C reaches only the benchmark, which ends the processes in order.
         start_new_session=True,
         preexec_fn=_end_with_parent,  # noqa: PLW1509 - one thread, as yet
     )
@@ -266,7 +269,7 @@ def started(
 
 
 def loop_ns() -> float:
-    """CPU time of one step of a fixed loop: how fast this machine is at this moment."""
+    """Return the CPU time of one step of a fixed loop, in ns: how fast this machine is at this moment."""
     began = time.process_time()
     total = 0
     for number in range(5_000_000):
@@ -292,7 +295,8 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _kill_stores(directory: Path) -> None:
-    """A master that had to be killed, or was, leaves its Valkey to the next master. Here there is none."""
+    """Kill the Valkeys: a master that was killed leaves its own to the next master, and here there is
+    none."""
     for process in psutil.process_iter(["name", "cwd"]):
         if "valkey" in process.info["name"] and Path(process.info["cwd"] or "/").is_relative_to(directory):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -301,7 +305,7 @@ def _kill_stores(directory: Path) -> None:
 
 
 def _end_with_parent() -> None:
-    # However the benchmark ends: a SIGKILL leaves it no time to end anybody.
+    # This works however the benchmark ends: a SIGKILL leaves it no time to end its processes.
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

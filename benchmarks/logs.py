@@ -8,19 +8,20 @@ import httpx
 from benchmarks.load import System, running_system
 from benchmarks.scenario import Figures, Scenario
 
-# `benchmarks.worker.lines` says what they are. The first is what the others are compared with.
+# `benchmarks.worker.lines` says what they are. The others are compared with the first.
 WAYS: Final = ("silent", "null", "stream", "context", "loggers", "shown")
 PROBE_EVERY_S: Final = 0.1
-# Lines gather for a while, and the last call has its answer.
+# Gathered lines are sent, and the last call is answered, by then.
 SETTLED_AFTER_S: Final = 1.0
 
 
 def log_lines(
     *, rate: int = 10_000, seconds: float = 8.0, jobs: int = 10, ways: tuple[str, ...] = WAYS
 ) -> Figures:
-    """So many jobs write `rate` lines a second in all, in each way, beside the same jobs without lines. Figures:
-    `WAY_worker`, `WAY_master`, `WAY_store`: CPU µs a line more than without; `WAY_p50_ms` and `WAY_p99_ms`: from the
-    push of a job that does nothing, at the same worker, to the answer that it is over."""
+    """Measure so many jobs that write `rate` lines a second in all, in each way, and the same jobs without
+    lines. Figures: `WAY_worker`, `WAY_master`, `WAY_store`: CPU µs per line, beyond the cost without lines;
+    `WAY_p50_ms` and `WAY_p99_ms`: from the push of a job that does nothing, at the same worker, to the answer
+    that it is over."""
     found: Figures = {}
     with running_system() as system:
         _measured(system, "context", rate, min(seconds, 2.0), jobs)
@@ -37,7 +38,7 @@ def log_lines(
 
 
 def _measured(system: System, way: str, rate: int, seconds: float, jobs: int) -> Figures:
-    """CPU seconds by process, seconds, and the quantiles of the quiet jobs."""
+    """Return the CPU seconds by process, the seconds taken, and the quantiles of the quiet jobs."""
     argument = {"way": way, "rate": rate / jobs, "seconds": seconds}
     before, began_s = system.cpu_s(), time.monotonic()
     body: dict[str, Any] = {"jobs": [{"name": "lines", "argument": argument}] * jobs}

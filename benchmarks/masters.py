@@ -29,7 +29,7 @@ Figures = dict[str, float]
 
 
 class Cluster:
-    """Masters by their URLs, a worker that knows them all, and whoever leads."""
+    """Masters by their URLs, a worker that knows them all, and the leader."""
 
     def __init__(self, store_url: str, directory: Path, session: aiohttp.ClientSession) -> None:
         self._environment = {
@@ -74,7 +74,7 @@ class Cluster:
         await self._until(self._is_whole)
 
     def _serve(self, url: str) -> None:
-        # Each as if on a node of its own.
+        # Each master runs as if on a node of its own.
         port = url.rpartition(":")[2]
         self._masters[url] = self._spawn("serve", "--port", port, JQMASTER_NODE_ID=f"node-{port}")
 
@@ -140,7 +140,8 @@ async def _running_cluster() -> AsyncIterator[Cluster]:
 
 
 async def takeover() -> Figures:
-    """The longest wait of a job from its push to its start, when the leader is killed, ended and demoted."""
+    """Measure the longest wait of a job from its push to its start, when the leader is killed, ended and
+    demoted."""
     gaps: dict[str, list[float]] = {"kill": [], "term": [], "demote": []}
     async with _running_cluster() as cluster:
         for _ in range(ROUNDS):

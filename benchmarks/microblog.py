@@ -1,4 +1,4 @@
-"""The microblog of examples/ under load: feeds are filled by one job each, while people go on posting."""
+"""Measure the microblog of examples/ under load: one job fills each feed, while people go on posting."""
 
 import statistics
 import tempfile
@@ -27,8 +27,8 @@ def feed_inserts(
     at_once: int | None = FEEDS_AT_ONCE,
 ) -> Figures:
     """Post to `jobs` followers, until the last has it or `most_s` have passed. Meanwhile, and for `alone_s` before,
-    another account posts `rate` times a second: `p50_ms` and `p99_ms` are the times of its requests beside the fan-out,
-    those that begin with `alone_` the times without one."""
+    another account posts `rate` times a second: `p50_ms` and `p99_ms` are the times of its requests during
+    the fan-out, those that begin with `alone_` the times without one."""
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory,
         database(Path(directory), "" if postgres else None) as address,

@@ -1,4 +1,5 @@
-"""A storm of pushes far beyond what is worked off: what gets through, what it costs, and that nothing is lost."""
+"""Measure a storm of pushes far beyond the throughput: what gets through, what it costs, and that nothing is
+lost."""
 
 import statistics
 import threading
@@ -14,7 +15,7 @@ SAMPLE_S: Final = 0.5
 
 
 class Watch:
-    """Looks at the master twice a second: its memory, how soon it answers a worker, and how many jobs it is rid of."""
+    """Look at the master twice a second: its memory, and how soon it answers a worker."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -33,7 +34,7 @@ class Watch:
         self._thread.join()
 
     def _run(self) -> None:
-        # A worker of its own, that only reports.
+        # This separate worker only reports.
         with httpx.Client(base_url=self._system.url, trust_env=False, timeout=30) as client:
             registration: dict[str, Any] = {
                 "url": None, "names": ["nothing"], "max_jobs": 1, "node_id": "watch", "pid": 1, "labels": {},
@@ -63,9 +64,9 @@ def overload(
     bulk: int = 1,
     appendfsync: str = "always",
 ) -> Figures:
-    """POSTs, of `bulk` jobs each, at a multiple of the end-to-end peak, which is measured first, while one worker
-    works. Goodput: jobs that ended a second, in percent of that peak. `obeys`: pushers wait as long as Retry-After
-    asks for."""
+    """Send POSTs of `bulk` jobs each, at a multiple of the end-to-end peak, while one worker works. The peak
+    is measured first. Goodput: jobs that ended per second, in percent of that peak. `obeys`: pushers wait as
+    long as Retry-After asks for."""
     with running_system(appendfsync=appendfsync) as system:
         system.push("single", count=1_000, connections=32, argument_bytes=100)
         system.until_over()

@@ -10,7 +10,7 @@ from benchmarks.tables import Case, cases_of, read
 
 KINDS: Final = ("pusher", "master", "worker", "store")
 COLOURS: Final = {"pusher": "#9aa5b1", "master": "#3b6ea5", "worker": "#4f9d69", "store": "#c8743c"}
-# Fonts as text and fixed IDs: a figure that did not change leaves its file as it was.
+# Write text as text, and fix the IDs: a figure that did not change leaves its file as it was.
 STYLE: Final[dict[str, Any]] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "jqmaster",
@@ -22,7 +22,7 @@ STYLE: Final[dict[str, Any]] = {
 
 
 def draw(cases: Sequence[Case], into: Path) -> list[Path]:
-    """The plots for which there are records; the files that were written."""
+    """Draw the plots for which there are records, and return the files that were written."""
     import matplotlib as mpl
 
     mpl.use("svg")

@@ -1,4 +1,4 @@
-"""Workers that pull: what it costs that many wait, and how soon a job reaches one of them."""
+"""Measure workers that pull: what many waiting ones cost, and how soon a job reaches one of them."""
 
 import asyncio
 import secrets
@@ -17,8 +17,8 @@ Figures = dict[str, float]
 
 
 async def idle() -> Figures:
-    """500 workers that pull and have nothing to do: CPU of the master and of Valkey, without and with their
-    heartbeats of one a second."""
+    """Measure the CPU of the master and of Valkey for 500 workers that pull and have nothing to do, without
+    and with their heartbeats of one a second."""
     with running_system(workers=0) as system:
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as session:

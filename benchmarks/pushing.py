@@ -1,7 +1,8 @@
-"""The load, as a process of its own: `python -m benchmarks.pushing ORDER`, ORDER in JSON. Tells JSON when it is done.
+"""Make the load in a process of its own: `python -m benchmarks.pushing ORDER`, ORDER in JSON. It prints JSON
+when it is done.
 
-Single POSTs are sent by a bare client that knows HTTP just well enough: so it takes a small part of what the master
-takes, and its figures are those of the master. Bulks and results go by the SDK, as users send them.
+A bare client that knows just enough HTTP sends single POSTs. It costs a small part of what the master costs,
+so its figures are those of the master. Bulks and results go through the SDK, as users send them.
 """
 
 import asyncio
@@ -33,13 +34,13 @@ WARM_UP: Final = 20
 
 
 def argument_of(size: int) -> str:
-    """Text that is `size` bytes as MessagePack."""
+    """Return a text that is `size` bytes as MessagePack."""
     head = 2 if size <= 257 else 3 if size <= 65_538 else 5
     return "x" * max(0, size - head)
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time."""
+    """A connection with one request at a time."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -73,7 +74,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     async def send(self, request: bytes) -> tuple[int, float]:
-        """Status (0: no answer) and seconds of Retry-After."""
+        """Return the status (0: no answer) and the seconds of Retry-After."""
         assert self._transport
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
@@ -81,7 +82,7 @@ class Connection(asyncio.Protocol):
 
 
 class Requests:
-    """POST requests of one job each, or of `jobs`, with IDs of their own as the SDK makes them."""
+    """POST requests of one job each, or of `jobs`, with IDs of their own, as the SDK makes them."""
 
     _PATHS = ("/api/jobs", "/api/jobs/bulk")
     _LIST = "jobs"
@@ -144,7 +145,8 @@ async def events(
     batch: int,
     rate: float = 0.0,
 ) -> Told:
-    """`count` events of so many types in turn, `batch` in one POST; `rate`: events a second, 0 for as many as go."""
+    """Send `count` events of so many types in turn, `batch` in one POST. `rate`: events a second, 0 for as
+    many as possible."""
     payload = {"n": 7, "x": argument_of(argument_bytes)}
     requests = [
         EventRequests(urls[n % len(urls)], name=f"type.{n}", argument=payload, jobs=batch)
@@ -182,7 +184,7 @@ async def single(
     batch: int = 1,
     is_unique: bool = False,
 ) -> Told:
-    """`count` POSTs of `batch` jobs, one after the other on each connection."""
+    """Send `count` POSTs of `batch` jobs, one after the other on each connection."""
     kind = UniqueRequests if is_unique else Requests
     all_requests = [kind(url, name=name, argument=argument_of(argument_bytes), jobs=batch) for url in urls]
     open_ones = [await all_requests[n % len(urls)].connect() for n in range(connections)]
@@ -207,7 +209,7 @@ async def single(
 
 
 async def single_by_sdk(urls: list[str], *, count: int, connections: int, argument_bytes: int) -> Told:
-    """As `single`, by `Pusher`."""
+    """Like `single`, but through `Pusher`."""
     argument = argument_of(argument_bytes)
     left = iter(range(count))
     waits: list[float] = []
@@ -292,9 +294,9 @@ async def storm(
     obeys: bool = True,
     jobs: int = 1,
 ) -> Told:
-    """Up to `rate` POSTs a second, of `jobs` each, for so long, each connection as soon as its turn has come;
-    `obeys`: one that is told to come back waits for as long. Every job that was accepted is counted, and what was
-    not answered."""
+    """Send up to `rate` POSTs a second, of `jobs` each, for so long, on each connection as soon as its turn
+    has come. `obeys`: a connection that is told to come back later waits that long. Count every accepted job,
+    and every request without an answer."""
     argument = argument_of(argument_bytes)
     all_requests = [Requests(url, name="noop", argument=argument, jobs=jobs) for url in urls]
     answers: Counter[int] = Counter()
@@ -311,7 +313,7 @@ async def storm(
             if due > now:
                 await asyncio.sleep(min(due, end) - now)
                 continue
-            due = max(due + every_s, now - 1.0)  # who was held up does not make up for more than a second
+            due = max(due + every_s, now - 1.0)  # a connection that was held up makes up for at most a second
             if not connection.is_open:
                 try:
                     connection = await requests.connect()

@@ -14,10 +14,10 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Scenario:
-    """`run(**params)` measures once. `quick` replaces parameters where only the working of it is to be seen.
-    `group`: `speed` (minutes), `size` (many jobs, much memory), `constraints`, `change` (masters die), `overload`
-    (long), `example` (the microblog of examples/), `definitions` (up to three minutes each), `challenges` (work
-    that waits for callbacks), `logs` (of jobs)."""
+    """`run(**params)` measures once. `quick` replaces parameters in a run that only shows that it works.
+    `group`: `speed` (minutes), `size` (many jobs, much memory), `constraints`, `change` (masters die),
+    `overload` (long), `example` (the microblog of examples/), `definitions` (up to three minutes each),
+    `challenges` (work that waits for callbacks), `logs` (of jobs)."""
 
     name: str
     run: Callable[..., Figures]
@@ -26,7 +26,7 @@ class Scenario:
     group: str = "speed"
 
     def cases(self, *, is_quick: bool) -> Iterator[Params]:
-        """The parameters of each case; in a quick run the same ones, with small numbers."""
+        """Return the parameters of each case; in a quick run the same ones, with small numbers."""
         seen: list[Params] = []
         for params in self.params:
             given = {**params, **self.quick} if is_quick else dict(params)
@@ -36,7 +36,7 @@ class Scenario:
 
 
 def label(name: str, params: Params) -> str:
-    """`name[key=value,…]`: what `--only` is held against, and the row of a table."""
+    """Return `name[key=value,…]`, which `--only` is matched against, and which is the row of a table."""
     inside = ",".join(f"{key}={value}" for key, value in sorted(params.items()))
     return f"{name}[{inside}]" if inside else name
 
@@ -63,8 +63,8 @@ class Meter:
         self._calls = {kind: calls_after[kind] - calls[kind] for kind in calls}
 
     def figures(self, jobs: int, *, seconds: float | None = None, since_s: float | None = None) -> Figures:
-        """`seconds`: where the load itself knows how long it took. `since_s`: when it began, by the monotonic
-        clock; a process that pushes takes a while to start."""
+        """`seconds`: given if the load itself knows how long it took. `since_s`: when it began, by the
+        monotonic clock; a process that pushes takes a while to start."""
         if since_s is not None:
             seconds = self._ended_s - since_s
         split = {f"cpu_us_{kind}": spent / jobs * 1e6 for kind, spent in self._spent.items()}
@@ -78,5 +78,5 @@ class Meter:
 
 
 def waits(told: Mapping[str, Any]) -> Figures:
-    """p50, p99 and max of a pushing process."""
+    """Return p50, p99 and max of a pushing process."""
     return {f"{name}_ms": value for name, value in told["waits_ms"].items()}

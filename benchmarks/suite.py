@@ -1,4 +1,5 @@
-"""End to end, drain, enqueue, latency, slots, workers, masters, idleness: the figures of docs/performance.md."""
+"""Measure the figures of docs/performance.md: end to end, drain, enqueue, latency, slots, workers, masters,
+idleness."""
 
 import time
 from typing import Any, Final
@@ -36,8 +37,8 @@ def end_to_end(
     pull: bool = False,
     batch: bool = False,
 ) -> Figures:
-    """No-op jobs, bulk-enqueued while workers with 200 slots in all work: from the first push to the last end. `batch`:
-    they are members of one, which is complete at the end."""
+    """Measure no-op jobs from the first push to the last end, bulk-enqueued while workers with 200 slots in
+    all work. `batch`: they are members of one batch, which is complete at the end."""
     with running_system(
         workers=workers,
         max_jobs=max(1, 200 // workers),
@@ -62,7 +63,8 @@ def end_to_end(
 
 
 def end_to_end_tasks(*, jobs: int = JOBS, appendfsync: str = "always", typed: bool = True) -> Figures:
-    """As end_to_end, with a map as the argument: pushed and run by a task, or by names and a raw handler."""
+    """Measure as end_to_end does, with a map as the argument: pushed and run by a task, or by names and a raw
+    handler."""
     with running_system(appendfsync=appendfsync) as system:
         options: dict[str, Any] = {
             "argument_bytes": 100,
@@ -81,7 +83,7 @@ def end_to_end_tasks(*, jobs: int = JOBS, appendfsync: str = "always", typed: bo
 def end_to_end_single(
     *, jobs: int = JOBS, connections: int = 32, appendfsync: str = "always", processes: int = 1
 ) -> Figures:
-    """As end_to_end, pushed by single POSTs."""
+    """Measure as end_to_end does, pushed by single POSTs."""
     with running_system(appendfsync=appendfsync, processes=processes) as system:
         system.push("single", count=min(WARM_UP, jobs), connections=connections, argument_bytes=100)
         system.until_over()
@@ -93,8 +95,8 @@ def end_to_end_single(
 
 
 def drain(*, jobs: int = JOBS, appendfsync: str = "always", workers: int = 1, backlog: int = 0) -> Figures:
-    """A backlog is worked off, until `backlog` jobs are left: what workers, master and store do without pushes
-    beside them."""
+    """Measure a backlog being worked off until `backlog` jobs are left: what workers, master and store do
+    without pushes."""
     with running_system(workers=0, max_jobs=max(1, 200 // workers), appendfsync=appendfsync) as system:
         total = jobs + WARM_UP + backlog
         system.push("bulk", count=total, argument_bytes=100)
@@ -120,7 +122,7 @@ def enqueue_single(
     masters: int = 1,
     sdk: bool = False,
 ) -> Figures:
-    """One job a POST, no worker."""
+    """Push one job per POST, without a worker."""
     with running_system(workers=0, appendfsync=appendfsync, processes=processes, masters=masters) as system:
         options: dict[str, Any] = {"connections": connections, "argument_bytes": argument_bytes}
         kind = "single_by_sdk" if sdk else "single"
@@ -142,8 +144,9 @@ def send_events(
     connections: int = 4,
     rate: float = 0.0,
 ) -> Figures:
-    """Send events with keys of their own, in batches, to so many definitions: each starts the job of one, which also
-    compares a part of the payload and takes another one as the argument. No worker."""
+    """Send events with keys of their own, in batches, to so many definitions: each event starts the job of
+    one, which also compares a part of the payload and takes another part as the argument. There is no
+    worker."""
     with running_system(workers=0, appendfsync=appendfsync) as system:
         for n in range(definitions):
             _define(system, n)
@@ -202,7 +205,7 @@ def delayed(*, rate: int = 100, seconds: float = 10, delay_s: float = 2.0) -> Fi
 
 
 def idle(*, seconds: float = 30, workers: int = 1, processes: int = 1) -> Figures:
-    """CPU in percent of a core with nothing to do, without and with the web UI's stream open."""
+    """Measure the CPU in percent of a core with nothing to do, without and with the web UI's stream open."""
     with running_system(workers=workers, processes=processes) as system:
         time.sleep(min(3.0, seconds))
         before, began = system.cpu_s(), time.perf_counter()
@@ -214,7 +217,7 @@ def idle(*, seconds: float = 30, workers: int = 1, processes: int = 1) -> Figure
 
 
 def napping(*, jobs: int = 20_000, slots: int = 500) -> Figures:
-    """Handlers that wait for 50 ms each, in 500 slots of one worker: at most 20 a second and slot."""
+    """Measure handlers that wait for 50 ms each, in 500 slots of one worker: at most 20 a second per slot."""
     with running_system(max_jobs=slots) as system:
         system.push("bulk", count=slots, argument_bytes=100, name="nap50")
         system.until_over()
@@ -289,7 +292,7 @@ SCENARIOS: Final = [
             {"appendfsync": "always", "jobs": 80_000},
             {"backlog": 100_000, "jobs": 80_000},
             {"backlog": 1_000_000, "jobs": 80_000},
-            # The first ones alone: caches and the store's allocator know them no more.
+            # Only the first jobs: caches and the store's allocator no longer know them.
             {"backlog": 1_000_000},
         ],
         {"jobs": 3_000, "backlog": 5_000},

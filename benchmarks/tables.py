@@ -52,7 +52,7 @@ class Case:
         return label(self.scenario, self.params)
 
     def text(self, *names: str) -> str:
-        """The first of these figures that there is."""
+        """Return the first of these figures that exists."""
         return next((str(self.cells[name]) for name in names if name in self.cells), "")
 
 
@@ -62,8 +62,8 @@ def read(path: Path) -> list[Record]:
 
 
 def cases_of(records: Iterable[Record]) -> list[Case]:
-    """In the order of their first record. Only rounds of the newest commit of a case count: two states of the code
-    have no median."""
+    """Return the cases in the order of their first record. Only rounds of the newest commit of a case count:
+    two states of the code have no common median."""
     grouped: dict[str, list[Record]] = {}
     for record in records:
         grouped.setdefault(label(record["scenario"], record["params"]), []).append(record)
@@ -157,7 +157,7 @@ TABLES: Final[dict[str, tuple[tuple[str, ...], tuple[Column, ...]]]] = {
 
 
 def table(cases: Sequence[Case], name: str) -> str:
-    """One table as Markdown, with the commits that it is of; says so where nothing was measured."""
+    """Return one table as Markdown, with the commits that were measured; say so if nothing was."""
     scenarios, columns = TABLES[name]
     rows = [case for case in cases if case.scenario in scenarios]
     if not rows:
@@ -175,7 +175,8 @@ def table(cases: Sequence[Case], name: str) -> str:
 
 
 def written(document: str, cases: Sequence[Case]) -> str:
-    """`document` with every table between its markers. Raises ValueError for a marker of no table."""
+    """Return `document` with every table between its markers. Raise ValueError for a marker without a
+    table."""
     for name in re.findall(r"<!-- begin ([a-z-]+):", document):
         if name not in TABLES:
             raise ValueError(f"no table {name}")

@@ -1,4 +1,4 @@
-"""The handler `noop` as a task: what checks of arguments and results cost is the difference."""
+"""The handler `noop` as a task: the difference is what checks of arguments and results cost."""
 
 from worker_sdk import Tasks
 
@@ -7,4 +7,4 @@ tasks = Tasks()
 
 @tasks.task("noop_task")
 async def noop_task(k: int, x: str) -> None:
-    """Nothing."""
+    """Do nothing."""

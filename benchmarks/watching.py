@@ -52,7 +52,7 @@ async def until_ready(http: httpx.AsyncClient) -> None:
 
 
 class Load:
-    """Pushes at a steady rate; what the master cannot take in time is not made up for."""
+    """Push at a steady rate. Jobs that the master cannot take in time are not made up for."""
 
     def __init__(self, url: str, rate: float) -> None:
         self.pushed = 0
@@ -79,7 +79,7 @@ class Load:
 
 
 class Dashboards:
-    """Open streams; `events` counts what came."""
+    """Open streams; `events` counts the events that came."""
 
     def __init__(self, url: str) -> None:
         self.events = 0
@@ -95,7 +95,7 @@ class Dashboards:
 
 
 async def measured(pid: int, load: Load, seconds: float) -> tuple[float, float]:
-    """Cores that the master used, and jobs pushed a second."""
+    """Return the cores that the master used, and the jobs pushed per second."""
     await asyncio.sleep(SETTLE_S)
     began_s, used_s, pushed = time.monotonic(), cpu_s(pid), load.pushed
     await asyncio.sleep(seconds)

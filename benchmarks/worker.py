@@ -18,13 +18,13 @@ worker = Worker(max_jobs=int(os.environ.get("BENCH_MAX_JOBS", "200")), tasks=tas
 
 @worker.handler("noop")
 async def noop(argument: Any) -> None:
-    """Nothing."""
+    """Do nothing."""
 
 
 @worker.handler("latency")
 async def latency(argument: float) -> None:
-    """Notes the seconds since the push, by a clock that all processes of one machine share. In a file: to fetch a
-    result for each job would be most of the load."""
+    """Note the seconds since the push, by a clock that all processes of one machine share. They go to a file:
+    fetching a result for each job would be most of the load."""
     waited_s = time.clock_gettime(time.CLOCK_MONOTONIC) - argument
     os.write(_waits(), struct.pack("d", waited_s))
 
@@ -36,26 +36,26 @@ def _waits() -> int:
 
 @worker.handler("waited")
 async def waited(argument: float) -> float:
-    """Gives the seconds since the push, by the same clock."""
+    """Return the seconds since the push, by the same clock."""
     return time.clock_gettime(time.CLOCK_MONOTONIC) - argument
 
 
 @worker.handler("nap")
 async def nap(argument: float) -> None:
-    """Takes so many seconds, and nothing else."""
+    """Take so many seconds, and nothing else."""
     await asyncio.sleep(argument)
 
 
 @worker.handler("nap50")
 async def nap50(argument: Any) -> None:
-    """Waits for 50 ms, as handlers wait for a database or a server."""
+    """Wait for 50 ms, as handlers wait for a database or a server."""
     await asyncio.sleep(0.05)
 
 
 @worker.handler("challenge")
 async def challenge(argument: Any, ctx: Context) -> None:
-    """Opens a challenge, and notes its address; then notes the seconds since its callback was posted, whose body says
-    when that was."""
+    """Open a challenge, and note its address. Then note the seconds since its callback was posted; its body
+    says when."""
     if ctx.callback is None:
         opened = await ctx.open_challenge()
         os.write(_callback_urls(), f"{opened.callback_url}\n".encode())
@@ -71,9 +71,9 @@ JOB_LOGGER: Final = logging.getLogger("worker_sdk.job")
 
 @worker.handler("lines")
 async def lines(argument: dict[str, Any], ctx: Context) -> None:
-    """Writes `rate` lines a second for so long. `way`: `silent`: none; `null`: by a logger that hands them to nobody;
-    `stream`: to one that writes them to a file; `context`: by `ctx.logger`; `loggers`: by any other; `shown`: by
-    `ctx.logger`, and the log of the worker has them, too."""
+    """Write `rate` lines a second for so long. `way`: `silent`: none; `null`: by a logger that drops them;
+    `stream`: by one that writes them to a file; `context`: by `ctx.logger`; `loggers`: by any other; `shown`:
+    by `ctx.logger`, and the log of the worker has them, too."""
     way = argument["way"]
     JOB_LOGGER.setLevel(logging.INFO if way == "shown" else logging.WARNING)
     for handler in logging.getLogger().handlers:
@@ -86,7 +86,7 @@ async def lines(argument: dict[str, Any], ctx: Context) -> None:
         if write is not None:
             for number in range(tick * a_tick, (tick + 1) * a_tick):
                 write(TEXT, number)
-        # A machine that is too slow makes up for nothing.
+        # A machine that is too slow does not catch up.
         await asyncio.sleep(max(0.0, min(TICK_S, began_s + (tick + 1) * TICK_S - time.monotonic())))
 
 

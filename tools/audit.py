@@ -1,4 +1,4 @@
-"""Looks the locked versions up among known vulnerabilities, and never takes silence for good news.
+"""Look up the locked versions among known vulnerabilities, and never take silence for good news.
 
 Exit codes: 0, every package was looked up and nothing is known; 1, something is known; 3, not audited.
 """

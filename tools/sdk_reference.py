@@ -29,7 +29,8 @@ covers forks, threads and event loops.
 
 @dataclass(frozen=True)
 class Entry:
-    """A public name. `path` is a module of worker_sdk and a name; `is_exported`: worker_sdk itself has it."""
+    """A public name. `path` is a module of worker_sdk and a name; `is_exported`: worker_sdk itself exports
+    it."""
 
     path: str
     is_exported: bool = True
@@ -205,7 +206,7 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("tracing.uninstrument", is_exported=False),
     ],
 }
-# Public for other parts of the package, which are in other files, and not for users.
+# Public for other files of the package, not for users.
 INTERNAL = frozenset(
     {"to_wire", "renew", "start_mounted", "stop", "find", "set", "assembly"}
     | {
@@ -243,7 +244,7 @@ CONSTANTS = {
 
 
 def reference() -> str:
-    """The text of docs/sdk.md."""
+    """Return the text of docs/sdk.md."""
     parts = [_HEAD]
     for title, entries in SECTIONS.items():
         parts.append(f"## {title}\n")
@@ -252,7 +253,7 @@ def reference() -> str:
 
 
 def definition(entry: Entry) -> Definition:
-    """The source of a name: of several overloads, what they stand for."""
+    """Return the source of a name; of several overloads, their implementation."""
     tree = ast.parse((ROOT / "worker_sdk" / f"{entry.module.replace('.', '/')}.py").read_text("utf-8"))
     found = [
         node
@@ -267,18 +268,18 @@ def _target(node: Definition) -> str:
 
 
 def members(node: ast.ClassDef) -> Iterator[Function]:
-    """Methods and properties that users call."""
+    """Yield the methods and properties that users call."""
     hidden = INTERNAL if node.name.endswith("Middleware") else INTERNAL | HOOKS
     for one in node.body:
         if not isinstance(one, Function) or one.name.startswith("_") or one.name in hidden:
             continue
-        # Overloads have no docstring: what they stand for comes behind them.
+        # Overloads have no docstring: their implementation follows them.
         if not any(isinstance(given, ast.Name) and given.id == "overload" for given in one.decorator_list):
             yield one
 
 
 def parameters(function: Function | ast.AnnAssign) -> list[str]:
-    """Names, but for self."""
+    """Return the names of the parameters, except self."""
     if isinstance(function, ast.AnnAssign):
         return []
     arguments = function.args
@@ -287,7 +288,7 @@ def parameters(function: Function | ast.AnnAssign) -> list[str]:
 
 
 def constructor(node: ast.ClassDef) -> Function | None:
-    """`__init__`, if it has one of its own."""
+    """Return `__init__`, if the class has one of its own."""
     return next((one for one in node.body if isinstance(one, Function) and one.name == "__init__"), None)
 
 

@@ -1,1 +1,1 @@
-"""Other queues with the same job, in turns with this one."""
+"""Run the same job in other queues, in turns with this one."""

@@ -39,7 +39,8 @@ DONE_WITHIN_S: Final = 120.0
 
 @dataclass(frozen=True)
 class Peer:
-    """`worker` and `push` are commands; `needs` what must be there. `store`: `redis` or `beanstalkd`."""
+    """`worker` and `push` are commands; `needs` says whether all it needs is installed. `store`: `redis` or
+    `beanstalkd`."""
 
     name: str
     needs: Callable[[], bool]
@@ -162,7 +163,7 @@ def tree_cpu_s(process: psutil.Process) -> float:
 
 
 def of_peer(peer: Peer, jobs: int) -> Figures:
-    """End to end, and a drain."""
+    """Measure a peer end to end, and in a drain."""
     with tempfile.TemporaryDirectory(prefix="jqmaster-peer-") as name, contextlib.ExitStack() as stack:
         running = Running(peer, Path(name), stack)
         running.start_worker()
@@ -194,7 +195,7 @@ def of_peer(peer: Peer, jobs: int) -> Figures:
 
 
 def of_ours(jobs: int, *, kind: str, options: Mapping[str, Any]) -> Figures:
-    """The same on the same store."""
+    """Measure the same of this queue, on the same store."""
     with _our_system(workers=1) as system:
         system.push("bulk", count=WARM_UP, argument_bytes=100)
         system.until_over()

@@ -1,5 +1,5 @@
-"""beanstalkd by its own protocol: `… COUNT` pushes, `… work` runs. One round trip a job to work, a hundred jobs one
-to push."""
+"""beanstalkd by its own protocol: `… COUNT` pushes, `… work` runs. Each job takes one round trip to run; a
+hundred jobs take one to push."""
 
 import os
 import socket

@@ -14,7 +14,7 @@ ARGUMENT = "x" * 98  # 100 bytes as MessagePack
 
 
 class Counter:
-    """Written by one process."""
+    """The count, in the file that one process writes."""
 
     def __init__(self) -> None:
         with Path(os.environ["COUNT_FILE"]).open("r+b") as file:
@@ -27,7 +27,7 @@ class Counter:
 
 
 def tell(push: Callable[[int], object]) -> None:
-    """Pushes as many as the command line says, and tells when it began and what it cost."""
+    """Push as many jobs as the command line says, and print when that began and ended, and what it cost."""
     before, began = os.times(), time.monotonic()
     push(int(sys.argv[1]))
     after = os.times()

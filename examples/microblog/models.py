@@ -7,7 +7,7 @@ class Account(models.Model):
     """Somebody who posts and reads."""
 
     name = models.CharField(max_length=30, unique=True)
-    # To watch retries: so many times, writing to the feed of this account fails.
+    # Writing to the feed of this account fails so many times, so that retries can be watched.
     faults_left = models.PositiveSmallIntegerField(default=0)
 
     def __str__(self) -> str:
@@ -58,8 +58,8 @@ class Link(models.Model):
 class FeedEntry(models.Model):
     """A post in the feed of one account."""
 
-    # A job that runs twice makes no second entry. A key that the database makes would have to be read back: meanwhile
-    # the thread holds the one lock of SQLite, and waits for the other threads of its process.
+    # A job that runs twice makes no second entry. A key made by the database would have to be read back:
+    # meanwhile the thread would hold the one lock of SQLite, and wait for the other threads of its process.
     pk = models.CompositePrimaryKey("owner", "post")
     owner = models.ForeignKey(Account, models.CASCADE, related_name="feed", db_index=False)
     post = models.ForeignKey(Post, models.CASCADE, related_name="feed_entries")

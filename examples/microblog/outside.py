@@ -1,4 +1,4 @@
-"""The outside of the example, on this machine: a small site that posts link to."""
+"""The outside world of the example, on this machine: a small site that posts link to."""
 
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

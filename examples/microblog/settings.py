@@ -12,7 +12,7 @@ SQLITE: dict[str, Any] = {
     "ENGINE": "examples.microblog.sqlite",
     "NAME": DATABASE_URL.path.removeprefix("/"),
     "OPTIONS": {
-        # Readers do not wait for the one who writes, and a writer waits for its turn instead of failing.
+        # Readers do not wait for the writer, and a writer waits for its turn instead of failing.
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
         "transaction_mode": "IMMEDIATE",
         "timeout": 30,

@@ -11,7 +11,7 @@ from examples.microblog.models import Account, FeedEntry, Link, Post
 from examples.microblog.system import Site
 from examples.microblog.visitor import Visitor
 
-# Nothing happens for so long only if something is broken, also on a machine that others keep busy.
+# Even on a busy machine, nothing happens for this long only if something is broken.
 PATIENCE_S = 60.0
 TELL_EVERY_S = 30.0
 UNFINISHED = ("scheduled", "ready", "retrying", "running")
@@ -98,12 +98,13 @@ def counts(site: Site) -> dict[str, Any]:
 
 
 def until(is_so: Callable[[], bool], site: Site) -> bool:
-    """Wait until it is so, and return whether it is."""
+    """Wait until the condition holds, and return whether it does."""
     return until_none_is_left(lambda: int(not is_so()), site)
 
 
 def until_there_are(wanted: int, count: Callable[[], int], site: Site, say: Callable[[str], None]) -> bool:
-    """Wait until so many are there, and tell now and then how many are. Return whether all are."""
+    """Wait until there are as many as wanted, and say now and then how many there are. Return whether all are
+    there."""
     began_s = told_s = time.monotonic()
 
     def left() -> int:
@@ -125,7 +126,7 @@ def until_none_is_left(left: Callable[[], int], site: Site) -> bool:
         site.check_alive()
         if time.monotonic() - changed_s > PATIENCE_S:
             return False
-        # To count takes time, which the jobs lack.
+        # Counting takes time away from the jobs.
         time.sleep(max(0.2, 10 * (time.monotonic() - looked_s)))
         looked_s = time.monotonic()
         if (now := left()) != found:

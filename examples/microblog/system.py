@@ -17,7 +17,7 @@ _MANAGE: Final = ("-m", "examples.microblog.manage")
 _THREADS: Final = 8
 # Workers start slowly where others keep the machine busy.
 READY_WITHIN_S: Final = 120.0
-# Where all share one machine, people come before jobs, and before the master, which has nothing to do for requests.
+# If all share one machine, people come before jobs, and before the master, which takes no part in requests.
 _WORKERS_NICE: Final = 10
 _MASTER_NICE: Final = 5
 # The more jobs write at once, the longer the posts of people wait for a processor, and for their turn in SQLite, which
@@ -88,7 +88,7 @@ def running_site(
         try:
             yield site
         except Exception:
-            # Why a call failed stands in the log of the process that has ended, if one has.
+            # If a process has ended, its log says why the call failed.
             site.check_alive()
             raise
 

@@ -56,8 +56,9 @@ def insert_into_feed(post_id: int, owner_id: int) -> None:
     if owner.faults_left:
         Account.objects.filter(pk=owner_id).update(faults_left=F("faults_left") - 1)
         raise OSError(f"the feed of {owner.name} cannot be written")
-    # One statement, which holds the lock of SQLite for no longer than it takes: in a transaction of its own, a thread
-    # would hold it while others of this process run. The entry may be there, or the post be deleted just now.
+    # A single statement holds the lock of SQLite for no longer than it takes: in a transaction of its own, a
+    # thread would hold it while others of this process run. The entry may exist already, or the post may just
+    # have been deleted.
     with contextlib.suppress(IntegrityError):
         FeedEntry.objects.create(owner_id=owner_id, post_id=post_id)
 

@@ -1,4 +1,4 @@
-"""A visitor of the site, as a browser is one: with its cookie, and the token of its forms."""
+"""A visitor of the site that acts like a browser: with its cookie, and the token of its forms."""
 
 import re
 import time

@@ -201,7 +201,7 @@ function stop(claim, why) {
   claim.stopping = why;
   claim.isOwed = why !== "lost";
   claim.abort.abort();
-  // At once: a handler that passes over its signal keeps its slot until it ends.
+  // Report at once: a handler that ignores its signal keeps its slot until it ends.
   if (why === "timeout") report(claim, failure("timeout", true, `longer than ${claim.job.timeout} s`));
 }
 
@@ -473,7 +473,7 @@ async function end() {
   const endsMs = steadyMs() + GRACE_MS;
   while (inSlots().length && steadyMs() < endsMs) await sleep(20);
   for (const claim of inSlots()) stop(claim, "handed_back");
-  // What does not stop is not handed back: it is named until the process ends, and counts as lost.
+  // A job that does not stop is not handed back: it is named until the process ends, and counts as lost.
   const stoppedMs = steadyMs() + 2000;
   while ((inSlots().length && steadyMs() < stoppedMs) || outbox.size) await sleep(20);
   await call("DELETE", `/api/workers/${me.id}`, undefined, 3000);

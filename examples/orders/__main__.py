@@ -23,9 +23,9 @@ from examples.orders.system import Shop, running_shop
 from worker_sdk import Pusher, make_job
 from worker_sdk.pusher import JobOptions
 
-# A dear order needs an approval.
+# An expensive order needs an approval.
 DEAR_EACH = 10
-# The last attempts must not be used up by what goes wrong on purpose.
+# Deliberate failures must not use up the last attempts.
 OPTIONS: JobOptions = {
     "max_retry": 100,
     "retry": {"base_s": 0.2, "factor": 1.5, "max_s": 5.0, "jitter": True},
@@ -158,7 +158,7 @@ async def over(client: httpx.AsyncClient, shop: Shop, within_s: float) -> None:
 
 
 async def read_ends(client: httpx.AsyncClient, urls: Sequence[str], wanted: Jobs) -> None:
-    """Read how each job ended. What nobody enqueued is no order of ours, and the book tells of it."""
+    """Read how each job ended. Jobs that nobody enqueued are not orders of ours, and the book shows them."""
     by_id = {job["id"]: job for job in wanted.values()}
     for job in by_id.values():
         job["state"] = "unknown"

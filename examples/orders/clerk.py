@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import httpx
 
-# Some dear orders are rejected.
+# Some expensive orders are rejected.
 REJECTED_EACH: Final = 50
 BROWSER: Final = {"Accept": "text/html", "Accept-Language": "en"}
 LOOK_S: Final = 0.5
-# The page says by its status what became of the question, whoever answered it: it is gone from the desk.
+# These statuses of a page say that its question is over, whoever answered it: it is gone from the desk.
 OVER: Final = frozenset({404, 409, 410})
 
 
@@ -28,7 +28,7 @@ class Clerk:
         """Answer until this is cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
-            # The desk, or the master of a page, may be away: the next look finds the same.
+            # The desk, or the master of a page, may be unreachable: the next look finds the same.
             with contextlib.suppress(httpx.HTTPError):
                 for order, url in (await self.client.get(self.desk_url)).json()["questions"].items():
                     await self.decide(int(order), url)
@@ -40,7 +40,7 @@ class Clerk:
             if page.status_code != 200 or f"Ship order {order}?" not in page.text:
                 return
             if "<form" not in page.text:
-                # Answered: the answer to the form was lost.
+                # It was answered before: the response to the form was lost.
                 await self._clear(order, url, "answered before")
                 return
             sent = await self.client.post(url, data=_answer(order), headers=BROWSER)

@@ -28,7 +28,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 STEPS: Final = ("order", "stock", "shipping")
-# What the shop cannot do, whoever asks how often.
+# Orders that the shop can never carry out, however often it is asked.
 NO_SUCH_ARTICLE_EACH, UNDELIVERABLE_EACH = 37, 41
 # A callback is tried for so long: masters may be down.
 CALL_BACK_FOR_S: Final = 120.0
@@ -145,7 +145,7 @@ class Outside:
             self.book[step, key] = entry
         entry.calls += 1
         if entry.outcome == "NO_SUCH_ARTICLE":
-            # It is known at once.
+            # This is known at once.
             return _error(422, entry.outcome)
         await self._begin(entry, fields["callback_url"])
         if self._happens("answer_lost"):
@@ -213,7 +213,7 @@ class _Silence(Response):
         receive: Callable[[], Awaitable[Any]],
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
-        # An answer that is shorter than it says, which no client takes for one.
+        # A response that is shorter than it says, which no client accepts.
         await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"100")]})
 
 

@@ -81,7 +81,7 @@ class Ship(Step):
 
 
 class Approve(Approval):
-    """A dear order is approved by a person before it is shipped."""
+    """A person approves an expensive order before it is shipped."""
 
     name = "order.approve"
     answer_within_s = 86_400.0

@@ -15,7 +15,7 @@ import httpx
 
 from examples.stdlib.system import Child, ending, start
 
-# All that ended stays until the ledger is made.
+# Everything that ended is kept until the ledger is made.
 _KEPT_S: Final = "86400"
 _MAX_JOBS: Final = 32
 # Several processes start at once, and the machine may have other work.
@@ -51,7 +51,7 @@ class Shop:
             child.check_alive()
 
     def kill(self, name: str) -> None:
-        """Kill a process with SIGKILL. Nothing of it can be written down any more."""
+        """Kill a process with SIGKILL. It can no longer write anything down."""
         child = next(child for child in self.children if child.name == name)
         os.kill(child.process.pid, signal.SIGKILL)
         child.process.wait()

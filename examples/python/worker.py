@@ -1,4 +1,4 @@
-"""The worker that the conformance kit asks when it asks `worker_sdk`: `python -m examples.python.worker` (PULL=1:
+"""The worker that the conformance kit uses to test `worker_sdk`: `python -m examples.python.worker` (PULL=1:
 it pulls).
 
 jqmaster conformance worker --run "python -m examples.python.worker"
@@ -27,7 +27,8 @@ async def fail(message: str, *, retry: bool) -> None:
     raise RuntimeError(message)
 
 
-# The kit gives these two arguments that are no map of parameters. A handler takes any argument as it is.
+# The kit gives these two handlers arguments that are not a map of parameters. A handler takes any argument as
+# it is.
 
 
 @worker.handler("conformance.echo")

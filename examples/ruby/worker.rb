@@ -20,10 +20,10 @@ GRACE_S = 2
 MAX_BODY = 32 * 1024 * 1024
 SECRET = SecureRandom.hex(32)
 
-# What a handler raises to end its job for good.
+# A handler raises this to end its job for good.
 class Discard < StandardError; end
 
-# What a job's thread is stopped with.
+# This stops the thread of a job.
 class Stop < Exception; end # rubocop:disable Lint/InheritException
 
 HANDLERS = {
@@ -258,7 +258,7 @@ class Worker
     claim.stopping = why
     claim.owed = why != "lost"
     claim.thread.raise(Stop)
-    # At once: a handler that does not stop keeps its slot until it ends.
+    # Report at once: a handler that does not stop keeps its slot until it ends.
     report(claim, failure("timeout", true, "longer than #{claim.job['timeout']} s")) if why == "timeout"
   end
 
@@ -552,7 +552,7 @@ class Worker
     @beat_now << true
     wait_until(now + GRACE_S) { in_slots.empty? }
     @lock.synchronize { in_slots.each { |claim| stop(claim, "handed_back") } }
-    # What does not stop is not handed back: it is named until the process ends, and counts as lost.
+    # A job that does not stop is not handed back: it is named until the process ends, and counts as lost.
     wait_until(now + 2) { in_slots.empty? }
     sleep 0.02 until @lock.synchronize { @outbox.empty? }
     call("delete", "/api/workers/#{@id}", nil, 3)

@@ -41,12 +41,12 @@ def main() -> None:
         "--port", type=int, default=8080, help="port of the master; a free one if it is taken"
     )
     options = parser.parse_args()
-    # A shell starts what runs in the background with SIGINT ignored. Master and worker heed it even so.
+    # A shell starts background processes with SIGINT ignored. Master and worker heed it even so.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = asyncio.run(show(options.port, once=options.once))
     except KeyboardInterrupt:
-        # Without --once it is the usual way to end.
+        # Without --once, this is the usual way to end.
         status = 128 + signal.SIGINT if options.once else 0
     except asyncio.CancelledError:
         status = 128 + signal.SIGTERM
@@ -57,7 +57,7 @@ async def show(port: int, *, once: bool) -> int:
     console = Console()
     if task := asyncio.current_task():
         for number in (signal.SIGTERM, signal.SIGHUP):
-            # nohup has SIGHUP ignored.
+            # Under nohup, SIGHUP is ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with tempfile.TemporaryDirectory(prefix="jqmaster-example-", ignore_cleanup_errors=True) as directory:
@@ -206,7 +206,7 @@ async def verify(
 
 
 def sort_out(jobs: Iterable[tuple[Path, Mapping[str, Any]]]) -> tuple[list[Path], list[str]]:
-    """Return the files that do not parse, and everything that must not be, of analyses that should be over."""
+    """Return the files that do not parse, and all that is wrong with analyses that should be over."""
     unparsable, faults = [], []
     for path, job in jobs:
         match job:
@@ -222,7 +222,7 @@ def sort_out(jobs: Iterable[tuple[Path, Mapping[str, Any]]]) -> tuple[list[Path]
 
 
 def source_files() -> Iterator[Path]:
-    """The standard library of this Python without its tests."""
+    """Yield the files of this Python's standard library, without its tests."""
     library = Path(sysconfig.get_path("stdlib"))
     for path in sorted(library.rglob("*.py")):
         parts = path.relative_to(library).parts
@@ -233,7 +233,7 @@ def source_files() -> Iterator[Path]:
 
 
 def free_port(wanted: int) -> int:
-    """`wanted`, or one that the system chooses where that is taken."""
+    """Return `wanted`, or a port that the system chooses if that is taken."""
     for port in (wanted, 0):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

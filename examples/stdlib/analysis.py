@@ -53,7 +53,7 @@ class Summary:
 
 
 def analyse(path: Path) -> Analysis:
-    """Return what there is to know. Raise SyntaxError for a file that does not parse."""
+    """Return the analysis of a file. Raise SyntaxError for a file that does not parse."""
     source = path.read_text(encoding="utf-8", errors="replace")
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]

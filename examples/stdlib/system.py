@@ -54,7 +54,8 @@ class System:
 async def running_system(
     directory: Path, port: int, *, worker: str = "examples.stdlib.tasks:tasks"
 ) -> AsyncIterator[System]:
-    """As in production, only smaller. Yields when the worker has its first jobs coming; SystemExit if that fails."""
+    """Run a system as in production, only smaller. Yield when the worker has registered; SystemExit if that
+    fails."""
     url = f"http://127.0.0.1:{port}"
     data = directory / "data"
     with ending(data) as children:
@@ -80,7 +81,7 @@ async def running_system(
         try:
             yield system
         except Exception:
-            # Why a call failed stands in the log of the process that has ended, if one has.
+            # If a process has ended, its log says why the call failed.
             system.check_alive()
             raise
 
@@ -88,9 +89,9 @@ async def running_system(
 def start(
     name: str, directory: Path, *arguments: str, env: Mapping[str, str] | None = None, nice: int = 0
 ) -> Child:
-    """`python ARGUMENTS`. Ctrl-C in the terminal is not for it: it is ended in its turn. Call it from the main
-    thread only, with which it ends. `env`: more variables of its environment. `nice`: how far it steps back where
-    the machine is busy."""
+    """Start `python ARGUMENTS`. Ctrl-C in the terminal does not reach it: it is ended in its turn. Call this
+    from the main thread only: the process ends with it. `env`: more variables of its environment. `nice`: how
+    far it steps back on a busy machine."""
     ends_with_parent = end_with_parent()
 
     def prepare() -> None:
@@ -116,7 +117,7 @@ def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], Non
     parent = os.getpid()
 
     def call() -> None:
-        # However the parent ends: a SIGKILL leaves it no time to end anybody.
+        # This works however the parent ends: a SIGKILL leaves it no time to end its children.
         _LIBC.prctl(_PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:
             os._exit(1)
@@ -126,7 +127,8 @@ def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], Non
 
 @contextlib.contextmanager
 def ending(data: Path) -> Iterator[list[Child]]:
-    """Ends what is in the list, the last first: what a worker still runs it hands back to a master that lives."""
+    """End the processes in the list, the last first, so that a worker hands back what it still runs to a live
+    master."""
     children: list[Child] = []
     try:
         yield children
@@ -142,10 +144,10 @@ def ending(data: Path) -> Iterator[list[Child]]:
 
 
 def _kill_store(data: Path) -> None:
-    """A master that had to be killed, or was, leaves its Valkey to the next master. Here there is none."""
+    """Kill the Valkey: a master that was killed leaves its own to the next master, and here there is none."""
     with contextlib.suppress(OSError, ValueError):
         pid = int((data / "valkey.pid").read_text())
-        # The number alone may be another's by now.
+        # The number alone may belong to another process by now.
         if Path(f"/proc/{pid}/cwd").resolve() == data.resolve():
             os.kill(pid, signal.SIGKILL)
 

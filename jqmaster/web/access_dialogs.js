@@ -16,7 +16,7 @@ const ROLES = ["viewer", "operator", "admin"];
 const DAY_S = 86_400;
 const LIVES_DAYS = ["", "30", "90", "365"];
 
-/** @param {{token: any, text: string, onClose: () => void}} props The only time that it is shown. */
+/** @param {{token: any, text: string, onClose: () => void}} props The token is shown only this once. */
 function Secret({ token, text, onClose }) {
   return html`<${Dialog} title=${text} onClose=${onClose}><p>${t("access.once")}</p><${Code} text=${token.token} label=${t("login.token")} /><footer><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
 }

@@ -1,4 +1,4 @@
-/** What people do to many jobs at once (POST /api/jobs/actions): counted first, confirmed, then watched. */
+/** Actions on many jobs at once (POST /api/jobs/actions): counted first, confirmed, then watched. */
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { Problem, get, post, toJson } from "./api.js";
 import { number, t, tOr } from "./i18n.js";
@@ -20,9 +20,9 @@ const WATCHED_MS = 60_000;
 const POLL_MS = 2000;
 
 /**
- * Counts what `action` would concern, asks, begins.
+ * Count the jobs that `action` would concern, ask, and begin.
  * @param {{action: ActionName, target: Target, isRecounted?: boolean, onClose: () => void, onBegun: () => void}} props
- *   `isRecounted`: the jobs are counted again before it begins; where the count differs, it asks again.
+ *   `isRecounted`: count the jobs again before it begins, and ask again if the count differs.
  */
 export function ActionDialog({ action, target, isRecounted = false, onClose, onBegun }) {
   const [dry, setDry] = useState(/** @type {any} */ (null));
@@ -32,7 +32,7 @@ export function ActionDialog({ action, target, isRecounted = false, onClose, onB
   const title = t(`action.${action}.title`);
   const hasPriority = action === "set_priority";
   const isPriority = /^-?\d+$/.test(priority.trim());
-  // Jobs that have the priority already are not concerned, so the count depends on it.
+  // Jobs that already have the priority are left out, so the count depends on it.
   const counted = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
   const body = () => ({
     action,

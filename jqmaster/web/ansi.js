@@ -14,8 +14,8 @@ const UNMARKS = /** @type {Record<number, string[]>} */ ({
 });
 
 /**
- * Cuts a line into pieces of one look.
- * @param {string} text Its only escape sequences are colours and styles; any other is left out.
+ * Cut a line into pieces that each have one style.
+ * @param {string} text Only its colours and styles take effect; other escape sequences are left out.
  * @returns {Piece[]}
  */
 export function ansiPieces(text) {
@@ -51,7 +51,7 @@ function changed(look, codes) {
     else if (code >= 90 && code < 90 + BASIC) look.fg = `${code - 90 + BASIC}`;
     else if (code >= 100 && code < 100 + BASIC) look.bg = `${code - 100 + BASIC}`;
     else if (code === 38 || code === 48) {
-      // The first 16 of 256 colours have names; text keeps its colour for the others.
+      // The first 16 of 256 colours have names; for the others, text keeps its colour.
       const colour = numbers[at + 1] === 5 ? numbers[at + 2] : undefined;
       if (colour !== undefined && colour < 2 * BASIC) look[code === 38 ? "fg" : "bg"] = `${colour}`;
       at += numbers[at + 1] === 5 ? 2 : 4;

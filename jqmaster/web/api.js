@@ -4,7 +4,7 @@
 /** @typedef {Record<string, string | number | boolean | null | undefined>} Query */
 /** @typedef {import("../answers").Schemas["SessionView"]} Session */
 
-/** An answer that is none: a problem (RFC 9457) or no answer at all (status 0). */
+/** A failed call: a problem (RFC 9457), or no answer at all (status 0). */
 export class Problem extends Error {
   /**
    * @param {number} status
@@ -31,7 +31,7 @@ export function whenUnauthorized(listener) {
 }
 
 /**
- * The address of `path` under wherever this page was served from.
+ * Return the address of `path`, relative to where this page was served from.
  * @param {string} path Without a leading slash, such as `api/jobs`.
  * @param {Query} [query] What is null, undefined or "" is left out.
  */
@@ -44,11 +44,12 @@ export function urlOf(path, query = {}) {
 }
 
 /**
- * One call. Gives the parsed answer, null for an empty one. Throws Problem; an aborted call throws its AbortError.
+ * Make one call, and return the parsed answer, null if it is empty. Throw Problem, or AbortError if it is aborted.
  * @param {string} method
  * @param {string} path
  * @param {{query?: Query, body?: unknown, text?: string, headers?: Record<string, string>, signal?: AbortSignal, heard?: (response: Response) => void}} [options]
- *   `text`: a body that is JSON already, where its numbers must stay as they were written. `heard`: gets the head of a good answer.
+ *   `text`: a body that is already JSON, if its numbers must stay as they were written. `heard`: gets the head of a
+ *   good answer.
  * @returns {Promise<any>}
  */
 export async function call(method, path, { query, body, text, headers, signal, heard } = {}) {
@@ -121,7 +122,7 @@ export const put = (path, body, headers) => call("PUT", path, { body, ...(header
 /** @param {string} path */
 export const del = (path) => call("DELETE", path);
 
-/** @returns {Promise<any> | null} The call that boot.js began before the scripts were there; once. */
+/** @returns {Promise<any> | null} The call that boot.js began before the scripts were loaded; returned only once. */
 function begunCall() {
   const begun = /** @type {any} */ (globalThis).jqmasterSession;
   delete (/** @type {any} */ (globalThis).jqmasterSession);
@@ -135,7 +136,7 @@ function begunCall() {
 }
 
 /**
- * Who this browser is to the master. Throws Problem only where no answer came.
+ * Return the user as the master knows it. Throw Problem only if no answer came.
  * @returns {Promise<Session>}
  */
 export async function fetchSession() {
@@ -171,18 +172,18 @@ export function may(of, scope) {
   );
 }
 
-// Numbers as a whole: the digits after a point are no integer.
+// Match each number in full: the digits after its decimal point are not an integer.
 const NUMBERS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
 const LONG_INTEGER = /^-?\d{16,}$/;
 
 /**
- * JSON whose integers beyond 2^53 stay exact, as BigInt.
+ * Parse JSON. Integers beyond 2^53 stay exact, as BigInt.
  * @param {string} text
  * @returns {any}
  */
 export function parseExact(text) {
   if (!/\d{16}/.test(text)) return JSON.parse(text);
-  // No document holds this mark by chance or by will: it is made anew for each.
+  // No document contains this mark by chance or on purpose: each gets a new one.
   const mark = `\u0001${crypto.getRandomValues(new Uint32Array(4)).join("-")}:`;
   let found = false;
   const marked = text.replace(NUMBERS, (token) => {
@@ -197,7 +198,7 @@ export function parseExact(text) {
 }
 
 /**
- * JSON of a value that may hold BigInt.
+ * Return the JSON of a value that may contain BigInt.
  * @param {unknown} value
  * @param {number} [indent] Spaces; 0: in one line.
  * @returns {string}

@@ -1,4 +1,4 @@
-/** The shell: who is there, where we are, the navigation, the keys. */
+/** The shell: the session, the current page, the navigation, the keys. */
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./lib.js";
 import { Problem, fetchSession, logOut, may, whenUnauthorized } from "./api.js";
 import { ActionsUnderWay } from "./actions.js";
@@ -92,7 +92,7 @@ function App() {
   const [session, setSession] = useState(/** @type {Session | null} */ (null));
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isLoginWanted, setLoginWanted] = useState(false);
-  // How one may log in again, while the page whose session has ended stays.
+  // The ways to log in again, while the page whose session has ended stays.
   const [offered, setOffered] = useState(/** @type {Session | null} */ (null));
   const wasIn = useRef(false);
   const isAsking = useRef(false);
@@ -118,7 +118,7 @@ function App() {
       stop();
       if (!wasIn.current) {
         setLoginWanted(true);
-        // How one logs in may have changed, as with the first user.
+        // The way to log in may have changed, as with the first user.
         void refresh();
       } else if (!isAsking.current) {
         isAsking.current = true;
@@ -139,7 +139,7 @@ function App() {
     setOffered(null);
   };
   useEffect(() => {
-    // Without an answer nobody can tell who is there: ask until somebody answers.
+    // Without an answer nobody can tell who is logged in: ask until a master answers.
     if (problem?.status !== 0) return undefined;
     const timer = setInterval(refresh, 2000);
     return () => clearInterval(timer);
@@ -168,7 +168,7 @@ function App() {
     return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
   const entries = ENTRIES.filter((entry) => may(session, entry.scope));
   const leave = async () => {
-    // Calls that are on their way are refused now, which is nothing to ask about.
+    // Calls under way are refused from now on. That is no reason to ask for a login.
     isAsking.current = true;
     try {
       const elsewhere = await logOut();
@@ -250,7 +250,7 @@ function PageHost({ name, query, session, onSession }) {
   return html`<${COMPONENTS[name]} query=${query} go=${go} session=${session} onSession=${onSession} />`;
 }
 
-/** Jumps to a job by its ID, else lists those whose ID or name has the text. */
+/** Jump to a job by its ID, or else list those whose ID or name contains the text. */
 function Search() {
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   useKeys({
@@ -276,7 +276,7 @@ function Connection() {
   return html`<span class=${`connection ${kind}`} title=${t(`live.${status}.title`)}><i aria-hidden="true"></i><span class="wide-only">${t(`live.${status}`)}</span></span>`;
 }
 
-/** Says that nothing here is fresh, once that has lasted; the moment of a change of masters says nothing. */
+/** Say that nothing here is fresh, but only once that has lasted: a change of masters is over in a moment. */
 function LostBanner() {
   const status = useLiveStatus();
   const [isShown, setShown] = useState(false);

@@ -1,4 +1,4 @@
-/** The argument of a job as fields, built from the JSON Schema that workers told of its name. */
+/** The argument of a job as fields, built from the JSON Schema that workers report for its name. */
 import { parseExact, toJson } from "./api.js";
 import { t } from "./i18n.js";
 
@@ -6,7 +6,7 @@ import { t } from "./i18n.js";
 /** @typedef {"text" | "integer" | "number" | "choice" | "date" | "time" | "date-time" | "json"} Control */
 
 /**
- * One parameter. `isLoose`: the argument has it, and the schema does not.
+ * One parameter. `isLoose`: the argument has it, but the schema does not.
  * @typedef {object} ArgumentField
  * @property {string} name
  * @property {Control} control
@@ -25,7 +25,7 @@ const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
 const UTC_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 const DATE = /^\d{4}-\d\d-\d\d$/;
 const TIME = /^\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
-// In the values of the form. A name of a parameter may be that of another field.
+// Prefixes in the values of the form: a parameter may have the name of another field.
 const TYPED = "argument.";
 const SHOWN_AS = "argument as.";
 const EXAMPLES = /** @type {Record<string, string>} */ ({
@@ -47,7 +47,7 @@ export function hasFields(schema) {
 
 /**
  * @param {Schema} schema
- * @param {Record<string, string>} values Those of the form.
+ * @param {Record<string, string>} values The values of the form.
  * @returns {ArgumentField[]}
  */
 export function fieldsOf(schema, values) {
@@ -171,7 +171,7 @@ function controlOf(schema) {
 
 /**
  * @param {Schema} schema
- * @returns {string} What the schema says of the size, for people.
+ * @returns {string} What the schema says about the size, in words.
  */
 function rangeOf(schema) {
   const least = schema["minimum"] ?? schema["minLength"] ?? schema["minItems"];
@@ -187,11 +187,11 @@ function rangeOf(schema) {
 }
 
 /**
- * What the fields show of an argument; null where fields cannot hold it, because it is no map.
+ * Return what the fields show for an argument; null if they cannot hold it, because it is not a map.
  * @param {Schema} schema
  * @param {string} text JSON; empty: no argument.
- * @param {Record<string, string>} values Those of the form.
- * @returns {Record<string, string> | null} Changes of the values of the form.
+ * @param {Record<string, string>} values The values of the form.
+ * @returns {Record<string, string> | null} Changes to the values of the form.
  */
 export function valuesOf(schema, text, values) {
   let argument;
@@ -217,7 +217,7 @@ export function valuesOf(schema, text, values) {
 }
 
 /**
- * The text that makes a field have the value, and the control that it takes if it is not the usual one.
+ * Return the text that gives a field the value, and the control that this takes if it is not the usual one.
  * @param {ArgumentField} field
  * @param {any} value
  * @returns {[string, Control | ""]}
@@ -244,9 +244,9 @@ function textOf(field, value) {
 }
 
 /**
- * The argument that the fields make. A text that does not fit its field is in `problems`, and in the argument as text.
+ * Build the argument from the fields. Text that does not fit its field is in `problems`, and in the argument as text.
  * @param {ArgumentField[]} fields
- * @param {Record<string, string>} values Those of the form.
+ * @param {Record<string, string>} values The values of the form.
  * @returns {{text: string, problems: FieldProblem[], missing: FieldProblem[]}} `missing`: required fields that are empty.
  */
 export function argumentOf(fields, values) {

@@ -13,9 +13,9 @@ const CONTRACT_MS = 300;
 /** @typedef {import("./api.js").FieldProblem} FieldProblem */
 
 /**
- * What live workers, or the last ones, told of a name.
+ * Return the contract that live workers, or the last ones, reported for a name.
  * @param {string} name
- * @returns {any} Null where nobody told anything, or nobody knows yet.
+ * @returns {any} Null if nobody reported any, or it is not known yet.
  */
 export function useContract(name) {
   const [contract, setContract] = useState(/** @type {any} */ (null));
@@ -29,7 +29,7 @@ export function useContract(name) {
       get(`api/names/${encodeURIComponent(name)}`, {}, aborter.signal).then(
         (/** @type {any} */ answer) => setContract(answer.contracts[0] ?? null),
         (error) => {
-          // An unknown name, or nothing that this caller may read: the job can be typed all the same.
+          // The name is unknown, or this caller may not read it: the job can be typed all the same.
           if (error instanceof Problem) setContract(null);
         },
       );
@@ -50,9 +50,9 @@ export function useContract(name) {
  * @property {string} text The argument as JSON.
  * @property {FieldProblem[]} problems Texts that do not fit their fields.
  * @property {FieldProblem[]} missing
- * @property {boolean} isRefused Whether fields were wanted that cannot hold what is typed.
+ * @property {boolean} isRefused Whether fields were chosen but cannot hold what is typed.
  * @property {(mode: "fields" | "json") => void} choose
- * @property {(text: string) => void} give Puts an argument into the form that nobody typed.
+ * @property {(text: string) => void} give Puts an argument that nobody typed into the form.
  */
 
 /**
@@ -65,7 +65,7 @@ export function useArgument(form, contract) {
   const { values } = form;
   const schema = hasFields(contract?.argument_schema) ? contract.argument_schema : null;
   const [isRefused, setRefused] = useState(false);
-  // The last text of `argument` that came from here: while it stands, the fields hold what was typed.
+  // The last text that this hook put into `argument`: while it stands, the fields hold what was typed.
   const given = useRef(values["argument"] ?? "");
   const isByFields = schema !== null && values["mode"] === "fields";
   const fields = useMemo(() => (schema ? fieldsOf(schema, values) : []), [schema, values]);
@@ -82,7 +82,7 @@ export function useArgument(form, contract) {
     setRefused(false);
   };
   const toFields = () => {
-    // What was typed into the fields says more than the JSON that was made of it.
+    // The fields as typed say more than the JSON made from them.
     const isUntouched = typed === given.current && fields.some((one) => values[keyOf(one.name)]);
     const changes = isUntouched ? {} : schema && valuesOf(schema, typed, values);
     setRefused(!changes);
@@ -93,7 +93,7 @@ export function useArgument(form, contract) {
   useEffect(() => {
     const { mode } = values;
     if (!schema && mode === "fields") toRaw("");
-    // What somebody types is not turned into fields under the hands, and an argument that is missing is to be typed.
+    // Do not turn JSON into fields while somebody types it, nor an argument that was left out and has to be typed.
     else if (schema && !mode && typed === given.current && !values["left_out"]) toFields();
   }, [schema, values["left_out"]]);
   return {
@@ -123,7 +123,7 @@ function isSame(one, other) {
 
 /**
  * @param {any} value
- * @returns {any} The same with the keys of maps in order.
+ * @returns {any} The same value with the keys of its maps in order.
  */
 function sorted(value) {
   if (Array.isArray(value)) return value.map(sorted);
@@ -196,7 +196,7 @@ function textOfChoice(json) {
 }
 
 /**
- * The form for a control of the browser's that knows no zones and may leave out seconds.
+ * Adapt the form to a browser control that knows no time zones and may leave out seconds.
  * @param {import("./ui/forms.js").Form} form
  */
 const inUtc = (form) =>
@@ -215,7 +215,7 @@ const withSeconds = (form) =>
 
 /**
  * @param {string} text
- * @param {number} length Of a text without seconds.
+ * @param {number} length The length of a text without seconds.
  */
 const full = (text, length) => (text.length === length ? `${text}:00` : text);
 

@@ -1,4 +1,4 @@
-/** The argument that a definition makes of an event, as rows of a field and where its value comes from. Its JSON is the other way to write it. */
+/** The argument that a definition makes of an event, as rows of a field and its source. It can also be JSON. */
 import { parseExact, toJson } from "./api.js";
 import { t } from "./i18n.js";
 import { html, useId, useLayoutEffect, useRef, useState } from "./lib.js";
@@ -47,13 +47,16 @@ const textOf = (rows) =>
     2,
   );
 
-/** @param {{text: string, onText: (text: string) => void, paths: string[]}} props `text`: the argument as JSON. `paths`: what events have. */
+/**
+ * @param {{text: string, onText: (text: string) => void, paths: string[]}} props `text`: the argument as JSON.
+ *   `paths`: the paths that events have.
+ */
 export function ArgumentMapping({ text, onText, paths }) {
   const id = useId();
   const [rows, setRows] = useState(() => rowsOf(text));
   const told = useRef(text);
   useLayoutEffect(() => {
-    // Another version of it was chosen elsewhere; what is typed here stays as it was typed.
+    // Take over only a version that was chosen elsewhere: what is typed here stays as it was typed.
     if (text === told.current) return;
     told.current = text;
     setRows(rowsOf(text));

@@ -1,4 +1,4 @@
-/** What pages show of a batch: how far it is, what it waits for, and the jobs that it starts. */
+/** The parts of pages that show a batch: its progress, what it waits for, and the jobs that it starts. */
 import { t, tOr } from "./i18n.js";
 import { get } from "./api.js";
 import { html, useEffect, useState } from "./lib.js";
@@ -11,7 +11,7 @@ import { Badge, Num, State, Text, nowMs } from "./ui/formats.js";
 
 export const CALLBACKS = /** @type {const} */ (["on_success", "on_complete", "on_failure"]);
 
-/** @param {Batch} batch @returns {string} What it is called. */
+/** @param {Batch} batch @returns {string} The first line of its description, or the end of its ID. */
 export const titleOf = (batch) => batch.description.split("\n")[0] || `…${batch.id.slice(-10)}`;
 
 /** @param {string | undefined} id @returns {Batch | null} The batch with this ID; null until it is read, or where there is none. */
@@ -30,7 +30,7 @@ export function useBatch(id) {
   return batch;
 }
 
-/** @param {Batch} batch @returns {boolean} Whether it cannot succeed any more unless somebody retries. */
+/** @param {Batch} batch @returns {boolean} Whether it can no longer succeed unless somebody retries. */
 export const hasFailed = ({ counts, batches }) =>
   counts.failed + counts.canceled + counts.skipped + counts.deleted + batches.failed > 0;
 
@@ -44,7 +44,10 @@ export function BatchState({ batch }) {
   return html`<${Badge} kind=${kind}>${t(`batches.state.${word}`)}<//>`;
 }
 
-/** @param {Batch} batch @returns {[string, number][]} Its jobs by state; those that are not over as one where they are not counted. */
+/**
+ * @param {Batch} batch
+ * @returns {[string, number][]} Its jobs by state; unfinished jobs are one entry if they are not counted by state.
+ */
 export function countsOf({ counts }) {
   const all = Object.keys(STATES).map((state) => [state, /** @type {any} */ (counts)[state]]);
   const known = /** @type {[string, number][]} */ (all.filter(([, count]) => count > 0));
@@ -52,7 +55,7 @@ export function countsOf({ counts }) {
   return isCounted || !counts.unfinished ? known : [["unfinished", counts.unfinished], ...known];
 }
 
-/** @param {Batch} batch @returns {number} The share of its jobs that are over, rounded down: all is all. */
+/** @param {Batch} batch @returns {number} The percentage of its jobs that are over, rounded down: 100 means all. */
 export const shareOf = ({ counts }) =>
   counts.total ? Math.floor(((counts.total - counts.unfinished) / counts.total) * 100) : 0;
 
@@ -62,7 +65,7 @@ export function BatchStrip({ batch }) {
   const { total, unfinished } = batch.counts;
   const ended = counts.filter(([state]) => STATES[state]?.phase === "finished");
   const label = t("batches.over_of", { over: total - unfinished, total });
-  // What waits or runs is the track; what ended grows on it.
+  // Jobs that wait or run are the track; finished jobs fill it.
   return html`<span class="strip batch-strip" role="img" aria-label=${label} title=${label}>${ended.map(([state, count]) => html`<i key=${state} class=${`seg seg-${state}`} style=${{ width: `${(count / Math.max(1, total)) * 100}%` }}></i>`)}</span>`;
 }
 

@@ -1,5 +1,6 @@
-// Runs before the first paint and before the modules: sets the theme, lest a dark page flashes white; begins what would else
-// begin one round trip later; and loads the page again when no master answered while it was loaded. Not a module: those run later.
+// This runs before the first paint and before the modules. It sets the theme, so that a dark page does not flash white;
+// begins the requests that would otherwise begin one round trip later; and reloads the page if no master answered while
+// it loaded. It is not a module: those run later.
 (function () {
   const root = document.documentElement;
   /** @param {string} name */
@@ -7,7 +8,7 @@
     try {
       return localStorage.getItem("jqmaster." + name);
     } catch {
-      // Storage may be forbidden: then the browser's preferences hold.
+      // Storage may be forbidden: then the browser's preferences apply.
       return null;
     }
   };
@@ -29,7 +30,7 @@
     cache: "no-store",
     redirect: "error",
   });
-  // Whoever takes it hears of its failure.
+  // The code that takes the promise handles its failure.
   session.catch(() => {});
   /** @type {any} */ (globalThis).jqmasterSession = session;
 
@@ -49,7 +50,7 @@
       );
     }, 2000);
   };
-  // Scripts and sheets that could not be loaded tell it here; the page does without its icon.
+  // Scripts and stylesheets that failed to load are reported here; the page can do without its icon.
   const later = (/** @type {Event} */ event) => {
     if (!(event.target instanceof HTMLLinkElement && event.target.rel === "icon")) setTimeout(heal, 500);
   };

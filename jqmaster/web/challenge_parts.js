@@ -19,7 +19,7 @@ export function ChallengeState({ state }) {
   return html`<${Badge} kind=${KINDS[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
 }
 
-/** @param {any} one @returns {string} What it asks, or what is noted of it, on one line. */
+/** @param {any} one @returns {string} Its question, or its metadata, on one line. */
 export const subjectOf = (one) =>
   one.form ? one.form.title : one.meta === null || one.meta === undefined ? "" : JSON.stringify(one.meta);
 
@@ -46,7 +46,7 @@ export function Answers({ one }) {
   )}</ul>`;
 }
 
-/** @param {{one: any, onDone: () => unknown}} props Opens the dialog, where the challenge waits. */
+/** @param {{one: any, onDone: () => unknown}} props Opens the dialog, if the challenge waits. */
 export function AnswerButton({ one, onDone }) {
   const [isOpen, setOpen] = useState(false);
   const Dialog = one.form ? FormAnswer : SystemAnswer;
@@ -124,7 +124,10 @@ function FormAnswer({ one, onClose, onDone }) {
     ${one.form.comment !== "none" && html`<${FormField} form=${form} name="comment" label=${t("challenges.comment")} as="textarea" rows="3" maxlength="2000" />`}<//>`;
 }
 
-/** @param {{one: any, onClose: () => void, onDone: () => unknown}} props The callback of the outside system, in its place. */
+/**
+ * @param {{one: any, onClose: () => void, onDone: () => unknown}} props
+ *   Sends the callback in place of the outside system.
+ */
 function SystemAnswer({ one, onClose, onDone }) {
   const form = useForm(null, () => ({ body: "" }));
   const save = async (/** @type {Values} */ values) => {

@@ -1,4 +1,4 @@
-/** The dialogs that make and change constraints, with what a matcher would apply to. */
+/** The dialogs that create and change constraints, with the jobs that a matcher would apply to. */
 import { Problem, call, get, parseExact, post, toJson } from "./api.js";
 import { LastHour } from "./constraint_replay.js";
 import { number, t } from "./i18n.js";
@@ -17,7 +17,7 @@ import { editedInstant, inZone, useZone } from "./ui/instants.js";
 /** @typedef {import("./limit_kinds.js").Figure} Figure */
 
 const PREVIEW_MS = 500;
-// As the API has it: a name is a part of an address.
+// The API's rule: a name is part of an address.
 const NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
 const VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
 /** @type {Figure} */
@@ -114,7 +114,7 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
 }
 
 /**
- * What a form says about which jobs are limited, and how.
+ * Return the part of a form that says which jobs are limited, and how.
  * @param {Values} given @param {any} matcher @param {any} base null: a new constraint.
  */
 const limiting = (given, matcher, base) => ({
@@ -171,7 +171,10 @@ function parsed(text) {
   }
 }
 
-/** @param {{text: string, matchKey: string}} props Which of the waiting jobs it would apply to; `text` "": there is no matcher to ask about. */
+/**
+ * @param {{text: string, matchKey: string}} props
+ *   Shows which waiting jobs it would apply to; `text` "": there is no matcher to ask about.
+ */
 function Preview({ text, matchKey }) {
   const [state, setState] = useState(
     /** @type {{of: string, answer: any, problem: Problem | null}} */ ({
@@ -200,7 +203,7 @@ function Preview({ text, matchKey }) {
       aborter.abort();
     };
   }, [asked]);
-  // The result of what stood there before is no result of what stands there now.
+  // A result for an earlier text does not count for the present one.
   const { answer, problem } = state.of === asked ? state : { answer: null, problem: null };
   return html`<div class="preview" aria-live="polite"><h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
     ${!answer && !problem && html`<p class="muted">${t(text ? "action.counting" : "constraints.preview.invalid")}</p>`}

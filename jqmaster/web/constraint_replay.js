@@ -1,4 +1,4 @@
-/** What a constraint would have held in the last hour, by the jobs that are still stored. */
+/** The jobs that a constraint would have held back in the last hour, judged by those that are still stored. */
 import { Problem, post, toJson } from "./api.js";
 import { number, t } from "./i18n.js";
 import { html, useState } from "./lib.js";

@@ -1,4 +1,4 @@
-/** The values of a constraint's key: what each lets through, and limits and pauses of their own. */
+/** The values of a constraint's key: what each lets through, and its own limits and pauses. */
 import { get, post, toJson } from "./api.js";
 import { ValueLimits } from "./constraint_editor.js";
 import { number, t } from "./i18n.js";
@@ -23,7 +23,7 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
     leastMs: 2000,
     everyMs: 5000,
   });
-  // Until the answer is there, rows that may be meant stay where they are: one may be about to press a button in them.
+  // Until the answer arrives, rows that may match stay in place: the user may be about to press a button in one.
   const likely = () => one.top_keys.filter((/** @type {any} */ key) => toJson(key.value).includes(asked));
   const keys = asked ? (found.data ?? likely()) : one.top_keys;
   const done = async () => {
@@ -74,7 +74,7 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
 }
 
 /**
- * What `text` may stand for: `42` is a number, and the text of two digits too.
+ * Find the values that `text` may stand for: `42` is a number, and also a text of two digits.
  * @param {string} path
  * @param {string} text
  * @param {AbortSignal} signal

@@ -1,9 +1,9 @@
-/** Calls of the API to be pasted into a shell. */
+/** API calls to paste into a shell. */
 import { toJson, urlOf } from "./api.js";
 import { shellWord } from "./text.js";
 
 /**
- * @param {import("./api.js").Session} session Where it needed a login, the token is left to the shell's `$TOKEN`.
+ * @param {import("./api.js").Session} session If it needed a login, the shell's `$TOKEN` supplies the token.
  * @param {string} method
  * @param {string} path
  * @param {{body?: unknown, query?: import("./api.js").Query}} [options]

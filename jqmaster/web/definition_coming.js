@@ -1,4 +1,4 @@
-/** What comes of a definition, as somebody types it or as it is: its next instants, or what it makes of the newest events. */
+/** The preview of a definition, stored or being typed: its next instants, or what it makes of the newest events. */
 import { Problem, call } from "./api.js";
 import { ownText, ownZone, wallText } from "./definition_schedules.js";
 import { t } from "./i18n.js";
@@ -7,7 +7,10 @@ import { visible } from "./text.js";
 
 const TYPING_MS = 300;
 
-/** @typedef {{instants: any[] | null, events: any[] | null, problem: Problem | null, isOld: boolean}} Coming `isOld`: it is of what stood there before. */
+/**
+ * @typedef {{instants: any[] | null, events: any[] | null, problem: Problem | null, isOld: boolean}} Coming
+ *   `isOld`: it belongs to an earlier text.
+ */
 
 /**
  * @param {string} body What `POST /api/definitions/preview` takes, as JSON; "": there is nothing to ask about.

@@ -1,4 +1,4 @@
-/** What is done to one definition: paused, resumed, run now, its past made up for, deleted. */
+/** The actions on one definition: pause, resume, run now, make up for its past, delete. */
 import { Problem, del, post } from "./api.js";
 import { t } from "./i18n.js";
 import { html, useEffect, useState } from "./lib.js";
@@ -41,7 +41,7 @@ export async function runDefinition(name, onDone) {
 /** @type {(asked: Asked) => void} */
 export let askAbout = () => {};
 
-/** The dialog of every such button: the row of a live list may go while one fills it in. */
+/** One dialog serves all these buttons: the row of a live list may disappear while somebody fills it in. */
 export function DefinitionDialogs() {
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   askAbout = setAsked;
@@ -59,7 +59,10 @@ export function DefinitionDialogs() {
   }
 }
 
-/** @param {{one: any, onDone: () => unknown}} props The actions of a row. A definition that events start is run by sending one. */
+/**
+ * @param {{one: any, onDone: () => unknown}} props
+ *   The actions of a row. To run a definition that events start, send an event.
+ */
 export function RowActions({ one, onDone }) {
   const { name } = one;
   const pause = `${t("constraints.pause")}: ${visible(name)}`;
@@ -110,7 +113,10 @@ function DeleteDefinition({ name, onClose }) {
     <footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//></footer><//>`;
 }
 
-/** @param {{name: string, onClose: () => void, onDone: () => unknown}} props The instants of a range that started no job: counted as one types, then begun. */
+/**
+ * @param {{name: string, onClose: () => void, onDone: () => unknown}} props
+ *   The instants of a range that started no job: counted while somebody types, then made up for.
+ */
 function Backfill({ name, onClose, onDone }) {
   useZone();
   const form = useForm(null, () => ({

@@ -1,4 +1,4 @@
-/** The dialog that makes and changes definitions: when and what, with the next instants, or the newest events, while one types. */
+/** The dialog that creates and changes definitions, with the next instants or newest events while somebody types. */
 import { Problem, call, get, parseExact, toJson } from "./api.js";
 import { ComingTable, useComing } from "./definition_coming.js";
 import {
@@ -25,7 +25,7 @@ import { LATEST, editedInstant, inZone, inputOf, useZone } from "./ui/instants.j
 /** @typedef {import("./ui/forms.js").Values} Values */
 /** @typedef {import("./ui/forms.js").Form} Form */
 
-// As the API has it: a name is a part of an address.
+// The API's rule: a name is part of an address.
 const NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
 const COMING = 10;
 const LAST_DAYS = 31;
@@ -46,7 +46,7 @@ const JOB_LABELS = [
   "rerun_lost",
 ];
 
-/** @param {any} job @returns {boolean} Whether its argument has to be typed anew, as it is not shown. */
+/** @param {any} job @returns {boolean} Whether its argument has to be typed anew, because it is not shown. */
 const isLeftOut = (job) => job.argument_hidden || (job.argument === null && job.argument_bytes > 1);
 
 /** @param {any} one null: a new one. @returns {Values} */
@@ -97,7 +97,11 @@ function labelOf(name) {
 /** @param {string} name */
 const jobLabel = (name) => (JOB_LABELS.includes(name) ? t(`job.${name}`) : t(`definitions.form.${name}`));
 
-/** @param {Values} values @param {any} base The definition that the form was opened with. @returns {any} What says when it is due. */
+/**
+ * @param {Values} values
+ * @param {any} base The definition that the form was opened with.
+ * @returns {any} The fields that say when it is due.
+ */
 const timesIn = (values, base) => ({
   schedule: scheduleIn(values),
   time_zone: (values["time_zone"] ?? "").trim(),
@@ -146,7 +150,7 @@ function requestIn(values, base) {
 /** @param {Values} values */
 const isOfEvents = (values) => values["kind"] === "event";
 
-/** @param {Values} values @returns {any} What happens to instants that were noticed late. */
+/** @param {Values} values @returns {any} The fields that say what happens to instants noticed late. */
 const latenessIn = (values) => ({
   catch_up: values["catch_up"],
   max_catch_up: asNumber(values["max_catch_up"]),
@@ -164,12 +168,16 @@ function argumentIn(values) {
   } catch (error) {
     throw refusal("argument", `${t("enqueue.not_json")}: ${error instanceof Error ? error.message : ""}`);
   }
-  // For the master it would mean that the job gets the payload.
+  // To the master, null would mean that the job gets the payload.
   if (isOfEvents(values) && value === null) throw refusal("argument", t("definitions.argument.null"));
   return argument;
 }
 
-/** @param {Values} values @param {any} base @returns {string} What to ask the preview about; "" where nothing is complete yet. */
+/**
+ * @param {Values} values
+ * @param {any} base
+ * @returns {string} The request for the preview; "" while nothing is complete yet.
+ */
 function previewIn(values, base) {
   const name = values["name"]?.trim() ?? "";
   const also = toJson({ count: COMING, ...(NAME.test(name) && { name }) }).slice(1);
@@ -227,7 +235,10 @@ export function DefinitionEditor({ definition, onClose, onDone }) {
     <${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//><//>`;
 }
 
-/** @param {{values: Values, coming: import("./definition_coming.js").Coming, isAsked: boolean}} props What comes of it, while one types. */
+/**
+ * @param {{values: Values, coming: import("./definition_coming.js").Coming, isAsked: boolean}} props
+ *   The preview, while somebody types.
+ */
 function Preview({ values, coming, isAsked }) {
   if (isOfEvents(values)) {
     const label = t("events.preview");

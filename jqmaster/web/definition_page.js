@@ -1,4 +1,4 @@
-/** One definition: what starts its job, what became of its instants or events, the job. */
+/** One definition: what starts its job, what became of its instants or events, and the job itself. */
 import { html, useState } from "./lib.js";
 import { get, may, toJson } from "./api.js";
 import { ComingTable, useComing } from "./definition_coming.js";
@@ -27,7 +27,7 @@ import { whoText } from "./value_words.js";
 const COMING = 10;
 const PAGE = 30;
 const OUTCOMES = ["", "fired", "skipped", "missed"];
-/** What a request holds of what the API shows: of every definition, and of those of one kind. */
+/** The fields shown by the API that a request contains: for every definition, and for those of one kind. */
 const FIELDS = ["kind", "enabled", "reason", "description", "overlap"];
 const TIME_FIELDS = [
   "schedule",
@@ -137,7 +137,7 @@ function Job({ job, made }) {
 /** @param {{one: any}} props */
 function Coming({ one }) {
   const times = only(one, ["schedule", "time_zone", "starts_at", "ends_at", "jitter_s"]);
-  // From the last that has its record: what is due now is still to come.
+  // Count from the last instant that has a record: one that is due now is still to come.
   const coming = useComing(toJson({ ...times, name: one.name, count: COMING }), one.next_due_at);
   const label = t("definitions.next", { count: COMING });
   return html`<section class="card coming-card"><h2>${label}</h2>

@@ -8,16 +8,19 @@ import { Badge, Duration, Id, Num, State, durationText } from "./ui/formats.js";
 
 /** The number of records that a strip has room for. */
 export const STRIP = 30;
-// Later than this is worth telling.
+// A greater lateness is worth showing.
 const LATE_MS = 1000;
 
-/** @param {any} run @returns {number | null} How long after its instant it fired; null where it did not fire by its schedule. */
+/**
+ * @param {any} run
+ * @returns {number | null} How long after its instant it fired; null if its schedule did not fire it.
+ */
 export const latenessMs = (run) =>
   run.outcome === "fired" && (run.reason === null || run.reason === "caught_up")
     ? Math.max(0, Date.parse(run.recorded_at) - Date.parse(run.due_at))
     : null;
 
-/** @param {any} run @returns {string} The word by which it is counted and drawn: its outcome, or the end of its job. */
+/** @param {any} run @returns {string} The word by which it is counted and drawn: its outcome, or how its job ended. */
 function kindOf(run) {
   if (run.outcome !== "fired") return run.outcome === "missed" ? "missed" : "left-out";
   if (run.job_state === null) return "fired";
@@ -45,7 +48,7 @@ function stripText(runs) {
     : t("definitions.strip", { count: runs.length, parts: parts.join(", ") });
 }
 
-/** @param {{runs: any[]}} props The newest at the end, as time runs; all widths are the same, whatever it holds. */
+/** @param {{runs: any[]}} props The newest is last, as time runs. All have the same width, whatever the strip holds. */
 export function RunStrip({ runs }) {
   const label = stripText(runs);
   const shown = runs.slice(0, STRIP).reverse();

@@ -1,10 +1,10 @@
-/** Schedules of definitions: between the documents of the API, the fields of a form, and words. */
+/** Convert the schedules of definitions between API documents, form fields and words. */
 import { language, number, t } from "./i18n.js";
 import { visible } from "./text.js";
 
 /** @typedef {import("./ui/forms.js").Values} Values */
 
-/** The ways to say when, in the order of a list. Each but the last needs no knowledge of cron. */
+/** The ways to say when, in the order of a list. Only the last needs knowledge of cron. */
 export const WAYS = ["every", "hourly", "daily", "weekly", "monthly", "cron"];
 export const DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const HOUR = 60;
@@ -60,7 +60,7 @@ function monthlyOf(cron) {
 }
 
 /**
- * What is no number goes as it is: the API names the field and the rule.
+ * Send text that is not a number as it is: the API names the field and the rule.
  * @param {string | undefined} text
  */
 export function asNumber(text) {

@@ -1,4 +1,4 @@
-/** What starts a definition of kind event: between the documents of the API, the fields of a form, and words. */
+/** Convert the trigger of a definition of kind event between API documents, form fields and words. */
 import { Problem, parseExact, toJson } from "./api.js";
 import { asNumber } from "./definition_schedules.js";
 import { number, t } from "./i18n.js";
@@ -18,7 +18,7 @@ export const FIGURES = {
 const MATCHER = { field: "payload.total", op: "ge", value: 100 };
 const MAPPING = { order: { from: "payload.order" } };
 
-/** @param {any} argument @returns {boolean} Whether it is the payload as it came. */
+/** @param {any} argument @returns {boolean} Whether it is the unchanged payload. */
 const isPayload = (argument) =>
   argument !== null && typeof argument === "object" && argument.from === "payload";
 
@@ -51,7 +51,10 @@ export function valuesOfTrigger(one) {
   };
 }
 
-/** @param {Values} values @returns {string} What says which events start the job, as members of a request; typed JSON stays as it was typed. */
+/**
+ * @param {Values} values
+ * @returns {string} The members of a request that say which events start the job; typed JSON stays as it was typed.
+ */
 export function triggerIn(values) {
   const matcher = values["matching"] === "some" ? typedJson(values, "matcher", ["matcher"]) : "null";
   const argument = values["argument_way"] === "parts" ? typedJson(values, "mapping", ["argument"]) : "null";

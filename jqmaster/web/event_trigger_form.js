@@ -1,4 +1,4 @@
-/** The part of the editor of definitions that says which events start the job, and what they make of its argument. */
+/** The part of the definition editor that says which events start the job, and how they make its argument. */
 import { get, toJson } from "./api.js";
 import { ArgumentMapping, rowsOf } from "./argument_mapping.js";
 import { ARGUMENT_WAYS, FIGURES, GATHERINGS } from "./event_trigger.js";
@@ -16,18 +16,21 @@ import { Table } from "./ui/tables.js";
 /** @typedef {import("./api.js").Problem} Problem */
 
 const FIELDS = ["payload", "event_type", "source", "subject"];
-// What an argument can read besides.
+// Other values that an argument can read.
 const ALSO = ["event_id", "occurred_at"];
 const READ = 10;
 const TYPING_MS = 400;
 
-/** @param {string} name Of a part of the form. @returns {string} "" of a part of another form. */
+/** @param {string} name Of a part of the form. @returns {string} "" for a part of another form. */
 export function triggerLabel(name) {
   const own = ["event_type", "matching", "matcher", "argument_way", "mapping", "gathering", "gathering_key"];
   return [...own, ...FIGURES.debounce, ...FIGURES.collect].includes(name) ? t(`events.form.${name}`) : "";
 }
 
-/** @param {string} type May be a pattern. @returns {import("./rule_builder.js").Suggestions} What the newest events of a type have. */
+/**
+ * @param {string} type May be a pattern.
+ * @returns {import("./rule_builder.js").Suggestions} Paths and values of the newest events of a type.
+ */
 function useEventSuggestions(type) {
   const [settled, setSettled] = useState(type);
   useEffect(() => {
@@ -72,7 +75,7 @@ function Ways({ isJson, onJson, label }) {
   return html`<div class="row" role="group" aria-label=${label}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => onJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => onJson(true)}>JSON<//></div>`;
 }
 
-/** @param {{problem: Problem | null, path: string}} props The errors of a part that is no single control. */
+/** @param {{problem: Problem | null, path: string}} props The errors of a part that is not a single control. */
 function PartErrors({ problem, path }) {
   const errors = fieldErrors(problem, path);
   return errors.length > 0 ? html`<p class="field-error">${visible(errors.join("; "))}</p>` : null;

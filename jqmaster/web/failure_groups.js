@@ -21,7 +21,7 @@ const MARKS = /** @type {const} */ ({ new: "info", regressed: "warn" });
 export const isIgnored = (group) => Boolean(group.ignored) && group.ignored.ended_by === null;
 
 /**
- * The answer of `api/names`, whose names have `is_ignored` where all their failures of the last hour are ignored.
+ * Add `is_ignored` to the names in an answer of `api/names`: whether all their failures of the last hour are ignored.
  * @param {any} answer
  * @param {AbortSignal} signal
  */
@@ -30,7 +30,7 @@ export async function withIgnored(answer, signal) {
   const isRecent = (/** @type {any} */ group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS;
   const { groups } = await get("api/failures", { ignored: "true", limit: KEPT }, signal);
   const ignored = new Set(groups.filter(isRecent).map((/** @type {any} */ group) => group.name));
-  // Usually nobody ignores anything. Of the other groups the latest tells, and no example of the rest is read.
+  // Usually nobody ignores anything. The latest of the other groups is enough, and no example of the rest is read.
   const marked = async (/** @type {any} */ name) => {
     if (!ignored.has(name.name)) return { ...name, is_ignored: false };
     const others = await get("api/failures", { name: name.name, ignored: "false", limit: 1 }, signal);
@@ -44,7 +44,7 @@ const pathOf = (group) => `api/failures/${encodeURIComponent(group.id)}/ignore`;
 
 /**
  * @param {{group: any, session: import("./api.js").Session, count?: number, onAct: (action: "retry" | "delete", group: any) => void, onIgnore: (group: any) => void, onChange: () => unknown}} props
- *   `count`: instead of that of the whole group.
+ *   `count`: replaces the count of the whole group.
  */
 export function FailureCard({ group, session, count = group.count, onAct, onIgnore, onChange }) {
   const mayOperate = may(session, "operate");

@@ -1,4 +1,4 @@
-/** A flow as a graph: its jobs and which waits for which, to be walked by the arrow keys. */
+/** A flow as a graph: its jobs, and which waits for which. The arrow keys move between them. */
 import { get } from "./api.js";
 import { NODE, loadLayout, pictureOf } from "./flow_layout.js";
 import { number, t, tOr } from "./i18n.js";
@@ -15,14 +15,14 @@ import { NewRows, useHold } from "./ui/tables.js";
 /** @typedef {import("../answers").Schemas["FlowView"]} Flow */
 /** @typedef {import("../answers").Schemas["FlowJob"]} FlowJob */
 
-/** So many jobs are asked for: more of them nobody reads as a picture. */
+/** At most this many jobs are requested: nobody can read a larger picture. */
 const MOST_JOBS = 500;
 const ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1];
-/** What the box takes off its content. */
+/** The space that the box takes from its content. */
 const BOX_MARGIN = 4;
 
 /**
- * The flow at `path`, with what draws it; null where no job waits for another.
+ * Load the flow at `path`, and the library that lays it out; null if no job waits for another.
  * @param {string} path
  * @param {AbortSignal} signal
  * @returns {Promise<Flow | null>}
@@ -35,7 +35,7 @@ export async function loadFlow(path, signal) {
   return flow;
 }
 
-/** @param {FlowJob[]} jobs What makes the picture: not the states, which change all the time. */
+/** @param {FlowJob[]} jobs Returns what shapes the picture: not the states, which change all the time. */
 const shapeOf = (jobs) => JSON.stringify(jobs.map(({ id, name, when, after }) => [id, name, when, after]));
 
 /**
@@ -49,7 +49,7 @@ export function FlowGraph({ flow, current = "" }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const shown = useRef(flow);
   const [, redraw] = useState(0);
-  // A picture that somebody looks at keeps its shape; the states in it go on.
+  // A picture that somebody is looking at keeps its shape; the states in it still change.
   if (!hold.isHeld) shown.current = flow;
   const jobs = shown.current.jobs;
   const shape = useMemo(() => shapeOf(jobs), [jobs]);
@@ -59,7 +59,7 @@ export function FlowGraph({ flow, current = "" }) {
   const byKey = new Map(picture.places.map((place) => [place.key, place]));
   const nodes = picture.places.filter((place) => place.kind !== "junction");
   const first = nodes.find((place) => place.key === current)?.key ?? nodes[0]?.key ?? "";
-  // One of them is in the order of Tab: the arrow keys lead to the others.
+  // Only one of them is in the Tab order: the arrow keys lead to the others.
   const entry = byKey.has(focused) ? focused : first;
   const hasAlike = isEach || nodes.some((place) => place.kind === "group");
   useLayoutEffect(() => {

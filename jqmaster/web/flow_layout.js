@@ -1,11 +1,12 @@
-/** Where the jobs of a flow stand in its picture, and the lines between them: nothing here draws. */
+/** The positions of a flow's jobs in its picture, and the lines between them. Nothing here draws. */
 
 /** @typedef {import("../answers").Schemas["FlowJob"]} FlowJob */
 
 /**
  * A place in the picture: one job, jobs that are alike, or a junction where many lines meet.
  * @typedef {{key: string, kind: "job" | "group" | "junction", jobs: FlowJob[], x: number, y: number, before: string[], behind: string[]}} Place
- *   `x`, `y`: its left upper corner. `before`, `behind`: keys of the places that lines lead from and to, junctions passed over.
+ *   `x`, `y`: its upper left corner. `before`, `behind`: keys of the places that lines come from and lead to, skipping
+ *   junctions.
  */
 /** @typedef {{key: string, from: string, to: string, path: string}} Line */
 /** @typedef {{places: Place[], lines: Line[], width: number, height: number}} Picture */
@@ -14,15 +15,15 @@ export const NODE = { width: 204, height: 46 };
 const JUNCTION = 8;
 const GAP = { across: 14, along: 52 };
 const MARGIN = 12;
-/** From this many on, jobs that are alike stand as one. */
+/** From this many on, jobs that are alike are drawn as one. */
 export const GROUPED_FROM = 5;
-/** More lines than these are put in order by the faster way. */
+/** Above this many lines, the faster method arranges them. */
 const FEW_LINES = 120;
 
 /** @type {any} */
 let library = null;
 
-/** Loads the library that puts graphs in order: most visitors see no flow, and load no such thing. */
+/** Load the library that lays out graphs. Most visitors see no flow, and never load it. */
 export async function loadLayout() {
   const address = document.documentElement.getAttribute("data-layout") ?? "";
   library ??= await import(new URL(address, document.baseURI).href);
@@ -32,10 +33,10 @@ export async function loadLayout() {
 const told = (keys) => [...keys].sort().join(" ");
 
 /**
- * The places and what leads to what, before they are put in order.
+ * Return the places and which leads to which, before they are laid out.
  * @param {FlowJob[]} jobs
- * @param {string} current The ID of a job that stands for itself in any case.
- * @param {boolean} isEach Whether all jobs do.
+ * @param {string} current The ID of a job that is always drawn by itself.
+ * @param {boolean} isEach Whether all jobs are.
  */
 function placesOf(jobs, current, isEach) {
   /** @type {Map<string, string[]>} */
@@ -71,7 +72,7 @@ function placesOf(jobs, current, isEach) {
 }
 
 /**
- * Lines, with a junction where each of some places leads to each of others.
+ * Return the lines, with a junction where each of some places leads to each of others.
  * @param {Place[]} places
  * @returns {{pairs: [string, string][], junctions: Place[]}}
  */
@@ -101,7 +102,7 @@ function connected(places) {
 }
 
 /**
- * Puts the jobs of a flow in order, from left to right. `loadLayout` has ended before.
+ * Lay out the jobs of a flow from left to right. `loadLayout` must have ended before.
  * @param {FlowJob[]} jobs
  * @param {{current: string, isEach: boolean}} options
  * @returns {Picture}
@@ -115,7 +116,7 @@ export function pictureOf(jobs, { current, isEach }) {
   for (const [from, to] of pairs) graph.link(nodes.get(from), nodes.get(to));
   const size = (/** @type {Place} */ place) =>
     place.kind === "junction" ? { width: JUNCTION, height: JUNCTION } : NODE;
-  // The library works from top to bottom: what is across to it is downwards here.
+  // The library works from top to bottom: its horizontal axis is vertical here.
   const isSmall = pairs.length <= FEW_LINES;
   const arrange = library
     .sugiyama()
@@ -147,7 +148,7 @@ export function pictureOf(jobs, { current, isEach }) {
 /**
  * @param {Place} from
  * @param {Place} to
- * @param {[number, number][]} points Those between are kept.
+ * @param {[number, number][]} points Only those between the two ends are kept.
  * @param {(place: Place) => {width: number, height: number}} size
  */
 function pathThrough(from, to, points, size) {

@@ -1,4 +1,4 @@
-/** What puts flows in order, of the library: the page loads it when it shows the first flow. */
+/** The parts of the library that lay out flows. The page loads them when it shows the first flow. */
 export {
   coordCenter,
   coordGreedy,

@@ -19,7 +19,7 @@ export function language() {
 
 /** @param {Code} code */
 async function load(code) {
-  // The page says where its languages are: with the hash of the content, or as plain modules while one works on them.
+  // The page says where its languages are: with the hash of the content, or as plain modules during development.
   const address = document.documentElement.getAttribute(`data-language-${code}`) ?? "";
   loaded[code] ??= (await import(new URL(address, document.baseURI).href)).default;
 }
@@ -30,7 +30,7 @@ export async function setLanguage(code) {
   setPref("language", code);
 }
 
-// Whoever imports this module finds the texts.
+// A module that imports this one finds the texts loaded.
 await load(language());
 
 /**

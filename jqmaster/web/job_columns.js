@@ -1,4 +1,4 @@
-/** The columns of lists of jobs: what each shows, which a list has at first, and which people chose. */
+/** The columns of job lists: what each shows, which ones a list has at first, and which ones people chose. */
 import { html, useRef } from "./lib.js";
 import { t, tOr } from "./i18n.js";
 import { pref, setPref, usePref } from "./prefs.js";
@@ -11,7 +11,7 @@ import { Progress } from "./ui/progress.js";
 import { isIn } from "./states.js";
 
 const TIMES = ["created", "run_at", "started", "finished"];
-// Of a relative time, and of a date with its time.
+// The widths of a relative time, and of a date with its time.
 const TIME_REM = 7.4;
 const DATE_REM = 11.2;
 const SECOND_LINE = ["state", "error", "argument", "progress"];
@@ -31,7 +31,7 @@ const DEFAULTS = {
   failed: ["name", "error", "argument", "attempt", "finished", "duration", "worker"],
 };
 
-/** @param {string} state @returns {string} The column by whose instant the lists of a state are ordered; "" for all states. */
+/** @param {string} state @returns {string} The column whose instant orders the lists of a state; "" for all states. */
 export function orderedBy(state) {
   if (state === "") return "";
   if (isIn(state, "finished")) return "finished";
@@ -209,9 +209,9 @@ function Ran({ job }) {
 }
 
 /**
- * The columns of a list: those of its address, else those that were chosen, else those that its state has at first.
+ * Return the columns of a list: those in its address, else the chosen ones, else those that its state has at first.
  * @param {string} state
- * @param {string | undefined} asked Keys with commas between, as a shared link has them.
+ * @param {string | undefined} asked Keys separated by commas, as in a shared link.
  * @returns {JobColumn[]} Those that nobody chose have `isDefault`.
  */
 export function useJobColumns(state, asked) {
@@ -232,8 +232,8 @@ export function useJobColumns(state, asked) {
 }
 
 /**
- * The columns without that of errors while no listed job has one. It comes with the first error, and stays for as long
- * as the same is listed.
+ * Leave out the error column while no listed job has an error. It appears with the first one, and stays for as long as
+ * the same is listed.
  * @param {JobColumn[]} columns
  * @param {any[]} rows
  * @param {string} of What is listed.
@@ -247,11 +247,11 @@ export function useErrorColumn(columns, rows, of) {
 /**
  * The columns with their places on phones.
  * @param {JobColumn[]} columns
- * @param {string} by The column of the instant that rows end with.
+ * @param {string} by The column whose instant ends each row.
  */
 export function placed(columns, by) {
   const has = (/** @type {string} */ key) => columns.some((column) => column.key === key);
-  // Two texts have no room in one line.
+  // One line has no room for two texts.
   const isLeftOut = (/** @type {string} */ key) =>
     key === "argument" && (has("state") || has("error") || has("progress"));
   return columns.map(({ phone: _, ...column }) => {

@@ -23,7 +23,7 @@ const FIELDS = [
 ];
 
 /**
- * A cell that no spreadsheet takes for a formula.
+ * Return a cell that no spreadsheet mistakes for a formula.
  * @param {unknown} value
  */
 export function csvCell(value) {

@@ -1,4 +1,4 @@
-/** What selects jobs in a list: the filters of its address, as people set them and as the API takes them. */
+/** The filters that select jobs in a list: those of its address, as people set them and as the API takes them. */
 import { html, useEffect, useState } from "./lib.js";
 import { get } from "./api.js";
 import { t } from "./i18n.js";
@@ -13,7 +13,7 @@ import { inputOf, useZone } from "./ui/instants.js";
 const CAUSES = ["error", "timeout", "undecodable", "invalid_argument", "lost", "expired", "canceled"];
 const TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
 const NUMBER_FILTERS = ["min_attempt", "min_duration", "max_duration"];
-/** The filters of an address. `within`, `field`, `op` and `value` are this page's; the others the API's. */
+/** The filters of an address. `within`, `field`, `op` and `value` belong to this page, the others to the API. */
 export const FILTERS = [
   "state", "q", "name", "tag", "batch", "worker", "text", "cause", "failure_group", ...TIME_FILTERS, ...NUMBER_FILTERS,
   "within", "field", "op", "value",
@@ -21,7 +21,7 @@ export const FILTERS = [
 const OF_API = FILTERS.filter((key) => !["within", "field", "op", "value"].includes(key));
 const OPS = ["eq", "ne", "lt", "le", "gt", "ge", "glob", "exists"];
 const DEPLOY = "deploy";
-/** A batch is found by its whole ID alone. */
+/** A batch can be found only by its whole ID. */
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** @type {Record<string, number>} */
 const WINDOWS_MS = {
@@ -32,7 +32,10 @@ const WINDOWS_MS = {
   "7d": 604_800_000,
 };
 
-/** @param {string} text @returns {unknown} A number, true, false or null where the text is one; in quotes, or else, it is a text. */
+/**
+ * @param {string} text
+ * @returns {unknown} A number, true, false or null if the text is one; otherwise, or in quotes, a text.
+ */
 export function constantOf(text) {
   try {
     const value = JSON.parse(text);
@@ -42,7 +45,10 @@ export function constantOf(text) {
   }
 }
 
-/** @param {Record<string, string>} query @returns {Record<string, unknown> | null} The matcher that the fields of an address say. */
+/**
+ * @param {Record<string, string>} query
+ * @returns {Record<string, unknown> | null} The matcher that the fields of an address describe.
+ */
 export function matcherOf(query) {
   const field = query["field"];
   if (!field) return null;
@@ -86,7 +92,7 @@ export const actionFilterOf = (filter) =>
   );
 
 /**
- * When the newest version of workers first registered; null until it is known, or where no worker says a version.
+ * Return when the newest worker version first registered; null until it is known, or if no worker reports a version.
  * @param {boolean} isWanted
  * @returns {number | null}
  */
@@ -115,7 +121,7 @@ export function deployOf(workers) {
   return first.size ? Math.max(...first.values()) : null;
 }
 
-// Their fields are always there, but on phones.
+// Their fields are always there, except on phones.
 const SHOWN = ["q", "name", "tag", "within", "cause"];
 /** @param {string} key Of a filter. @param {boolean} isMore @returns {boolean} Whether a field shows it already. */
 const hasField = (key, isMore) =>

@@ -1,4 +1,4 @@
-/** The log of a job: followed while it runs, selected by level, searched, and taken along as a file. */
+/** The log of a job: followed while it runs, filtered by level, searched, and downloaded as a file. */
 import { Problem, del, get } from "./api.js";
 import { ansiPieces, withoutAnsi } from "./ansi.js";
 import { t } from "./i18n.js";
@@ -23,8 +23,8 @@ const AGAIN_MS = 2_000;
 const NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false };
 
 /**
- * @param {{path: string, isGone?: boolean, mayErase?: boolean}} props `path` of the job in the API. Of one that is gone, only the archive may have
- *   lines, and who may erase them can do so here.
+ * @param {{path: string, isGone?: boolean, mayErase?: boolean}} props `path`: of the job in the API. For a job that is
+ *   gone, only the archive may have lines, and users who may erase them can do so here.
  */
 export function JobLog({ path, isGone = false, mayErase = false }) {
   const [level, setLevel] = useState(/** @type {Level} */ ("debug"));
@@ -103,7 +103,7 @@ function Line({ entry, before }) {
 }
 
 /**
- * The lines of a job from a level on, as they come. A page that is hidden waits.
+ * Follow the lines of a job from a level up. A hidden page waits.
  * @param {string} path
  * @param {Level} level
  */
@@ -174,7 +174,7 @@ async function follow(path, level, signal, onLog, onProblem) {
 }
 
 /**
- * Hands all lines from a level on to the browser as a text file.
+ * Hand all lines from a level up to the browser as a text file.
  * @param {string} path
  * @param {Level} level
  */

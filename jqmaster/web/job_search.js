@@ -1,4 +1,4 @@
-/** Finds a page of jobs: a search of a filter that selects little goes on by itself, says how far it came, and can be stopped. */
+/** Find a page of jobs. If a filter selects few, the search goes on, says how far it is, and can be stopped. */
 import { useEffect, useRef, useState } from "./lib.js";
 import { get } from "./api.js";
 import { useResource } from "./live.js";
@@ -46,7 +46,7 @@ export function useJobSearch(filter, { order, cursor, include, of }) {
       }
     },
     [of],
-    // A long search is begun again by hand alone.
+    // A long search is repeated only by hand.
     { events: ["jobs"], leastMs: 1000, everyMs: 4000, isHeld: isLong },
   );
   useEffect(() => {

@@ -11,8 +11,8 @@ const STEPS = 10;
 const LEAST_GROWTH = 100;
 const MOST = 20;
 
-// A constraint that is full for a moment under load is no fault, and one that lets a job through is not over: either takes
-// so many answers in a row.
+// A constraint that is full for a moment under load is not a fault, and a fault is not over when one job gets through:
+// each takes this many answers in a row.
 const LOOKS_TO_BEGIN = 3;
 const LOOKS_TO_END = 2;
 const LONG_MS = 60_000;
@@ -21,7 +21,7 @@ const LONG_MS = 60_000;
 
 /** @type {Map<string, Held>} Constraints that hold jobs back, or did until lately. */
 const held = new Map();
-/** @type {any[] | null} The answer that `held` counts last: a page draws each several times. */
+/** @type {any[] | null} The last answer counted in `held`: a page draws each answer several times. */
 let counted = null;
 
 /**
@@ -50,7 +50,8 @@ function lateLeader(masters) {
 }
 
 /**
- * Constraints that keep jobs from starting for some time, other than by a pause, which is a fault of its own.
+ * Return the constraints that have kept jobs from starting for some time, except by a pause, which is a fault of its
+ * own.
  * @param {any[]} constraints
  * @param {number} atMs
  * @returns {Fault[]} Those that hold the most jobs first.

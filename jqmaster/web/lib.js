@@ -1,4 +1,4 @@
-/** What every component needs of the vendored libraries, from one place. */
+/** The parts of the vendored libraries that every component needs, in one place. */
 import { h } from "./vendor/preact.js";
 import htm from "./vendor/htm.js";
 

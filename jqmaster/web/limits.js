@@ -1,4 +1,4 @@
-/** Limits of a constraint, or of one value of its key, as forms and lists have them; the kinds come from the master. */
+/** Limits of a constraint, or of one value of its key, as forms and lists show them; the kinds come from the master. */
 import { t } from "./i18n.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
 import { pref } from "./prefs.js";
@@ -13,7 +13,7 @@ export const SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
 /** @param {any} document @param {string[]} path */
 const at = (document, path) => path.reduce((part, step) => part?.[step], document);
 
-/** @param {Figure} figure What its input needs. */
+/** @param {Figure} figure Returns the attributes of its input. */
 export const inputFor = ({ unit, min }) =>
   unit === "instant"
     ? { type: "datetime-local", step: "1", max: LATEST }
@@ -29,7 +29,7 @@ export const figureText = ({ unit, path }, document) => {
 export const figureValue = ({ unit }, text) => (unit === "instant" ? instantIn(text) : Number(text));
 
 /**
- * What a form shows of a document: figures as text, switches as "yes" or "".
+ * Return what a form shows of a document: figures as text, switches as "yes" or "".
  * @param {any} document null: nothing is limited.
  * @returns {Record<string, string>}
  */
@@ -44,7 +44,7 @@ export function formOf(document) {
 }
 
 /**
- * The limits that a form gives, as the API takes them. Where one figure of a limit is given all of them are sent.
+ * Return the limits in a form, as the API takes them. If one figure of a limit is given, all of them are sent.
  * @param {Record<string, string | undefined>} form
  * @param {import("./limit_kinds.js").LimitKind[]} kinds
  */

@@ -1,6 +1,6 @@
 /**
- * The one stream of events of this page (GET /api/stream). Every event is the present state, so one that was missed is
- * made good by the next connection. It ends while the tab is hidden, and comes back by itself after a master died.
+ * The one event stream of this page (GET /api/stream). Every event carries the present state, so the next connection
+ * makes up for a missed one. The stream ends while the tab is hidden, and comes back by itself after a master has died.
  */
 import { useEffect, useRef, useState } from "./lib.js";
 import { Problem, call, urlOf } from "./api.js";
@@ -22,10 +22,10 @@ const EVENTS = [
   "action",
 ];
 const HIDDEN_GRACE_MS = 3000;
-/** A stream tells all that is so right after it was opened. */
+/** A stream sends the whole present state right after it is opened. */
 const FIRST_WORD_MS = 2500;
 const RETRY_MS = [500, 1000, 2000, 4000];
-/** The master says `alive` this often, whatever else it tells. */
+/** The master sends `alive` this often, whatever else it sends. */
 const PING_MS = 15_000;
 /** A stream that says nothing for this long is dead even if its connection is not: one `alive` may be lost, the next late. */
 const SILENCE_MS = 2 * PING_MS + 5_000;
@@ -44,10 +44,10 @@ let timer;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let silence;
 let isStarted = false;
-/** Whether it was ended before: then what is shown is old. */
+/** Whether it was stopped before: then the page shows old data. */
 let wasStopped = false;
 
-/** Begins, and goes on until `stop`. */
+/** Start the stream. It goes on until `stop`. */
 export function start() {
   if (isStarted) return;
   isStarted = true;
@@ -55,7 +55,7 @@ export function start() {
   connect();
 }
 
-/** Ends, for a logout. */
+/** End the stream, for a logout. */
 export function stop() {
   isStarted = false;
   wasStopped = true;
@@ -70,7 +70,7 @@ export const liveStatus = () => status;
 /**
  * @param {string} event One of LiveEvent, or "status" for changes of the connection, or "resumed" after it came back.
  * @param {(data: any) => void} listener
- * @returns {() => void} Ends it.
+ * @returns {() => void} Stops listening.
  */
 export function listen(event, listener) {
   const all = listeners.get(event) ?? new Set();
@@ -97,7 +97,7 @@ export function useLatest(event) {
 }
 
 /**
- * The newest data of `event`, or what `load` gives where the stream does not tell it soon.
+ * Return the newest data of `event`, or what `load` returns if the stream does not send them soon.
  * @template T
  * @param {LiveEvent} event
  * @param {() => Promise<T>} load
@@ -119,9 +119,9 @@ export function pushedOr(event, load) {
 }
 
 /**
- * What `load` gives, loaded again when one of `events` arrives and after the connection came back, at most once in
- * `leastMs`, and never while the tab is hidden. Without a stream it is loaded every `everyMs`. `pollMs`: also with one, for
- * what changes without an event, such as when a worker was last heard.
+ * Return the data from `load`. They are loaded again when one of `events` arrives and after the connection comes back,
+ * at most once in `leastMs`, and never while the tab is hidden. Without a stream they are loaded every `everyMs`.
+ * `pollMs`: poll even with a stream, for data that change without an event, such as when a worker was last heard.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {unknown[]} deps When one changes, the old data are dropped and it is loaded at once.
@@ -185,7 +185,7 @@ export function useResource(
     const soon = () => {
       if (document.hidden || isOver) return;
       if (held.current) return setStale(true);
-      // A slow answer is waited for: broken off by each event, none would ever be shown.
+      // Wait for a slow answer: if each event aborted it, none would ever be shown.
       if (isRunning) {
         isWanted = true;
         return;
@@ -205,7 +205,7 @@ export function useResource(
     const ends = events.map((event) => listen(/** @type {string} */ (event), soon));
     ends.push(
       listen("resumed", () => {
-        // What could not be loaded while no master answered is loaded at once.
+        // Load at once what could not be loaded while no master answered.
         lastMs = 0;
         clearTimeout(waiting);
         waiting = undefined;
@@ -271,7 +271,7 @@ function broke(stream) {
   close();
   failures += 1;
   if (failures > 1 || status === "live") setStatus("lost");
-  // EventSource does not say why: a call does, and leads to the login where one is wanted.
+  // EventSource does not say why it failed. A call does, and leads to the login if one is needed.
   if (failures === 2) call("GET", "api/stats").catch(() => {});
   timer = setTimeout(connect, RETRY_MS[Math.min(failures, RETRY_MS.length) - 1]);
 }

@@ -1,4 +1,4 @@
-/** What is done to one notice: muted, deleted. */
+/** The dialogs that mute and delete a notice. */
 import { Problem, del, post } from "./api.js";
 import { t } from "./i18n.js";
 import { html, useState } from "./lib.js";
@@ -20,7 +20,7 @@ export const pathOfNotice = (name) => `api/notices/${encodeURIComponent(name)}`;
 /** @type {(asked: Asked) => void} */
 export let askAboutNotice = () => {};
 
-/** The dialog of every such button: what is live may go while one fills it in. */
+/** One dialog serves all these buttons: live rows may disappear while somebody fills it in. */
 export function NoticeDialogs() {
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   askAboutNotice = setAsked;

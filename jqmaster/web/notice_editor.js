@@ -1,4 +1,4 @@
-/** The form of a notice. Addresses are lines; an address that hides its credential stays as it is where its line stays. */
+/** The form of a notice. Each address is a line. One with a hidden credential stays unchanged while its line does. */
 import { Problem, get, put } from "./api.js";
 import { t } from "./i18n.js";
 import { html } from "./lib.js";

@@ -40,7 +40,7 @@ export function PauseButton({ target, what, label, class: more = "small", isIcon
 /** @type {(asked: Asked) => void} */
 let ask = () => {};
 
-/** The dialog of every such button: the row of a live list may go while one fills it in, and what was pressed is what is paused. */
+/** One dialog serves all these buttons: a live row may disappear meanwhile, and what was pressed is what is paused. */
 export function PauseHost() {
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   ask = setAsked;

@@ -75,7 +75,7 @@ export function useRoute() {
   useEffect(() => {
     const change = () => setHash(location.hash);
     addEventListener("hashchange", change);
-    // The address may have changed since the first drawing, before anybody listened.
+    // The address may have changed since the first render, before the listener was added.
     change();
     return () => removeEventListener("hashchange", change);
   }, []);

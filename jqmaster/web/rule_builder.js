@@ -1,4 +1,4 @@
-/** A matcher as rows of field, operator and value, with suggestions from jobs of the queue. Its JSON is the other way to write it. */
+/** A matcher as rows of field, operator and value, with suggestions from jobs. It can also be typed as JSON. */
 import { get, parseExact, toJson } from "./api.js";
 import { t, tOr } from "./i18n.js";
 import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "./lib.js";
@@ -42,11 +42,11 @@ function rowOf(condition) {
   return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
 }
 
-/** @param {any} value @returns {string} Text as it is where nothing else looks like it, else JSON. */
+/** @param {any} value @returns {string} Plain text if it cannot be mistaken for JSON, else JSON. */
 export const typedOf = (value) =>
   typeof value === "string" && valueOf(value) === value ? value : toJson(value);
 
-/** @param {string} typed @returns {any} JSON where it is some, else text. */
+/** @param {string} typed @returns {any} The parsed JSON if it is JSON, else the text. */
 export function valueOf(typed) {
   try {
     return parseExact(typed);
@@ -68,7 +68,10 @@ function conditionText({ field, op, value, isNot }) {
     .join(" ");
 }
 
-/** @param {any} matcher @returns {string | null} It in words, on one line; null if that would be hard to read. */
+/**
+ * @param {any} matcher
+ * @returns {string | null} The matcher in words, on one line; null if that would be hard to read.
+ */
 export function ruleText(matcher) {
   const rule = ruleOf(toJson(matcher));
   if (rule === null) return null;
@@ -106,7 +109,7 @@ export function RuleBuilder({ text, onText, suggestions, hint }) {
   const [rule, setRule] = useState(() => ruleOf(text));
   const told = useRef(text);
   useLayoutEffect(() => {
-    // Another version of it was chosen elsewhere; what is typed here stays as it was typed.
+    // Take over only a version that was chosen elsewhere: what is typed here stays as it was typed.
     if (text === told.current) return;
     told.current = text;
     setRule(ruleOf(text));
@@ -176,7 +179,7 @@ function eachPart(path, value, take) {
   } else if (!Array.isArray(value)) take(path, value);
 }
 
-/** @returns {Suggestions} What jobs of the queue have. */
+/** @returns {Suggestions} Paths and values of jobs in the queue. */
 export const useJobSuggestions = () => useSuggestions(FIELDS, readJobs, []);
 
 /** @param {(field: string, value: any) => void} add @param {AbortSignal} signal */

@@ -1,11 +1,11 @@
-/** Text from outside, made visible: what would act on the page or deceive the eye is shown as its escape. */
+/** Make text from outside visible: characters that would act on the page or deceive the eye are shown as escapes. */
 
 // Controls, invisible and bidirectional characters, line and paragraph separators, lone surrogates, tags.
 const UNSAFE =
   /[\u0000-\u0009\u000b-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}\ud800-\udfff]/gu;
 
 /**
- * `text` in pieces that alternate between plain text and escapes, the first one plain.
+ * Split `text` into pieces that alternate between plain text and escapes, the first one plain.
  * @param {string} text
  * @param {boolean} [isBlock] Whether line feeds and tabs may stay.
  * @returns {string[]}
@@ -24,7 +24,7 @@ export function pieces(text, isBlock = false) {
 }
 
 /**
- * As `pieces`, in one string: for titles, labels and copies in attributes.
+ * Like `pieces`, but in one string: for titles, labels and copies in attributes.
  * @param {string} text
  */
 export function visible(text) {
@@ -40,7 +40,7 @@ function escape(char) {
 }
 
 /**
- * A word for a POSIX shell.
+ * Quote text as one word for a POSIX shell.
  * @param {string} text
  */
 export function shellWord(text) {

@@ -7,9 +7,9 @@ import { pref } from "./prefs.js";
 import { ruleText } from "./rule_builder.js";
 import { durationText, instantText } from "./ui/formats.js";
 
-/** Data of the users' own, which are JSON wherever they are shown. */
+/** The users' own data, which are shown as JSON everywhere. */
 const DATA = ["argument", "headers", "payload", "value", "params"];
-/** @type {Record<string, string>} Words that have a text elsewhere: where it begins. */
+/** @type {Record<string, string>} Prefixes of text keys, for words that have a text elsewhere. */
 const WORDS = {
   catch_up: "definitions.catch_up.",
   cause: "cause.",
@@ -29,13 +29,13 @@ const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
 export const isMap = (/** @type {any} */ value) =>
   value !== null && typeof value === "object" && !Array.isArray(value);
 
-/** @param {string} text @returns {string} The same with the end of a UUID, by which people tell them apart. */
+/** @param {string} text @returns {string} The text with only the end of a UUID, by which people tell UUIDs apart. */
 export const shortId = (text) => text.replace(UUID, (id) => `…${id.slice(-10)}`);
 
 /** @param {string} who A user, a token or a master, as the audit log names it. @returns {string} */
 export const whoText = (who) => (TOKEN.test(who) ? t("audit.token", { id: who }) : shortId(who));
 
-/** @param {any} value @returns {boolean} Whether it tells nothing of what was made. */
+/** @param {any} value @returns {boolean} Whether it says nothing about what was created. */
 export const isDefault = (value) =>
   value === false || value === "" || value === null || (Array.isArray(value) && value.length === 0);
 
@@ -46,7 +46,7 @@ export const keyWords = (key) =>
   tOr(`filter.${key}`, "").toLowerCase() ||
   tOr(`settings.label.${key}`, withoutUnit(key).replaceAll("_", " "));
 
-/** @param {string} key @returns {string} The unit is with the figure. */
+/** @param {string} key @returns {string} The key without its unit, which stands with the figure. */
 const withoutUnit = (key) => key.replace(/_(ms|s)$/, "");
 
 /** @param {number} ms @returns {string} */
@@ -86,7 +86,7 @@ function textWords(key, text) {
 }
 
 /**
- * @param {string} key The member of a document of which it is the value.
+ * @param {string} key The member of a document that has the value.
  * @param {any} value
  * @returns {string}
  */

@@ -1,10 +1,13 @@
-/** Why a job does not run, in the reader's language: sentences made of the fields of the verdicts, which links and times stand beside. */
+/**
+ * Why a job does not run, in the reader's language: sentences made of the fields of the verdicts. Links and times stand
+ * beside them.
+ */
 import { labelsText } from "./labels.js";
 import { number, t, tOr } from "./i18n.js";
 import { visible } from "./text.js";
 import { durationText, relativeText } from "./ui/formats.js";
 
-/** What one may say of a constraint in this many characters. */
+/** The most characters of a key value in the name of a constraint. */
 const MAX_VALUE = 60;
 /** The jobs that one sentence names. */
 const MAX_NAMED_JOBS = 3;
@@ -102,10 +105,10 @@ function constraintText(verdict, why) {
 }
 
 /**
- * How long it takes a rate limit to let so many jobs start as come before this one.
+ * Return how long a rate limit takes to let the jobs before this one start.
  * @param {any} verdict
  * @param {any} why
- * @returns {number | null} null where something else than a rate decides.
+ * @returns {number | null} null if something other than a rate decides.
  */
 export function expectedWaitMs(verdict, why) {
   if (verdict.kinds.join() !== "rate" || !verdict.limit || !verdict.opens_at) return null;

@@ -1,4 +1,4 @@
-/** Draining many workers at once: counted first, then watched until nothing runs on them, and taken back. */
+/** Drain many workers at once: they are counted first, watched until nothing runs on them, and can be taken back. */
 import { html, useEffect, useState } from "./lib.js";
 import { Problem, get, post } from "./api.js";
 import { t } from "./i18n.js";
@@ -9,7 +9,7 @@ import { Badge, Duration, Text, nowMs, useTick } from "./ui/formats.js";
 
 /** @typedef {{worker_ids?: string[], node_id?: string, version?: string, label?: {name: string, value: string}}} Selection */
 
-// Of more workers nobody needs to know whose job runs longest.
+// With more workers than this, nobody needs to know whose job runs longest.
 const MOST_ASKED = 10;
 const POLL_MS = 2000;
 
@@ -49,7 +49,7 @@ export function DrainDialog({ selection, what, onClose, onDone }) {
     return html`<${Dialog} title=${title} onClose=${onClose}><${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}<footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer><//>`;
   return html`<${ConfirmCount} title=${title} count=${dry.count} counted=${t("workers.drain.count", { count: dry.count })} verb=${t("workers.drain")} kind="primary" onClose=${onClose}
     onConfirm=${async () => {
-      // Those that were counted: a worker that registers meanwhile was not agreed to.
+      // Drain only the workers that were counted: nobody agreed to one that registered meanwhile.
       const done = await post("api/workers/drain", { worker_ids: dry.worker_ids });
       const undo = () => resumeAll({ worker_ids: done.worker_ids }, onDone);
       toast(t("workers.drain.begun", { count: done.count }), "ok", done.count > 0 ? undo : undefined);
@@ -58,7 +58,7 @@ export function DrainDialog({ selection, what, onClose, onDone }) {
 }
 
 /**
- * How far the draining workers are: the jobs that they still run, and the longest of these.
+ * Show how far the draining workers are: the jobs that they still run, and the longest of them.
  * @param {{workers: any[], mayOperate: boolean, onDone: () => unknown}} props
  */
 export function DrainCountdown({ workers, mayOperate, onDone }) {

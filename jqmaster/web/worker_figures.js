@@ -6,7 +6,7 @@ import { Badge, Duration, Num } from "./ui/formats.js";
 
 /** @typedef {import("./ui/tables.js").Column} Column */
 
-/** @param {{figures: any}} props Why a worker, or a group, is marked is the text of the mark's title. */
+/** @param {{figures: any}} props The title of a mark says why a worker, or a group, has it. */
 export function Marks({ figures }) {
   return html`${(figures?.marks ?? []).map((/** @type {string} */ mark) => html` <span title=${tOr(`workers.mark.${mark}.rule`, "")}><${Badge} kind=${mark === "slow" ? "warn" : "bad"}>${tOr(`workers.mark.${mark}`, visible(mark))}<//></span>`)}`;
 }
@@ -75,7 +75,7 @@ export const SORTS = Object.keys(NUMBERS);
 
 /**
  * @param {any[]} rows
- * @param {string} sort One of `SORTS`; with any other word they stay as they are.
+ * @param {string} sort One of `SORTS`; with any other word the rows stay as they are.
  */
 export function sortedByFigures(rows, sort) {
   const of = NUMBERS[sort];

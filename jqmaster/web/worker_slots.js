@@ -1,4 +1,4 @@
-/** The slots of a worker: how many jobs it may have, set by an operator, and kept for those that come after it. */
+/** The slots of a worker: how many jobs it may have. An operator sets them, and may keep them for later workers. */
 import { del, get, post } from "./api.js";
 import { t } from "./i18n.js";
 import { html } from "./lib.js";
@@ -23,7 +23,7 @@ export function SlotsDialog({ worker, what, onClose, onDone }) {
     const before = worker.max_jobs;
     const now = await set(Number(max_jobs), Boolean(keep));
     const undo = () => attempt(() => set(before), t("workers.slots.set", { count: before }));
-    // What is kept is not taken back with it: its own list says so.
+    // Undo would not take back what is kept: that is in a list of its own.
     return keep
       ? t("workers.slots.kept", { count: now })
       : { text: t("workers.slots.set", { count: now }), undo };
@@ -34,7 +34,7 @@ export function SlotsDialog({ worker, what, onClose, onDone }) {
     <${FormCheck} form=${form} name="keep">${t("workers.slots.keep")}<//><//>`;
 }
 
-/** @param {{mayOperate: boolean}} props Slots that are kept for nodes and labels; nothing where none are. */
+/** @param {{mayOperate: boolean}} props Slots that are kept for nodes and labels; shows nothing if there are none. */
 export function SlotRules({ mayOperate }) {
   const { data, problem, reload } = useResource((signal) => get("api/slot-rules", {}, signal), [], {
     events: ["workers"],

@@ -1,6 +1,6 @@
 // Writes jqmaster/web/bundle/: the program as one script, the sheets as one, each language as one, and a page that names them
-// by the hashes of their contents. A master serves these as long as they were made of the present sources.
-// With --check it writes nothing, and fails where the folder holds anything else.
+// by the hashes of their contents. A master serves these as long as they were made from the present sources. With
+// --check it writes nothing, and fails where the folder holds anything else.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
@@ -13,11 +13,12 @@ const bundle = join(web, "bundle");
 const SOURCES = [".js", ".css", ".html"];
 const SHEETS = ["vendor/uplot.css", "style.css", "states.css"];
 const LANGUAGES = { en: "lang/english.js", ja: "lang/japanese.js" };
-// What a page loads when it needs it.
+// Files that a page loads only when it needs them.
 const LATER = { layout: "flow_library.js" };
 const target = ["es2022", "chrome105", "firefox110", "safari16"];
 const small = { minify: true, charset: "utf8", target };
-// Lines as in the sources: a small change there is a small change here, in reviews and in merges. gzip does the rest.
+// Keep the lines of the sources: a small change there is a small change here, in reviews and in merges. gzip does the
+// rest.
 const readable = {
   bundle: true,
   charset: "utf8",

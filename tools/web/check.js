@@ -1,5 +1,5 @@
-// Type-checks the web UI against openapi/jqmaster.yaml: its files beside the types of the API's answers, and of its libraries
-// in place of the vendored builds, which have none.
+// Type-check the web UI against openapi/jqmaster.yaml: its files stand beside the types of the API's answers, and the
+// types of its libraries replace the vendored builds, which have none.
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -1,5 +1,5 @@
 // Copies what the web UI uses of its libraries, with their licences, into jqmaster/web/vendor/, and writes down
-// what it copied: the suite holds the files against these sums without npm.
+// what it copied: the suite checks the files against these sums without npm.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -20,7 +20,7 @@ const FILES = {
   "LICENSE.uplot": ["uplot", "LICENSE"],
   "d3-dag.js": ["d3-dag", "dist/d3-dag.esm.min.mjs"],
   "LICENSE.d3-dag": ["d3-dag", "LICENSE"],
-  // Parts of these are within d3-dag's build.
+  // d3-dag's build contains parts of these.
   "LICENSE.d3-array": ["d3-array", "LICENSE"],
   "LICENSE.quadprog": ["quadprog", "LICENSE"],
   "LICENSE.javascript-lp-solver": ["javascript-lp-solver", "LICENSE"],

@@ -11,9 +11,9 @@ _LOOK_EVERY_S: Final = 0.001
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """SQLite has one writer at a time. One that waits sleeps for longer each time, up to 100 ms, and others take the
-    lock meanwhile. Here a transaction, which a person waits for, looks each millisecond. A job that writes one
-    statement goes on waiting in the usual way, and so comes after it."""
+    """SQLite has one writer at a time. A waiting writer sleeps for longer each time, up to 100 ms, and others
+    take the lock meanwhile. Here a transaction, for which a person waits, looks each millisecond. A job that
+    writes one statement goes on waiting in the usual way, and so comes after it."""
 
     def _start_transaction_under_autocommit(self) -> None:
         timeout_s = self.settings_dict["OPTIONS"].get("timeout", 5)

@@ -6027,7 +6027,7 @@ function useJobSearch(filter, { order, cursor, include, of: of2 }) {
       }
     },
     [of2],
-    // A long search is begun again by hand alone.
+    // A long search is repeated only by hand.
     { events: ["jobs"], leastMs: 1e3, everyMs: 4e3, isHeld: isLong }
   );
   W2(() => {
@@ -7069,7 +7069,7 @@ function Page3({ query, go: go3, session: session2 }) {
     events: ["jobs"],
     leastMs: 1e3,
     everyMs: 3e3,
-    // What its pusher changes is in no audit log, and so no event tells of it.
+    // The pusher's own changes are not in the audit log, so no event announces them.
     pollMs: 5e3
   });
   useTitle(
@@ -11676,7 +11676,7 @@ var PREVIEW_MS2 = 500;
 var BLANK3 = {
   name: "",
   argument: "{}",
-  // How the argument is entered: by fields, as JSON, or, while nobody has chosen, as soon as possible by fields.
+  // The way to enter the argument: by fields, as JSON, or "" while nobody has chosen: by fields as soon as possible.
   mode: "",
   key: "",
   priority: "0",
@@ -11754,7 +11754,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
       let isNew = true;
       const answer = await call("POST", "api/jobs", {
         text,
-        // A key of the form's own takes the place of ours.
+        // A key typed into the form replaces ours.
         ...!values2["key"] && { headers: { "Idempotency-Key": key.current } },
         heard: (response) => isNew = response.status === 201
       });

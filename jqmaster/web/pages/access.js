@@ -1,4 +1,4 @@
-/** Who may come in: tokens for programs, users for people. */
+/** Access: tokens for programs, users for people. */
 import { html, useState } from "../lib.js";
 import { ChangeRole, NewPassword, NewToken, NewUser, RotateToken } from "../access_dialogs.js";
 import { call, del, fetchSession, get, may, patch } from "../api.js";
@@ -108,7 +108,7 @@ function Users({ me, onSession }) {
   const path = (/** @type {any} */ user) => `api/users/${encodeURIComponent(user.name)}`;
   const isMe = (/** @type {any} */ user) => me === `user:${user.name}`;
   const added = async () => {
-    // With the first user everybody has to log in, and by whom is asked differently.
+    // With the first user everybody has to log in, and the login asks in another way.
     if (users.length === 0) onSession(await fetchSession());
     else await reload();
   };

@@ -1,4 +1,4 @@
-/** Who is logged in here: the password, and all logins. */
+/** The account of the logged-in user: the password, and all logins. */
 import { html } from "../lib.js";
 import { del, get, post } from "../api.js";
 import { t } from "../i18n.js";

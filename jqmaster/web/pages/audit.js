@@ -1,4 +1,4 @@
-/** Who changed what, and when: the newest first, each with what was and what is. */
+/** The audit log: who changed what, and when. The newest is first, each with the values before and after. */
 import { html } from "../lib.js";
 import { get, may, toJson } from "../api.js";
 import { t, tOr } from "../i18n.js";
@@ -56,7 +56,7 @@ function Entries({ query, go }) {
 }
 
 /**
- * What differs between two values, member by member where both are maps.
+ * Return the differences between two values, member by member if both are maps.
  * @param {any} before
  * @param {any} after
  * @returns {{key: string, before: any, after: any}[]} `undefined` where there was, or is, none.
@@ -75,14 +75,18 @@ export function differences(before, after) {
 
 /**
  * @param {any} entry
- * @returns {{before: any, after: any}} What was and what is. The end of an action on many jobs names its filter, which nobody removed.
+ * @returns {{before: any, after: any}} The values before and after. The end of an action on many jobs names its filter,
+ *   which nobody removed.
  */
 const changeOf = ({ action, before, after }) =>
   action.endsWith(".ended") && isMap(before) && isMap(after)
     ? { before: null, after: { ...before, ...after } }
     : { before, after };
 
-/** @param {{entry: any}} props Which value of a key, or which worker, was changed: that stayed the same, so the differences lack it. */
+/**
+ * @param {{entry: any}} props
+ *   Says which value of a key, or which worker, was changed. It stayed the same, so the differences lack it.
+ */
 export function ChangedValue({ entry }) {
   const document = entry.after ?? entry.before;
   const what = document && changedText(entry.action, document);
@@ -105,7 +109,7 @@ function changedText(action, document) {
 
 /** @param {{before: any, after: any}} props */
 export function Difference({ before, after }) {
-  // What is made has defaults, which tell nothing.
+  // A new document has defaults, which say nothing.
   const isMade = before === null || before === undefined;
   const rows = differences(before, after).filter(
     (row) => !isMade || row.key === "enabled" || !isDefault(row.after),
@@ -114,7 +118,7 @@ export function Difference({ before, after }) {
   const cell = (/** @type {string} */ key, /** @type {any} */ value, /** @type {"was" | "is"} */ kind) => {
     if (value === undefined || value === null) return "";
     const words = html`<${Text} value=${wordsOf(key, value)} max=${400} />`;
-    // What is made replaces nothing.
+    // A new document replaces nothing.
     if (isMade) return words;
     return html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> ${words}</span>`;
   };

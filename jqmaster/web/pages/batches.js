@@ -31,13 +31,13 @@ import { useTitle } from "../ui/titles.js";
 const PAGE = 50;
 const MEMBERS = 25;
 const BATCH_STATES = ["", "open", "sealed", "complete"];
-// A page of the API looks at a part of the members, in which a rare state may be missing.
+// A page of the API covers only a part of the members, where a rare state may be missing.
 const MOST_PAGES = 10;
 const EXAMPLE = {
   description: "Thumbnails of album 7",
   on_success: { name: "album.publish", argument: { album: 7 } },
 };
-/** What changes without an event, such as that it is sealed, is asked for. */
+/** Poll for changes that come without an event, such as sealing. */
 const READ = { events: ["jobs", "batches"], leastMs: 2000, everyMs: 5000, pollMs: 5000 };
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
@@ -218,7 +218,7 @@ function Facts({ batch }) {
 }
 
 /**
- * A page of the members in one state: the API looks at a part of them in one call.
+ * Load a page of the members in one state. One call of the API covers only a part of them.
  * @param {Batch} batch
  * @param {{state: string, cursor: string | null}} query
  * @param {AbortSignal} signal

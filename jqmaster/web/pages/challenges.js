@@ -19,7 +19,7 @@ import { Time } from "../ui/formats.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 
 const PAGE = 50;
-// So many pages of the API, each of which looks at a part of the jobs.
+// The most pages of the API to read. Each covers only a part of the jobs.
 const MOST_PAGES = 10;
 const FILTERS = ["state", "name"];
 
@@ -27,7 +27,7 @@ const FILTERS = ["state", "name"];
 const keyOf = (one) => `${one.job_id} ${one.request}`;
 
 /**
- * A page of challenges. The API looks at a part of them in one call, in which a rare one may be missing.
+ * Load a page of challenges. One call of the API covers only a part of them, where a rare one may be missing.
  * @param {Record<string, string | undefined>} query
  * @param {AbortSignal} signal
  */

@@ -49,7 +49,9 @@ function Usage({ constraint }) {
   return html`<span class="usage"><span class="num">${number(used)} / ${number(most)}</span> <${Bar} value=${used} of=${most} label=${t("constraints.usage")} kind=${used >= most ? "warn" : "info"} /></span>`;
 }
 
-/** @param {{usage: any}} props Those that this constraint keeps from starting; others of its jobs wait for something else. */
+/**
+ * @param {{usage: any}} props Jobs that this constraint keeps from starting; its other jobs wait for something else.
+ */
 function Held({ usage }) {
   if (usage.held === null) return html`<${Num} value=${null} />`;
   const title = t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting });
@@ -238,7 +240,7 @@ function Delete({ one, path, onClose, onDone }) {
     <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")} (1)<//></footer><//>`;
 }
 
-/** @param {any} one What the API takes of what it gave. */
+/** @param {any} one A constraint from the API. Returns the fields that the API takes back. */
 function documentOf(one) {
   const { matcher, key, overrides, enabled, mode, reason, expires_at } = one;
   return {

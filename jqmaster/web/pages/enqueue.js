@@ -1,4 +1,4 @@
-/** A job by hand: a form, or an old job edited; what will limit it is shown before it is sent. */
+/** Enqueue a job by hand, from a form or an edited old job. What will limit it is shown before it is sent. */
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { Problem, call, get, may, parseExact, toJson } from "../api.js";
 import { ArgumentForm, useArgument, useContract } from "../argument_form.js";
@@ -20,7 +20,7 @@ const PREVIEW_MS = 500;
 const BLANK = {
   name: "",
   argument: "{}",
-  // How the argument is entered: by fields, as JSON, or, while nobody has chosen, as soon as possible by fields.
+  // The way to enter the argument: by fields, as JSON, or "" while nobody has chosen: by fields as soon as possible.
   mode: "",
   key: "",
   priority: "0",
@@ -37,11 +37,11 @@ const BLANK = {
   rerun_lost: "",
   left_out: "",
 };
-// Options that workers tell of a name, and that are fields of the form.
+// Options that workers report for a name, and that are fields of the form.
 const TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 // Fields that are folded as long as they are empty.
 const SELDOM = ["requires", "expires_at", "key", "headers", "rerun_lost"];
-// Stands in views in place of what nobody may see.
+// Views show this in place of what nobody may see.
 const REDACTED = "[redacted]";
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
@@ -56,10 +56,10 @@ function Enqueue({ query, go, session }) {
   const form = useForm(null, () => ({ ...BLANK, name: query["name"] ?? "" }));
   const { values, problem, setProblem } = form;
   const [sent, setSent] = useState(/** @type {{id: string, isNew: boolean} | null} */ (null));
-  // Empty fields are no fault before somebody wants to enqueue.
+  // Empty fields are not an error until somebody tries to enqueue.
   const [isTried, setTried] = useState(false);
   const from = query["from"];
-  // One key for what is in the form: a press twice, or again after no answer, enqueues once.
+  // One key for the content of the form: pressing twice, or again after no answer, enqueues once.
   const key = useRef("");
   useMemo(() => {
     key.current = newKey();
@@ -98,7 +98,7 @@ function Enqueue({ query, go, session }) {
       let isNew = true;
       const answer = await call("POST", "api/jobs", {
         text,
-        // A key of the form's own takes the place of ours.
+        // A key typed into the form replaces ours.
         ...(!values["key"] && { headers: { "Idempotency-Key": key.current } }),
         heard: (response) => (isNew = response.status === 201),
       });
@@ -144,7 +144,7 @@ function Enqueue({ query, go, session }) {
 }
 
 /**
- * What is wrong with the argument: by its fields, else by the API.
+ * Return what is wrong with the argument, according to its fields, or else the API.
  * @param {import("../api.js").FieldProblem[]} faults
  * @param {Problem | null} problem
  * @param {boolean} isMissing Whether required fields are empty; then the API need not say so.
@@ -160,7 +160,7 @@ function argumentProblem(faults, problem, isMissing, misfits) {
 }
 
 /**
- * Fills in the options that workers told of the name, where nobody has typed others.
+ * Fill in the options that workers reported for the name, where nobody has typed others.
  * @param {import("../ui/forms.js").Form} form
  * @param {any} contract
  * @param {boolean} isCopy A copy has the options of the job that it copies.
@@ -215,7 +215,7 @@ function useKnownNames() {
  */
 export function bodyOf(form) {
   const typed = (form["argument"] ?? "").trim();
-  // What is left out of a copy has to be typed; a copied placeholder would be taken for the value.
+  // Values that a copy leaves out have to be typed; a copied placeholder would be taken for the value.
   if (form["left_out"] === "argument" && !typed)
     return { problem: refusal("argument", t("enqueue.argument.left_out")) };
   if (typed.includes(JSON.stringify(REDACTED)))
@@ -239,7 +239,7 @@ export function bodyOf(form) {
     if (value === REDACTED) return { problem: refusal("headers", t("enqueue.redacted")) };
     headers[line.slice(0, at).trim()] = value;
   }
-  // What is no number goes as it is: the API names the field and the rule.
+  // Send text that is not a number as it is: the API names the field and the rule.
   const asNumber = (/** @type {string} */ name) => {
     const text = (form[name] ?? "").trim();
     return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text || null;
@@ -283,7 +283,7 @@ const refusal = (field, title, more = "") =>
 
 /**
  * @param {any} job
- * @returns {Record<string, string>} The form that makes the same job once more, due now; without what is not shown of it.
+ * @returns {Record<string, string>} The form for the same job once more, due now, without the parts that are not shown.
  */
 function formOf(job) {
   const spec = specOf(job);

@@ -1,4 +1,4 @@
-/** Events as they come: what each said, and which jobs it started. */
+/** Events as they come: the content of each, and the jobs that it started. */
 import { Problem, get, may, toJson } from "../api.js";
 import { curl } from "../curl.js";
 import { Outcome } from "../definition_runs.js";
@@ -17,11 +17,11 @@ import { useTitle } from "../ui/titles.js";
 import { Value } from "../ui/values.js";
 
 const PAGE = 50;
-// What `send` of an address says where it names no type.
+// The value of `send` in an address that names no type.
 const ANY = "*";
 const FILTERS = ["type", "source", "definition"];
 const MOST_STATES = 20;
-// So many pages of the API, each of which looks at a part, hold all events that are kept.
+// This many pages of the API, each covering a part, hold all events that are kept.
 const MOST_PAGES = 10;
 const EXAMPLE = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
 
@@ -36,7 +36,7 @@ export function Page({ query, go, session }) {
 const idOf = (event) => event.event_id;
 
 /**
- * A page of events. The API looks at a part of them in one call, in which a rare one may be missing.
+ * Load a page of events. One call of the API covers only a part of them, where a rare one may be missing.
  * @param {Record<string, string | undefined>} query
  * @param {AbortSignal} signal
  */
@@ -62,7 +62,7 @@ function List({ query, go, session }) {
   const send = query["send"];
   useEffect(() => {
     if (!send) return;
-    // Once: the address of a list opens no dialog again.
+    // Open the dialog only once: the address of the list does not open it again.
     go("events", wanted, { replace: true });
     setLike(send === ANY ? null : { event_type: send });
     setSending(true);

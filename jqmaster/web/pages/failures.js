@@ -1,4 +1,4 @@
-/** What failed for good, grouped by name, cause and message without what varies in it; a group is acted upon as a whole. */
+/** Jobs that failed for good, grouped by name, cause and message without variable parts. Actions apply per group. */
 import { html, useState } from "../lib.js";
 import { get } from "../api.js";
 import { ActionDialog, useActionEnds } from "../actions.js";
@@ -12,7 +12,7 @@ import { FilterInput } from "../ui/filters.js";
 import { NewRows, useHold, useSteadyRows } from "../ui/tables.js";
 
 const PAGE = 50;
-// As many as are kept: what is split is not paged.
+// All groups that are kept: a split list has no pages.
 const ALL = 500;
 /** @type {Record<string, string | undefined>} */
 const IGNORED = { "": "false", ignored: "true", all: undefined };
@@ -54,13 +54,13 @@ export function Page({ query, go, session }) {
   );
   const change = (/** @type {Record<string, string>} */ changes) =>
     go("failures", { ...query, cursor: "", ...changes }, { replace: true });
-  // What the reader did is seen at once, also under the pointer.
+  // Show at once what the reader did, even under the pointer.
   const reload = async () => {
     await found.reload();
     setDone((/** @type {number} */ n) => n + 1);
   };
   useActionEnds(() => void found.reload());
-  // What fails from now on is not among what was counted, so the count can only shrink until it is confirmed.
+  // Jobs that fail from now on are not in the count, so it can only shrink until it is confirmed.
   const act = (/** @type {any} */ action, /** @type {any} */ group) =>
     setDialog({
       action,
@@ -107,7 +107,8 @@ export function Page({ query, go, session }) {
 const idOf = (group) => group.id;
 
 /**
- * The groups of each name, or of each version, with the most failures first. A group stands at each version that it was seen on.
+ * Return the groups of each name, or of each version, most failures first. A group is under each version it was seen
+ * on.
  * @param {any[]} groups
  * @param {string} split "name" or "version".
  * @returns {{key: string, count: number, groups: [any, number][]}[]}

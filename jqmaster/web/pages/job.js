@@ -46,7 +46,7 @@ export function Page({ query, go, session }) {
     events: ["jobs"],
     leastMs: 1000,
     everyMs: 3000,
-    // What its pusher changes is in no audit log, and so no event tells of it.
+    // The pusher's own changes are not in the audit log, so no event announces them.
     pollMs: 5000,
   });
   useTitle(
@@ -124,7 +124,7 @@ export function Page({ query, go, session }) {
 }
 
 /**
- * Whether a part of what the job carries is not shown: a copy would be another job.
+ * Whether part of what the job carries is not shown: a copy would be a different job.
  * @param {any} job
  */
 export function isIncomplete(job) {
@@ -142,7 +142,7 @@ export const isArgumentIncomplete = (job) =>
 const isTooLarge = (value, bytes) => value === null && bytes > 1;
 
 /**
- * The job as somebody would push it. Not of an incomplete one.
+ * Return the job as somebody would push it. Do not call this for an incomplete one.
  * @param {any} job
  */
 export function specOf(job) {
@@ -223,10 +223,10 @@ function Limits({ constraints }) {
   )}</ul></details>`;
 }
 
-/** @param {any} job Whether the top of the page tells the error of the last attempt. */
+/** @param {any} job Whether the top of the page shows the error of the last attempt. */
 const isTold = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
 
-/** @param {{job: any}} props Why it ended and where it was raised, at the top where one looks first. */
+/** @param {{job: any}} props Why the job ended and where the error was raised, at the top, where people look first. */
 function LastWord({ job }) {
   const last = job.attempts.at(-1);
   return html`<section class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}><h2>${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}</h2>
@@ -272,7 +272,7 @@ export function statesOf(job) {
   for (const [i, one] of job.attempts.entries()) {
     const start = Date.parse(one.started_at);
     const before = job.attempts[i - 1];
-    // Only of the latest wait is it kept when it was due.
+    // The due time is kept only for the latest wait.
     const isLatest = i === job.attempts.length - 1 && due !== null && due > at && due <= start;
     if (isLatest) add(before ? "retrying" : "scheduled", due);
     if (start > at)
@@ -313,7 +313,7 @@ function Timeline({ job }) {
     )}</tbody></table></section>`;
 }
 
-/** @param {any} error @returns {string} Where it was raised, as workers of the SDK tell it; "" where nobody says. */
+/** @param {any} error @returns {string} Where it was raised, as SDK workers report it; "" if it is not reported. */
 const stackOf = (error) => (typeof error?.traceback === "string" ? error.traceback.trimEnd() : "");
 
 /** @param {{attempt: any, isOpen: boolean}} props */
@@ -325,7 +325,7 @@ function Stack({ attempt: one, isOpen }) {
   );
 }
 
-/** @param {{job: any}} props The newest first, without what the top of the page says of it. */
+/** @param {{job: any}} props The newest first, without what the top of the page already says about it. */
 function Attempts({ job }) {
   const attempts = [...job.attempts].reverse();
   return html`<section class="card" aria-labelledby="attempts"><h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
@@ -353,7 +353,7 @@ function Carried({ title, value, isHidden, isMissing = false, isRedacted = false
     ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${Value} value=${value} label=${title} />`}</section>`;
 }
 
-/** @param {{job: any}} props The jobs before and behind it in the order of jobs. */
+/** @param {{job: any}} props The jobs before and after it in the order of jobs. */
 function Order({ job }) {
   if (!job.after && job.dependents_count === 0) return null;
   return html`<section class="card order" aria-labelledby="order"><h2 id="order">${t("job.order")}</h2>
@@ -361,7 +361,10 @@ function Order({ job }) {
     ${job.dependents_count > 0 && html`<p>${t("job.dependents", { count: job.dependents_count })}</p><${LinkedJobs} jobs=${job.dependents} count=${job.dependents_count} />`}</section>`;
 }
 
-/** @param {{job: any, path: string}} props All jobs that are connected with it. It stands last: nothing moves when it comes. */
+/**
+ * @param {{job: any, path: string}} props
+ *   All jobs that are connected with it. The graph is last on the page, so nothing moves when it appears.
+ */
 function Flow({ job, path }) {
   const found = useResource((signal) => loadFlow(`${path}/flow`, signal), [job.id], {
     events: ["jobs"],
@@ -372,10 +375,10 @@ function Flow({ job, path }) {
   return html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${found.data && html`<${FlowGraph} flow=${found.data} current=${job.id} />`}</section>`;
 }
 
-/** More of them fold away. */
+/** Further jobs are folded away. */
 const LINKED_AT_ONCE = 8;
 
-/** @param {{jobs: any[], count: number}} props `count`: of all, `jobs` may be the first of them. */
+/** @param {{jobs: any[], count: number}} props `count`: of all jobs; `jobs` may be only the first of them. */
 function LinkedJobs({ jobs, count }) {
   const item = (/** @type {any} */ one) =>
     html`<li key=${one.id}><${Id} id=${one.id} href=${href("job", { id: one.id })} /> ${one.state && html`<${State} state=${one.state} />`}${one.pending && html` <${Badge} kind="info">${t("job.awaited")}<//>`}</li>`;
@@ -409,7 +412,10 @@ function Facts({ job, mayOperate }) {
     ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
 }
 
-/** @param {{job: any, path: string, mayOperate: boolean}} props What the webhook of the job was told, and whether it heard. */
+/**
+ * @param {{job: any, path: string, mayOperate: boolean}} props
+ *   What was sent to the job's webhook, and whether it arrived.
+ */
 function Deliveries({ job, path, mayOperate }) {
   const found = useResource(
     (signal) => get(`${path}/deliveries`, {}, signal),
@@ -475,7 +481,7 @@ function Change({ job, path, onClose, onDone }) {
   const save = async (/** @type {import("../ui/forms.js").Values} */ values, /** @type {any} */ base) => {
     const opened = /** @type {import("../ui/forms.js").Values} */ (changeable(base));
     const changed = CHANGEABLE.filter((name) => values[name] !== opened[name]);
-    // A job has no version of its own: what others changed is found by reading it again.
+    // A job has no version of its own: read it again to find what others changed.
     const present = /** @type {import("../ui/forms.js").Values} */ (changeable(await get(path)));
     if (changed.some((name) => present[name] !== opened[name] && present[name] !== values[name]))
       throw new Problem(412, { title: t("form.conflict") });

@@ -1,4 +1,4 @@
-/** All jobs in one table: found by filters that stand in the address, chosen by hand or "all that match", and acted upon. */
+/** All jobs in one table. Filters are in the address; actions apply to jobs chosen by hand, or to "all that match". */
 import { html, useEffect, useMemo, useState } from "../lib.js";
 import { may } from "../api.js";
 import { ACTIONS, ActionDialog, useActionEnds } from "../actions.js";
@@ -42,7 +42,7 @@ export function Page({ query, go, session }) {
   const filter = () => filterOf(query, deployedMs);
   const listed = JSON.stringify([chosen, order, query["cursor"] ?? "", include]);
   const page = useJobSearch(filter, { order, cursor: query["cursor"], include, of: listed });
-  // Of all states, so that each tab has its number.
+  // Count all states, so that each tab has its number.
   const counted = useJobCount(
     isFiltered ? () => ({ ...filter(), state: "" }) : null,
     JSON.stringify([
@@ -61,9 +61,9 @@ export function Page({ query, go, session }) {
   const hold = useHold();
   const mayOperate = may(session, "operate");
   const isHeld = hold.isHeld || selected.size > 0 || dialog !== null;
-  // Rows that a search has found so far are as good as those of its end.
+  // Rows that a search has found so far are as valid as its final ones.
   const isOutdated = page.isLoading && !page.progress;
-  // What one's own action did is shown at once, wherever the pointer is.
+  // Show at once what the reader's own action did, wherever the pointer is.
   const [ended, setEnded] = useState(0);
   const steady = useSteadyRows(
     page.progress?.jobs ?? page.data?.jobs ?? [],
@@ -71,7 +71,7 @@ export function Page({ query, go, session }) {
     isHeld,
     `${ended} ${page.progress ? `${listed} ${page.progress.jobs.length}` : page.data?.of}`,
   );
-  // Only a list that is shown whole can be sorted by what the store has no order of.
+  // Only a list that is shown in full can be sorted by columns for which the store has no order.
   const isWhole = Boolean(page.data && !page.data.next_cursor && !query["cursor"] && !page.progress);
   const sorted = useSorted(steady.rows, columns, isWhole ? query : {});
   const live = useLatest("jobs");
@@ -204,7 +204,10 @@ function useSorted(rows, columns, query) {
   }, [rows, sort]);
 }
 
-/** @param {{page: ReturnType<typeof useJobSearch>, of: number}} props How far a search came that has not found a page yet. */
+/**
+ * @param {{page: ReturnType<typeof useJobSearch>, of: number}} props
+ *   The progress of a search that has not filled a page yet.
+ */
 function Searching({ page, of }) {
   const lookedAt = page.progress?.lookedAt ?? 0;
   if (page.progress)
@@ -240,7 +243,7 @@ function Selection({ count, isAllPossible, state, onClear, onAct }) {
   }, [count]);
   useEffect(() => setAll(false), [state]);
   if (!isAllPossible) return null;
-  // Where no state is chosen every action is offered, and the dry run tells what each would touch.
+  // If no state is chosen, every action is offered, and the dry run says what each would touch.
   const fitting = STATES[state]?.actions ?? ACTIONS;
   const isOn = isAll || count > 0;
   return html`<div class=${`selection ${isOn ? "on" : ""}`} role="group" aria-label=${t("selection")}>

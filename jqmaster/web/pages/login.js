@@ -1,4 +1,4 @@
-/** Who are you? By token, or by user and password where there are users. The address stays, so that one comes to where one wanted. */
+/** Log in by token, or by user and password if there are users. The address stays: people arrive where they wanted. */
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { Problem, fetchSession, logIn, urlOf } from "../api.js";
 import { t } from "../i18n.js";
@@ -8,9 +8,12 @@ import { Dialog } from "../ui/dialogs.js";
 import { Field } from "../ui/forms.js";
 import { visible } from "../text.js";
 
-/** @typedef {{session: import("../api.js").Session, onSession: (session: import("../api.js").Session) => void}} LoginProps `session`: how one may log in. */
+/**
+ * @typedef {{session: import("../api.js").Session, onSession: (session: import("../api.js").Session) => void}} LoginProps
+ *   `session`: says how to log in.
+ */
 
-/** What a login by the provider may end with, as the address says it. Anything else there is somebody's own text. */
+/** How a login through the provider may fail, as the address names it. Any other text there is somebody's own. */
 const PROBLEMS = [
   "login_expired",
   "login_denied",
@@ -22,7 +25,7 @@ const PROBLEMS = [
   "store_unavailable",
 ];
 
-/** The page on which somebody answers a challenge, who had to log in for it. Other addresses are nobody's business here. */
+/** The page on which somebody who had to log in answers a challenge. The login leads to no other address. */
 const QUESTION = /^callbacks\/[A-Za-z0-9_-]{54}$/;
 
 /** @returns {string | null} The address to which the login leads back, as the address of the page names it. */
@@ -46,12 +49,18 @@ export function Page({ session, query, onSession }) {
     <${ByProvider} session=${session} /><${LoginForm} session=${session} onSession=${onSession} /></div>`;
 }
 
-/** @param {LoginProps & {onClose: () => void}} props Over a page whose session has ended: what is typed there stays. */
+/**
+ * @param {LoginProps & {onClose: () => void}} props
+ *   Opens over a page whose session has ended, so that what is typed there stays.
+ */
 export function LoginDialog({ session, onSession, onClose }) {
   return html`<${Dialog} title=${t("login.again")} onClose=${onClose}><p>${t("login.again.text")}</p><${ByProvider} session=${session} onSession=${onSession} /><${LoginForm} session=${session} onSession=${onSession} /><//>`;
 }
 
-/** @param {{session: LoginProps["session"], onSession?: LoginProps["onSession"]}} props `onSession`: the page stays, so that the provider gets a tab of its own, and the page looks again when one comes back to it. */
+/**
+ * @param {{session: LoginProps["session"], onSession?: LoginProps["onSession"]}} props
+ *   `onSession`: the page stays, so the provider gets its own tab, and the page looks again when the user comes back.
+ */
 function ByProvider({ session, onSession }) {
   useEffect(() => {
     if (!onSession) return undefined;
@@ -101,7 +110,7 @@ function LoginForm({ session, onSession }) {
         return;
       }
       onSession(now);
-      // Whoever opened the login page itself wants to go on from it.
+      // A user who opened the login page itself wants to go on from it.
       if (location.hash.startsWith("#/login")) location.hash = "#/overview";
     } catch (error) {
       if (!(error instanceof Problem)) throw error;

@@ -1,4 +1,4 @@
-/** Who leads, who would be next, and who led before. */
+/** The masters: which leads, which would be next, and which led before. */
 import { html, useState } from "../lib.js";
 import { Problem, get, may, post } from "../api.js";
 import { t, tOr } from "../i18n.js";
@@ -10,7 +10,7 @@ import { Dialog, toast } from "../ui/dialogs.js";
 import { Badge, Id, Text, Time } from "../ui/formats.js";
 import { Table } from "../ui/tables.js";
 
-// When a master was last heard changes without an event.
+// The time when a master was last heard changes without an event.
 const POLL_MS = 2000;
 const NEWEST = 500;
 const CHANGES = ["master.demote", "master.take_over"];
@@ -122,7 +122,9 @@ function Demote({ master, others, onClose, onDone }) {
     <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${confirm}>${t("masters.demote")}<//></footer><//>`;
 }
 
-/** @param {{epoch: number}} props Changes of the lead that somebody made, as far as the newest entries of the audit log tell. */
+/**
+ * @param {{epoch: number}} props Changes of the leader that somebody made, as far as the newest audit log entries show.
+ */
 function Leaders({ epoch }) {
   const { data, problem } = useResource((signal) => get("api/audit", { limit: NEWEST }, signal), [epoch]);
   const entries = /** @type {any[]} */ (data?.entries ?? []).filter((entry) =>

@@ -1,4 +1,4 @@
-/** The kinds of jobs: how many, how often they succeed, how long they wait and run; one of them whole, with its course. */
+/** The kinds of jobs: how many, how often they succeed, how long they wait and run; and one name in full, over time. */
 import { html, useMemo } from "../lib.js";
 import { get, may } from "../api.js";
 import { number, t, tOr } from "../i18n.js";
@@ -247,11 +247,11 @@ function Course({ history, name }) {
     <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} height=${140} format=${durationText} />`;
 }
 
-// More bars are no longer seen at a glance.
+// More bars could not be read at a glance.
 const MOST_BARS = 12;
 
 /**
- * As many neighbours as are needed as one.
+ * Join neighbouring buckets until there are few enough bars.
  * @param {{le_ms: number | null, count: number}[]} buckets
  */
 function joined(buckets) {
@@ -259,7 +259,7 @@ function joined(buckets) {
   const end = buckets.length % size;
   /** @type {typeof buckets} */
   const bars = [];
-  // The last bar is whole: it has the longest times.
+  // The last bar is complete: it has the longest times.
   for (let at = end - (end ? size : 0); at < buckets.length; at += size) {
     const part = buckets.slice(Math.max(0, at), at + size);
     bars.push({
@@ -285,7 +285,7 @@ function Spread({ title, spread, histogram }) {
   }</section>`;
 }
 
-/** @param {{name: any}} props The contracts that workers told of the name, and what is wrong with them. */
+/** @param {{name: any}} props The contracts that workers reported for the name, and what is wrong with them. */
 function Contracts({ name }) {
   const { contracts, warnings } = name;
   if (!contracts.length && !warnings.length) return null;

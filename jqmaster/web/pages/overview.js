@@ -34,28 +34,31 @@ const WAIT_BAD_MS = 600_000;
 const MEMORY_WARN = 0.8;
 const MEMORY_BAD = 0.95;
 const LATENCY_WARN_MS = 100;
-// Names that fail less than this, or hardly ran, are in the list of names, not among what is wrong.
+// Names that fail less than this, or hardly ran, are in the list of names, not among the faults.
 const FAILING_SHARE = 0.05;
 const FAILING_LEAST = 3;
 const MOST_NAMES = 5;
 const LEAST_FAULT_ROWS = 2;
-// More of them have one line each.
+// If there are more faults, each has one line.
 const MOST_TALL_FAULTS = 3;
 const FORGET_MS = 15_000;
-// How often what faults are read from is asked for: each is shown within ten seconds. That a constraint is full takes
+// How often the sources of faults are polled, so that each fault is shown within ten seconds. A full constraint takes
 // three answers.
 const FAULTS_MS = 4_000;
 const FULL_MS = 2_500;
 const PATIENCE_MS = 1_500;
-/** @type {any[]} The same each time, since every new list counts as an answer. */
+/** @type {any[]} Always the same list, since every new list counts as an answer. */
 const NONE = [];
 const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 
 /** @typedef {import("../router.js").PageName} PageName */
-/** @typedef {{kind: "bad" | "warn", text: any, link?: string, act?: string, key: string}} Fault `key`: by which an acknowledged one stays hidden until it is over. */
+/**
+ * @typedef {{kind: "bad" | "warn", text: any, link?: string, act?: string, key: string}} Fault
+ *   `key`: keeps an acknowledged fault hidden until it is over.
+ */
 
 /**
- * What is wrong, worst first.
+ * Return the faults, worst first.
  * @param {any} stats
  * @param {any[]} failing Names with failures lately, most first.
  * @param {any[]} orphans Names with waiting jobs that no live worker knows, most first.
@@ -170,7 +173,7 @@ export function Page({ query, session }) {
     leastMs: 2000,
     pollMs: FULL_MS,
   });
-  // The first page need not wait for them.
+  // The first page does not wait for the definitions.
   const [isSettled, setSettled] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setSettled(true), FAULTS_MS);
@@ -182,14 +185,14 @@ export function Page({ query, session }) {
     [isSettled],
     { events: ["definitions"], leastMs: FAULTS_MS, pollMs: 2 * FAULTS_MS },
   );
-  // Whether the backlog grows is told of the last minutes, whatever span the charts have.
+  // The last minutes show whether the backlog grows, whatever span the charts have.
   const recent = useResource(
     (signal) => (span === "1h" ? Promise.resolve(null) : get("api/stats/history", { span: "1h" }, signal)),
     [span === "1h"],
     { everyMs: 30_000, pollMs: 30_000 },
   );
 
-  // Drawn at once, lest each answer pushes down what stands there already; what is slow is not waited for.
+  // Draw everything at once, so that no answer pushes down what is already there. Do not wait for slow answers.
   const sources = [names, waiting, workers, constraints, masters, history];
   const wasAnswered = useRef(false);
   wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);
@@ -261,14 +264,14 @@ function newer(a, b) {
 }
 
 /**
- * @param {{faults: Fault[], isAnswered: boolean, isWhole: boolean, problem: Problem | null}} props `isAnswered`: all that faults are read from has been
- *   answered once. `isWhole`: all of it is there.
+ * @param {{faults: Fault[], isAnswered: boolean, isWhole: boolean, problem: Problem | null}} props `isAnswered`: every
+ *   source of faults has answered once. `isWhole`: all of their data are there.
  */
 function Faults({ faults: found, isAnswered, isWhole, problem }) {
   const [known, setKnown] = usePref("acknowledged", []);
   const acknowledged = /** @type {string[]} */ (Array.isArray(known) ? known : []);
   const keys = found.map((fault) => fault.key);
-  // One that is over is forgotten, so that it shows again when it comes back.
+  // Forget an acknowledged fault that is over, so that it shows again when it comes back.
   const over = acknowledged.filter((key) => !keys.includes(key)).join();
   useEffect(() => {
     if (!over || !isWhole) return undefined;
@@ -277,7 +280,7 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
   }, [over, isWhole]);
   const faults = found.filter((fault) => !acknowledged.includes(fault.key));
   const hidden = found.length - faults.length;
-  // Faults that are over leave their room behind, and one more than the first has its room: nothing below them jumps.
+  // Faults that are over leave their space behind, and one more than the first has its space: nothing below them jumps.
   const rows = useRef(LEAST_FAULT_ROWS);
   rows.current = Math.max(rows.current, faults.length);
   return html`<section class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`} style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>

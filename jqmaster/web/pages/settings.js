@@ -52,7 +52,7 @@ export function Page({ query, go, session }) {
     ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
 }
 
-// The master tells both in English.
+// The master sends both in English.
 /** @param {any} setting @returns {string} */
 const labelOf = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
 /** @param {any} setting @returns {string} */
@@ -171,7 +171,7 @@ function Edit({ setting, onClose, onDone }) {
     return t("settings.done", { name: labelOf(setting) });
   };
   const save = async (/** @type {import("../ui/forms.js").Values} */ values, /** @type {any} */ base) => {
-    // The settings have one version together, so others' changes of this one are found by reading it again.
+    // All settings share one version, so read this one again to find what others changed.
     if (toJson((await reread())?.value) !== toJson(base.value))
       throw new Problem(412, { title: t("form.conflict") });
     return send(sentValue(setting, values["value"] ?? ""));

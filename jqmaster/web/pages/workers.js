@@ -1,4 +1,4 @@
-/** Who does the work: each worker, or group of workers, with what it runs, how fast, how often it fails, and what keeps jobs from it. */
+/** The workers, alone or in groups: what each runs, how fast, how often it fails, and what keeps jobs from it. */
 import { html, useState } from "../lib.js";
 import { get, may, post } from "../api.js";
 import { number, t, tOr } from "../i18n.js";
@@ -18,9 +18,9 @@ import { useTitle } from "../ui/titles.js";
 const STATES = ["fresh", "stale", "draining", "detached"];
 const KINDS = /** @type {const} */ ({ fresh: "ok", stale: "warn", draining: "info", detached: "bad" });
 const BREAKERS = /** @type {const} */ ({ closed: "ok", half_open: "warn", open: "bad" });
-// When a worker was last heard, and what it runs, changes without an event.
+// The time when a worker was last heard, and what it runs, change without an event.
 const POLL_MS = 2000;
-// What is wrong stands above what is well.
+// Workers in trouble are listed above healthy ones.
 const ORDER = ["stale", "detached", "draining", "fresh"];
 
 /** @param {{worker: any}} props */
@@ -32,7 +32,7 @@ function WorkerState({ worker }) {
 const StateBadge = ({ state }) =>
   html`<${Badge} kind=${/** @type {any} */ (KINDS)[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
 
-/** @param {{worker: any}} props The state in a row: what else there is to say of it in a word, and in whole in the title. */
+/** @param {{worker: any}} props The state in a row. Anything else to say is one word, and in full in the title. */
 function RowState({ worker }) {
   const { detached_by: by, breaker } = worker;
   const isBroken = breaker === "open" || breaker === "half_open";
@@ -61,7 +61,10 @@ export function Page({ query, go, session }) {
 /** @param {any} worker */
 const nameOf = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
 
-/** @type {Record<string, {label: string, of: (worker: any, value: string) => boolean}>} What the list can be narrowed to by the address. */
+/**
+ * @type {Record<string, {label: string, of: (worker: any, value: string) => boolean}>}
+ *   The filters that the address can set for the list.
+ */
 const FILTERS = {
   name: { label: "job.name", of: (worker, value) => worker.names.includes(value) },
   node: { label: "workers.host", of: (worker, value) => worker.node_id === value },
@@ -73,7 +76,7 @@ const FILTERS = {
 };
 const GROUPS = ["node", "version", "label"];
 
-/** @param {any} group @returns {string} What the filter of the list takes for the group. */
+/** @param {any} group @returns {string} The value that the list's filter takes for the group. */
 const groupValue = (group) => (group.label === null ? group.value : `${group.label}=${group.value}`);
 
 /** @param {{query: Record<string, string>}} props */
@@ -109,7 +112,10 @@ function All({ query, go, session }) {
     ${resized && html`<${SlotsDialog} worker=${resized} what=${nameOf(resized)} onClose=${() => setResized(null)} onDone=${list.reload} />`}`;
 }
 
-/** @typedef {((selection: import("../worker_drains.js").Selection, what: string) => void) | null} OnDrain Null: the reader may not. */
+/**
+ * @typedef {((selection: import("../worker_drains.js").Selection, what: string) => void) | null} OnDrain
+ *   Null: the reader may not drain.
+ */
 
 /** @param {string} by @param {any} group @returns {import("../worker_drains.js").Selection} */
 function selectionOf(by, group) {

@@ -8,7 +8,8 @@ import { durationText, instantText, nowMs } from "./formats.js";
 const LEAST_DRAG_PX = 6;
 
 /**
- * The ticks of a time axis: hours and minutes, with the day below where one begins, or days where they are a day apart.
+ * Label the ticks of a time axis: hours and minutes, with the day below where one begins; only days if they are a day
+ * apart.
  * @param {(ms: number) => string} textOf
  */
 const clockIn =
@@ -38,7 +39,8 @@ const spansDays = (ticks, textOf) =>
   textOf((ticks[0] ?? 0) * 1000).slice(0, 10) !== textOf((ticks.at(-1) ?? 0) * 1000).slice(0, 10);
 
 /**
- * The points of a history whose steps are over: a running minute has not all of its jobs yet, and would look like a dip.
+ * Return the points of a history whose steps are over: the current minute lacks some of its jobs, and would look like a
+ * dip.
  * @param {{points: any[], step_s: number}} history
  * @returns {any[]}
  */
@@ -46,9 +48,9 @@ export const completePoints = ({ points, step_s }) =>
   points.filter((point, at) => at < points.length - 1 || Date.parse(point.at) + step_s * 1000 <= nowMs());
 
 /**
- * Points between two gaps, of which no line would tell.
+ * Return the points between two gaps, which no line would show.
  * @param {any} plot
- * @param {number} at Of the series.
+ * @param {number} at The index of the series.
  * @returns {number[]}
  */
 function lonePoints(plot, at) {
@@ -58,7 +60,7 @@ function lonePoints(plot, at) {
   );
 }
 
-// Ticks of durations stand at round ones: at minutes, not at 100 s.
+// Ticks of durations stand at round values: at minutes, not at 100 s.
 const DURATION_STEPS_MS = [
   ...[0.1, 1, 10, 100].flatMap((ten) => [ten, 2 * ten, 5 * ten]),
   ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * 1000),
@@ -75,14 +77,17 @@ function widthOfLabels(_, labels) {
   return Math.max(48, 16 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
 }
 
-/** @param {string[]} labels @returns {string[]} Those of small values may be rounded to the same: only the first is shown. */
+/**
+ * @param {string[]} labels
+ * @returns {string[]} Labels of small values may round to the same text: only the first is shown.
+ */
 const told = (labels) => labels.map((label, at) => (label === labels[at - 1] ? "" : label));
 
 /**
  * Lines or stacked areas over time.
  * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number, onRange?: (from: string, to: string) => void}} props
- *   `onRange`: what a part that is marked by dragging leads to, from and to in ISO 8601. A press on a name in the legend hides its series.
- *   `xs`: Unix seconds. `color`: the name of a CSS variable such as `--succeeded`.
+ *   `onRange`: called with the range that was marked by dragging, from and to in ISO 8601. A press on a name in the
+ *   legend hides its series. `xs`: Unix seconds. `color`: the name of a CSS variable such as `--succeeded`.
  */
 export function Chart({
   label,
@@ -112,7 +117,7 @@ export function Chart({
   }, []);
   const data = useMemo(() => {
     if (!isStacked) return [xs, ...series.map((one) => one.values)];
-    // Upon each other, the first at the bottom; the uppermost sum is drawn first, so that the lower ones cover it.
+    // Stack the series, the first at the bottom. The topmost sum is drawn first, so that the lower ones cover it.
     const sums = xs.map(() => 0);
     const stacked = series.map((one) =>
       one.values.map((value, i) => (sums[i] = (sums[i] ?? 0) + (value ?? 0))),

@@ -14,7 +14,7 @@ export function Button({ kind = "", class: more = "", opensDialog = false, child
   return html`<button type="button" class=${`button ${kind} ${more}`} aria-haspopup=${opensDialog ? "dialog" : undefined} ...${rest}>${children}${opensDialog && "…"}</button>`;
 }
 
-/** @param {{text: string | (() => string), label?: string, kind?: string}} props Copies; says so. */
+/** @param {{text: string | (() => string), label?: string, kind?: string}} props Copies the text, and says so. */
 export function Copy({ text, label, kind = "" }) {
   const [state, setState] = useState("");
   const copy = async () => {
@@ -52,7 +52,7 @@ function copyByHand(text) {
   }
 }
 
-/** @param {Problem} problem The errors that its `detail` does not say itself. */
+/** @param {Problem} problem Returns the errors that its `detail` does not mention. */
 export function untold(problem) {
   return problem.errors.filter((error) => !problem.detail.includes(error.msg));
 }
@@ -70,7 +70,7 @@ export function ErrorBox({ problem, onRetry }) {
   </div>`;
 }
 
-/** @param {{title: string, children?: Node, curl?: string}} props What to do where there is nothing. */
+/** @param {{title: string, children?: Node, curl?: string}} props Says what to do when there is nothing to show. */
 export function Empty({ title, children, curl }) {
   return html`<div class="empty"><p class="empty-title">${title}</p>${children && html`<div>${children}</div>`}
     ${curl && html`<${Code} text=${curl} />`}</div>`;
@@ -111,7 +111,7 @@ export function Pager({ hasNext, hasBefore = false, onNext, onFirst, isLoading =
 }
 
 /**
- * A share as a bar. `kind` is told by what it means, not by the share.
+ * A share as a bar. `kind` depends on what the bar means, not on the share.
  * @param {{value: number, of: number, label: string, kind?: "ok" | "warn" | "bad" | "info"}} props
  */
 export function Bar({ value, of, label, kind = "info" }) {

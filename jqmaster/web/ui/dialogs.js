@@ -40,9 +40,10 @@ const UNDO_MS = 15_000;
 const TYPED_FROM = 1000;
 
 /**
- * Asks before something that cannot be taken back, and names how many it concerns.
+ * Ask before something that cannot be undone, and say how many it concerns.
  * @param {{title: string, count: number, counted?: string, isAtLeast?: boolean, isAlways?: boolean, isReady?: boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void, children?: Node}} props
- *   `counted`: the words behind the count, where it is not of jobs. `verb`: what the button says, such as "Delete". `isAlways`: also where it concerns none. `isReady` false: something is missing yet.
+ *   `counted`: the words after the count, if it does not count jobs. `verb`: what the button says, such as "Delete".
+ *   `isAlways`: possible even if it concerns none. `isReady` false: something is missing yet.
  */
 export function ConfirmCount({
   title,
@@ -72,7 +73,7 @@ export function ConfirmCount({
 }
 
 /**
- * What a dialog does that asks first: it closes when it is done, and shows what was wrong.
+ * Confirm in a dialog that asks first: it closes when the action is done, and shows what was wrong.
  * @param {() => Promise<unknown> | unknown} onConfirm
  * @param {() => void} onClose
  */
@@ -94,7 +95,10 @@ function useConfirmation(onConfirm, onClose) {
   return { problem, isBusy, confirm };
 }
 
-/** @param {{title: string, verb: string, onConfirm: () => Promise<void>, onClose: () => void, children?: any}} props Asks before something that takes something away for good. */
+/**
+ * @param {{title: string, verb: string, onConfirm: () => Promise<void>, onClose: () => void, children?: any}} props
+ *   Asks before something is removed for good.
+ */
 export function Sure({ title, verb, onConfirm, onClose, children }) {
   const { problem, isBusy, confirm } = useConfirmation(onConfirm, onClose);
   return html`<${Dialog} title=${title} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy} onClick=${confirm}>${verb}<//></footer><//>`;

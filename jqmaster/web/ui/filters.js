@@ -6,7 +6,7 @@ import { LATEST, inZone, inputOf, instantIn, useZone } from "./instants.js";
 /** @typedef {any} Node */
 
 const TYPING_MS = 350;
-/** A page of another address is drawn by then. */
+/** The page of another address is drawn within this time. */
 const SHOWN_MS = 100;
 
 let isPressed = false;
@@ -14,8 +14,8 @@ addEventListener("pointerdown", () => (isPressed = true), true);
 for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => (isPressed = false), true);
 
 /**
- * @param {() => void} act At once, or after the click that is under way: what is being pressed must not move away before
- *   it is. Where the click leads to another address, `act` waits until that is shown, or else it would lead back.
+ * @param {() => void} act Runs at once, or after the click that is under way: a button must not move away while it is
+ *   being pressed. If the click leads to another address, `act` waits until that is shown, or else it would lead back.
  */
 function afterClick(act) {
   if (!isPressed) return act();
@@ -25,11 +25,11 @@ function afterClick(act) {
 }
 
 /**
- * The text of an input that tells of itself a moment after the last key, at Enter and when it is left. It follows `value`
- * only where somebody else changed that: a link, the Back button, a chip that was removed.
+ * The text of an input that reports a moment after the last key, at Enter and when it loses the focus. It follows
+ * `value` only if something else changed that: a link, the Back button, a removed chip.
  * @param {string} value
  * @param {(value: string) => void} onChange
- * @param {(text: string) => string} [read] What is told of the text that stands there.
+ * @param {(text: string) => string} [read] Turns the typed text into the reported one.
  */
 export function useTyped(value, onChange, read = (text) => text.trim()) {
   const [text, setText] = useState(value);
@@ -38,7 +38,7 @@ export function useTyped(value, onChange, read = (text) => text.trim()) {
   const timer = useRef(/** @type {any} */ (undefined));
   const change = useRef(onChange);
   change.current = onChange;
-  // Before the next event of the keyboard: an effect would come after it, and take a key away.
+  // Run before the next keyboard event: an effect would come after it, and lose a key.
   useLayoutEffect(() => {
     if (value === told.current) return;
     clearTimeout(timer.current);

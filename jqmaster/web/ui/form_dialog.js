@@ -12,9 +12,10 @@ import { Text } from "./formats.js";
 /**
  * @param {{title: string, form: Form, onSave: (values: import("./forms.js").Values, base: any) => Promise<string | {text: string, undo: () => unknown}>, onClose: () => void,
  *   reread?: () => Promise<any>, labelOf?: (name: string) => string, isNew?: boolean, staysOpen?: boolean, saveLabel?: string, isWide?: boolean, more?: Node, children?: Node}} props
- *   `onSave` gives the sentence that tells what was done, perhaps with what takes it back. `base` is the document whose version it demands. `reread`: the newest
- *   document, asked for when the master answers 412. `isNew`: there is no document yet, so unchanged values are sent too. `staysOpen`: the caller shows what was made in place of the form.
- *   `more`: buttons before Save.
+ *   `onSave` returns the sentence that says what was done, perhaps with an undo. `base` is the document whose version
+ *   it demands. `reread`: the newest document, asked for when the master answers 412. `isNew`: there is no document
+ *   yet, so unchanged values are sent too. `staysOpen`: the caller shows what was made in place of the form. `more`:
+ *   buttons before Save.
  */
 export function FormDialog({
   title,
@@ -35,12 +36,12 @@ export function FormDialog({
   const isDirty = form.changed.length > 0;
   const unsaved = useRef(false);
   unsaved.current = isDirty;
-  // What saves may close the form itself: then it is not thrown away.
+  // Saving may itself close the form: then it is not discarded.
   const isSaving = useRef(false);
   useLayoutEffect(() => {
     const first = box.current?.querySelector("input:not([type=checkbox]), select, textarea");
     if (first instanceof HTMLElement) first.focus();
-    // A page that goes away under the dialog, as by the Back button, takes the form with it.
+    // If the page under the dialog goes away, as with the Back button, the form goes with it.
     return () => {
       if (unsaved.current && !isSaving.current) toast(t("form.discarded", { title }), "bad");
     };
@@ -70,7 +71,7 @@ export function FormDialog({
       } catch (error) {
         if (!(error instanceof Problem) || error.status !== 412 || !reread) throw error;
         const newest = await reread();
-        // What others changed is not in this form, so it is not lost by saving.
+        // Others changed only what is not in this form, so saving does not lose it.
         return form.compare(newest).length === 0 ? await onSave(values, newest) : undefined;
       }
     });
@@ -94,7 +95,10 @@ export function FormDialog({
     }</form><//>`;
 }
 
-/** @param {{form: Form, labelOf: (name: string) => string}} props Both versions of what others changed meanwhile, and which is to stay. */
+/**
+ * @param {{form: Form, labelOf: (name: string) => string}} props
+ *   Both versions of what others changed meanwhile, and the choice between them.
+ */
 function Differences({ form, labelOf }) {
   const id = useId();
   const cell = (

@@ -1,4 +1,4 @@
-/** How text, numbers, lengths and times are shown. Text from outside goes through `Text` or `visible`; nothing here makes markup of it. */
+/** Show text, numbers, durations and times. Outside text goes through `Text` or `visible`: it never becomes markup. */
 import { number, t, tOr } from "../i18n.js";
 import { html, useEffect, useState } from "../lib.js";
 import { usePref } from "../prefs.js";
@@ -7,7 +7,7 @@ import { pieces, visible } from "../text.js";
 /** @typedef {any} Node */
 
 /**
- * Text from outside. Longer than `max` characters, the rest comes at a press.
+ * Text from outside. Beyond `max` characters, the rest is shown on a press.
  * @param {{value: unknown, max?: number, isBlock?: boolean}} props
  */
 export function Text({ value, max = 300, isBlock = false }) {
@@ -50,7 +50,7 @@ const UNITS = /** @type {const} */ ([
 /**
  * A duration in its two largest units, such as `3 min 20 s`; below ten seconds with a fraction.
  * @param {number} ms
- * @param {boolean} isCoarse Whether ten units or more are told alone, such as `12 h`.
+ * @param {boolean} isCoarse Whether ten units or more are shown alone, such as `12 h`.
  */
 export function durationText(ms, isCoarse = false) {
   const sign = ms < 0 ? "−" : "";
@@ -70,7 +70,11 @@ export function durationText(ms, isCoarse = false) {
 }
 
 const MINUTE_MS = 60_000;
-/** @param {number} ms @returns {number} The same in whole seconds, or minutes from one on: its text does not change all the time. */
+/**
+ * @param {number} ms
+ * @returns {number}
+ *   The same in whole seconds, or from a minute on in whole minutes, so that its text does not change all the time.
+ */
 export function steadyMs(ms) {
   const step = ms < MINUTE_MS ? 1000 : MINUTE_MS;
   return Math.floor(ms / step) * step;
@@ -106,7 +110,7 @@ export function Bytes({ value }) {
 }
 
 let skewMs = 0;
-/** @param {string} at The instant of an answer that was made just now: times are told by the master's clock. */
+/** @param {string} at The instant of an answer made just now: times are shown by the master's clock. */
 export function tellTime(at) {
   const ms = Date.parse(at) - Date.now();
   if (Number.isFinite(ms)) skewMs = ms;
@@ -119,7 +123,7 @@ const tickers = new Set();
 setInterval(() => {
   if (!document.hidden) for (const tick of [...tickers]) tick();
 }, 1000);
-/** Draws the component again each second that somebody can see. */
+/** Redraw the component every second while the page is visible. */
 export function useTick() {
   const [, redraw] = useState(0);
   useEffect(() => {
@@ -164,7 +168,7 @@ export const instantText = (ms, mode) => (mode === "utc" ? utcText(ms) : localTe
 export function relativeText(ms) {
   const ago = nowMs() - ms;
   if (Math.abs(ago) < 1000) return t("time.now");
-  // Beside minutes, seconds tell nothing, and a text that changes each second is not read.
+  // Next to minutes, seconds say nothing, and nobody reads a text that changes every second.
   const step = Math.abs(ago) < 60_000 ? 1000 : 60_000;
   const rounded = step === 1000 ? Math.round(ago / step) * step : Math.trunc(ago / step) * step;
   return rounded > 0
@@ -174,7 +178,8 @@ export function relativeText(ms) {
 
 /**
  * An instant as the reader chose: relative, in the reader's time zone or in UTC; the title has all of them.
- * @param {{at: string | null | undefined, isNext?: boolean}} props ISO 8601. `isNext`: what is to come then; once it is past, it is now.
+ * @param {{at: string | null | undefined, isNext?: boolean}} props ISO 8601. `isNext`: something is due then; once the
+ *   instant is past, it reads "now".
  */
 export function Time({ at, isNext = false }) {
   useTick();
@@ -187,7 +192,7 @@ export function Time({ at, isNext = false }) {
   return html`<time class="num" datetime=${at} title=${[relative, localText(ms), utcText(ms)].join(" · ")}>${shown}</time>`;
 }
 
-/** @param {{id: string, href?: string}} props A UUID, its end first to be seen: that is what differs. */
+/** @param {{id: string, href?: string}} props A UUID. Its end is shown, because that is what differs. */
 export function Id({ id, href }) {
   const short = id.length > 13 ? `…${id.slice(-10)}` : id;
   return href

@@ -14,7 +14,7 @@ import { visible } from "../text.js";
 /**
  * @typedef {object} Form
  * @property {Values} values
- * @property {string[]} changed The names whose values are not those of the opening.
+ * @property {string[]} changed The names whose values differ from those at opening.
  * @property {any} base The document that the form was opened with, or that was compared with it since.
  * @property {Problem | null} problem
  * @property {(problem: Problem | null) => void} setProblem
@@ -23,7 +23,8 @@ import { visible } from "../text.js";
  * @property {(changes: Values) => void} set
  * @property {(name: string) => Record<string, any>} input Attributes of a control that holds text.
  * @property {(name: string) => Record<string, any>} check Attributes of a checkbox.
- * @property {(act: (values: Values) => Promise<any>) => Promise<any>} run Runs `act` once at a time; gives what it gave, undefined after a problem.
+ * @property {(act: (values: Values) => Promise<any>) => Promise<any>} run Runs `act`, never twice at a time; returns
+ *   its result, undefined after a problem.
  * @property {(document: any) => Difference[]} compare Takes the newest document; gives what others changed in it.
  * @property {(name: string, choice: "mine" | "theirs") => void} choose
  * @property {(document: any) => void} reopen Begins anew with `document`.
@@ -154,7 +155,7 @@ export function FormMore({ form, names, problem, label, children }) {
   const hasValue = names.some((name) => form.values[name]);
   const hasProblem = names.some((name) => fieldErrors(problem, name).length > 0);
   const [isOpen, setOpen] = useState(hasValue);
-  // A problem opens them also where somebody has folded what is filled in.
+  // A problem opens them even if somebody has folded fields that are filled in.
   useEffect(() => {
     if (hasValue || hasProblem) setOpen(true);
   }, [hasValue, hasProblem]);

@@ -3,7 +3,7 @@ import { t } from "../i18n.js";
 import { pref, usePref } from "../prefs.js";
 import { localText, utcText } from "./formats.js";
 
-// A year of five digits is a slip of the finger, and no instant of the API.
+// A year of five digits is a typing error, and not an instant of the API.
 export const LATEST = "9999-12-31T23:59:59";
 
 const isUtc = () => pref("times", "relative") === "utc";
@@ -14,7 +14,7 @@ const zoneAt = (ms) => (isUtc() ? "UTC" : (localText(ms).split(" ")[2] ?? "UTC")
 /**
  * A label that says in which time zone its input is.
  * @param {string} label
- * @param {string} [value] Of the input: summer time has another zone.
+ * @param {string} [value] The value of the input: in summer time the zone is different.
  */
 export function inZone(label, value = "") {
   const ms = Date.parse(value);
@@ -48,8 +48,8 @@ export function instantIn(text) {
 /**
  * @param {string} text Of an input.
  * @param {string | null | undefined} opened The instant that the input was opened with.
- * @returns {string} `opened`, with its milliseconds, where it was left as it was; else as `instantIn`, but text that is no instant stays as it
- *   is: the API refuses it by name, and it is not taken for none.
+ * @returns {string} `opened`, with its milliseconds, if it was left unchanged; else as `instantIn`, but text that is
+ *   not an instant stays as it is, so that the API refuses it by name instead of taking it for none.
  */
 export const editedInstant = (text, opened) =>
   opened && text === inputOf(opened) ? opened : instantIn(text) || text;

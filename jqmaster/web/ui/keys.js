@@ -3,10 +3,13 @@ import { useEffect, useRef } from "../lib.js";
 
 /** @type {{keys: Record<string, () => void>}[]} */
 const keyLayers = [];
-/** @returns {readonly {keys: Record<string, () => void>}[]} Those of the newest component last. */
+/** @returns {readonly {keys: Record<string, () => void>}[]} The keys of all components, the newest component's last. */
 export const keysInForce = () => keyLayers;
 
-/** @param {Record<string, () => void>} keys What keys do while the component is shown; `g j` is one after the other. */
+/**
+ * @param {Record<string, () => void>} keys
+ *   The actions of keys while the component is shown; `g j` is one key after the other.
+ */
 export function useKeys(keys) {
   const layer = useRef({ keys });
   layer.current.keys = keys;

@@ -1,9 +1,9 @@
-/** How far jobs are, as their workers told last. */
+/** The progress of jobs, as their workers last reported it. */
 import { t } from "../i18n.js";
 import { html, useEffect, useRef } from "../lib.js";
 import { visible } from "../text.js";
 
-/** No event of the stream tells of progress: it is asked for this often while it is shown. */
+/** No event of the stream reports progress: it is polled this often while it is shown. */
 const ASK_MS = 2000;
 
 /** @param {{progress: {fraction: number | null, message: string | null}}} props A bar with its share, then the message. */

@@ -1,4 +1,4 @@
-/** Back from what a row opened, the list stands where it was left, and the row has the focus again. */
+/** On the way back from what a row opened, the list stands where it was left, and the row has the focus again. */
 import { useEffect } from "../lib.js";
 
 /**

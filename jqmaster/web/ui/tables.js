@@ -1,4 +1,4 @@
-/** Tables that one walks by keys, and rows that keep still while one reads them. */
+/** Tables with keyboard navigation, and rows that keep still while somebody reads them. */
 import { leaveFor, useReturn } from "./returns.js";
 import { t } from "../i18n.js";
 import { html, useCallback, useMemo, useRef, useState } from "../lib.js";
@@ -14,7 +14,8 @@ import { useKeys } from "./keys.js";
  * @property {Node} label
  * @property {(row: any) => Node} render
  * @property {"end"} [align] For numbers.
- * @property {1 | 2 | 3 | 4 | 5} [priority] 2 is hidden on phones, 3 below a wide window, 4 below a very wide one, 5 but on large screens.
+ * @property {1 | 2 | 3 | 4 | 5} [priority] 2 is hidden on phones, 3 below a wide window, 4 below a very wide one, 5
+ *   except on large screens.
  * @property {string} [sort] Its word for `onSort`.
  * @property {"main" | "side" | "line"} [phone] Its place on phones, where a row has two lines: first in the first line, at the end of it, or in
  *   the second. As soon as one column has a place, those without one are not shown on phones.
@@ -167,8 +168,7 @@ export function useHold() {
 }
 
 /**
- * Rows that do not move while they are held: those that are shown are brought up to date where they stand, and new ones
- * are counted.
+ * Keep rows from moving while they are held: shown rows are updated in place, and new ones are counted.
  * @param {any[]} rows The newest.
  * @param {(row: any) => string} rowKey
  * @param {boolean} isHeld

@@ -17,7 +17,7 @@ export function useTitle(title) {
   useEffect(() => {
     if (title === null) return undefined;
     show(title);
-    // A list that one goes back to is no longer the thing that was opened.
+    // Back on the list, the title is no longer that of the thing that was opened.
     return () => show(ofPage);
   }, [title]);
 }
