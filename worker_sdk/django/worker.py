@@ -91,7 +91,7 @@ def handler_of(task: Any, backend: JqmasterBackend) -> Callable[..., Any]:
             try:
                 value = normalize_json(await task.func(*arguments, **result.kwargs))
             except Discard:
-                # This is no failure, as with other handlers.
+                # As with other handlers, this does not count as a failure.
                 _note_success(result, None)
                 await task_finished.asend(type(backend), task_result=result)
                 raise

@@ -54,7 +54,7 @@ class BlockingClient:
             try:
                 answer = self._exchange(address, method, path, body, end_s)
             except _CLOSED_MEANWHILE:
-                # That the master has closed a kept connection meanwhile says nothing about the master.
+                # A kept connection that the master has closed meanwhile says nothing about the master.
                 self.close()
                 if not is_kept:
                     raise

@@ -440,8 +440,8 @@ class SqlRows:
 
 
 def _is_of_asyncio(value: object, kind: str) -> bool:
-    """Return whether a value is of this class of `sqlalchemy.ext.asyncio`. Whoever made such a value has imported that
-    module."""
+    """Return whether a value is of this class of `sqlalchemy.ext.asyncio`. The code that made such a value has
+    imported that module."""
     module = sys.modules.get("sqlalchemy.ext.asyncio")
     return module is not None and isinstance(value, getattr(module, kind, ()))
 

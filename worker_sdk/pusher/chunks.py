@@ -87,7 +87,7 @@ class Chunker:
         except BaseException as exc:
             for opened in self._opened:
                 opened.close(exc)
-            # The caller's iterable may enqueue, too. What such a call reports about its own jobs stays.
+            # The caller's iterable may enqueue, too. The results that such a call reports for its own jobs stay.
             if isinstance(exc, EnqueueRefused | InvalidArgument) and not exc.accepted_ids:
                 exc.accepted_ids = list(accepted_ids)
             raise

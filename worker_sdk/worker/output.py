@@ -50,7 +50,7 @@ class OutputReader:
         threading.Thread(target=self._read, name="jq-output", daemon=True).start()
 
     def end(self) -> None:
-        """Note that the process has ended. What it has written is still read."""
+        """Note that the process has ended. Its output so far is still read."""
         self._is_over = True
 
     def _read(self) -> None:

@@ -52,7 +52,7 @@ class EdgeProtocol(GuardedProtocol):
         self._untaken = 0  # bytes of the answer that the client had not taken at the last check
         self._stalled_since_s = 0.0  # meaningful only while there are such bytes
         self._lingers = False
-        # Of the requests on this connection, the one that is being answered.
+        # The request on this connection that is being answered.
         self._answering: EdgeCycle | None = None
 
     @property

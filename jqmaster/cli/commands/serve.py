@@ -297,7 +297,7 @@ def _print_address(settings: "Settings", address: str) -> None:
 
 
 def _tell(text: str) -> None:
-    # The disk that holds the output may be full. That is no reason not to serve.
+    # The disk that holds the output may be full. Serve all the same.
     with contextlib.suppress(OSError):
         typer.echo(text)
 

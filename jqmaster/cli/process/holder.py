@@ -173,7 +173,7 @@ def main() -> None:
         if not is_held:
             is_held = True
             print("held", flush=True)
-            # Whoever reads the output of `take` waits until no process has it open.
+            # A reader of the output of `take` waits until no process has it open.
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
 
     taken = TakenJob(**order["taken"])

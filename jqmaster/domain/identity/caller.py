@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# Whoever has one IPv6 address usually has its whole subnet.
+# A host with one IPv6 address usually has its whole subnet.
 _IPV6_SUBNET_BITS: Final = 64
 
 

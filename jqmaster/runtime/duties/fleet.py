@@ -255,8 +255,8 @@ class Fleet:
             )
 
     def takers(self, workers: Iterable[Worker], store_time_ms: int) -> set[str]:
-        """Return the names that could be claimed for one of these workers, as the store has them. What this copy knows
-        counts only where it holds back pushes to them for a while."""
+        """Return the names that could be claimed for one of these workers, as the store has them. This copy
+        decides only whether pushes to them are held back for a while."""
         now_s = self._clock.monotonic_s()
         names: set[str] = set()
         for worker in workers:

@@ -55,7 +55,7 @@ class HistoryKeeper(PeriodicLoop):
         return FLUSH_S
 
     async def flush(self, *, is_last: bool = False) -> None:
-        """Write what was counted to the store. What it does not take now is kept for the next call."""
+        """Write what was counted to the store. Counts that it does not accept now are kept for the next call."""
         if not self._parts:
             self._take(self._tally.take())
             self._take_workers(is_last=is_last)

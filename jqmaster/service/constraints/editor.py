@@ -308,8 +308,8 @@ def _with_override(constraint: Constraint, wanted: bytes, value: object, limits:
     overrides = list(constraint.overrides)
     at = next((i for i, o in enumerate(overrides) if canonical(o.value) == wanted), len(overrides))
     overrides[at : at + 1] = [] if limits == GateLimits() else [Override(value, limits)]
-    # Removing the last override may leave no limit at all, which is no valid constraint; `paused=False` keeps
-    # it, open to all.
+    # Removing the last override may leave no limit at all, which would not be a valid constraint;
+    # `paused=False` keeps it, open to all.
     paused = False if constraint.paused is None else constraint.paused
     try:
         return replace(constraint, overrides=tuple(overrides), paused=paused)

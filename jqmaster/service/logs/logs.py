@@ -85,7 +85,7 @@ class LogService:
         done = await self._store.save(worker_id, given)
         for n, saved in enumerate(done):
             if saved.behind is not None:
-                # This is no repeat of the call before, but a call with some of its lines.
+                # This call does not repeat the one before. It only has some of its lines.
                 rest = _behind(given[n], saved.behind)
                 (done[n],) = await self._store.save(worker_id, [rest])
         return self._taken(given, done)
