@@ -204,8 +204,8 @@ class Settings(BaseSettings):
     login_proxies: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
         default_factory=list,
         description="Networks of the proxies that people log in to, such as `10.0.0.7/32`. The headers count only in "
-        "requests that come from there, or from there through `trusted_proxies` alone. In all other requests they are "
-        "ignored, which the log says. Each proxy must replace the headers that callers send.",
+        "requests that come from these proxies, directly or through `trusted_proxies` alone. In all other requests "
+        "they are ignored, and the log says so. Each proxy must replace the headers that callers send.",
     )
     login_proxy_secret: SecretStr | None = Field(
         None,
@@ -348,9 +348,9 @@ class Settings(BaseSettings):
     )
     check_arguments: CheckArguments = Field(
         "off",
-        description="Whether new jobs are held against the argument schemas that workers told of their names. `report` "
-        "logs a job that does not fit, or whose name no worker has ever served, and names it in a header of the "
-        "answer; `refuse` refuses it.",
+        description="Whether to check new jobs against the argument schemas that workers registered for their names. "
+        "`report` logs a job that does not fit, or whose name no worker has ever served, and says so in a header of "
+        "the answer; `refuse` refuses it.",
     )
     max_result_bytes: int = Field(
         MIB, ge=KIB, le=16 * MIB, description="Largest encoded result or error of a job."
@@ -366,7 +366,7 @@ class Settings(BaseSettings):
         16 * KIB,
         ge=256,
         le=MIB,
-        description="Longest log line of a job. Longer ones are cut, which they say.",
+        description="Longest log line of a job. Longer ones are cut, and their end says so.",
     )
     max_log_bytes: int = Field(
         4 * MIB,
@@ -572,9 +572,9 @@ class Settings(BaseSettings):
     # --- mail
     smtp_url: SecretStr | None = Field(
         None,
-        description="Mail server that sends notices: `smtp://[user:password@]host[:port]`, which uses STARTTLS where "
-        "the server offers it, and always with a password, or `smtps://…` for TLS from the start. Default ports: 587 "
-        "and 465.",
+        description="Mail server that sends notices: `smtp://[user:password@]host[:port]`, which uses STARTTLS if "
+        "the server offers it, and requires it if there is a password, or `smtps://…` for TLS from the start. "
+        "Default ports: 587 and 465.",
     )
     smtp_cafile: Path | None = Field(
         None,
@@ -587,8 +587,8 @@ class Settings(BaseSettings):
     mail_to: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
         default_factory=list,
         max_length=50,
-        description="Addresses that get a mail when jobs fail for good, as long as nobody has made a notice. A storm "
-        "of failures is one mail.",
+        description="Addresses that get a mail when jobs fail for good, as long as there are no notices. A burst "
+        "of failures sends only one mail.",
     )
 
     # --- retention
@@ -617,8 +617,8 @@ class Settings(BaseSettings):
         7 * DAY_S,
         ge=0,
         le=MOST_KEPT_S,
-        description="How long to keep log lines of jobs in the store, from the newest line of a job on. They go "
-        "earlier with their job. With `log_archive_url` they go to the archive, otherwise they are removed.",
+        description="How long to keep log lines of jobs in the store, counted from a job's newest line. If the job is "
+        "removed earlier, so are they. With `log_archive_url` they go to the archive instead of being removed.",
     )
     log_archive_wait_s: float = Field(
         7 * DAY_S,

@@ -94,7 +94,7 @@ async def test_a_definition_of_events_is_made_without_json_and_shows_what_it_wou
         await dialog.get_by_label("Events of this type", exact=True).select_option("all")
         await dialog.get_by_role("button", name="Save").click()
         await expect(dialog).to_have_count(0)
-        await expect(page.locator("main")).to_contain_text("when none has come for 1.5 s")
+        await expect(page.locator("main")).to_contain_text("once no other has come for 1.5 s")
     view = (await api.call("GET", f"/api/definitions/{name}"))[1]
     assert (view["matcher"], view["argument"], view["collect"]) == (None, {"from": "payload"}, None)
     assert view["debounce"] == {"wait_s": 1.5, "max_s": None, "key": "payload.user"}

@@ -59,9 +59,9 @@ async def test_a_notice_is_made_changed_tested_muted_and_deleted(screens: Screen
         await page.get_by_role("button", name=re.compile("^Mute(…)?$")).click()
         await dialog.get_by_label("For how long").select_option("900")
         await dialog.get_by_role("button", name="Mute").click()
-        await expect(page.get_by_role("button", name="Mute no longer")).to_be_visible()
+        await expect(page.get_by_role("button", name="Unmute")).to_be_visible()
         assert (await view_of(api, name))["muted_until"] is not None
-        await page.get_by_role("button", name="Mute no longer").click()
+        await page.get_by_role("button", name="Unmute").click()
         await expect(page.get_by_role("button", name=re.compile("^Mute(…)?$"))).to_be_visible()
         await page.get_by_role("button", name="Delete").click()
         await dialog.get_by_role("button", name="Delete").click()

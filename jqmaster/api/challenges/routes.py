@@ -36,9 +36,9 @@ _CALLBACK_TEXT: Final = (
     "get 401 or 403, and 422 names each field and its rule."
 )
 _PAGE_TEXT: Final = (
-    "Shows browsers a page on which people answer a challenge that has a form, and others the form. The request ID is "
-    "the credential; with `audience` `users`, the caller must also be logged in and have the scope `operate`. The "
-    "answer is 404 `no_form` for a challenge that another system answers."
+    "For a challenge with a form: sends browsers a page on which people answer it, and other clients the form. The "
+    "request ID is the credential; with `audience` `users`, the caller must also be logged in and have the scope "
+    "`operate`. The answer is 404 `no_form` for a challenge that another system answers."
 )
 _ANSWER_TEXT: Final = (
     "Answers a challenge in the place of the outside system, with the body as its callback. It is written to the audit "

@@ -184,7 +184,7 @@ class GivenAnswerView(Answer):
 
 
 class PersonalChallengeView(Answer):
-    """A challenge as the people see it who answer it."""
+    """A challenge as shown to the people who answer it."""
 
     form: FormView
     audience: Literal["link", "users"]

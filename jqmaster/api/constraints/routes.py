@@ -30,9 +30,9 @@ _PREVIEW_TEXT: Final = (
     f"Changes nothing. It reads at most {PREVIEW_MAX_JOBS} jobs and stops after {PREVIEW_MAX_S:g} s."
 )
 _REPLAY_TEXT: Final = (
-    "Changes nothing. It lets the stored jobs that ended in the last hour, and those that run, ask to start when they "
-    "did start, and counts how long the constraint would have held them. It knows only the last run of each job, whose "
-    "start shows the limits of that time. `max_backlog` and `fair` hold nothing here. It reads at most "
+    "Changes nothing. It replays the starts of the stored jobs that ended in the last hour or are running, and "
+    "measures how long the constraint would have held each. It knows only the last run of a job, whose start was "
+    "itself subject to the limits of that time. `max_backlog` and `fair` are ignored. It reads at most "
     f"{REPLAY_MAX_JOBS} jobs, the newest first, and stops after {REPLAY_MAX_S:g} s; `from` tells how far it came."
 )
 _PAUSE_TEXT: Final = (

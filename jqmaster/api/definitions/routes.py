@@ -44,7 +44,7 @@ _FILTER: Final[dict[str, Any]] = {
 }
 _PAUSE_TEXT: Final = "Its instants are recorded as skipped, and start no job. Everything else of it stays."
 _PUT_TEXT: Final = (
-    "Creates the definition, or replaces it. Instants that were due before fire first, under the former schedule. "
+    "Creates the definition, or replaces it. Instants that are already due fire first, under the previous schedule. "
     "A request that changes nothing writes nothing. Without preconditions, the last writer wins."
 )
 _DELETE_TEXT: Final = "Its run records go with it. Jobs that it started stay."

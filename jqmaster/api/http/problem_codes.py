@@ -24,7 +24,7 @@ _FIX: Final = "Correct the request."
 _BUG_OR_LIBRARY: Final = "Check the library that encodes the body."
 _READ: Final = "Read the object again before you decide."
 _LATER: Final = "Repeat after `Retry-After`."
-_NOTHING: Final = "Do nothing: the object is already as requested, or can no longer be."
+_NOTHING: Final = "Do nothing: the object is already in the requested state, or can no longer reach it."
 _CHECK_ID: Final = "Check the ID; a finished job is removed after its retention."
 
 CODES: Final = (
@@ -124,7 +124,7 @@ CODES: Final = (
                 "Use a new key for a new request."),
     ProblemCode("not_unique", (409,), "Another job holds the uniqueness key; `job_id` names it.",
                 "Use that job, or push again when it has ended. `on_conflict` decides whether pushes are refused."),
-    ProblemCode("invalid_argument", (422,), "The argument does not fit the schema that workers told of the name.",
+    ProblemCode("invalid_argument", (422,), "The argument does not fit the schema registered for the job name.",
                 "Correct what `errors` names. `check_arguments` decides whether such jobs are refused."),
     ProblemCode("unserved_name", (422,), "No worker has ever served the name.",
                 "Check the name, or start a worker for it first."),
@@ -224,8 +224,8 @@ CODES: Final = (
                 "Send an ID and keep the data in your own store."),
     ProblemCode("too_many_matches", (409,), "More than 500 definitions match the event.",
                 "Give them narrower patterns of `event_type`."),
-    ProblemCode("too_many_sources", (409,), "As many sources of declarations are known as may be.",
-                "Give --source the name of one that is known."),
+    ProblemCode("too_many_sources", (409,), "No more sources of declarations can be added.",
+                "Set --source to the name of an existing source."),
     ProblemCode("settings_changing", (409,), "Other callers keep changing the settings at the same time.",
                 "Try again."),
     ProblemCode("not_leader", (409,), "The master to demote does not lead.", _READ),
@@ -268,5 +268,5 @@ CODES: Final = (
     ProblemCode("archive_unavailable", (503,), "The archive of job logs does not answer, or refuses the master.",
                 _LATER),
     ProblemCode("archive_damaged", (502,), "A log in the archive is not as it was written.",
-                "Restore the object that `detail` names from a copy, or read the lines behind it with `after`."),
+                "Restore the object named in `detail` from a backup, or skip its lines with `after`."),
 )  # fmt: skip

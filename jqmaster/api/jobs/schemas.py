@@ -454,7 +454,7 @@ class OriginView(Answer):
     """The definition that started a job."""
 
     name: str
-    due_at: Timestamp = Field(description="The instant for which it did.")
+    due_at: Timestamp = Field(description="The instant for which the job was started.")
 
 
 class NotifyView(Answer):

@@ -139,7 +139,7 @@ class NearMatch(Answer):
 
 
 class NoMatchingWorkerVerdict(Answer):
-    """Workers for the name live, but none of them has the labels that the job requires."""
+    """Workers for the name are live, but none of them has the labels that the job requires."""
 
     code: Literal["no_matching_worker"]
     text: Text

@@ -47,7 +47,7 @@ _SAVE_TEXT: Final = (
 )
 _ERASE_TEXT: Final = (
     "For a job that its retention has removed, and whose log the archive keeps. From now on nobody can read it; its "
-    "objects are removed as soon as the archive answers. To delete a job that is there erases its log as well."
+    "objects are removed as soon as the archive answers. Deleting a job that still exists erases its log as well."
 )
 _PAGE_TEXT: Final = (
     "Lines are read from the archive where they are no longer in the store, also those of a job that is gone. "

@@ -8,7 +8,7 @@ from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _LIST_TEXT: Final = (
-    "A job with `notify` has a delivery for each time it ended in a state to tell of. A delivery that succeeded is "
+    "A job with `notify` has a delivery for each time it ended in a state listed in `on`. A delivery that succeeded is "
     "kept as long as succeeded jobs are."
 )
 _RESEND_TEXT: Final = (

@@ -184,7 +184,7 @@ class ResumeOrder(DrainOrder):
 
 
 class DetachOrder(DrainOrder):
-    """Notice that the worker was detached. Its next heartbeat is answered so."""
+    """Notice that the worker was detached. The answer to its next heartbeat says so, too."""
 
 
 # Orders about the worker itself. Each is a path of the worker, with its body and its summary.

@@ -89,7 +89,7 @@ def answer(
     payload: Annotated[
         str | None,
         typer.Argument(
-            help="JSON; - reads it from standard input. None: null. Not where people answer a form."
+            help="JSON; - reads it from standard input. Omitted: null. Not for a challenge with a form."
         ),
     ] = None,
     *,

@@ -114,7 +114,9 @@ def put(
     fair: Annotated[bool, typer.Option("--fair", help="Let the values of the key take turns.")] = False,
     awaiting_free: Annotated[
         bool,
-        typer.Option("--awaiting-free", help="Do not count jobs that await callbacks at the concurrency."),
+        typer.Option(
+            "--awaiting-free", help="Do not count jobs that await callbacks toward the concurrency limit."
+        ),
     ] = False,
     shadow: Annotated[
         bool, typer.Option("--shadow", help="Count the starts that it would delay, and delay none.")
@@ -183,7 +185,7 @@ def pause(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let no job of a constraint, or of one value of its key, start. Running jobs go on."""
+    """Stop starting jobs of a constraint, or of one value of its key. Running jobs go on."""
     _say_done(set_paused(MasterSession(master, token), name, value, is_paused=True), "paused", as_json)
 
 

@@ -71,7 +71,7 @@ def ignore(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ignore groups of failures: they are counted, but no problem on the Overview.
+    """Ignore groups of failures: they are still counted, but not shown as problems on the Overview.
 
     Without --for and --until, a group is ignored until it changes: a failure on a new version of workers, one after a
     day without any, or many more an hour than before.

@@ -28,9 +28,9 @@ def healthcheck(
 ) -> None:
     """Check that the master or worker of this container is alive.
 
-    A worker keeps the file that JQMASTER_HEALTH_FILE names fresh while a master answers its heartbeats; where that
-    file is, it decides, so that a worker that pulls is seen as well. Otherwise /healthz is asked, at the host and
-    port of the settings. Liveness only: a master whose store is away is alive.
+    A worker keeps the file that JQMASTER_HEALTH_FILE names fresh while a master answers its heartbeats. If the
+    file exists, it decides, so that a worker that pulls can be checked too. Otherwise, the check calls /healthz at
+    the host and port of the settings. Liveness only: a master whose store is unreachable is alive.
     """
     file = os.environ.get("JQMASTER_HEALTH_FILE")
     if url is None and file and (age_s := _age_s(Path(file))) is not None:

@@ -115,7 +115,7 @@ def enqueue(
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Run when this job has succeeded. May be given several times: when all of them have.",
+            help="Run when this job has succeeded; if given several times, when all of them have.",
         ),
     ] = None,
     after_finished: Annotated[

@@ -35,7 +35,7 @@ def pause(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let no job of a name, a tag, a constraint or one value of its key start. Running jobs go on.
+    """Stop starting jobs of a name, a tag, a constraint or one value of its key. Running jobs go on.
 
     Without --for and --until, the pause lasts until `jqmaster resume`.
     """

@@ -115,7 +115,7 @@ def done(
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
 ) -> None:
-    """Report how a job ended that `jqmaster take` took here. Exit 1 if the report came too late to count."""
+    """Report how a job that `jqmaster take` took here has ended. Exit 1 if the report came too late to count."""
     endings: list[dict[str, Any]] = []
     if success is not None:
         endings.append({"type": "success", "result": read_argument(success)})

@@ -98,7 +98,8 @@ export default {
   "definitions.catch_up.all": "Fire all",
   "definitions.catch_up.skip.text": "They are recorded as missed.",
   "definitions.catch_up.latest.text": "The others are recorded as missed.",
-  "definitions.catch_up.all.text": "At most the number beside; the others are recorded as missed.",
+  "definitions.catch_up.all.text":
+    "At most the number entered beside this; the others are recorded as missed.",
   "definitions.form.description": "Description",
   "definitions.form.job_name": "Job name",
   "definitions.form.way": "How often",

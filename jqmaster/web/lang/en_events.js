@@ -78,7 +78,7 @@ export default {
   "events.gathering.debounce.text":
     "The job starts with the last event, when none has come for the quiet time.",
   "events.gathering.collect.text": "The job gets a list of what each event makes, oldest first.",
-  "events.debounce.text": "The last event starts the job when none has come for {wait}.",
+  "events.debounce.text": "The last event starts the job once no other has come for {wait}.",
   "events.debounce.most": "It waits no longer than {most} after the first.",
   "events.collect.text": "One job for up to {count} events, or for those that came within {within}.",
   "events.gathered_by": "Separately for each {key}.",

@@ -22,7 +22,7 @@ export default {
   "constraints.done.value": "The limits of {value} were saved.",
   "constraints.replay": "In the last hour",
   "constraints.replay.text":
-    "Lets the jobs of the last hour ask to start again under these limits. Nothing is changed.",
+    "Replays the job starts of the last hour under these limits. Nothing is changed.",
   "constraints.replay.run": "Replay the last hour",
   "constraints.replay.old": "The form has changed since. Replay the last hour again.",
   "constraints.replay.none":
@@ -36,9 +36,9 @@ export default {
   "constraints.replay.covers": "Made of 1 stored job.||Made of {count} stored jobs.",
   "constraints.replay.part": "More jobs ended in the last hour than a replay reads, so it begins later.",
   "constraints.replay.gone":
-    "1 job that ended in this time is deleted already and missing.||{count} jobs that ended in this time are deleted already and missing.",
+    "1 job that ended in this time is missing because it was deleted.||{count} jobs that ended in this time are missing because they were deleted.",
   "constraints.replay.last_run":
-    "Each job counts with its last run. Backlog limits and taking turns hold nothing here.",
+    "Only the last run of each job counts. Backlog limits and taking turns are ignored.",
   "constraints.preview.invalid": "Enter a valid matcher to see which jobs it matches.",
   "enqueue.forbidden":
     "You may not enqueue jobs. Ask an administrator for the role operator, or a token with the scope push.",

@@ -6,7 +6,7 @@ export default {
   "workers.slots.change.short": "Change",
   "workers.slots.title": "Slots of a worker",
   "workers.slots.text":
-    "How many jobs the worker may have at a time. Fewer slots stop no job: it gets new ones when it runs fewer. It registered with {own}.",
+    "How many jobs the worker may have at a time. Fewer slots stop no job: the worker gets no new jobs until it runs fewer than that. It registered with {own}.",
   "workers.slots.keep":
     "Also after a restart: for workers that register from this machine with the same labels",
   "workers.slots.save": "Set slots",

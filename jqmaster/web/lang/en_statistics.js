@@ -71,7 +71,7 @@ export default {
   "failures.ignoring": "The failures are ignored.",
   "failures.unignored": "The failures are no longer ignored.",
   "failures.ignore.title": "Ignore these failures",
-  "failures.ignore.text": "They no longer make a fault on the Overview. Jobs and counts stay as they are.",
+  "failures.ignore.text": "The Overview no longer shows them as a fault. Jobs and counts stay as they are.",
   "failures.ignore.for": "For",
   "failures.until": "until",
   "failures.until.changes": "until they change",
