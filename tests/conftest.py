@@ -23,22 +23,22 @@ pytest_plugins = ["tests.support.req_report", "tests.support.reruns"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Spread the longest tests over the processes of a run."""
+    """Spread the longest tests over the run's processes."""
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         items[:] = longest_first(items, worker["workercount"])
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector leave out what lives as long as the run: millions of objects of tests and modules."""
+    """Exempt objects that live as long as the run from garbage collection: millions of objects of tests and modules."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_passwords() -> Iterator[None]:
-    """Masters in this process hash passwords with the least work. The threads that hash give way to everything else:
-    among busy processes a login takes seconds with the real cost."""
+    """Masters in this process hash passwords with minimal work. Hashing threads yield to everything else, so among busy
+    processes a login with the real cost takes seconds."""
     from argon2 import PasswordHasher
 
     with pytest.MonkeyPatch.context() as patched:
@@ -49,13 +49,13 @@ def quick_passwords() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def store_server() -> Iterator[StoreServer]:
-    """One real server for the session, or a Cluster; each test has a shard of its own on it."""
+    """Start one real server for the session, or a Cluster. Each test uses its own shard on it."""
     if is_cluster_wanted():
         from tests.support.topology import Cluster
 
         cluster = Cluster()
         with started(cluster):
-            # To tests it is what a server is: a URL.
+            # Tests use it like a server: by its URL.
             yield cast(StoreServer, cluster)
     else:
         server = StoreServer()
@@ -65,7 +65,7 @@ def store_server() -> Iterator[StoreServer]:
 
 @pytest.fixture(scope="session")
 def lone_server(store_server: StoreServer) -> Iterator[StoreServer]:
-    """One real server, also where the others share a Cluster: for what lies before its socket."""
+    """Start one real server even if the others share a Cluster, for tests of what lies before its socket."""
     if isinstance(store_server, StoreServer):
         yield store_server
     else:
@@ -76,7 +76,7 @@ def lone_server(store_server: StoreServer) -> Iterator[StoreServer]:
 
 @pytest.fixture
 async def world(store_server: StoreServer) -> AsyncIterator[StoreWorld]:
-    """A shard of its own on the real server, with a clock that the test moves; ends with fsck and a look for leaked
+    """Yield a separate shard on the real server, with a clock moved by the test. End with fsck and a check for leaked
     keys."""
     client = StoreClient(store_server.url, connections=8)
     shard = Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
@@ -90,7 +90,7 @@ async def world(store_server: StoreServer) -> AsyncIterator[StoreWorld]:
 
 @pytest.fixture
 async def master(store_server: StoreServer) -> "AsyncIterator[Master]":
-    """A master that leads, on a shard of its own, reached over real HTTP; ends with fsck."""
+    """Yield a leading master on its own shard, reached over real HTTP. End with fsck."""
     from tests.support.master import master_on
 
     async with master_on(store_server.url) as (one, _):
@@ -99,7 +99,7 @@ async def master(store_server: StoreServer) -> "AsyncIterator[Master]":
 
 @pytest.fixture
 async def api(master: "Master") -> "AsyncIterator[Api]":
-    """A client of `master`; every answer that it gets is held against openapi/jqmaster.yaml."""
+    """Yield a client of `master`. Each answer is checked against openapi/jqmaster.yaml."""
     from tests.support.master import Api
 
     client = Api(master.server.url)

@@ -10,7 +10,7 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, LoopFactory]:
-    """The edge is tested on both loops: they differ in how they close, buffer and report."""
+    """Test the edge on both loops: they differ in how they close, buffer and report."""
     if item.path.name == "test_http_server.py":
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return {"asyncio": asyncio.new_event_loop}
@@ -18,7 +18,7 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> d
 
 @pytest.fixture
 async def store() -> AsyncIterator[StoreServer]:
-    """A server of its own, which the test may ill-treat."""
+    """A separate server, which the test may disturb."""
     server = StoreServer()
     await asyncio.to_thread(server.start)
     yield server

@@ -31,7 +31,7 @@ def path_of(operation: Operation) -> str:
 async def ask(
     app: Any, operation: Operation, peer: tuple[str, int] | None = ("127.0.0.1", 5000), **headers: str
 ) -> tuple[int, Any]:
-    """The answer to a call without a body: 401 and 403 come before anything is read, and everything else after."""
+    """Send a call without a body: 401 and 403 come before anything is read, and every other answer after it."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=cast(Any, peer))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:
         response = await http.request(operation.method, path_of(operation), headers=headers)
@@ -46,7 +46,7 @@ def secret_of(role: Role) -> str:
 
 
 class NoTokens:
-    """Credentials without a token."""
+    """Credentials that contain no token."""
 
     has_any = True
 
@@ -96,7 +96,7 @@ async def test_every_role_against_every_operation(operation: Operation) -> None:
             assert (status, problem["code"]) == (401, "unauthorized")
 
 
-# All that anybody may ask: what says that it lives, what it is, and who the caller is, and where a login begins. The
+# Operations that are open to everybody: health, identity of the server and of the caller, and the start of a login. The
 # request ID of a callback is its credential.
 OPEN: set[tuple[str, str]] = {
     ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json"),
@@ -172,8 +172,8 @@ async def test_pages_of_other_sites_change_nothing_and_take_no_room(operation: O
 
 
 def test_those_of_get_that_have_an_effect_say_so() -> None:
-    """Fetching a result begins the time after which it is removed. A stream, and a call that waits for partial results
-    or log lines, take one of few places."""
+    """Fetching a result starts the time after which it is removed. A stream, or a call that waits for partial results
+    or log lines, takes one of few places."""
     effective = {op.path for op in OPERATIONS if op.method == "GET" and op.has_effect}
     assert effective == {
         "/api/jobs/{job_id}/result",

@@ -1,4 +1,5 @@
-"""Bad input over real HTTP: what cannot be parsed, what is understood and refused, and that nothing of it stays.
+"""Bad input over real HTTP: input that cannot be parsed, input that is understood and refused, and proof that it leaves
+nothing behind.
 
 Row numbers are those of tests/contract/test_bad_input_rows.py. Costs are CPU seconds of this thread, in which client
 and master both live: other processes do not change them.
@@ -46,7 +47,7 @@ async def shared(store_server: StoreServer) -> AsyncIterator[tuple[Master, Api]]
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def api(shared: tuple[Master, Api]) -> AsyncIterator[Api]:
-    """Assert that what the test sent was refused: the counts are what they were."""
+    """Assert that the test's input was refused: the counts are unchanged."""
     _, client = shared
     before = await client.counts()
     yield client
@@ -55,7 +56,7 @@ async def api(shared: tuple[Master, Api]) -> AsyncIterator[Api]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def open_api(shared: tuple[Master, Api]) -> Api:
-    """Return the client for tests of what is accepted all the same."""
+    """Return the client without that check, for tests of accepted input."""
     return shared[1]
 
 
@@ -67,7 +68,7 @@ async def send(
     path: str = "/api/jobs",
     accept: str | None = None,
 ) -> tuple[int, dict[str, Any]]:
-    """Status and problem; whatever comes is held against the contract, and no answer is long."""
+    """Return status and problem; check every answer against the contract and its length against a bound."""
     headers = {"Accept": accept or TYPE} | ({"Content-Type": content_type} if content_type else {})
     response = await api.http.post(path, content=body, headers=headers)
     is_json = response.headers["content-type"].endswith("json")
@@ -81,7 +82,7 @@ async def send(
 
 
 def envelope(*pairs: bytes) -> bytes:
-    """A map of encoded keys and values, one after another."""
+    """Build a map from encoded keys and values in this order."""
     return bytes([0x80 + len(pairs)]) + b"".join(pairs)
 
 
@@ -90,7 +91,7 @@ def with_argument(value: bytes) -> bytes:
 
 
 async def refuses(api: Api, body: bytes, status: int, code: str | None = None) -> None:
-    """Alone and within a bulk."""
+    """Assert that the body is refused, alone and within a bulk."""
     answer = await send(api, body)
     assert answer[0] == status, answer
     assert code is None or answer[1]["code"] == code
@@ -287,7 +288,7 @@ async def test_a_bomb_of_empty_maps_is_refused_before_it_unfolds(api: Api) -> No
     maps = b"\x80" * MIB
     array = b"\xdd" + struct.pack(">I", MIB) + maps
     bodies = [array, envelope(NAME, msgpack.packb("tags") + array), with_argument(array)]
-    # Without a claim of its own: arrays of fifteen, one in the other.
+    # The last body needs no false length: it nests arrays of fifteen.
     bodies.append(with_argument(b"\xdd" + struct.pack(">I", 60_000) + (b"\x9f" + b"\x80" * 15) * 60_000))
     for body in bodies:
         await refuses_within(api, body, 413, 12 * MIB)
@@ -446,7 +447,7 @@ async def test_an_extension_in_the_envelope_is_refused(api: Api, field: str) -> 
 )  # fmt: skip
 async def test_an_impossible_timestamp_is_refused(api: Api, timestamp: bytes) -> None:
     await refuses(api, envelope(NAME, msgpack.packb("run_at") + timestamp), 422)
-    if timestamp[3:] != struct.pack(">Iq", 0, -1):  # before 1970 is no time to run at, but it is a time
+    if timestamp[3:] != struct.pack(">Iq", 0, -1):  # before 1970 is not a time to run at, but is a time
         await refuses(api, with_argument(timestamp), 422)
 
 
@@ -630,7 +631,7 @@ async def test_a_body_over_the_limit_is_refused(api: Api) -> None:
         response = await api.http.post("/api/jobs/bulk", content=chunks(), headers={"Content-Type": TYPE})
         assert response.status_code == 413
     except httpx.WriteError:
-        pass  # the connection may be closed on a client that goes on sending
+        pass  # the server may close the connection while the client goes on sending
 
 
 async def test_a_refused_bulk_of_sixteen_megabytes_gives_its_memory_back(api: Api) -> None:

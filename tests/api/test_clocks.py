@@ -1,4 +1,4 @@
-"""Masters whose own clocks are wrong: leases and delays go by the store's, and only what is signed goes by theirs."""
+"""The clocks of masters are wrong: leases and delays follow the store's clock, and only signatures use the master's."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ MINUTE_S = 60
 
 
 def set_wrong(patch: pytest.MonkeyPatch, by_s: float) -> None:
-    """The clock that the master signs by."""
+    """Make the clock wrong that the master signs with."""
     wrong = SimpleNamespace(time_ns=lambda: time.time_ns() + int(by_s * 1e9))
     patch.setattr(signature, "time", wrong)
 
@@ -54,10 +54,10 @@ async def test_a_wrong_clock_of_a_master_costs_no_lease_and_is_named_when_worker
                 refused = await api.enqueue("echo", 3, max_retry=0)
                 with caplog.at_level(logging.WARNING):
                     await wait_until(lambda: "clocks" in caplog.text, what="it is told")
-                # Two of its leases: a delay that the store measures.
+                # Two leases pass: the store measures this delay.
                 later = await api.enqueue("nobody", delay=3.0)
                 await api.until_state(later, "ready")
-                # Between two looks at its worker: each look is a claim that is given back.
+                # The job is ready between two attempts to offer it: each attempt is a claim that is given back.
                 await api.until_state(refused, "ready")
                 job = await api.job(running)
                 assert (job["state"], job["attempt"], job["losses"]) == ("running", 1, 0)

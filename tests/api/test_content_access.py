@@ -1,4 +1,4 @@
-"""No view, preview, filter or list is a way around the right to content, and none is a way around redaction."""
+"""No view, preview, filter or list bypasses the right to content, and none bypasses redaction."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -131,7 +131,7 @@ KEYED = {
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A constraint by tenant with one job that runs and one that waits for its slot."""
+    """A constraint by tenant, with one running job and one job that waits for its slot."""
 
     callers: Callers
     worker: ScriptedWorker
@@ -169,7 +169,7 @@ async def test_values_of_keys_are_hidden_from_viewers(store_server: StoreServer)
         assert [one["value"] for one in (*detail["top_keys"], *detail["holders"])] == ["[hidden]", "[hidden]"]
         assert detail["overrides"][0]["value"] == "[hidden]"
         assert (detail["values_hidden"], detail["top_keys"][0]["waiting"]) == (True, 1)
-        # A value that one may not see cannot be asked for either.
+        # A caller cannot query a value that they may not see.
         asked = callers.viewer.call("GET", "/api/constraints/by-tenant?value=guess")
         assert await code(asked) == (403, "content_hidden")
         shown = await jobs.views(callers.operator)
@@ -187,7 +187,7 @@ async def test_redacted_values_of_keys_are_shown_to_nobody(store_server: StoreSe
         for api in (callers.viewer, callers.operator, callers.admin):
             assert "MARK" not in str(await jobs.views(api))
         for api in (callers.operator, callers.admin):
-            # Entries that were logged before are redacted when they are read.
+            # Entries from before the redaction are redacted when they are read.
             assert "MARK" not in str(await api.call("GET", "/api/audit"))
             asked = api.call("GET", f"/api/constraints/by-tenant?value={MARK}")
             assert await code(asked) == (403, "content_redacted")
@@ -208,7 +208,7 @@ async def test_a_constraint_is_changed_by_who_does_not_see_all_of_it(store_serve
         document = {field: shown[field] for field in fields}
         status, changed = await callers.operator.call("PUT", path, {**document, "concurrency": 9})
         assert (status, changed["concurrency"], changed["overrides"]) == (200, 9, shown["overrides"])
-        # Whatever is new in it is judged.
+        # The check applies only to what the request changes.
         one_less = {**document, "overrides": document["overrides"][:1]}
         assert await code(callers.operator.call("PUT", path, one_less)) == (403, "content_redacted")
         await callers.admin.call("PATCH", "/api/settings", {"redact_paths": []})
@@ -283,7 +283,7 @@ async def test_viewers_see_the_type_of_an_exception_and_not_its_text(store_serve
         (attempt,) = (await callers.operator.job(job_id))["attempts"]
         assert (attempt["message"], attempt["error_type"]) == (f"ValueError: boom {MARK}", "ValueError")
 
-        # Redaction of the text takes it out of its copies as well, the traceback and the result among them.
+        # Redacting the text also removes its copies, for example in the traceback and in the result.
         await callers.admin.call("PATCH", "/api/settings", {"redact_paths": ["error.message"]})
         job = await callers.operator.job(job_id)
         assert MARK not in str(job)
@@ -361,7 +361,7 @@ async def test_a_view_says_that_what_it_shows_is_incomplete(store_server: StoreS
 
 
 async def failed(callers: Callers, worker: ScriptedWorker, text: str, **fields: Any) -> str:
-    """A job that failed for good with a ValueError of this text."""
+    """Run a job that fails for good with a ValueError of this text."""
     job_id = await callers.operator.enqueue("work", max_retry=0, **fields)
     error = {"type": "ValueError", "message": text, "traceback": f"… ValueError: {text}"}
     await worker.end(await worker.next_job(), "failure", message=f"ValueError: {text}", error=error)
@@ -397,7 +397,7 @@ async def test_viewers_see_failures_by_type_and_not_their_texts(store_server: St
             "ValueError",
         )
         assert (group["count"], group["example_job_id"]) == (2, last)
-        # Neither its ID nor a search tells of the text.
+        # Neither the group's ID nor a search reveals the text.
         assert group["id"] not in {one["id"] for one in groups}
         assert await groups_of(callers.viewer, "q=MARK") == []
         assert len(await groups_of(callers.viewer, "q=WORK")) == 1
@@ -407,7 +407,7 @@ async def test_viewers_see_failures_by_type_and_not_their_texts(store_server: St
         groups = await groups_of(callers.operator)
         assert [(one["message"], one["error_type"]) for one in groups] == [("[redacted]", "ValueError")] * 2
         assert await groups_of(callers.operator, "q=MARK") == []
-        # They are acted upon all the same.
+        # Actions on these groups still work.
         action = {"action": "retry", "filter": {"failure_group": groups[0]["id"]}, "dry_run": True}
         assert (await callers.operator.call("POST", "/api/jobs/actions", action))[1]["count"] == 1
 
@@ -424,7 +424,7 @@ async def test_a_group_of_failures_does_not_quote_what_is_redacted(store_server:
 
         (group,) = await wait_until(counted, what="the group is counted")
         assert (group["message"], group["message_hidden"]) == ("ValueError: no card [redacted]", False)
-        # When the job is gone nothing tells what its texts quote.
+        # Once the job is gone, nothing tells which values its texts quote.
         stored = await callers.operator.call("DELETE", f"/api/jobs/{job_id}")
         assert stored[0] == 204
         assert {one["message"] for one in await groups_of(callers.operator)} <= {"[redacted]"}

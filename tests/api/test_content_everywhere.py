@@ -1,6 +1,5 @@
-"""Markers in everything that a job carries are looked for in every answer of every route, as every kind of caller. A
-new route has to be added to this test before it passes.
-"""
+"""Put markers into everything that a job carries, and look for them in every answer of every route, as every kind of
+caller. A new route must be added to this test before it passes."""
 
 import asyncio
 import contextlib
@@ -26,11 +25,11 @@ from tests.support.server import StoreServer
 pytestmark = [pytest.mark.req("D18"), pytest.mark.rule("E6.1"), real_time.MASTER]
 
 CALLERS: Final = ("none", *Scope)
-# Callers who fetch a result get the whole of it.
+# Callers who may fetch a result get all of it.
 WHOLE: Final = {("GET", "/api/jobs/{job_id}/result"), ("GET", "/api/jobs/{job_id}/parts")}
 JSON: Final = {"Accept": "application/json"}
 
-# Bodies of calls that change nothing, or nothing that matters here; {} where an answer shows nothing but an identity.
+# Bodies of calls that change nothing, or nothing relevant here; {} where the answer shows only an identity.
 BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("POST", "/api/jobs"): [{"name": "other"}],
     ("POST", "/api/jobs/bulk"): [{"jobs": [{"name": "other"}]}],
@@ -100,7 +99,7 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("POST", "/api/users"): [{}],
     ("PATCH", "/api/users/{user}"): [{}],
 }
-# Without a body. These are called for what they refuse, or would end what other calls look at.
+# Calls without a body: they are made for their refusals, or would end what other calls look at.
 PLAIN: Final = {
     ("POST", "/api/jobs/{job_id}/retry"), ("POST", "/api/jobs/{job_id}/run"),
     ("POST", "/api/jobs/actions/{action_id}/cancel"), ("POST", "/api/definitions/{name}/run"),
@@ -122,7 +121,7 @@ UNTOUCHED: Final = {
 
 
 def paths_of(path: str, ids: Marked, jobs: tuple[str, ...]) -> Iterator[str]:
-    """The route with everything in place of its parameters that was planted."""
+    """Yield the route with each planted value in place of its parameters."""
     values: dict[str, tuple[str, ...]] = {
         "job_id": jobs, "worker_id": (ids.worker,), "name": tuple(CONSTRAINTS), "action_id": (ids.action,),
         "job_name": (NAME,), "source": ("other",), "group_id": (ids.group,), "event_id": (ids.event,),
@@ -142,7 +141,7 @@ def requests_of(operation: Operation, ids: Marked) -> Iterator[tuple[str, Any]]:
     assert operation.method == "GET" or key in BODIES or key in PLAIN, (
         f"{key} is new: say how it is called here"
     )
-    # A job that is over would run again, and its result be gone.
+    # A finished job would run again, and its result would be gone.
     jobs = (ids.running, ids.waiting) if operation.path.endswith("/retry") else ids.jobs
     if key == ("GET", "/api/jobs"):
         yield "/api/jobs?include=error,argument,worker", None
@@ -163,7 +162,7 @@ async def answers(http: httpx.AsyncClient, ids: Marked) -> AsyncIterator[tuple[O
 
 
 async def stream_of(http: httpx.AsyncClient, path: str = "/api/stream") -> str:
-    """Return the first events of a stream; empty for callers who may not listen."""
+    """Return the first events of a stream, or nothing if the caller may not listen."""
     heard = ""
     with contextlib.suppress(TimeoutError):
         async with (
@@ -224,7 +223,7 @@ async def test_content_shows_only_where_the_right_is_given(
             for job_id in (ids.waiting, ids.running):
                 await admin.call("POST", f"/api/jobs/{job_id}/cancel")
         await admin.http.aclose()
-    # The markers are where they were put: each is shown to those who may see it.
+    # The markers are in place: each is shown to the callers who may see it.
     wanted = set(OPEN) if is_redacted else {*OPEN, *SECRET}
     assert seen["operate"] == seen["admin"] == wanted
     lines = [json.dumps(record.getMessage()) + (record.exc_text or "") for record in caplog.records]

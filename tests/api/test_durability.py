@@ -1,6 +1,5 @@
-"""The durability behind a 201: chosen for the installation, and for a push; the answer never promises more than was
-kept.
-"""
+"""The durability behind a 201 is set for the installation or for a push; the answer never promises more than was
+kept."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -62,7 +61,7 @@ async def test_under_a_quorum_a_push_that_no_replica_has_is_unknown_until_one_ha
         assert (await push(api, job()))[::2] == (201, "fsync+quorum")
         one = job()
         with paused(replica):
-            # Also the repeat: what WAIT says of a write that was there already must not be taken for more.
+            # The repeat is also refused: WAIT must not count a write that was already there.
             for _ in range(2):
                 status, problem, _ = await push(api, one)
                 assert (status, problem["code"]) == (503, "outcome_unknown")
@@ -70,7 +69,7 @@ async def test_under_a_quorum_a_push_that_no_replica_has_is_unknown_until_one_ha
             assert (status, problem["code"]) == (503, "outcome_unknown")
             status, problem, _ = await push(api, {"name": "work"}, **{"Idempotency-Key": "k"})
             assert (status, problem["code"]) == (503, "outcome_unknown")
-            # Less was asked for, and is given.
+            # A push that asks for less gets less.
             assert (await push(api, job(), "fsync"))[::2] == (201, "fsync")
             assert (await push(api, job(), "besteffort"))[::2] == (201, "besteffort")
         assert await push(api, one) == (200, {"id": one["id"]}, "fsync+quorum")
@@ -84,7 +83,7 @@ async def test_under_a_quorum_a_push_that_no_replica_has_is_unknown_until_one_ha
 async def test_a_result_that_no_replica_has_is_unknown_and_accepted_again(pair: Pair) -> None:
     primary, replica = pair
     async with (
-        # So long a lease that none ends while nobody leads.
+        # The lease is so long that none ends while there is no leader.
         master_on(primary.url, durability="fsync+quorum", store_timeout_s=1, lease_ms=20_000) as (_, api),
         worker_at(api, "work", "fails") as worker,
     ):
@@ -109,7 +108,7 @@ async def test_a_result_that_no_replica_has_is_unknown_and_accepted_again(pair: 
 @pytest.mark.req("M1", "D20")
 @pytest.mark.timeout(90)
 async def test_a_claim_that_no_replica_has_reaches_no_worker(pair: Pair) -> None:
-    """Another primary would know nothing of it, and give the job to a second one."""
+    """A new primary would not know the claim and would give the job to a second worker."""
     primary, replica = pair
     settings = {"store_timeout_s": 1, "lease_ms": 8_000, "offer_ms": 2_000}
     async with master_on(primary.url, durability="fsync+quorum", **settings) as (master, api):
@@ -124,9 +123,9 @@ async def test_a_claim_that_no_replica_has_reaches_no_worker(pair: Pair) -> None
             await wait_until(lambda: worker.worker_id)
             one = job()
             with paused(replica):
-                # Accepted, as it asks for no replica, and ready at once.
+                # The push asks for no replica: it is accepted, and the job is ready at once.
                 assert (await push(api, one, "fsync"))[0] == 201
-                # The leader's renewals are not confirmed either. Until it stops leading it tries to claim.
+                # The leader's renewals are not confirmed either. It tries to claim until it stops leading.
                 await wait_until(lambda: master.shard.leader.leadership is None, timeout_s=20)
                 assert begun == []
             found = await api.until_state(one["id"], "succeeded", timeout_s=30)

@@ -1,4 +1,4 @@
-"""Content of jobs, as shown to callers who may only read."""
+"""Content of jobs as callers see it who may only read."""
 
 import asyncio
 import hashlib
@@ -18,7 +18,7 @@ SECRET = "s3cr3t"
 
 
 async def carried(worker_api: Api, pusher: Api) -> str:
-    """A finished job that says the secret wherever a job can say something."""
+    """Finish a job that contains the secret everywhere a job can contain text."""
     async with worker_at(worker_api) as worker:
         job_id = await pusher.enqueue(
             "work", {"a": SECRET}, headers={"h": SECRET}, keep_result=True, max_retry=1, retry={"base_s": 0}
@@ -50,7 +50,7 @@ async def test_a_viewer_sees_the_course_of_a_job_and_not_what_it_carries(store_s
             assert job["result"] == {"type": "success", "finished_at": FINISHED_AT, "result": {"r": SECRET}}
             assert job["attempts"][0]["error"] == {"e": SECRET}
             assert (job["argument_hidden"], job["result_hidden"]) == (False, False)
-        # Looking at a result is not fetching it: the pusher gets it still.
+        # Viewing a result does not fetch it: the pusher still gets it.
         assert (await pusher.call("GET", f"/api/jobs/{job_id}/result"))[1]["result"] == {"r": SECRET}
         await close(viewer, operator, pusher, worker, mere)
 
@@ -105,7 +105,7 @@ async def test_what_operators_do_to_a_job_is_in_the_audit_log(store_server: Stor
         ]
         assert {e["who"] for e in entries} == {hashlib.sha256(b"t-operator").hexdigest()[:8]}
         assert entries[-1]["after"] == {"priority": 5}
-        # Nobody has a way to change or remove an entry.
+        # Nobody can change or remove an entry.
         for method in ("DELETE", "PUT", "PATCH", "POST"):
             assert (await operator.call(method, "/api/audit"))[0] == 405
         await close(operator, pusher)

@@ -1,4 +1,5 @@
-"""Every later reader can decode what the API accepts: workers, pushers, views, constraints, and the web UI."""
+"""Every later reader can decode the values that the API accepts: workers, pushers, views, constraints and the web
+UI."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -58,13 +59,13 @@ EXAMPLES: Final = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-# The beginnings of requests, up to the value.
+# Requests up to their value.
 JOB: Final = b"\x82\xa4name\xa4work\xa8argument"
 RARE_JOB: Final = b"\x83\xa4name\xa4work\xa4tags\x91\xa1t\xa8argument"
 
 
 def ending(kind: str, field: str) -> bytes:
-    """A report up to its value."""
+    """Encode a report up to its value."""
     fields: dict[str, Any] = {"type": kind, "job_id": new_id(), "token": TOKEN, "finished_at": FINISHED_AT}
     if kind == "failure":
         fields |= {"reason": "other", "should_retry": True, "message": "it failed"}
@@ -73,12 +74,12 @@ def ending(kind: str, field: str) -> bytes:
 
 
 def accepted(read: Callable[[], object], loc: tuple[str | int, ...]) -> bool:
-    """Return whether the API accepts it; if not, the API must name the field and not fail with an internal error."""
+    """Return whether the API accepts the value; if not, it must name the field and not fail with an internal error."""
     try:
         read()
     except (InvalidError, TooLargeError, UnparsableError) as exc:
         named = [error.loc for error in exc.errors]
-        # If the message itself is broken, there may be no field.
+        # A broken message may have no field to name.
         is_broken = isinstance(exc, UnparsableError) and named == []
         if named != [loc] and not is_broken:
             pytest.fail(f"{exc!r} names {named}")
@@ -101,7 +102,7 @@ def test_every_argument_that_is_accepted_can_be_decoded_by_all_who_read_it(value
         accepted(lambda: read_map(RARE_JOB + value, frozenset({"argument"}), limits=LIMITS), ("argument",))
         is is_accepted
     )
-    # The quick way may leave a job to the other, and never takes one that the other refuses.
+    # The fast path may leave a job to the slow path, but never accepts a job that the slow path refuses.
     if usual_job(JOB + value, LIMITS) is not None or usual_jobs(bulk, LIMITS) is not None:
         assert is_accepted
     if is_accepted:
@@ -138,23 +139,23 @@ def read_results(body: bytes) -> Any:
     )  # fmt: skip
 
 
-# --- who reads it
+# --- the readers
 
 
 def assert_workers_read(argument: bytes) -> None:
-    """A push, and the answer to one that pulls."""
+    """Check a push, and the answer to a worker that pulls."""
     record = codec.ClaimedRecord(1, 1000, "work", {}, argument)
     job = ClaimedJob(new_id(), TOKEN, 7, record)
     (pushed,) = decode(encode_push(new_id(), 1, Claim(1, 1, 2, 3, [job])))["jobs"]
     answer = encode({"jobs": [dispatch(Offer(job, 1, 2))]}, Encoding.MSGPACK)
     (pulled,) = read_answer(200, "application/msgpack", None, answer).body["jobs"]
     assert repr(pushed["argument"]) == repr(pulled["argument"]) == repr(decode(argument))
-    # It goes on to a process of its own in the same form.
+    # The job goes on to another process in the same form.
     msgpack.packb(pushed["argument"], datetime=True)
 
 
 def assert_views_read(value: bytes) -> None:
-    """The value is an argument, a result, and what an attempt failed with, each with redaction and without."""
+    """Check the value as argument, as result and as error of an attempt, each with and without redaction."""
     success = codec.encode_result(outcome("success", result=value))
     failure = codec.encode_result(outcome("failure", error=value))
     for result in (success, failure):
@@ -169,7 +170,7 @@ def assert_views_read(value: bytes) -> None:
 
 
 def assert_constraints_read(argument: bytes) -> None:
-    """Matchers and keys look into it."""
+    """Matchers and keys read it."""
     fields = fields_of(detail(argument, None).job)
     key_value(fields.argument).text.encode()
 

@@ -1,4 +1,4 @@
-"""A disk that takes its time with every fsync: an answer waits for it, and a kill in between takes nothing back."""
+"""Every fsync takes long: an answer waits for it, and a kill in between loses nothing."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 pytestmark = real_time.MASTER
 
 FSYNC_S = 0.5
-# No leadership ends because of the disk.
+# The slow disk must not end a leadership.
 SLOW: dict[str, Any] = {"leader_ttl_s": 30.0, "store_timeout_s": 20}
 
 

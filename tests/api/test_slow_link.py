@@ -1,4 +1,4 @@
-"""A long way to the store: work goes on slowly, and nobody takes the leader for dead."""
+"""A slow link to the store: work goes on slowly, and nobody takes the leader for dead."""
 
 import random
 
@@ -22,7 +22,7 @@ DEFAULTS = {name: Settings.model_fields[name].default for name in QUICK if name 
 async def test_with_a_third_of_a_second_to_the_store_the_leader_stays_and_jobs_run_once(
     lone_server: StoreServer,
 ) -> None:
-    """Under the defaults, for twice the life of its lock."""
+    """Run with the defaults for twice the life of the lock."""
     draw = random.Random(5)
     async with (
         StoreProxy.before(str(lone_server.socket)) as proxy,

@@ -1,4 +1,5 @@
-"""The store away, stopped, loading, read-only or full: 503 with Retry-After, nothing half-done, and back by itself."""
+"""The store is away, stopped, loading, read-only or full: 503 with Retry-After, nothing half-done, and recovery without
+help."""
 
 import asyncio
 import contextlib
@@ -30,7 +31,7 @@ UNAVAILABLE = ("store_unavailable", "outcome_unknown")
 
 @contextlib.contextmanager
 def stopped(store: StoreServer) -> Iterator[None]:
-    """It accepts connections and answers nothing."""
+    """The store accepts connections and answers nothing."""
     store.signal(signal.SIGSTOP)
     try:
         yield
@@ -39,7 +40,7 @@ def stopped(store: StoreServer) -> Iterator[None]:
 
 
 async def refused(api: Api, method: str, path: str, value: Any = None) -> str:
-    """The code of the 503 that this call is answered with."""
+    """Return the code of the 503 that answers this call."""
     content = None if value is None else msgpack.packb(value)
     response = await api.http.request(method, path, content=content, headers=MSGPACK)
     problem = msgpack.unpackb(response.content)
@@ -72,7 +73,7 @@ async def every_call_is_refused(api: Api, known: str) -> None:
 
 
 async def serves_again(api: Api) -> None:
-    """Enqueue to result, without anybody's help."""
+    """A job gets from enqueue to result without anybody's help."""
 
     async def ready() -> bool:
         try:
@@ -116,7 +117,7 @@ async def test_what_was_done_is_not_told_as_refused_when_the_store_dies_before_t
     async with master_on(store.url, store_timeout_s=1) as (master, api):
         job_id = await api.enqueue("later", delay=3600)
         parts = master.shard.parts
-        # The route of `run` holds the method of the service itself.
+        # The route of `run` holds the service's method itself, so the store's method is replaced.
         target, name = {
             "run": (parts.stores.steering, "run_now"),
             "": (parts.job_actions, "patch"),
@@ -147,7 +148,7 @@ async def test_a_push_into_a_stopped_store_is_unknown_and_safe_to_repeat(store: 
     async with master_on(store.url, store_timeout_s=0.5) as (_, api):
         job = {"name": "work", "id": new_id(), "argument": 1}
         with stopped(store):
-            # "unavailable" only where even the connection for it had to be made first
+            # the code is "unavailable" only where the connection had to be opened first
             assert await refused(api, "POST", "/api/jobs", job) in UNAVAILABLE
             assert await refused(api, "GET", f"/api/jobs/{job['id']}") == "store_unavailable"
         status, answer = await wait_for_answer(lambda: api.call("POST", "/api/jobs", job))
@@ -192,7 +193,7 @@ async def test_a_full_store_refuses_jobs_and_lets_those_that_it_has_end(store: S
             assert await refused(api, "POST", "/api/jobs/bulk", bulk) == "store_unavailable"
             assert await api.counts() == counts
             assert (await worker.beat())[0] == 200
-            # Without them the heartbeat would fail, and with it the leases of all jobs of the worker.
+            # If this could not be saved, the heartbeat would fail, and with it the leases of all jobs of the worker.
             claim = {
                 "job_id": job_id,
                 "token": job["token"],
@@ -210,7 +211,7 @@ async def test_a_full_store_refuses_jobs_and_lets_those_that_it_has_end(store: S
 
 @pytest.mark.req("M1")
 async def test_a_master_starts_on_a_full_store_and_drains_it(store: StoreServer) -> None:
-    """Else a restart would end what is left of the service, for good."""
+    """Otherwise a restart would stop the rest of the service for good."""
     async with master_on(store.url, shard="full") as (_, api):
         job_id = await api.enqueue("work")
     client = StoreClient(store.url)
@@ -252,7 +253,8 @@ async def test_a_store_that_is_loading(store: StoreServer) -> None:
             pipeline.set(f"ballast:{n}", "x")
         await pipeline.execute()
         store.kill()
-        # Microseconds for each command: three seconds at least, answering after each 1,024 of them.
+        # Microseconds per command: loading takes at least three seconds, and the server answers after every 1,024
+        # commands.
         store._extra = ("--key-load-delay", "50")
         starting = asyncio.create_task(asyncio.to_thread(store.start))
 
@@ -287,7 +289,7 @@ async def test_gates_that_were_closed_are_closed_when_the_store_is_back(store: S
             assert running["job_id"] == first
             store.kill()
             await asyncio.to_thread(store.start)
-            # Another job gets a worker: the dispatcher has looked at all that waits.
+            # Another job gets a worker, so the dispatcher has looked at all waiting jobs.
             await serves_again(api)
             assert worker.offers.empty()
             _, full = await api.call("GET", "/api/constraints/full")
@@ -331,7 +333,7 @@ async def test_a_store_that_was_emptied_is_not_served_as_an_empty_queue(store: S
         await api.enqueue("later", delay=3600)
         admin = admin_of(master.shard.parts.link.client)
         await admin.flushall()
-        # From the first moment on, before anybody has looked.
+        # The store is refused from the first moment, before any check has run.
         assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_unfit"
         assert [key async for key in admin.scan_iter("{jq}:job:*")] == []
         await asyncio.wait_for(master.failed.wait(), 10)
@@ -349,7 +351,7 @@ async def test_a_full_store_drains_while_it_takes_nothing(store: StoreServer) ->
         admin = admin_of(master.shard.parts.link.client)
         await admin.config_set("maxmemory", "1mb")
         for job_id in jobs:
-            # To run now needs room: it was a decision of its own. It is the only one that is refused.
+            # `run` needs room: that was a separate decision. It is the only operation that is refused.
             assert await refused(api, "POST", f"/api/jobs/{job_id}/run") in UNAVAILABLE
         await admin.config_set("maxmemory", "0")
         await wait_until(lambda: is_up(api))

@@ -1,4 +1,4 @@
-"""A store that an earlier release filled may hold values that no decoder takes: every view survives them."""
+"""A store that an earlier release filled may hold values that cannot be decoded: every view survives them."""
 
 import json
 import uuid
@@ -18,7 +18,7 @@ from worker_sdk import Pusher
 
 pytestmark = real_time.MASTER
 
-# Two values of the same length: one is accepted, the other was accepted by an earlier release.
+# Two values of the same length: one is accepted, the other one only an earlier release accepted.
 ACCEPTED = b"\xc4\x03abc"
 BROKEN = b"\xc7\x02\x80ab"
 JSON = {"Accept": "application/json"}
@@ -28,7 +28,7 @@ JSON = {"Accept": "application/json"}
 async def ended(
     request: pytest.FixtureRequest, store_server: StoreServer
 ) -> AsyncIterator[tuple[Api, dict[str, Any]]]:
-    """A master, and what each view shows of such a value: jobs that failed and succeeded with one."""
+    """A master, and what each view shows of such a value in a failed and in a succeeded job."""
     shard = f"v{uuid.uuid4().hex[:10]}"
     async with master_on(store_server.url, redact_paths=request.param, shard=shard) as (_, api):
         async with worker_at(api) as worker:
@@ -74,7 +74,7 @@ async def test_the_view_of_a_job_shows_it_as_binary_or_not_at_all(ended: tuple[A
 
 @pytest.mark.req("J9")
 async def test_its_pusher_gets_it_as_binary(ended: tuple[Api, dict[str, Any]]) -> None:
-    """The pusher of a job may have its result: redaction is about views."""
+    """The pusher of a job may have its result: redaction applies to views."""
     api, about = ended
     async with Pusher(str(api.http.base_url).rstrip("/")) as pusher:
         failed, succeeded = await pusher.result(about["failed"]), await pusher.result(about["succeeded"])

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos`: the long form. Ends with 1 when a promise was broken."""
+"""`python -m tests.chaos`: the long form. Exits with 1 if a promise was broken."""
 
 import argparse
 import asyncio

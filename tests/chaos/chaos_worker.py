@@ -1,8 +1,8 @@
-"""The worker of a chaos run. Everything that it takes, starts and ends goes to a file of its own at once: an oracle
-outside the system under test.
+"""The worker of a chaos run. It records everything it takes, starts and ends at once in its own file, an oracle outside
+the system under test.
 
-`work` naps, fails as often as it is told, and returns what proves which run the result is of. `poison` kills the
-process. Settings come as CHAOS_… variables. CHAOS_WITHOUT takes mitigations away, to see whether the checker notices.
+`work` naps, fails as often as told, and returns proof of which run the result belongs to. `poison` kills the process.
+Settings come as CHAOS_… variables. CHAOS_WITHOUT takes mitigations away, to see whether the checker notices.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.run import JobRun
 
 NAME = os.environ.get("CHAOS_WORKER", "worker-0")
-# Half a tick late is everyday; this long is a time in which nothing of this process ran.
+# Half a tick of delay is normal. After this long, nothing of this process ran.
 TICK_S, STALL_S = 0.05, 0.15
 
 worker = Worker(
@@ -30,7 +30,7 @@ worker = Worker(
     max_jobs=int(os.environ.get("CHAOS_MAX_JOBS", "8")),
     port=int(os.environ.get("CHAOS_PORT", "0")),
     url=os.environ.get("CHAOS_URL"),
-    # Fetches its jobs instead of having them pushed.
+    # Fetch jobs instead of having them pushed.
     pull=bool(os.environ.get("CHAOS_PULL")),
     labels={"chaos": NAME},
 )
@@ -55,7 +55,7 @@ def _note_offers(epoch: int, offers: Sequence[Any], answer: Any) -> None:
 
 
 def watch_offers() -> None:
-    """Handlers do not learn their token and epoch: they are read where pushes are judged."""
+    """Handlers do not learn their token and epoch, so these are read where pushes are judged."""
     judge = Admission.offer
 
     def offer(self: Admission, epoch: int, offers: Sequence[Any]) -> Any:
@@ -79,7 +79,7 @@ def _claim(ctx: Context) -> dict[str, Any]:
 
 @worker.handler("work")
 async def work(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
-    """`argument`: {n, nap_s, fails: how many attempts fail, discards: whether the next one finds nothing to do}."""
+    """Run `argument`: {n, nap_s, fails: how many attempts fail, discards: whether the next one finds nothing to do}."""
     claim = _claim(ctx)
     ending = "stopped"
     note("start", **claim)
@@ -99,13 +99,13 @@ async def work(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
 
 @worker.handler("narrow")
 async def narrow(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
-    """The same under a limit."""
+    """The same work under a limit."""
     return await work(argument, ctx)
 
 
 @worker.handler(outside_load.OUTSIDE)
 async def outside(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
-    """Opens a challenge, and ends as the argument says once its callbacks are there: see outside_load."""
+    """Open a challenge, and end as the argument says once its callbacks have arrived: see outside_load."""
     claim = _claim(ctx)
     ending = "stopped"
     note("start", **claim, detail="callback" if ctx.callbacks else "")
@@ -133,7 +133,7 @@ async def outside(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
 
 @worker.handler("due")
 async def due(argument: str, ctx: Context) -> dict[str, Any]:
-    """`argument`: the definition whose instant it is."""
+    """Run for an instant. `argument` names its definition."""
     return await work({"n": 0, "nap_s": 0.3}, ctx)
 
 
@@ -141,13 +141,13 @@ async def due(argument: str, ctx: Context) -> dict[str, Any]:
 @worker.handler("event-even")
 @worker.handler("event-last")
 async def event(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
-    """One event."""
+    """Handle one event."""
     return await work(argument, ctx)
 
 
 @worker.handler("event-collected")
 async def collected(argument: list[dict[str, Any]], ctx: Context) -> dict[str, Any]:
-    """The events that were gathered."""
+    """Handle the gathered events."""
     return await work(argument[0], ctx)
 
 
@@ -158,8 +158,7 @@ async def poison(argument: dict[str, Any], ctx: Context) -> None:
 
 
 def go_without(mitigation: str) -> None:
-    """`memory`: offers that were taken are not known again. `age`: none is too old. `stop`: the end of a lease stops
-    nothing."""
+    """`memory`: forget accepted offers. `age`: treat no offer as too old. `stop`: continue after the lease ends."""
     match mitigation:
         case "memory":
             RecentMap.known = lambda self, keys, now_s: {}  # type: ignore[method-assign]
@@ -184,7 +183,7 @@ def go_without(mitigation: str) -> None:
 
 
 def _watch_for_stalls() -> None:
-    """Note when this process does not get to run: a machine with too few cores is a fault like any other."""
+    """Note when this process does not get to run: too few cores are a fault like any other."""
     before = time.monotonic()
     while True:
         time.sleep(TICK_S)

@@ -1,4 +1,4 @@
-"""Proves or refutes what is promised, from the history of a run alone. Pure: it reads nothing and asks nobody.
+"""Proves or refutes the promises from the history of a run alone. It is pure: no reads, no calls.
 
 Each kind of violation has a name; docs/reliability.md says which promise it breaks.
 """
@@ -18,17 +18,17 @@ from tests.chaos.unique_check import check_unique
 from tests.chaos.unique_load import rule_of
 from tests.chaos.webhook_check import check_webhooks
 
-# Endings of attempts that a handler (or its timeout) brought about: none of them without a start.
+# Attempt endings that a handler or its timeout caused. Each requires a start.
 BY_HANDLER: Final = frozenset({"success", "failure", "timeout", "deferred", "handed_back", "discarded"})
-# So long after a fault of the leader a gap counts as its consequence.
+# For this long after a leader fault, a gap counts as its consequence.
 AROUND_S: Final = 8.0
-# The causes that end a process: somebody else, or itself.
+# Causes that end a process: from outside or by itself.
 DEATHS: Final = frozenset({"kill", "exit"})
-# Faults that keep nobody from speaking, and so excuse no loss of a lease: orders, and what the store has to bear by
-# itself.
+# Faults that do not prevent communication, and so do not excuse the loss of a lease: orders, and faults that the store
+# must withstand.
 MILD: Final = frozenset({"demote", "drain", "detach", "memory full", "clock step"})
 COUNTED: Final = frozenset({"failure", "timeout", "callback_timeout"})
-# The fields of a push that no later step may change, with the value that a missing one has.
+# Push fields that later steps may not change, with their defaults.
 FIXED: Final[Mapping[str, Any]] = {"name": None, "argument": None, "priority": 0, "max_retry": 5}
 
 
@@ -42,7 +42,7 @@ class Report:
 
 
 def check(history: History) -> Report:
-    """Every invariant, and the figures."""
+    """All invariants and figures."""
     checker = _Checker(history)
     violations = [found for part in checker.parts() for found in part]
     return Report(violations, checker.figures(violations))
@@ -56,7 +56,7 @@ class _Checker:
         self._others: dict[str, list[Call]] = defaultdict(list)
         for call in history.calls:
             if call.kind == "push":
-                # One that met the holder of its uniqueness key made no job.
+                # A push that met the holder of its uniqueness key did not create a job.
                 self._pushes[call.job_id].append(replace(call, outcome="refused") if call.verdict else call)
             elif call.kind not in ("event", "callback"):
                 self._others[call.job_id].append(call)
@@ -107,7 +107,7 @@ class _Checker:
     # --- reading
 
     def _read_runs(self) -> Iterator[Run]:
-        """Pairs starts with ends; a process that died ended what it ran."""
+        """Pair starts with ends. The death of a process ended its runs."""
         lives: dict[str, list[tuple[float, int]]] = defaultdict(list)
         by_life: dict[tuple[str, int], list[Line]] = defaultdict(list)
         for line in self._h.lines:
@@ -121,7 +121,7 @@ class _Checker:
             for line in lines:
                 if line.what == "start":
                     if line.token in open_runs:
-                        # Told as "token started twice"; the first goes on as far as anybody can know.
+                        # Reported as "token started twice". The first run continues, as far as anyone can know.
                         yield open_runs.pop(line.token)
                     open_runs[line.token] = Run(
                         line.job_id, line.attempt, line.token, line.fence, line.epoch, worker, life, line.at_s, died_s,
@@ -137,15 +137,15 @@ class _Checker:
             yield from open_runs.values()
 
     def _death(self, worker: str, life: int, lives: list[tuple[float, int]]) -> float:
-        """When this process was over: it was killed, or another began in its place."""
+        """Return when this process ended: it was killed, or replaced by another."""
         began_s = next((at_s for at_s, one in lives if one == life), 0.0)
         next_s = min((at_s for at_s, _ in lives if at_s > began_s), default=self._end_s)
         kills = [f.died_s for f in self._h.faults if f.kind in DEATHS and f.target == worker]
         return min([at_s for at_s in kills if began_s < at_s <= next_s], default=next_s)
 
     def _disturbances(self, worker: str) -> list[tuple[float, float]]:
-        """When this worker could not be expected to keep its leases: its own faults, the store's, and those that left
-        at most one master. Sorted."""
+        """Return, in order, when this worker could not be expected to keep its leases: during its own faults, the
+        store's, and those that left at most one master."""
         if worker not in self._disturbed:
             spans = []
             masters: list[tuple[float, int]] = []
@@ -174,8 +174,8 @@ class _Checker:
         return self._disturbed[worker]
 
     def _was_disturbed(self, worker: str, from_s: float, to_s: float) -> bool:
-        """Return whether it was silent for half a lease or more, of any lease's length in that time. A shorter silence
-        never costs a lease.
+        """Return whether it was silent for at least half a lease within any lease-long window of that time. A shorter
+        silence never costs a lease.
         """
         lease_s = self._terms.lease_s
         spans = [s for s in self._disturbances(worker) if s[1] > from_s - lease_s and s[0] < to_s]
@@ -204,8 +204,8 @@ class _Checker:
         return [c for c in self._others[job_id] if c.kind == kind and (not outcomes or c.outcome in outcomes)]
 
     def _may_have(self, job_id: str, kind: str) -> list[Call]:
-        """Calls that may have had an effect: also one that was refused, when a copy of it may have come at another
-        time, when there was nothing to refuse."""
+        """Return calls that may have had an effect, including refused ones: a copy may have come at a time when it was
+        not refused."""
         return self._calls(job_id, kind, "done", "unknown") + [
             call for call in self._calls(job_id, kind, "refused") if self._may_be_doubled(call)
         ]
@@ -214,7 +214,8 @@ class _Checker:
         return may_be_doubled(self._h, call)
 
     def _is_one_job(self, job_id: str) -> bool:
-        """Once a job may have been deleted, its ID may have been pushed again, and bear another job."""
+        """Return whether the ID still means one job. After a possible deletion, it may have been pushed again for
+        another job."""
         return not self._may_have(job_id, "delete")
 
     def _accepted(self, job_id: str) -> Call | None:
@@ -249,7 +250,8 @@ class _Checker:
                 yield Violation("not over", job_id, f"{job.state} when all should be over")
 
     def _may_be_pushed_again(self, job_id: str) -> bool:
-        """After it was deleted: by a later push, by one that was under way for long, or by a late copy of one."""
+        """Return whether it may have been pushed again after its deletion: by a later push, a long-running one, or a
+        late copy."""
         first_s = min(call.invoked_s for call in self._calls(job_id, "delete", "done"))
         return any(
             (call.outcome != "refused" and call.returned_s > first_s)
@@ -274,7 +276,7 @@ class _Checker:
                     yield Violation("changed", job_id, f"{name}: {sent!r} became {stored[name]!r}")
 
     def _odd_values(self) -> Iterator[Violation]:
-        """No value can poison: what is accepted can be decoded, and what cannot be is refused in good order."""
+        """Bad values do no harm: accepted values can be decoded, and others are properly refused."""
         for job_id, pushes in self._pushes.items():
             for call in pushes:
                 digits = _odd(call)
@@ -304,7 +306,7 @@ class _Checker:
             invoked_s = min((call.invoked_s for call in pushes), default=0.0)
             delay_s = max((float((call.job or {}).get("delay", 0)) for call in pushes), default=0.0)
             is_early = run.start_s < invoked_s + delay_s - READING_S
-            # Its time comes by the store's clock, wherever that is set.
+            # Its time comes by the store's clock, whatever that shows.
             if is_early and not self._clock_was_stepped(invoked_s, run.start_s):
                 yield Violation(
                     "started too early",
@@ -323,7 +325,7 @@ class _Checker:
                 )
 
     def _known_over_s(self, job_id: str) -> float | None:
-        """When a client had read that the job is over; None where it may have been started again by hand."""
+        """Return when a client had read that the job is over, or None if it may have been restarted by hand."""
         if self._may_have(job_id, "retry") or not self._is_one_job(job_id):
             return None
         seen = [
@@ -334,10 +336,10 @@ class _Checker:
         return min(seen, default=None)
 
     def _repeats(self) -> Iterator[Violation]:
-        """I5, I6, I7, I21: the runs of one job against each other."""
+        """I5, I6, I7, I21: compare the runs of one job with each other."""
         for job_id, runs in self._runs_of.items():
             for a, b in pairwise(runs) if self._is_one_job(job_id) else ():
-                # An attempt goes on with its callbacks under another token: see outside_check.
+                # An attempt continues with its callbacks under another token: see outside_check.
                 if a.attempt == b.attempt and a.token != b.token and b.phase != "callback":
                     yield Violation(
                         "attempt started twice", job_id, f"attempt {a.attempt} on {a.worker} and {b.worker}"
@@ -369,7 +371,7 @@ class _Checker:
                     )  # fmt: skip
 
     def _timed_out_by_a_step(self, run: Run, at_s: float) -> bool:
-        """Return whether its time was over by the store's clock, and it ended as soon as it was told."""
+        """Return whether its time was over by the store's clock, and it ended as soon as it was told to."""
         return (
             self._outcomes.get((run.job_id, run.attempt)) == "timeout"
             and run.end_s <= at_s + self._terms.wake_s
@@ -377,7 +379,7 @@ class _Checker:
         )
 
     def _stood_still_over(self, run: Run, at_s: float) -> bool:
-        """Its process could not act when its lease ended, and ended the run as soon as it could."""
+        """Return whether its process could not act when its lease ended, and ended the run as soon as it could."""
         still = [
             (f.from_s, f.to_s)
             for f in self._h.faults
@@ -393,7 +395,7 @@ class _Checker:
         )
 
     def _attempts(self) -> Iterator[Violation]:
-        """I7, I9, I12, I13: what the store recorded against what the workers wrote."""
+        """I7, I9, I12, I13: compare the store's records with the workers' lines."""
         for job_id, job in self._h.jobs.items():
             if not self._is_one_job(job_id):
                 continue
@@ -402,7 +404,7 @@ class _Checker:
                 numbers[job.attempt] += 1
             ends = numbers.copy()
             if is_outside(job):
-                # The same attempt goes on with its callbacks.
+                # The same attempt continues with its callbacks.
                 ends.subtract(entry.attempt for entry in job.attempts if entry.outcome in GOES_ON)
             for number, times in ends.items():
                 if times > 1:
@@ -452,8 +454,8 @@ class _Checker:
         for run in runs:
             if run.end_s - run.start_s >= timeout_s - READING_S:
                 continue
-            # Masters go by the store's clock: what is set forward counts, also when they find a run that ended unseen,
-            # which is when its lease is over, and the grace after a fault.
+            # Masters use the store's clock, so steps forward count. They also count when masters find an unseen end,
+            # after the lease and the grace that follows a fault.
             found_s = run.end_s + self._terms.lease_s + self._terms.recovery_s
             later = [other.start_s for other in self._runs_of[job_id] if other.attempt > run.attempt]
             if self._clock_was_stepped(run.start_s, min([*later, found_s])):
@@ -487,10 +489,10 @@ class _Checker:
             yield Violation("lost too often", job.id, f"{job.losses} losses, and {job.state}")
 
     def _needless(self, job: EndState, runs: list[Run]) -> Iterator[Violation]:
-        """I7: a living worker that could speak keeps what it runs."""
+        """I7: a live worker that can communicate keeps its runs."""
         if is_outside(job) and len(runs) > 1:
-            # It is not known in which phase the attempt was lost: one with a reason is enough. Where each run has
-            # another end, the claim was lost before its job was started.
+            # It is unknown in which phase the attempt was lost, so one justified phase is enough. If each run has
+            # another end, the claim was lost before its job started.
             found = [[*self._needless_run(job, run)] for run in may_be_lost(job, runs)]
             yield from [] if [] in found or not found else found[-1]
             return
@@ -498,7 +500,7 @@ class _Checker:
             yield from self._needless_run(job, run)
 
     def _needless_run(self, job: EndState, run: Run) -> Iterator[Violation]:
-        # When the lease was taken back is not known here; before the next start it was.
+        # The time when the lease was taken back is unknown, but it was before the next start.
         starts = [r.start_s for r in self._runs_of[job.id] if r.attempt > run.attempt]
         until_s = min(starts, default=run.end_s + self._terms.lease_s)
         if self._was_killed(run.worker, run.start_s, until_s):
@@ -513,7 +515,7 @@ class _Checker:
             )
 
     def _endings(self) -> Iterator[Violation]:
-        """I9, I10, I11: the end that counts is that of the run that held the token."""
+        """I9, I10, I11: the ending that counts belongs to the run that held the token."""
         tokens = {run.token: run for run in self._runs}
         for job_id, job in self._h.jobs.items():
             if job.state == "succeeded":
@@ -547,7 +549,7 @@ class _Checker:
                 yield Violation("canceled by nobody", job_id, "no call asked for it")
 
     def _answers(self) -> Iterator[Violation]:
-        """I10, I11: what clients read, in the order of reading."""
+        """I10, I11: client readings, in order."""
         for job_id, calls in list(self._others.items()):
             if not self._is_one_job(job_id):
                 continue
@@ -611,7 +613,7 @@ class _Checker:
         for name, limit in self._terms.limits.items():
             ids = {job.id for job in self._h.jobs.values() if job.name == name}
             runs = [r for r in self._runs if r.job_id in ids]
-            # Ends come before beginnings of the same instant, but no run ends before it began.
+            # Ends sort before beginnings of the same instant, but a run never ends before it began.
             steps = sorted(
                 [(r.start_s, 1, r) for r in runs]
                 + [(max(r.end_s - READING_S, r.start_s + 1e-6), -1, r) for r in runs],
@@ -621,7 +623,7 @@ class _Checker:
             for at_s, step, run in steps:
                 if step > 0:
                     at_once.append(run)
-                    # A run of a process that stood still may be counted as over by everybody but itself.
+                    # If a process stood still, all others may count its run as over.
                     awake = [r for r in at_once if not self._stood_still_over(r, at_s)]
                     if len(awake) > limit:
                         yield Violation(
@@ -631,7 +633,7 @@ class _Checker:
                     at_once.remove(run)
 
     def _epochs(self) -> Iterator[Violation]:
-        """I20, I21; and what workers took from whom."""
+        """I20, I21, and the sources from which workers took jobs."""
         owners: dict[int, str] = {}
         newest = 0
         for epoch in sorted(self._h.epochs, key=lambda e: e.at_s):
@@ -659,13 +661,13 @@ class _Checker:
             highest[life] = max(highest[life], line.epoch)
 
     def _stalls(self) -> Iterator[Violation]:
-        """I8: work that waits is begun, unless a fault is the reason."""
+        """I8: waiting work starts, unless a fault prevents it."""
         excuses = [(f.from_s, f.to_s + self._terms.recovery_s) for f in self._h.faults]
         for from_s, to_s in self._gaps():
             if to_s - from_s <= self._terms.resume_within_s:
                 continue
             since_s = max(from_s, self._waiting_since(from_s, to_s))
-            # The part of the wait that no fault and no recovery from one explains.
+            # The part of the wait outside faults and recovery from them.
             quiet_s = (to_s - since_s) - _measure((max(since_s, a), min(to_s, b)) for a, b in excuses)
             if quiet_s > self._terms.resume_within_s:
                 yield Violation(
@@ -673,7 +675,7 @@ class _Checker:
                 )
 
     def _waiting_since(self, from_s: float, to_s: float) -> float:
-        """Since when a job waited that nothing but its turn kept from starting; `to_s` when none did."""
+        """Return since when a job waited only for its turn, or `to_s` if none did."""
         found = to_s
         for job_id, pushes in self._pushes.items():
             done = [c.returned_s for c in pushes if c.outcome == "done" and not (c.job or {}).get("delay")]
@@ -685,12 +687,12 @@ class _Checker:
     # --- figures
 
     def _gaps(self) -> list[tuple[float, float]]:
-        """Spans without a start, from the first push to the end of the load."""
+        """Return spans without a start, from the first push to the end of the load."""
         starts = sorted(r.start_s for r in self._runs if r.start_s <= self._h.load_ended_s)
         return list(pairwise([self._h.began_s, *starts, self._h.load_ended_s]))
 
     def figures(self, violations: list[Violation]) -> dict[str, Any]:
-        """Plain numbers, lists and maps of them: what `report` prints and JSON keeps."""
+        """Return plain numbers, lists and maps of them, as printed by `report` and kept in JSON."""
         outcomes = Counter(call.outcome for call in self._h.calls if call.kind == "push")
         accepted = {i for i, pushes in self._pushes.items() if any(c.outcome == "done" for c in pushes)}
         gaps = [to_s - from_s for from_s, to_s in self._gaps()]
@@ -740,7 +742,7 @@ class _Checker:
         }
 
     def _gaps_at_leader_faults(self) -> dict[str, Any]:
-        """The longest time without a start around each fault of the leader."""
+        """Return the longest time without a start around each fault of the leader."""
         gaps, found = self._gaps(), []
         for fault in self._h.faults:
             if fault.is_leader and fault.bites:
@@ -749,13 +751,13 @@ class _Checker:
         return _spread(found)
 
     def _reruns(self, *, is_last_try: bool) -> dict[str, Any]:
-        """Return the times from the death of a worker to the next start of what it ran. Before the last try a job
-        waits for a worker to itself."""
+        """Return the times from a worker's death to the next start of what it ran. Before the last try, a job waits for
+        a worker to itself."""
         kills = [f for f in self._h.faults if f.kind in DEATHS and f.target.startswith("worker-")]
         found = []
         for job_id, runs in self._runs_of.items():
             entries = self._h.jobs[job_id].attempts if job_id in self._h.jobs else ()
-            # A claim may have been lost before it was a start.
+            # A claim may have been lost before it led to a start.
             lost = {entry.attempt for entry in entries if entry.outcome == "lost"}
             for a, b in pairwise(runs):
                 losses = sum(attempt < b.attempt for attempt in lost)
@@ -766,7 +768,7 @@ class _Checker:
         return _spread(found)
 
     def _refusals(self) -> Counter[str]:
-        """Answers of workers to offers that they did not take."""
+        """Return workers' answers to offers that they did not take."""
         offers = (line for line in self._h.lines if line.what == "offer")
         return Counter(line.detail for line in offers if line.detail != "accepted")
 
@@ -780,7 +782,7 @@ class _Checker:
 
 
 def _odd(call: Call) -> str:
-    """The odd value of a push, in hexadecimal digits."""
+    """Return the odd value of a push, in hexadecimal digits."""
     job = call.job if call.kind == "push" and call.job else {}
     return str(job.get("argument", {}).get("odd", ""))
 
@@ -798,12 +800,12 @@ def _says_over(call: Call) -> bool:
 
 
 def _says_nothing(call: Call) -> bool:
-    """A result that was not kept is answered with nothing, in whatever state the job is."""
+    """Return whether the answer is empty, as for results that were not kept, whatever the job's state."""
     return call.kind == "result" and not call.state and not call.value
 
 
 def _measure(spans: Iterable[tuple[float, float]]) -> float:
-    """Length of the union."""
+    """Return the length of the union."""
     total_s, reached_s = 0.0, float("-inf")
     for begin_s, end_s in sorted(span for span in spans if span[1] > span[0]):
         total_s += max(0.0, end_s - max(begin_s, reached_s))

@@ -2,8 +2,8 @@
 and the store's clock is set forward and back.
 
 At the end each due instant must have exactly one run record, and at most one job. The instants are those of
-`instants.py`, which uses none of the product's code. Prints one JSON line with its figures, and ends with 1 when a
-promise is broken.
+`instants.py`, which uses none of the product's code. Prints one JSON line of figures, and exits with 1 if a promise is
+broken.
 """
 
 import argparse
@@ -27,14 +27,14 @@ from tests.support.server import started
 from tests.support.waiting import wait_until
 from tests.system.test_masters import DEFAULTS, Masters, masters_on
 
-# Seconds by which the clock is set; beyond `skip_late_after_s` now and then.
+# Seconds by which the clock is set, sometimes beyond `skip_late_after_s`.
 STEPS_S: Final = (0.0, 0.0, 15.0, 45.0, 90.0, 400.0, -10.0, -25.0, -120.0)
 LEADS_WITHIN_S: Final = 60.0
 MOST_READINGS: Final = 10
 
 
 class Rig:
-    """Two masters on a store whose clock can be set, and the definitions."""
+    """Two masters on a store with a settable clock, and the definitions."""
 
     def __init__(self, store: ChaosStore, masters: Masters, seed: int) -> None:
         self._store = store
@@ -52,13 +52,13 @@ class Rig:
         return datetime.fromtimestamp(reply[0] + reply[1] / 1e6, UTC)
 
     async def call(self, method: str, path: str, value: Any = None) -> Any:
-        """Ask whichever master answers."""
+        """Ask any master that answers."""
 
         async def answered() -> Any:
             for api in self._masters.apis.values():
                 try:
                     status, answer = await api.call(method, path, value)
-                except Exception:  # it was just killed, or starts
+                except Exception:  # it was just killed, or is starting
                     continue
                 if status in (200, 201):
                     return answer
@@ -74,7 +74,7 @@ class Rig:
             one.after = self.now()
 
     async def kill_leader(self) -> None:
-        """Set the clock, and kill the leader a random moment later."""
+        """Set the clock, and kill the leader after a short random delay."""
         step_s = self._rng.choice(STEPS_S) if self._has_clock else 0.0
         if step_s:
             self._store.step_clock(step_s)
@@ -88,12 +88,12 @@ class Rig:
         await asyncio.to_thread(self._masters[name].start)
 
     async def _leader(self) -> str | None:
-        """Return who leads. The list shows a leader that was killed for a while, at the address of its successor."""
+        """Return the leader. For a while, the list shows a killed leader at its successor's address."""
         for name, api in self._masters.apis.items():
             try:
                 status, answer = await api.call("GET", "/api/masters")
                 own_id = await self._masters.id_of(name)
-            except httpx.TransportError:  # it was just killed, or starts
+            except httpx.TransportError:  # it was just killed, or is starting
                 continue
             if status == 200 and any(
                 (one["id"], one["role"]) == (own_id, "leader") for one in answer["masters"]
@@ -102,10 +102,10 @@ class Rig:
         return None
 
     async def judge(self) -> Verdict:
-        """Let the clock reach the latest time that it ever showed, and a minute more, and compare."""
+        """Let the clock pass the latest time it ever showed by a minute, and compare."""
         if self._has_clock:
             self._store.step_clock(self._latest_s - self._store.offset_s + 60.0)
-        # All are settled when a whole life of the leader has passed since the step.
+        # All instants are settled once the leader's whole lifetime has passed since the step.
         await asyncio.sleep(2 * SETTLED_S)
         for _ in range(MOST_READINGS):
             jobs = await self._jobs()
@@ -114,7 +114,7 @@ class Rig:
             for one in self._made:
                 runs = await self._runs(one)
                 judge(one, runs, until, verdict, latest=self.now())
-            # An instant that fired during the reading is a job whose record may not have been read.
+            # An instant that fired during the reading has a job, but its record may be missing from the reading.
             if await self._jobs() == jobs:
                 break
         if jobs != verdict.fired:
@@ -138,7 +138,7 @@ class Rig:
 async def prove(*, kills: int, count: int, seed: int, directory: Path) -> dict[str, Any]:
     """Return the figures, with `holds` and `broken`."""
     store = ChaosStore([Planned(0.0, 0.0, "clock step", "store")] if powers().clock else [])
-    # The clock goes on by hours: what `replace` canceled has to be there at the end to be counted.
+    # The clock advances by hours, and jobs that `replace` canceled must still be there at the end to be counted.
     kept = {"definition_runs_max": 10_000, "retention_succeeded_s": 30 * 86_400}
     settings = {**DEFAULTS, "leader_ttl_s": 2.0, **kept}
     with started(store):

@@ -1,4 +1,4 @@
-"""Checks the promises of definitions: each accepted event acts once, and each due instant has one record."""
+"""Checks definition promises: each accepted event acts once, and each due instant has one record."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.chaos.instants import Verdict, judge
 
 
 def started_jobs(history: History) -> set[str]:
-    """Return the IDs of stored jobs that definitions started, as far as run records and events explain them."""
+    """Return the stored job IDs that definitions started, as far as run records and events explain them."""
     found = {
         str(run["job_id"]) for one in history.definitions for run in one.runs if run["outcome"] == "fired"
     }
@@ -59,7 +59,7 @@ class _Events:
             for n, calls in self._calls.items()
             if all(c.outcome == "refused" and not may_be_doubled(history, c) for c in calls)
         }
-        # By the name of the jobs, how often each event is in the argument of one.
+        # By job name, how often each event is in a job's argument.
         self._acted: dict[str, Counter[int]] = {name: Counter() for name in EVENT_DEFINITIONS}
         self._lists: list[tuple[str, list[Any]]] = []
         for job in history.jobs.values():
@@ -104,7 +104,7 @@ class _Events:
             yield Violation("event taken twice", str(n), f"{sorted({c.answered_id for c in done})}")
 
     def _last_ones(self) -> Iterator[Violation]:
-        """The last event of each group is the argument of a job, where it is known which one was last."""
+        """If it is known which event of a group was last, that event is the argument of a job."""
         groups: dict[int, list[int]] = defaultdict(list)
         for n in self._calls.keys() - self._is_refused:
             groups[self._event(n)["payload"]["group"]].append(n)

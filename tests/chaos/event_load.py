@@ -1,4 +1,4 @@
-"""Events and definitions of a chaos run: what each event starts, and definitions that are due all the time."""
+"""Events and definitions of a chaos run: what each event starts, and constantly due definitions."""
 
 import random
 from datetime import datetime
@@ -11,7 +11,7 @@ GROUPS: Final = 3
 COLLECTED_MAX: Final = 5
 ARGUMENT: Final = {"n": {"from": "payload.n"}, "nap_s": 0.02}
 RETRY: Final = {"base_s": 0.1, "factor": 2.0, "max_s": 1.0}
-# The name of a definition of events is that of its jobs.
+# The name of an event definition is also that of its jobs.
 EACH, EVEN, COLLECTED, LAST = "event-each", "event-even", "event-collected", "event-last"
 EVENT_DEFINITIONS: Final[dict[str, dict[str, Any]]] = {
     EACH: {"event_type": "chaos.*"},
@@ -22,13 +22,13 @@ EVENT_DEFINITIONS: Final[dict[str, dict[str, Any]]] = {
     },
     LAST: {"event_type": "chaos.*", "debounce": {"wait_s": 0.5, "max_s": 2.0, "key": "payload.group"}},
 }
-# Definitions that are due each minute, spread over it by their jitter.
+# Definitions due each minute, spread over it by their jitter.
 MINUTELY: Final = 16
 JITTER_S: Final = 55
 
 
 def event_documents() -> dict[str, dict[str, Any]]:
-    """Return the documents of all definitions of events by name."""
+    """Return all event definition documents by name."""
     return {
         name: {"kind": "event", "job": {"name": name, "retry": RETRY}, "argument": ARGUMENT, **fields}
         for name, fields in EVENT_DEFINITIONS.items()
@@ -36,7 +36,7 @@ def event_documents() -> dict[str, dict[str, Any]]:
 
 
 def time_definitions(now: datetime, seed: int) -> list[Definition]:
-    """Return definitions of every form of schedule, and many that are due each minute."""
+    """Return definitions of every schedule form, many of them due each minute."""
     return definitions(11, now, random.Random(seed)) + [
         Definition(
             f"minutely-{number}",
@@ -50,7 +50,7 @@ def time_definitions(now: datetime, seed: int) -> list[Definition]:
 
 
 def draw_event(rng: random.Random, number: int) -> dict[str, Any]:
-    """Return an event; `number` tells it from all others."""
+    """Return an event identified by `number`."""
     is_even = number % 2 == 0
     payload = {"n": number, "is_even": is_even, "group": rng.randrange(GROUPS)}
     return {
@@ -62,5 +62,5 @@ def draw_event(rng: random.Random, number: int) -> dict[str, Any]:
 
 
 def starts_even(event: dict[str, Any]) -> bool:
-    """Return whether the definition with a matcher acts on this event."""
+    """Return whether the definition with a matcher applies to this event."""
     return event["event_type"] == "chaos.even" and bool(event["payload"]["is_even"])

@@ -1,4 +1,4 @@
-"""Holds the parts that all checks of a history share: violations, runs of handlers, and tests of its faults."""
+"""Parts shared by all history checks: violations, handler runs, and fault lookups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Final
 from tests.chaos.history import Call, History
 
 FINISHED: Final = frozenset({"succeeded", "discarded", "failed", "canceled", "skipped"})
-# Clocks of one machine, read by different processes around the same event.
+# Clocks of one machine, read by different processes near the same event.
 READING_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """`name` is one of those in docs/reliability.md; `subject` a job, worker, epoch, …"""
+    """`name` is one of those in docs/reliability.md; `subject` is a job, worker, epoch, …"""
 
     name: str
     subject: str
@@ -25,8 +25,8 @@ class Violation:
 
 @dataclass(slots=True)
 class Run:
-    """One start of a handler. `end_s`: its own end, or the death of its process; `ending` "" for the latter. `phase`:
-    "callback" where it has the callbacks of its challenge, else ""."""
+    """One start of a handler. `end_s` is its own end, or the death of its process (then `ending` is ""). `phase` is
+    "callback" if it has its challenge's callbacks, else ""."""
 
     job_id: str
     attempt: int
@@ -45,7 +45,7 @@ RunsOf = Mapping[str, Sequence[Run]]
 
 
 def may_be_doubled(history: History, call: Call) -> bool:
-    """Return whether a fault was delivering requests of clients twice, or once more later, during this one."""
+    """Return whether, during this call, a fault delivered client requests twice or again later."""
     return any(
         f.kind in ("double", "copy later")
         and f.target.startswith("pushers>")

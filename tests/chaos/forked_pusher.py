@@ -1,7 +1,7 @@
-"""A pusher of the SDK that forks again and again while it pushes: `python -m tests.chaos.forked_pusher`.
+"""An SDK pusher that forks repeatedly while it pushes: `python -m tests.chaos.forked_pusher`.
 
-A pusher as a preloading web server is one to a master. Parent and children push and ask for results side by side;
-each call is a line of the file CHAOS_CALLS, so that the checker sees whose answer everybody got. Ends at CHAOS_UNTIL
+To a master, it behaves like a preloading web server. Parent and children push and ask for results side by side. Each
+call is a line in the file CHAOS_CALLS, so that the checker sees who got whose answer. Ends at CHAOS_UNTIL
 (CLOCK_MONOTONIC).
 """
 
@@ -19,13 +19,12 @@ from worker_sdk.pusher.ids import new_job_id
 from worker_sdk.pusher.results import JobResult
 
 CHILDREN = 3
-# A child of a web server lives longer; the more often one is made, the more often it is made in the middle of
-# something.
+# A web server's child lives longer. Frequent forks more often fall into the middle of another action.
 LIFE_S = (0.5, 3.0)
 
 
 class Forking:
-    """`pusher` has open connections whenever a child is made."""
+    """`pusher` has open connections when each child is made."""
 
     def __init__(self, pusher: SyncPusher, calls_fd: int, rng: random.Random) -> None:
         self._pusher = pusher
@@ -56,7 +55,7 @@ class Forking:
     def _push(self) -> None:
         rng = self._rng
         argument = {"n": rng.randrange(10**6, 10**12), "nap_s": rng.choice((0, 0.01, 0.1))}
-        # The retries of SDK and master keep a call within the time of the run.
+        # The retries of SDK and master keep a call within the run's time.
         job: dict[str, Any] = {"id": new_job_id(), "name": "work", "argument": argument, "keep_result": True}
         job["retry"] = {"base_s": 0.1, "factor": 2.0, "max_s": 1.0}
         invoked_s = time.monotonic()
@@ -94,7 +93,7 @@ class Forking:
         return "done", "", None if found is None else _as_answered(found)
 
     def _note(self, call: Call) -> None:
-        # One write(2) on an O_APPEND file: whole lines from all processes.
+        # One write(2) to an O_APPEND file keeps the lines of all processes whole.
         os.write(self._calls_fd, json.dumps(asdict(call)).encode() + b"\n")
 
 
@@ -106,7 +105,7 @@ def _as_answered(result: JobResult) -> dict[str, Any]:
 
 
 def read_calls(path: Path) -> list[Call]:
-    """Return the notes of all its processes."""
+    """Return the notes of all processes."""
     return [Call(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
 

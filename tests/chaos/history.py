@@ -1,7 +1,6 @@
-"""The history that a chaos run leaves behind: every call of a client, every line of a worker's own file, every fault,
-the end state.
+"""The history of a chaos run: every client call, every line of a worker's file, every fault, the end state.
 
-All instants are seconds of CLOCK_MONOTONIC, which the processes of one machine share.
+All instants are seconds of CLOCK_MONOTONIC, which all processes of one machine share.
 """
 
 import json
@@ -13,7 +12,7 @@ from typing import Any, Literal, Self
 
 from tests.chaos.instants import Definition
 
-# done: the answer said yes. refused: a no after which nothing can have happened. unknown: it may have happened.
+# done: the answer confirmed it. refused: certainly without effect. unknown: it may have happened.
 Outcome = Literal["done", "refused", "unknown"]
 
 
@@ -129,7 +128,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A webhook that the receiver got, and the status that it answered."""
+    """A webhook that the receiver got, and its answer's status."""
 
     at_s: float
     job_id: str
@@ -141,7 +140,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class EndedAttempt:
-    """A job as the store has it; the successful attempt of a succeeded job has no entry of its own."""
+    """An ended attempt in the store. The successful attempt of a succeeded job does not have its own entry."""
 
     attempt: int
     outcome: str
@@ -150,7 +149,7 @@ class EndedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class EndState:
-    """A job as it lies in the store when the run is over. `token` and `fence` are those of its last claim."""
+    """A job in the store at the end of the run. `token` and `fence` belong to its last claim."""
 
     id: str
     name: str
@@ -169,7 +168,7 @@ class EndState:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A reading of an onlooker: the newest epoch, and the holder of the lock ("" for nobody)."""
+    """A reading by an observer: the newest epoch, and the lock's holder ("" if free)."""
 
     at_s: float
     number: int
@@ -179,23 +178,23 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms that were agreed with the system under test. `limits`: most jobs of a name at once."""
+    """The terms agreed with the system under test. `limits`: the most jobs of a name at once."""
 
     lease_s: float = 3.0
     max_losses: int = 3
     masters: int = 3
     limits: Mapping[str, int] = field(default_factory=dict)
-    # Without any fault, work that waits is begun within this time; after one, within `recovery_s` more.
+    # Without faults, waiting work starts within this time; after one, within `recovery_s` more.
     resume_within_s: float = 5.0
     recovery_s: float = 15.0
-    # A stopped process that wakes ends what it may not do any more within this time.
+    # A stopped process that wakes ends runs that it may not continue within this time.
     wake_s: float = 1.0
 
 
 @dataclass(slots=True)
 class History:
-    """`began_s` and `load_ended_s` bound the time in which pushers pushed. `drained_s`: no job was unfinished by then;
-    0 if that was not seen."""
+    """`began_s` and `load_ended_s` bound the pushing. `drained_s`: no job was unfinished by then; 0 if that was not
+    seen."""
 
     terms: Terms = field(default_factory=Terms)
     calls: list[Call] = field(default_factory=list)
@@ -205,12 +204,12 @@ class History:
     epochs: list[Epoch] = field(default_factory=list)
     definitions: list[DefinitionRuns] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
-    # The masters' own jobs, of the reserved names, by ID.
+    # The masters' own jobs (reserved names), by ID.
     own_jobs: dict[str, EndState] = field(default_factory=dict)
     fsck: list[str] = field(default_factory=list)
     slots: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
-    # Processes that did not end when they were told to.
+    # Processes that did not end when told to.
     stuck: list[str] = field(default_factory=list)
     began_s: float = 0.0
     load_ended_s: float = 0.0
@@ -218,7 +217,7 @@ class History:
     seed: int = 0
 
     def save(self, path: Path) -> None:
-        """One JSON object a line, its kind first: greppable, and `load` reads it back."""
+        """Write one JSON object per line, its kind first. The file can be searched with grep and read with `load`."""
         with path.open("w") as file:
             names = ("began_s", "load_ended_s", "drained_s")
             head = {"terms": asdict(self.terms)} | {name: getattr(self, name) for name in names}
@@ -258,12 +257,12 @@ _TEXTS = ("fsck", "slots", "damage", "stuck")
 
 
 def write_line(line: Line) -> bytes:
-    """Return the bytes for one write(2) on an O_APPEND file: whole lines, also under SIGKILL."""
+    """Return the bytes for one write(2) to an O_APPEND file, which keeps lines whole even under SIGKILL."""
     return json.dumps(asdict(line), separators=(",", ":")).encode() + b"\n"
 
 
 def read_lines(path: Path) -> tuple[list[Line], list[str]]:
-    """The lines of a worker's file, and what could not be read."""
+    """Return the lines of a worker's file, and those that could not be read."""
     lines, damage = [], []
     for number, text in enumerate(path.read_bytes().splitlines(), 1) if path.exists() else ():
         try:

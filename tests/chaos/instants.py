@@ -1,6 +1,6 @@
-"""Definitions by the clock, their instants, and the check of run records against them.
+"""Clock definitions, their instants, and the check of run records against them.
 
-The instants are computed minute by minute, by none of the product's code.
+The instants are computed minute by minute, without the product's code.
 """
 
 import random
@@ -23,13 +23,13 @@ OVERLAPS: Final = ("allow", "forbid", "replace", "queue")
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MINUTE: Final = timedelta(minutes=1)
 JITTER_S: Final = 40
-# An instant so close to the end may have no record yet.
+# An instant this close to the end may not have a record yet.
 SETTLED_S: Final = 8.0
 
 
 @dataclass
 class Definition:
-    """One definition, and when it was made by the store's clock: between `before` and `after`."""
+    """One definition, created by the store's clock between `before` and `after`."""
 
     name: str
     overlap: str
@@ -52,7 +52,7 @@ class Definition:
 
 @dataclass
 class Verdict:
-    """The figures of a run, and what was broken."""
+    """The figures of a run, and its breaches."""
 
     instants: int = 0
     fired: int = 0
@@ -78,11 +78,11 @@ def _is_due(schedule: dict[str, Any], zone: ZoneInfo, minute: datetime) -> bool:
     if (every := schedule.get("every_minutes")) is not None:
         return int(minute.timestamp()) // 60 % int(every) == int(schedule.get("offset", 0))
     local = minute.astimezone(zone)
-    if local.fold:  # the wall clock shows this time for the second time
+    if local.fold:  # the wall clock shows this time again
         return False
     wall = local.replace(tzinfo=None)
     earlier = (minute - MINUTE).astimezone(zone).replace(tzinfo=None)
-    # The times that the clocks skipped are due now; without a change there is this one alone.
+    # Times skipped by the clocks are due now. Without a change, this time is the only one.
     skipped = int((wall - earlier) / MINUTE)
     return any(_matches(schedule, wall - number * MINUTE) for number in range(max(1, skipped)))
 
@@ -97,7 +97,7 @@ def _matches(schedule: dict[str, Any], wall: datetime) -> bool:
         return clock == schedule["at"] and DAYS[wall.weekday()] in schedule["weekly_on"]
     minutes, hours, days, months, weekdays = schedule["cron"].split()
     on_day, on_weekday = _in(days, wall.day, 1, 31), _in(weekdays, wall.isoweekday() % 7, 0, 6)
-    # As cron has it: two restricted fields for days are alternatives.
+    # As in cron, two restricted day fields are alternatives.
     is_day = on_day and on_weekday if "*" in (days[0], weekdays[0]) else on_day or on_weekday
     return (
         _in(minutes, wall.minute, 0, 59)
@@ -122,7 +122,7 @@ def _in(text: str, value: int, least: int, most: int) -> bool:
 
 
 def definitions(count: int, now: datetime, rng: random.Random) -> list[Definition]:
-    """Return definitions of every form. Those of hours, days and weeks are due within the next hour."""
+    """Return definitions of every form. Hourly, daily and weekly ones are due within the next hour."""
     made = []
     for number in range(count):
         zone = ZONES[number % len(ZONES)]
@@ -161,7 +161,7 @@ def judge(
     *,
     latest: datetime | None = None,
 ) -> None:
-    """Compare the run records of one definition with its instants up to `until`. The clock may have shown a later time
+    """Compare one definition's run records with its instants up to `until`. The clock may have shown a later time
     before, up to `latest`."""
 
     def breach(text: str, found: Iterable[datetime]) -> None:
@@ -190,7 +190,7 @@ def judge(
     wanted = set(instants(definition.schedule, definition.zone, definition.after, settled))
     missing = wanted - set(due)
     if definition.overlap == "queue" and wanted:
-        missing.discard(max(wanted))  # it may wait for the end of the job before it
+        missing.discard(max(wanted))  # it may wait for the previous job to end
     breach("no record", missing)
     jobs = [run["job_id"] for run in runs if run["outcome"] == "fired"]
     if len(set(jobs)) != len(jobs) or None in jobs:

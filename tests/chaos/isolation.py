@@ -1,4 +1,4 @@
-"""The primary is cut off from its replicas and the Sentinels, and a master beside it goes on writing to it.
+"""The primary is cut off from its replicas and the Sentinels, while a master beside it continues to write to it.
 
 Each server of the store is known to the others, and to whoever asks the Sentinels, by the port of a link; the
 master beside the primary reaches it without one. So one link that holds everything cuts a server off from all but
@@ -25,16 +25,16 @@ from tests.support.processes import MasterProcess, running
 from tests.support.topology import Sentinels, StoreNode
 from tests.support.waiting import wait_until
 
-# MasterProcess is quicker by default than what a user gets.
+# Times as a user gets them. MasterProcess has shorter ones by default.
 AS_SHIPPED: Final = {name: Settings.model_fields[name].default for name in QUICK if name != "port"}
 DOWN_AFTER_MS: Final = 1500
-# How long the cut lasts beyond the promotion.
+# How long the cut lasts after the promotion.
 BEYOND_S: Final = 2.0
-# From the promotion, or the end of the cut, until work goes on.
+# From the promotion, or the end of the cut, until work resumes.
 RESUME_S: Final = 5.0
 NEAR_PUSHERS: Final = 16
 FAR_PUSHERS: Final = 4
-# Accepted beside the primary before it is cut off.
+# Jobs accepted beside the primary before the cut.
 WARM: Final = 50
 PAGE: Final = 500
 PROMOTED_WITHIN_S: Final = 30.0
@@ -44,7 +44,7 @@ WARM_WITHIN_S: Final = 30.0
 
 @dataclass(slots=True)
 class Push:
-    """`outcome`: accepted (200, 201), unknown, or refused. Instants by the clock of the loop, in seconds."""
+    """`outcome` is accepted (200, 201), unknown, or refused. Times are seconds on the loop's clock."""
 
     job_id: str
     is_near: bool
@@ -55,29 +55,29 @@ class Push:
 
 @dataclass(slots=True)
 class Round:
-    """The outcome of one isolation. Instants as in Push; the sets are IDs of jobs, of this round and those before."""
+    """The result of one isolation. Times as in Push. The sets contain IDs of jobs from this round and earlier ones."""
 
-    # The near master found out when the cut ended: what it accepted from then on, the new primary has.
+    # With this, the near master found out when the cut ended, and the new primary has what it accepted from then on.
     asks_sentinels: bool = False
     cut_s: float = 0.0
     promoted_s: float = 0.0
     healed_s: float = 0.0
     demoted_s: float = 0.0
     pushes: list[Push] = field(default_factory=list)
-    # The calls beside the cut that the old primary had when the cut ended.
+    # Calls beside the cut that the old primary had at its end.
     written_there: set[str] = field(default_factory=set)
-    # Not at the new primary, after the old one had become its replica: of all accepted ones; of those written there.
+    # Missing from the new primary after the old one became its replica: of all accepted calls; of those written there.
     lost: set[str] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
-    # Refused, and there all the same.
+    # Refused but kept anyway.
     refused_and_kept: set[str] = field(default_factory=set)
-    # Calls of unknown outcome that were not accepted when they were repeated with the same ID.
+    # Calls with an unknown outcome that were not accepted on a repeat with the same ID.
     unresolved: set[str] = field(default_factory=set)
 
 
 class TranslatingLink(RawLink):
-    """A proxy before a Sentinel, for the master beside the primary: where the answers name a server by the port of its
-    link, they name it by its own. Both have five digits."""
+    """A Sentinel proxy for the master beside the primary. It replaces a server's link port in the answers with the
+    server's own. Both have five digits."""
 
     def __init__(self, name: str, port: int, nodes: list[StoreNode]) -> None:
         super().__init__(name, ("127.0.0.1", port), seed=0)
@@ -91,8 +91,8 @@ class TranslatingLink(RawLink):
 
 
 class Isolation:
-    """A primary with two replicas and three Sentinels, a master that asks these (far), and in each round one that is
-    cut off with the primary of that moment (near)."""
+    """A primary with two replicas and three Sentinels, a master that asks these (far), and for each round another
+    master (near) that is cut off together with the current primary."""
 
     def __init__(
         self, sentinels: Sentinels, links: list[RawLink], directory: Path, durability: Durability
@@ -111,7 +111,7 @@ class Isolation:
     @classmethod
     @contextlib.asynccontextmanager
     async def begun(cls, directory: Path, durability: Durability) -> AsyncIterator["Isolation"]:
-        """Run the rig, and end with fsck."""
+        """Run the rig and end with fsck."""
         nodes = [StoreNode("--repl-diskless-sync-delay", "0") for _ in range(3)]
         links = [RawLink(f"store-{n}", ("127.0.0.1", node.port), seed=0) for n, node in enumerate(nodes)]
         async with contextlib.AsyncExitStack() as stack:
@@ -121,7 +121,8 @@ class Isolation:
                 node.be_known_at(link.port)
             sentinels = Sentinels(nodes=nodes, down_after_ms=DOWN_AFTER_MS)
             stack.push_async_callback(asyncio.to_thread, sentinels.stop)
-            # Not in this thread, in which the links run: else nobody would pass anything on to whom it waits for.
+            # Use another thread, because the links run in this one: without them, nothing would reach the servers it
+            # waits for.
             await asyncio.to_thread(sentinels.start)
             isolation = cls(sentinels, links, directory, durability)
             async with _run(isolation.far):
@@ -218,7 +219,7 @@ class Isolation:
 
     @contextlib.asynccontextmanager
     async def _pushing(self, done: Round, near: MasterProcess) -> AsyncIterator[None]:
-        """Let each call come to its end."""
+        """Let each call finish."""
         over = asyncio.Event()
         async with contextlib.AsyncExitStack() as stack:
             near_api, far_api = Api(near.url), Api(self.far.url)
@@ -267,7 +268,7 @@ class Isolation:
                     done.unresolved.add(job_id)
 
     async def _there(self, node: StoreNode, job_ids: Iterable[str]) -> set[str]:
-        """Return the jobs of which the server has the record, asked without a master in between."""
+        """Return the jobs whose records the server has, without asking a master."""
         return await asyncio.to_thread(self._look, node, list(job_ids))
 
     def _look(self, node: StoreNode, job_ids: list[str]) -> set[str]:
@@ -297,7 +298,7 @@ async def _outcome(api: Api, job_id: str) -> str:
 
 @contextlib.asynccontextmanager
 async def _run(process: MasterProcess) -> AsyncIterator[None]:
-    """Run a process as `running` does, in other threads: its store is behind links of this one."""
+    """Run a process like `running`, but in other threads, because its store is behind links of this one."""
     stack = contextlib.ExitStack()
     await asyncio.to_thread(stack.enter_context, running(process))
     try:
@@ -314,7 +315,7 @@ async def _run(process: MasterProcess) -> AsyncIterator[None]:
 def judge(
     rounds: list[Round], *, resume_s: float = RESUME_S
 ) -> tuple[dict[str, Any], list[tuple[bool, str]]]:
-    """Return the figures to show, and the bounds to hold, each with its name."""
+    """Return the figures to show, and the named bounds to hold."""
     pushes = [push for one in rounds for push in one.pushes]
     outcomes = {
         what: sum(push.outcome == what for push in pushes) for what in ("accepted", "unknown", "refused")
@@ -359,15 +360,13 @@ def judge(
 
 
 def _bit(one: Round) -> bool:
-    # A client that asks the Sentinels writes no more after the first doubt, and the replicas may have had what came
-    # until then.
+    # A client that asks the Sentinels stops writing at the first doubt, and the replicas may have had everything until
+    # then.
     return bool(one.dropped or (one.asks_sentinels and one.written_there))
 
 
 def _resumed_s(one: Round) -> float | None:
-    """Return the time from the promotion until a push that was sent later was accepted by the masters behind the
-    Sentinels.
-    """
+    """Return the time from the promotion until the masters behind the Sentinels accepted a push sent after it."""
     later = [
         push.answered_s
         for push in one.pushes

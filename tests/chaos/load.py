@@ -1,4 +1,4 @@
-"""Pushers: everything that a client may ask, at a steady rate, each call on the wire kept with what came of it."""
+"""Pushers: every kind of client request at a steady rate. Each call on the wire is kept with its outcome."""
 
 import asyncio
 import random
@@ -16,18 +16,18 @@ from worker_sdk.pusher.ids import new_job_id
 
 CALL_TIMEOUT_S = 3.0
 REPEAT_S = (0.05, 0.4)
-# How far back clients look for jobs to ask about.
+# How far back clients look for jobs to query.
 RECENT = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Shares of what is pushed and asked."""
+    """Shares of pushed and requested calls."""
 
     rate_per_s: float = 40.0
     clients: int = 4
     long_s: tuple[float, float] = (4.0, 9.0)
-    # The time that a job may take, in seconds: how soon a lost one runs again must not depend on it.
+    # How long a job may take, in seconds. The rerun of a lost job must not depend on it.
     timeouts_s: tuple[float, ...] = (60.0, 600.0, 86_400.0)
     poison: float = 0.002
     long: float = 0.01
@@ -42,23 +42,22 @@ class Mix:
     viewed: float = 0.1
     retried: float = 0.01
     deleted: float = 0.01
-    # With a value that some decoder may refuse.
+    # With a value that a decoder may refuse.
     hostile: float = 0.03
     unique: float = 0.2
-    # Shares of the unique pushes: with another one of the key at the same moment.
+    # Share of unique pushes with a concurrent rival for the key.
     rivals: float = 0.5
-    # Events, beside the pushes.
+    # Events, in addition to pushes.
     events: float = 0.1
-    # With a callback of another system.
+    # With a callback from another system.
     outside: float = 0.1
-    # With a webhook, of all pushes that no other push has to do with.
+    # With a webhook, among pushes unrelated to any other.
     told: float = 0.1
 
 
 class Pushers:
-    """`calls` is the history; `unsettled` the pushes whose fate is not known yet. `store_id`: what each call says
-    of the store that it is meant for, so that a stranger at a master's address refuses it. `notify_url`: of webhooks;
-    empty: there are none."""
+    """`calls` is the history, and `unsettled` the pushes of unknown fate. Each call names `store_id`, so that a
+    stranger at a master's address refuses it. `notify_url` is the webhook address, if any."""
 
     def __init__(
         self, urls: list[str], mix: Mix, seed: int, *, store_id: str = "", notify_url: str = ""
@@ -77,7 +76,7 @@ class Pushers:
         self._asides: set[asyncio.Task[None]] = set()
 
     async def push_for(self, duration_s: float) -> None:
-        """Opens all clients, and returns when each has had its last answer."""
+        """Start all clients, and return after the last answer to each."""
         async with _session() as session:
             self._session = session
             end_s = time.monotonic() + duration_s
@@ -88,14 +87,14 @@ class Pushers:
             self._session = None
 
     def take_over(self, calls: list[Call]) -> None:
-        """The calls of another pusher, and to find out what became of those whose outcome it did not learn."""
+        """Add another pusher's calls, to find out the outcomes that it did not learn."""
         self.calls += calls
         for call in calls:
             if call.kind == "push" and call.outcome == "unknown" and call.job is not None:
                 self.unsettled.setdefault(call.job_id, dict(call.job))
 
     async def settle(self, timeout_s: float) -> None:
-        """Repeats every push whose outcome is unknown until it is known."""
+        """Repeat every push with an unknown outcome until it is known."""
         async with _session() as session:
             self._session = session
             end_s = time.monotonic() + timeout_s
@@ -107,7 +106,7 @@ class Pushers:
             self._session = None
 
     async def probe_keys(self, timeout_s: float) -> None:
-        """Push one job of each uniqueness key, which is refused unless the key is free."""
+        """Push one job for each uniqueness key. It is refused unless the key is free."""
         async with _session() as session:
             self._session = session
             end_s = time.monotonic() + timeout_s
@@ -121,7 +120,7 @@ class Pushers:
         next_s = time.monotonic() + rng.uniform(0, pace_s)
         while (now_s := time.monotonic()) < end_s:
             await asyncio.sleep(max(0.0, next_s - now_s))
-            # Late ones are not made up for: the load is what the system takes.
+            # Do not make up for late calls: the system's pace determines the load.
             next_s = max(next_s + pace_s, time.monotonic() - 1.0)
             job = self._draw(rng)
             if await self._push(rng, job, min(end_s, time.monotonic() + 10.0)):
@@ -133,7 +132,7 @@ class Pushers:
                 await self._send_new(rng, min(end_s, time.monotonic() + 10.0))
 
     async def _send_new(self, rng: random.Random, end_s: float) -> None:
-        """Send an event, now and then several times at once or again later."""
+        """Send an event, sometimes several times at once or again later."""
         self._count += 1
         event = event_load.draw_event(rng, self._count)
         if rng.random() < 2 * self._mix.repeated:
@@ -183,10 +182,10 @@ class Pushers:
     def _follow_up(self, rng: random.Random, job: dict[str, Any], end_s: float) -> None:
         mix, after_s = self._mix, rng.uniform(0.05, 2.0)
         if job["name"] == outside_load.OUTSIDE or "notify_url" in job:
-            # Each has one life: else it is not known of which one a callback or a webhook is.
+            # Give each only one life. Otherwise, a callback or webhook could belong to several.
             mix = replace(mix, contradicted=0.0, deleted=0.0, retried=0.0)
         if unique_load.rule_of(job):
-            # Nobody deletes them or runs them again: else it is not known who holds their keys.
+            # Do not delete or rerun them. Otherwise, the holder of their keys would be unknown.
             mix = replace(mix, contradicted=0.0, deleted=0.0, retried=0.0)
             if rng.random() < mix.rivals:
                 self._count += 1
@@ -217,8 +216,8 @@ class Pushers:
     # --- calls
 
     async def _push(self, rng: random.Random, job: dict[str, Any], end_s: float) -> bool:
-        """Enqueue the jobs, and return whether they are in. Repeats while the outcome is unknown, or was refused for a
-        while only.
+        """Enqueue the jobs, and return whether they are stored. Repeat while the outcome is unknown or the refusal is
+        only temporary.
         """
         while True:
             call = await self._call(rng, "push", job["id"], "POST", "/api/jobs", job)
@@ -312,8 +311,8 @@ def _session() -> aiohttp.ClientSession:
         timeout=aiohttp.ClientTimeout(total=CALL_TIMEOUT_S),
         trust_env=False,
     )
-    # aiohttp repeats a DELETE whose answer was lost by itself, and the caller sees the 404 of the repeat: what had
-    # been done would pass for refused. Every repeat here is to be in the history.
+    # aiohttp automatically repeats a DELETE whose answer was lost, and the caller sees the 404 of the repeat: a
+    # completed call would count as refused. Every repeat must be in the history.
     session._retry_connection = False
     return session
 
@@ -335,5 +334,5 @@ def _outcome(status: int, answer: dict[str, Any]) -> Outcome:
         return "done"
     if status == 0 or answer.get("code") == "outcome_unknown" or (status >= 500 and status != 503):
         return "unknown"
-    # A bare 503 is a promise as well: nothing has happened.
+    # A bare 503 also promises that nothing has happened.
     return "refused"

@@ -1,8 +1,8 @@
 """`python -m tests.chaos.many`: batches, chains and flows by the hundred, while masters and workers are killed.
 
-At the end none may be stuck, each callback has to be there once, the counts of each batch have to equal its members,
-and each job has to end as its plan says (`many_check.py`, which uses none of the product's code). Prints one JSON line
-with its figures, and ends with 1 when a promise is broken.
+At the end none may be stuck, each callback must exist once, each batch's counts must match its members, and each job
+must end as planned (`many_check.py`, which uses none of the product's code). Prints one JSON line with its figures, and
+ends with 1 when a promise is broken.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from worker_sdk import Pusher
 from worker_sdk.masters.masters import MasterUnreachableError
 from worker_sdk.pusher.ids import new_job_id
 
-# Short times, so that what a kill interrupts goes on soon.
+# Short times, so that interrupted work resumes soon.
 SETTINGS: Final = {
     **DEFAULTS,
     "lease_ms": 4000,
@@ -44,7 +44,7 @@ SETTINGS: Final = {
     "heartbeat_interval_s": 0.5,
     "worker_stale_s": 3.0,
     "leader_ttl_s": 2.0,
-    # Kills alone must not end a job: the plan says which ones fail.
+    # Kills alone must not end a job: the plan decides which ones fail.
     "max_losses": 100,
 }
 PULLING: Final = (False, False, True)
@@ -56,7 +56,7 @@ Wire = dict[str, Any]
 
 
 class Load:
-    """Makes the plan of each piece of work, and pushes it."""
+    """Plans each piece of work and pushes it."""
 
     def __init__(self, pusher: Pusher, seed: int) -> None:
         self._pusher = pusher
@@ -65,13 +65,13 @@ class Load:
         self.pushed: Counter[str] = Counter()
 
     async def push(self, number: int) -> None:
-        """Push one batch, chain or flow, as its number says."""
+        """Push one batch, chain or flow, chosen by its number."""
         what = ("batch", "chain", "flow")[number % 3]
         if what == "batch":
             await self._push_batch(parent=None)
         else:
             jobs = self._chain() if what == "chain" else self._flow()
-            # First the plan: what was accepted without an answer has to end as well.
+            # Record the plan first: jobs accepted without an answer must also end.
             self.history.jobs += jobs
             await self._pusher.enqueue_many([self._wire(job) for job in jobs], in_one_call=True)
         self.pushed[what] += 1
@@ -90,8 +90,8 @@ class Load:
         return jobs
 
     def _flow(self) -> list[PlannedJob]:
-        """Layers, each job of which waits for some of the layer before; at last one that tidies up, whatever came of
-        the others."""
+        """Return layers in which each job waits for some jobs of the previous layer, then a final job that tidies up
+        whatever their outcomes."""
         jobs: list[PlannedJob] = []
         layer: list[PlannedJob] = []
         for _ in range(self._rng.randint(2, 4)):
@@ -128,7 +128,7 @@ class Load:
     async def _push_batch(self, parent: str | None) -> None:
         batch_id = new_job_id()
         jobs = [self._job() for _ in range(self._rng.randint(0 if parent is None else 1, 8))]
-        # One that fails would add no job, or several times.
+        # A failing job would add no job or several.
         growing = {job.id: self._job() for job in jobs if job.kind == "ok" and self._rng.random() < 0.1}
         planned = PlannedBatch(batch_id, (*jobs, *growing.values()), parent)
         self.history.batches.append(planned)
@@ -143,7 +143,7 @@ class Load:
             }
         )
         wires = [self._wire(job, batch_id, growing.get(job.id)) for job in jobs]
-        # In two pieces: members of the first end while the batch is still open.
+        # Push in two parts: members of the first end while the batch is still open.
         middle = len(wires) // 2
         for piece in (wires[:middle], wires[middle:]):
             if piece:
@@ -160,7 +160,7 @@ class Load:
 
 
 class Rig:
-    """Two masters, some workers, and the one who kills them."""
+    """Two masters, some workers, and the killer."""
 
     def __init__(self, masters: Masters, directory: Path, seed: int) -> None:
         self._masters = masters
@@ -180,7 +180,7 @@ class Rig:
         self.kills: Counter[str] = Counter()
 
     async def kill_one(self) -> None:
-        """Kill the leader, the other master or a worker, and start it again."""
+        """Kill the leader, the other master or a worker, and restart it."""
         what = self._rng.choices(("leader", "master", "worker"), (0.4, 0.15, 0.45))[0]
         if what == "worker":
             process: Process = self._rng.choice(self.workers)
@@ -194,7 +194,7 @@ class Rig:
             process = self._masters[leader if what == "leader" and leader else self._rng.choice(others)]
         process.kill()
         self.kills[what] += 1
-        # Not `MasterProcess.start`, which waits until it is ready: the next kill may come before that.
+        # Do not use `MasterProcess.start`, which waits until ready: the next kill may come before that.
         await asyncio.to_thread(Process.start, process)
 
     def lines(self) -> list[Line]:
@@ -202,12 +202,12 @@ class Rig:
         for text in self._lines.read_text().splitlines() if self._lines.exists() else ():
             what, job_id, at_s = text.split()
             found.append((float(at_s), Line(what, job_id)))  # type: ignore[arg-type]
-        # By time: lines of different processes may come to the file in another order.
+        # Sort by time: lines of different processes may reach the file in another order.
         return [line for _, line in sorted(found, key=lambda pair: pair[0])]
 
 
 class Reader:
-    """Reads at the end what became of everything."""
+    """Reads the outcome of everything at the end."""
 
     def __init__(self, pusher: Pusher) -> None:
         self._pusher = pusher
@@ -217,11 +217,11 @@ class Reader:
         async with self._room:
             if of:
                 return (await self._pusher._call("GET", path, of=of)).body
-            # A list, or the result of a job: no master names a job at its top.
+            # Lists and job results do not name a job at their top level.
             return await self._body_of(path)
 
     async def _body_of(self, path: str) -> Any:
-        # The masters that were killed last may still be starting.
+        # The last killed masters may still be starting.
         end_s = time.monotonic() + UP_WITHIN_S
         while True:
             try:
@@ -295,7 +295,7 @@ async def prove(*, count: int, kills: int, seed: int, directory: Path) -> dict[s
                     try:
                         await wait_until(reader.is_over, timeout_s=STUCK_AFTER_S, what="all of it is over")
                     except AssertionError as exc:
-                        # The checker names what is stuck.
+                        # The checker names stuck jobs.
                         stuck = str(exc)
                     await reader.fill(load.history)
             load.history.lines = rig.lines()
@@ -321,7 +321,7 @@ async def prove(*, count: int, kills: int, seed: int, directory: Path) -> dict[s
 
 
 async def _push_and_kill(rig: Rig, load: Load, count: int, kills: int) -> None:
-    """Push all of the work, and kill each time that another share of it was pushed."""
+    """Push all of the work, with a kill after each share of it."""
     numbers: Iterator[int] = iter(range(count))
 
     async def push_some() -> None:
@@ -342,7 +342,7 @@ async def _push_and_kill(rig: Rig, load: Load, count: int, kills: int) -> None:
         pushing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await pushing
-    # Some kills come when all is pushed, and much is still under way.
+    # Some kills come after the last push, with much still under way.
     await rig.kill_one()
     await rig.kill_one()
 

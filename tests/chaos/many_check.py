@@ -18,7 +18,7 @@ OVER: Final = frozenset({"succeeded", "failed", "skipped", "canceled", "discarde
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """`value`: what it adds to the results of its predecessors."""
+    """`value` is added to its predecessors' results."""
 
     id: str
     kind: Kind = "ok"
@@ -29,7 +29,7 @@ class PlannedJob:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """`parent`: the batch of which it is a member."""
+    """`parent` is the batch of which it is a member."""
 
     id: str
     jobs: tuple[PlannedJob, ...]
@@ -45,8 +45,8 @@ class SeenJob:
 
 @dataclass(frozen=True, slots=True)
 class SeenBatch:
-    """`counts` as the batch tells them, `members` the states of its jobs as the list of them does. `callbacks`: those
-    that are enqueued."""
+    """`counts` come from the batch, `members` are job states from the list of members, and `callbacks` are those
+    enqueued."""
 
     state: str
     counts: Mapping[str, int]
@@ -56,7 +56,7 @@ class SeenBatch:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A handler began or ended the job; lines are in the order of time."""
+    """A handler began or ended the job. Lines are in time order."""
 
     what: Literal["begin", "end"]
     job_id: str
@@ -64,7 +64,7 @@ class Line:
 
 @dataclass(slots=True)
 class History:
-    """`callbacks`: of each callback job that there is, the batch, which callback, and its state."""
+    """`callbacks` holds the batch, kind and state of each existing callback job."""
 
     batches: list[PlannedBatch] = field(default_factory=list)
     jobs: list[PlannedJob] = field(default_factory=list)
@@ -78,9 +78,9 @@ class History:
 
 
 def expected(jobs: Mapping[str, PlannedJob]) -> dict[str, tuple[str, int | None]]:
-    """Return the state in which each job has to end, and its result."""
+    """Return each job's required final state and result."""
     found: dict[str, tuple[str, int | None]] = {}
-    # Predecessors stand before those that wait for them.
+    # Predecessors come before their dependents.
     for job in jobs.values():
         before = [found[one] for one in job.after]
         if job.when == "succeeded" and any(state != "succeeded" for state, _ in before):
@@ -93,7 +93,7 @@ def expected(jobs: Mapping[str, PlannedJob]) -> dict[str, tuple[str, int | None]
 
 
 def check(history: History) -> list[str]:
-    """Return what is broken; nothing where every promise was kept."""
+    """Return the breaches, or nothing if every promise was kept."""
     planned = history.planned()
     ends = expected(planned)
     return [
@@ -192,7 +192,7 @@ def _callbacks(history: History, ends: Mapping[str, tuple[str, int | None]]) -> 
 
 
 def _due(batch: PlannedBatch, history: History, ends: Mapping[str, tuple[str, int | None]]) -> frozenset[str]:
-    """Return the callbacks that have to come."""
+    """Return the required callbacks."""
     inside = [one for one in history.batches if one.parent == batch.id]
     fails = any(ends[job.id][0] == "failed" for job in batch.jobs)
     is_good = all(ends[job.id][0] == "succeeded" for job in batch.jobs)

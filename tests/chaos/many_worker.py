@@ -1,5 +1,4 @@
-"""The worker of `tests.chaos.many`: each job writes a line when it begins and when it ends, and adds its value to the
-results of its predecessors."""
+"""The worker of `tests.chaos.many`: each job logs its start and end, and adds its value to its inputs."""
 
 import os
 import random
@@ -13,7 +12,7 @@ _lines: Final = os.open(os.environ["LINES"], os.O_WRONLY | os.O_APPEND | os.O_CR
 
 
 def _write(what: str, job_id: str) -> None:
-    # One write each: a kill leaves no half of a line.
+    # One write each: a kill does not leave half a line.
     os.write(_lines, f"{what} {job_id} {time.monotonic()}\n".encode())
 
 

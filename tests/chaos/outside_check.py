@@ -1,4 +1,4 @@
-"""Checks the promises of outside work: each callback that was taken is run, by its own attempt and by no other."""
+"""Checks outside-work promises: only its own attempt runs an accepted callback."""
 
 import json
 from collections import Counter, defaultdict
@@ -19,9 +19,9 @@ from tests.chaos.evidence import (
 from tests.chaos.history import Call, EndState, History, Line
 from tests.chaos.outside_load import OUTSIDE
 
-# Endings after which the same attempt goes on, with another worker.
+# Endings after which another worker continues the same attempt.
 GOES_ON: Final = frozenset({"lost", "handed_back"})
-# Endings of an attempt whose challenge is void with it.
+# Attempt endings that also void its challenge.
 ENDS_IT: Final = frozenset({"failure", "timeout", "canceled"})
 
 
@@ -30,7 +30,7 @@ def is_outside(job: EndState) -> bool:
 
 
 def may_be_lost(job: EndState, runs: Sequence[Run]) -> list[Run]:
-    """Return those runs of one attempt, in the order of their starts, that have no other end than a loss."""
+    """Return, in start order, the runs of one attempt that can only have ended by a loss."""
     has_failed = any(e.attempt == runs[-1].attempt and e.outcome in ENDS_IT for e in job.attempts)
     went_on = [
         run for run, after in pairwise(runs) if run.ending == "challenged" and after.phase == "callback"
@@ -45,7 +45,7 @@ def check_outside(history: History, runs_of: RunsOf) -> Iterator[Violation]:
 
 @dataclass(slots=True)
 class _Challenge:
-    """A challenge as its worker noted it. `taken`: the bodies of callbacks that were answered with yes."""
+    """A challenge as its worker noted it. `taken`: the bodies of accepted callbacks."""
 
     job_id: str
     attempt: int
@@ -65,7 +65,7 @@ class _Outside:
         self._h = history
         self._runs_of = runs_of
         self._challenges: dict[str, _Challenge] = {}
-        # The lines of callbacks by job, each with its bodies.
+        # Callback lines by job, each with its bodies.
         self._given: dict[str, list[tuple[Line, list[str]]]] = defaultdict(list)
         self._others: dict[str, list[Call]] = defaultdict(list)
         for line in history.lines:
@@ -125,7 +125,8 @@ class _Outside:
                 )
 
     def _ended_s(self, challenge: _Challenge) -> float:
-        """When this attempt was certainly over: a later one had begun, or a client had read that the job is over."""
+        """Return when this attempt was certainly over: a later one had begun, or a client had read that the job is
+        over."""
         starts = [r.start_s for r in self._runs_of.get(challenge.job_id, ()) if r.attempt > challenge.attempt]
         reads = [
             call.returned_s

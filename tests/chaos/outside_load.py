@@ -1,4 +1,4 @@
-"""Work that another system does, and telling of ends: what is pushed, and the system that answers.
+"""Outside work and end notifications: the pushes, and the system that answers.
 
 The worker writes into its journal which challenge it opened. The outside system reads the journals, and answers each as
 the job's argument says: once, twice, with two different bodies, late, or not at all.
@@ -21,7 +21,7 @@ from tests.chaos.history import Call, Line, Outcome
 from worker_sdk.pusher.ids import new_job_id
 
 OUTSIDE: Final = "outside"
-# How the outside system answers. `never` and `late` wait for less time than the others.
+# How the outside system answers. `never` and `late` have shorter waits.
 KINDS: Final = ("once", "once", "twice", "rivals", "several", "signed", "form", "never", "late")
 WAIT_S: Final = 30.0
 SHORT_WAIT_S: Final = (1.0, 2.5)
@@ -31,7 +31,7 @@ HEADER: Final = "X-Outside-Signature"
 QUESTION: Final = "Go on?"
 LOOK_S: Final = 0.05
 CALL_TIMEOUT_S: Final = 3.0
-# A master of another store may answer for a while, which knows none of these challenges.
+# For a while, a master of another store, which does not know these challenges, may answer.
 GIVES_UP_S: Final = 40.0
 REPEAT_S: Final = (0.1, 0.6)
 _VERDICTS: Final = {
@@ -47,7 +47,7 @@ def draw_outside(rng: random.Random, number: int) -> dict[str, Any]:
         "kind": kind,
         "expect": rng.choice((2, 3)) if kind == "several" else 1,
         "wait_s": rng.uniform(*SHORT_WAIT_S) if kind in ("never", "late") else WAIT_S,
-        # A callback that comes before the worker reported its challenge meets a worker that naps.
+        # A callback that precedes the worker's report of its challenge meets a napping worker.
         "nap_s": rng.choice((0.0, 0.0, 0.2, 0.8)),
         "fails": rng.choice((0, 0, 0, 1)),
     }
@@ -62,7 +62,7 @@ def draw_outside(rng: random.Random, number: int) -> dict[str, Any]:
 
 
 def opened_with(argument: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `ctx.open_challenge` for a job, but for a form."""
+    """Return a job's arguments for `ctx.open_challenge`, except a form."""
     terms: dict[str, Any] = {"timeout_s": argument["wait_s"], "expect": argument["expect"]}
     if argument["kind"] == "signed":
         terms["signature"] = {"header": HEADER, "secret": SECRET, "prefix": "sha256="}
@@ -70,13 +70,13 @@ def opened_with(argument: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def body_of(raw: bytes) -> str:
-    """Return the text by which a callback is told from others, as its handler got it."""
+    """Return the text that identifies a callback, as its handler received it."""
     text = raw.decode()
     return str(json.loads(text)["comment"]) if text.startswith("{") else text
 
 
 class OutsideSystem:
-    """Answers the challenges that the journals tell of, at any of the masters. `calls` is its part of the history."""
+    """Answers the journals' challenges at any master. `calls` is its part of the history."""
 
     def __init__(
         self, journals: Callable[[], Iterable[Path]], urls: list[str], seed: int, *, store_id: str = ""
@@ -91,7 +91,7 @@ class OutsideSystem:
         self._session: aiohttp.ClientSession | None = None
 
     async def run(self) -> None:
-        """Answer until this is cancelled."""
+        """Answer until cancelled."""
         timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT_S)
         async with aiohttp.ClientSession(
             timeout=timeout, trust_env=False, connector=aiohttp.TCPConnector(limit=0)
@@ -108,7 +108,7 @@ class OutsideSystem:
                 await asyncio.gather(*self._answers, return_exceptions=True)
 
     def _new_lines(self) -> list[Line]:
-        """Return the challenges that were opened since the last look."""
+        """Return the challenges opened since the last look."""
         found = []
         for path in self._journals():
             if not path.exists():
@@ -145,7 +145,7 @@ class OutsideSystem:
             case _:
                 self._spawn(line, said, first, after_s)
                 if rng.random() < 0.2:
-                    # A day later, as far as this run is concerned.
+                    # Much later, by this run's standards.
                     self._spawn(line, said, first, after_s + rng.uniform(2.0, 8.0))
 
     def _spawn(
@@ -160,7 +160,7 @@ class OutsideSystem:
         task.add_done_callback(self._answers.discard)
 
     async def _send(self, line: Line, said: Mapping[str, Any], body: str, *, is_signed: bool) -> None:
-        """Send a callback until its fate is known, or for as long as a caller would."""
+        """Send a callback until its fate is known, or as long as a caller would try."""
         end_s = time.monotonic() + GIVES_UP_S
         while time.monotonic() < end_s:
             call = await self._call(line, said, body, is_signed=is_signed)
@@ -205,5 +205,5 @@ class OutsideSystem:
 def _outcome(status: int) -> Outcome:
     if status in (200, 202):
         return "done"
-    # 503 is a promise too: nothing has happened.
+    # 503 also promises that nothing has happened.
     return "refused" if 400 <= status < 500 or status == 503 else "unknown"

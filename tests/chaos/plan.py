@@ -1,4 +1,4 @@
-"""The faults and their times: drawn whole from a seed before the run begins, so that the seed replays it."""
+"""The faults and their times, fully drawn from a seed before the run begins, so that the seed replays it."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -9,11 +9,11 @@ from tests.chaos.proxy import Weather
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The size of the system, and its times, in seconds."""
+    """The system's size, and its times in seconds."""
 
     masters: int = 3
     workers: int = 6
-    # So many of the workers, the last ones, fetch their jobs instead of having them pushed.
+    # The last workers, this many of them, fetch their jobs instead of having them pushed.
     pulling: int = 2
     max_jobs: int = 8
     lease_s: float = 3.0
@@ -22,17 +22,17 @@ class Scale:
     stale_s: float = 2.0
     push_timeout_s: float = 1.0
     store_timeout_s: float = 2.0
-    # Mean time between the beginnings of faults; at most `at_once` of them hold at a time.
+    # Mean time between fault starts. At most `at_once` faults hold at a time.
     every_s: float = 2.5
     at_once: int = 3
 
     @property
     def grace_s(self) -> float:
-        """The time in which a new leader takes nothing back: see `Grace`."""
+        """The time in which a new leader does not take anything back: see `Grace`."""
         return max(self.lease_s, self.stale_s) + 2.0
 
 
-# As a user gets them.
+# The values that a user gets.
 PRODUCTION = Scale(
     lease_s=15.0, leader_ttl_s=5.0, heartbeat_s=1.0, stale_s=5.0, push_timeout_s=3.0, store_timeout_s=5.0
 )
@@ -40,7 +40,7 @@ PRODUCTION = Scale(
 
 @dataclass(frozen=True, slots=True)
 class Powers:
-    """The faults of the store that this machine allows besides killing and stopping it; see rig.powers."""
+    """The store faults, besides killing and stopping it, that this machine allows; see rig.powers."""
 
     disk: bool = True
     clock: bool = True
@@ -48,19 +48,19 @@ class Powers:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """At `at_s` from the beginning of the load, for `for_s`. `target` as in history.Fault, with `leader` for the
-    master that leads at that moment. `weather` for faults of links."""
+    """A fault at `at_s` from the start of the load, for `for_s`. `target` is as in history.Fault, with `leader` for the
+    current leader. `weather` is for link faults."""
 
     at_s: float
     for_s: float
     kind: str
     target: str
     weather: Weather | None = None
-    # The size of a step of the clock, in seconds.
+    # The size of a clock step, in seconds.
     step_s: float = 0.0
 
 
-# (weight, kind, what it hits, shortest and longest duration in seconds)
+# (weight, kind, target, shortest and longest duration in seconds)
 def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
     ttl_s, lease_s = scale.leader_ttl_s, scale.lease_s
     return [
@@ -68,7 +68,7 @@ def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
         (2, "term", "leader", 0.1, 2.0),
         (2, "demote", "leader", 0.0, 0.0),
         (1, "kill", "master", 0.1, 4.0),
-        # A master of another store answers at this one's address.
+        # A master of another store answers at this address.
         (2, "stranger", "master", 1.0, 2 * lease_s),
         (3, "stop", "leader", 0.5 * ttl_s, 3 * ttl_s),
         (1, "stop", "master", 0.5 * ttl_s, 2 * ttl_s),
@@ -78,14 +78,14 @@ def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
         (2, "term", "worker", 0.1, 2.0),
         (2, "drain", "worker", 1.0, 5.0),
         (2, "detach", "worker", 0.0, 0.0),
-        # It is cut off, and another process registers at its address.
+        # The worker is cut off, and another process registers at its address.
         (2, "move", "worker", 0.5 * lease_s, 2 * lease_s),
         (2, "kill", "store", 0.1, 2.0),
         (1, "stop", "store", 0.3, 1.0),
         (1, "stop", "store", 1.5, 1.2 * lease_s),
         (2, "memory full", "store", 1.0, 4.0),
         (1, "disk full", "store", 0.5, 2.0),
-        # The clock goes back after that time; None: never.
+        # The clock goes back after that time, or never if 0.
         (1, "clock step", "store", 1.0, 5.0),
         (1, "clock step", "store", 0.0, 0.0),
     ]
@@ -114,28 +114,28 @@ _LINKS: list[tuple[float, str, Weather, tuple[str, ...], float, float]] = [
     (2, "cut off", Weather(holds_requests=True, holds_answers=True),
         ("worker>masters", "leader>store", "master>store"), 1, 6),
 ]  # fmt: skip
-# Nothing passes and nobody is told; afterwards the connections of before are dead for ever. For six leases.
+# Nothing passes and neither side is told. Afterwards, the earlier connections stay dead for ever. It lasts six leases.
 _SILENT_CUT = (1, "silent cut", Weather(holds_requests=True, holds_answers=True),
     ("worker>masters", "leader>store", "master>store"))  # fmt: skip
 
 
-# How far the store's clock is stepped: forward, and backward for a while only, or nothing that has its time would
-# end. A job that gets its time while the clock is ahead waits for it afterwards: the end of the run has to
-# wait no longer.
+# How far the store's clock is stepped. Backward steps are only temporary, because otherwise nothing with a due time
+# would end. A job that gets its time while the clock is ahead waits for it afterwards, which bounds the steps that are
+# taken back.
 FORWARD_S, BACKWARD_S = (2.0, 30.0, 600.0), (-2.0, -30.0, -3600.0)
 AHEAD_S = (2.0, 30.0)
 
 
 def make_plan(seed: int, scale: Scale, duration_s: float, powers: Powers | None = None) -> list[Planned]:
-    """Return the faults in the order of their beginning. Nothing begins in the first second, or so late that it would
-    not end before the load does. Faults that `powers` do not allow are left out; the rest is the same."""
+    """Return the faults in starting order. They start after the first second and end before the load does. Faults that
+    `powers` do not allow are left out; the rest is unchanged."""
     powers = powers or Powers()
     denied = {kind for kind, has in (("disk full", powers.disk), ("clock step", powers.clock)) if not has}
     return [p for p in _draw(random.Random(seed), scale, duration_s) if p.kind not in denied]
 
 
 def opening(scale: Scale, duration_s: float) -> list[Planned]:
-    """Return a plan for short runs: one of each main kind, spread over the time whatever the seed says."""
+    """Return a plan for short runs: one of each main kind, spread over the time whatever the seed."""
     weather = {kind: weather for _, kind, weather, _, _, _ in _LINKS}
     wanted: list[tuple[str, str, float]] = [
         ("kill", "worker-1", 0.5),
@@ -156,7 +156,7 @@ def opening(scale: Scale, duration_s: float) -> list[Planned]:
 
 
 def drill(kind: str, targets: Sequence[str], *, times: int, every_s: float, for_s: float) -> list[Planned]:
-    """The same fault again and again, with time to recover in between, at one target after the other."""
+    """Return the same fault repeatedly, with recovery time in between, at one target after another."""
     weather = {kind: weather for _, kind, weather, _, _, _ in _LINKS}.get(kind)
     return [Planned(1.0 + n * every_s, for_s, kind, targets[n % len(targets)], weather) for n in range(times)]
 
@@ -180,7 +180,7 @@ def _draw(rng: random.Random, scale: Scale, duration_s: float) -> Iterator[Plann
             weather, hit = replace(given), rng.choice(hits)
         target = _target(rng, hit, scale)
         for_s = rng.uniform(least, most)
-        # One fault at a time for each part; a store that is away is a fault for all.
+        # Each part has one fault at a time. An absent store is a fault for all.
         if _parts(target) & {part for other in busy for part in _parts(other)} or at_s + for_s > duration_s:
             continue
         busy[target] = at_s + for_s + 0.5

@@ -1,7 +1,7 @@
-"""`python -m tests.chaos.proofs NAME`: one promise with a figure in it, put to the test as often as is asked for.
+"""`python -m tests.chaos.proofs NAME`: tests one promise with a figure as often as requested.
 
-Each prints one JSON line with its figures, and ends with 1 when one is out of its bounds or any promise was broken.
-Times are those that a user gets (lease 15 s, leader's lock 5 s), unless `--short`.
+Each prints one JSON line of figures, and exits with 1 if one is out of bounds or any promise was broken. Times are
+those that a user gets (lease 15 s, leader's lock 5 s), unless `--short`.
 """
 
 import argparse
@@ -23,17 +23,17 @@ from tests.chaos.load import Mix
 from tests.chaos.plan import PRODUCTION, Planned, Scale, drill
 from tests.chaos.run import Order, markdown, run, table
 
-# Dispatch is back within this after the leader died; a killed worker's jobs run elsewhere within that.
+# How soon dispatch resumes after the leader's death; how soon a killed worker's jobs run elsewhere.
 RESUME_S: Final = 5.0
 RERUN_S: Final = 20.0
 Figures = dict[str, Any]
-# Whether it holds, and what it says.
+# Whether it holds, and its description.
 Bound = tuple[bool, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """`make` gives the order for so many faults; `judge` the figures to show and the bounds to hold."""
+    """`make` returns the order for a number of faults; `judge` returns the figures to show and the bounds to hold."""
 
     promise: str
     times: int
@@ -63,7 +63,7 @@ def _of_leader_kill(history: History, figures: Figures) -> tuple[Figures, list[B
 
 
 def _leader_stop(seed: int, times: int, scale: Scale) -> Order:
-    """Yield durations from just too short for a change of the lead to three lives of the lock, with time to settle in
+    """Yield durations from just too short for a change of leader to three lock lifetimes, with settling time in
     between.
     """
     rng, at_s, plan = random.Random(seed), 1.0, []
@@ -94,9 +94,9 @@ def _of_leader_stop(history: History, figures: Figures) -> tuple[Figures, list[B
 
 
 def _worker_kill(seed: int, times: int, scale: Scale) -> Order:
-    """Each stays away for longer than the bound: at its own address a successor would free its jobs at once."""
+    """Keep each worker away for longer than the bound: a successor at its address would free its jobs at once."""
     for_s = RERUN_S + 3.0
-    # Neither a crowd, nor more than four away at a time.
+    # Avoid a crowd, and more than four workers away at once.
     every_s = max(1.2 * scale.stale_s, for_s / 4)
     scale = replace(scale, workers=10, max_jobs=20)
     names = [f"worker-{n}" for n in range(1, scale.workers + 1)]
@@ -122,9 +122,9 @@ def _of_worker_kill(history: History, figures: Figures) -> tuple[Figures, list[B
 
 
 def _long_jobs(seed: int, times: int, scale: Scale) -> Order:
-    """Ten times as long as everything that could end them, while the store and the leader come and go: `times` faults,
-    or as many as fit between the first job's start and the last one's end. Outages are shorter than what is left of a
-    lease in the worst case: without its margin, a heartbeat before and one after, and a second to find back."""
+    """Run jobs ten times as long as everything that could end them, while the store and the leader come and go. There
+    are `times` faults, or as many as fit between the first job's start and the last one's end. Outages are shorter than
+    the least remaining lease: without its margin, a heartbeat before and one after, and a second to reconnect."""
     long_s = 10 * max(scale.lease_s, scale.grace_s, scale.leader_ttl_s)
     faults = (
         ("kill", "store"), ("stop", "store"), ("stop", "store"), ("kill", "leader"), ("stop", "leader"),
@@ -185,7 +185,7 @@ PROOFS: Final = {
 
 
 async def prove(name: str, *, seed: int, times: int, scale: Scale, directory: Path) -> tuple[Figures, Report]:
-    """The figures of the proof, with `holds` and, in `broken`, what does not."""
+    """Return the proof's figures, with `holds` and the failed bounds in `broken`."""
     proof = PROOFS[name]
     history, report = await run(proof.make(seed, times, scale), directory)
     shown, bounds = proof.judge(history, report.figures)
@@ -198,7 +198,7 @@ async def prove(name: str, *, seed: int, times: int, scale: Scale, directory: Pa
 # --- the primary is isolated, with a master beside it: on a store of several servers, and with a load of its own
 
 ISOLATED: Final = "isolated-primary"
-# The promise of each proof, and how many faults it takes by default.
+# Each proof's promise and default number of faults.
 NAMES: Final = {
     **{name: (proof.promise, proof.times) for name, proof in PROOFS.items()},
     ISOLATED: ("the primary is cut off with a master beside it, and nothing accepted is lost", 20),
@@ -206,7 +206,7 @@ NAMES: Final = {
 
 
 async def prove_isolated(*, times: int, durability: Durability, directory: Path) -> Figures:
-    """Do as `prove`: so many isolations, one after the other. With less than fsync+quorum it must not hold."""
+    """Like `prove`, run isolations one after another. With less than fsync+quorum, the proof must fail."""
     async with Isolation.begun(directory, durability) as isolation:
         for number in range(1, times + 1):
             shown, _ = judge([await isolation.isolate()])

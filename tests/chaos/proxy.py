@@ -16,13 +16,14 @@ from weakref import WeakSet
 
 MAX_HEAD_BYTES = 64 * 1024
 CHUNK_BYTES = 256 * 1024
-# A late copy must not be the first to arrive, and must find its connection refused or its answer unread.
+# A late copy must not arrive first, and must find its connection refused or its answer unread.
 COPY_TIMEOUT_S = 5.0
 
 
 @dataclass(slots=True)
 class Weather:
-    """The harm that a link does to what passes; all zero: none. Shares are of requests (of chunks on a raw link).
+    """The harm that a link does to its traffic. All zero means no harm. Shares are of requests (of chunks on a raw
+    link).
 
     `holds_requests`, `holds_answers`: nothing passes in that direction until it clears (both: the link is cut).
     """
@@ -42,7 +43,7 @@ class Weather:
 
 @dataclass(slots=True)
 class Message:
-    """One request or answer as it came, head and body."""
+    """One request or answer as received, head and body."""
 
     data: bytes
     first_line: str = ""
@@ -54,7 +55,7 @@ class Broken(Exception):
 
 
 class _Reader(asyncio.StreamReader):
-    """Says at once when the other side has ended."""
+    """Reports at once when the other side has ended."""
 
     on_end: Callable[[], None] | None = None
 
@@ -66,7 +67,7 @@ class _Reader(asyncio.StreamReader):
 
 @dataclass(slots=True)
 class Bites:
-    """Counts of what was really done to messages since the weather last changed."""
+    """Counts of effects on messages since the weather last changed."""
 
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -76,13 +77,13 @@ class Bites:
 
 
 class Link:
-    """Listens on a free port of 127.0.0.1 (a unix socket knows no reset), and passes on to `upstream`: host and
-    port, or the path of a unix socket."""
+    """Listens on a free port of 127.0.0.1 (unix sockets do not support a reset), and forwards to `upstream`: host and
+    port, or a unix socket path."""
 
     def __init__(self, name: str, upstream: tuple[str, int] | str, *, seed: int) -> None:
         self.name = name
         self.upstream = upstream
-        # The stranger that is there instead, for a while.
+        # The stranger temporarily at this address.
         self.stranger: tuple[str, int] | None = None
         self.met = 0  # connections to strangers
         self.weather = Weather()
@@ -90,7 +91,7 @@ class Link:
         self._rng = random.Random(f"{seed}:{name}")
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
-        # The connections of callers among these; on the busy ones a request was not answered yet.
+        # The callers' connections among these. The busy ones have an unanswered request.
         self._accepted: set[asyncio.StreamWriter] = set()
         self._busy: WeakSet[asyncio.StreamWriter] = WeakSet()
         self._forgotten: WeakSet[asyncio.StreamWriter] = WeakSet()
@@ -112,20 +113,20 @@ class Link:
         self.reset()
 
     def change(self, weather: Weather) -> None:
-        """Set the weather from now on; what was counted for the weather before is forgotten."""
+        """Set the weather from now on, and forget the counts for the previous weather."""
         self.weather = weather
         self.bites = Bites()
         self._cleared.set()
         self._cleared = asyncio.Event()
 
     def clear(self) -> None:
-        """Good weather; what was held passes on."""
+        """Set good weather, so that held traffic passes on."""
         self.weather = Weather()
         self._cleared.set()
         self._cleared = asyncio.Event()
 
     def reset(self) -> int:
-        """Resets all connections now; how many there were."""
+        """Reset all connections now, and return how many there were."""
         writers = [writer for writer in self._writers if not writer.transport.is_closing()]
         for writer in writers:
             _reset(writer)
@@ -133,8 +134,7 @@ class Link:
         return len(writers)
 
     def reset_idle(self) -> int:
-        """Resets the connections on which nothing is under way, as a firewall that has forgotten them does; how
-        many."""
+        """Reset idle connections, like a firewall that has forgotten them, and return how many there were."""
         idle = [
             writer
             for writer in self._accepted
@@ -146,8 +146,8 @@ class Link:
         return len(idle)
 
     def forget_all(self) -> int:
-        """Passes nothing more on the connections that are open, and tells neither side; new ones pass. How many there
-        were."""
+        """Stop passing data on open connections without telling either side, and return how many there were. New ones
+        pass."""
         self._forgotten.update(self._accepted)
         self.bites.counts["forgotten"] += len(self._accepted)
         return len(self._accepted)
@@ -218,7 +218,7 @@ class Link:
 
 
 class RawLink(Link):
-    """Bytes in both directions, in the chunks in which they come."""
+    """Forwards bytes in both directions, in the chunks in which they come."""
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with self._connected() as (up_reader, up_writer):
@@ -266,8 +266,8 @@ class RawLink(Link):
 
 
 class HttpLink(Link):
-    """Whole requests and whole answers, one at a time on each connection. `spare` says which requests are never
-    doubled or copied, from their first line."""
+    """Forwards whole requests and answers, one at a time on each connection. `spare` identifies, by the first line,
+    requests that are never doubled or copied."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ class HttpLink(Link):
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with self._connected() as (up_reader, up_writer):
-            # An idle connection ends when its other half does, as it would without a proxy in between.
+            # An idle connection ends with its other half, as it would without a proxy.
             is_busy = False
             up_reader.on_end = lambda: None if is_busy else writer.close()
             while request := await _read_message(reader, is_answer=False):
@@ -327,7 +327,7 @@ class HttpLink(Link):
             await asyncio.Event().wait()
 
     def _copy(self, request: Message, after_s: float) -> None:
-        """Another delivery, whose answer nobody sees."""
+        """Deliver the request again, without showing anyone the answer."""
 
         async def deliver() -> None:
             await asyncio.sleep(after_s)
@@ -342,7 +342,7 @@ class HttpLink(Link):
 
 
 async def _read_message(reader: asyncio.StreamReader, *, is_answer: bool) -> Message | None:
-    """None: the connection ended before another one. Raises EOFError when it ends within one."""
+    """Return None if the connection ended between messages. Raise EOFError if it ended within one."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as error:
@@ -379,7 +379,7 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """RST instead of FIN: what is under way is lost, as when a machine dies."""
+    """Send RST instead of FIN: data under way is lost, as when a machine dies."""
     sock = writer.get_extra_info("socket")
     if sock is not None and sock.family == socket.AF_INET:
         with contextlib.suppress(OSError):

@@ -1,5 +1,5 @@
-"""The system under test: a store, masters and workers as real processes, and between any two of them a link that can
-be made to fail. Each fault is done here, and what it really hit is told.
+"""The system under test: a store, masters and workers as real processes, with a breakable link between any two of them.
+It causes each fault, and reports the actual hits.
 """
 
 import asyncio
@@ -26,23 +26,24 @@ from tests.support.processes import MasterProcess, Process
 from tests.support.waiting import wait_until
 from tests.support.webhook_receiver import SECRET
 
-# How often the onlooker reads who leads, and the guard looks for processes that ended by themselves.
+# How often the observer reads the leader, and the guard looks for processes that ended by themselves.
 LOOK_S = 0.1
-# A worker may finish what it runs, deliver and take its leave; a master hands over.
+# A worker may finish its runs, deliver and sign off; a master hands over.
 END_WITHIN_S = 45.0
 ORDER_WITHIN_S = 30.0
-# How long the store may go by an old reading of its false clock; one that is away reads it when it is back.
+# How long the store may use an old reading of its false clock. A store that is away reads it on its return.
 CLOCK_WITHIN_S = 10.0
 HALTED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
 
 
 def is_registration(first_line: str) -> bool:
-    """A copy of it would be another worker at the same address: that is a restart, and not told apart from one."""
+    """Return whether this is a registration. A copy of it would look like another worker at the same address, as after
+    a restart."""
     return first_line.split(" ")[:2] == ["POST", "/api/workers"]
 
 
 class Rig:
-    """Started and stopped as a context: `async with Rig.running(...) as rig`."""
+    """Use it as a context: `async with Rig.running(...) as rig`."""
 
     def __init__(
         self, directory: Path, scale: Scale, plan: list[Planned], seed: int, max_losses: int, without: str
@@ -56,15 +57,15 @@ class Rig:
         self.links: dict[str, Link] = {}
         self.masters: dict[str, MasterProcess] = {}
         self.workers: dict[str, Process] = {}
-        # Each at the address of a worker that is cut off meanwhile.
+        # Each is at the address of a worker that is cut off meanwhile.
         self.successors: dict[str, Process] = {}
-        # A master of another store, which takes the place of ours now and then.
+        # A master of another store, which sometimes takes our master's place.
         self._stranger: MasterProcess | None = None
         self._seed = seed
         self._plan = plan
         self._max_losses = max_losses
         self._without = without
-        # Parts that are down or standing still on purpose.
+        # Parts deliberately down or standing still.
         self._held: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._started_s: dict[str, float] = {}
@@ -82,7 +83,7 @@ class Rig:
         max_losses: int = 3,
         without: str = "",
     ) -> AsyncIterator["Rig"]:
-        """All processes up and registered. At the end everything that it started is over. `without`: see
+        """Start all processes and wait for registration. At the end, all of them have ended. `without`: see
         chaos_worker."""
         rig = cls(directory, scale, plan, seed, max_losses, without)
         try:
@@ -95,18 +96,18 @@ class Rig:
 
     @property
     def client(self) -> StoreClient:
-        """Return a client of the store itself, past all links."""
+        """Return a client that reaches the store without links."""
         assert self._client
         return self._client
 
     @property
     def master_urls(self) -> list[str]:
-        """The addresses as pushers know them."""
+        """Return the addresses known to pushers."""
         return [f"http://127.0.0.1:{self.links[f'pushers>{name}'].port}" for name in self.masters]
 
     @contextlib.asynccontextmanager
     async def forked_pusher(self, duration_s: float) -> AsyncIterator[Path]:
-        """One that forks while it pushes; it has ended when the context ends. Gives the file of its calls."""
+        """Run a pusher that forks while it pushes, and yield the file of its calls. It ends before the context does."""
         calls = self.directory / "calls-forked"
         process = Process(
             ["-m", "tests.chaos.forked_pusher"],
@@ -130,7 +131,7 @@ class Rig:
                 self.stuck.append(f"the forked pusher ({status}): {process.log.read_text()[-500:]}")
 
     async def store_id(self) -> str:
-        """Return the ID of the store, as answers of the masters name it."""
+        """Return the store's ID as named in the masters' answers."""
         return str((await self.client.command("GET", Keys("jq").generation)).decode())
 
     def journals(self) -> list[Path]:
@@ -172,7 +173,7 @@ class Rig:
             push_timeout_s=scale.push_timeout_s,
             store_timeout_s=scale.store_timeout_s,
             max_losses=self._max_losses,
-            # The store's clock may be set ahead, again and again.
+            # The store's clock may be set ahead repeatedly.
             retention_succeeded_s=100 * 86_400,
             retention_failed_s=100 * 86_400,
             result_ttl_s=100 * 86_400,
@@ -187,7 +188,7 @@ class Rig:
         await self._open(HttpLink(f"pushers>{name}", ("127.0.0.1", self.masters[name].port), seed=self._seed))
 
     async def _make_stranger(self) -> None:
-        """On a store of its own: what is done to ours leaves it alone."""
+        """Use a separate store, so that faults of ours do not affect it."""
         directory = self.directory / "stranger"
         directory.mkdir()
         self._stranger = MasterProcess(directory)
@@ -220,7 +221,7 @@ class Rig:
         )
 
     def _make_successor(self, name: str) -> tuple[str, int]:
-        """The name and the port of this worker, past all links but the one that leads to its address."""
+        """Return the successor's name and port. It uses links only for incoming calls to the worker's address."""
         successor, port = f"{name}-moved", free_port()
         self.successors[successor] = Process(
             ["-m", "tests.chaos.chaos_worker"],
@@ -240,7 +241,7 @@ class Rig:
         self.links[link.name] = link
 
     def _begin(self, name: str, process: Process) -> None:
-        # Not MasterProcess.start, which waits until it serves.
+        # Do not use MasterProcess.start, which waits until ready.
         Process.start(process)
         self._started_s[name] = time.monotonic()
 
@@ -259,7 +260,7 @@ class Rig:
                 process.signal(signal.SIGTERM)
         for process in processes:
             if process.popen is not None:
-                # Logs are what is wanted of a process that does not end; it is not this run's question.
+                # A process that does not end needs its logs, but does not concern this run.
                 with contextlib.suppress(AssertionError):
                     await asyncio.to_thread(process.terminate, 20)
         if self._client is not None:
@@ -271,7 +272,7 @@ class Rig:
     # --- looking on
 
     async def _look_on(self) -> None:
-        """The newest epoch and the holder of the lock, as often as can be."""
+        """Record the newest epoch and the lock's holder as often as possible."""
         keys = Keys("jq")
         while True:
             with contextlib.suppress(JqmasterError):
@@ -289,7 +290,7 @@ class Rig:
             await asyncio.sleep(LOOK_S)
 
     async def _guard(self) -> None:
-        """A supervisor starts again what ended by itself."""
+        """Restart whatever ended by itself, like a supervisor."""
         while True:
             await asyncio.sleep(LOOK_S)
             if "store" not in self._held and self.store.is_down:
@@ -307,7 +308,7 @@ class Rig:
                 self._begin(name, process)
 
     async def leader(self) -> str | None:
-        """The name of the master that says it leads."""
+        """Return the name of the master that says it leads."""
         async with aiohttp.ClientSession(trust_env=False) as session:
             for name, master in self.masters.items():
                 if name in self._held:
@@ -325,7 +326,7 @@ class Rig:
     # --- faults
 
     async def suffer(self, plan: list[Planned], began_s: float) -> None:
-        """Does all of it in its time; returns when the last fault is over."""
+        """Cause all faults at their times, and return when the last one is over."""
 
         async def one(planned: Planned) -> None:
             await asyncio.sleep(max(0.0, began_s + planned.at_s - time.monotonic()))
@@ -346,13 +347,13 @@ class Rig:
         from_s = time.monotonic()
         bites, dead_s = await self._bring_about(planned, target)
         hit = target.split(">")[0]
-        # A process that was killed needs a while to be back: that belongs to the fault.
+        # A killed process takes a while to return, which is part of the fault.
         is_leader = leader is not None and hit == leader
         self.faults.append(Fault(planned.kind, target, from_s, time.monotonic(), bites, is_leader, dead_s))
 
     async def _bring_about(self, planned: Planned, target: str) -> tuple[int, float]:
-        """Bring the fault about, and return how often it hit, and when a process that it ended was gone (0: none was).
-        Returns when it is over.
+        """Cause the fault until it is over. Return how often it hit, and when a process that it ended was gone (0: it
+        did not end one).
         """
         for_s = planned.for_s
         if planned.weather is not None:
@@ -455,7 +456,7 @@ class Rig:
         return int(halted)
 
     async def _stand_in(self, target: str, for_s: float) -> int:
-        """A caller of this master finds the stranger at its address."""
+        """Let callers of this master find the stranger at its address."""
         assert self._stranger
         links = [link for name, link in self.links.items() if name.endswith(f">{target}")]
         before = sum(link.met for link in links)
@@ -468,8 +469,8 @@ class Rig:
         return sum(link.met for link in links) - before
 
     async def _move(self, target: str, for_s: float) -> int:
-        """The worker lives on where nobody reaches it, while another process serves its address. Whether that one was
-        given anything."""
+        """Keep the worker alive but unreachable, while another process serves its address. Return whether that one
+        received anything."""
         to_it, from_it = self.links[f"masters>{target}"], self._links_of(f"{target}>masters")
         successor, port = self._make_successor(target)
         process, before = self.successors[successor], to_it.met
@@ -496,7 +497,7 @@ class Rig:
     # --- orders of operators
 
     async def _demote(self, target: str) -> int:
-        """Return whether another epoch followed."""
+        """Return whether a new epoch followed."""
         before = self.epochs[-1].number if self.epochs else 0
         status, said = await self._ask("GET", f"{self.masters[target].url}/healthz")
         if status == 200:
@@ -511,14 +512,14 @@ class Rig:
         return 0
 
     async def _order(self, target: str, order: str, for_s: float) -> int:
-        """A drain is taken back after a while, however long the masters are away meanwhile."""
+        """Order a worker. A drain is undone after a while, however long the masters are away."""
         worker_id = await self._worker_id(target)
         if worker_id is None or await self._ask_any("POST", f"/api/workers/{worker_id}/{order}") != 200:
             return 0
         if order == "drain":
             await asyncio.sleep(for_s)
             end_s = time.monotonic() + ORDER_WITHIN_S
-            # 404, 409: it has joined anew meanwhile, or was cut off; neither is draining.
+            # 404, 409: the worker has rejoined or was cut off; either way it is not draining.
             while await self._ask_any("POST", f"/api/workers/{worker_id}/resume") not in (200, 404, 409):
                 if time.monotonic() > end_s:
                     self.stuck.append(f"{target}: not resumed within {ORDER_WITHIN_S:g} s")
@@ -539,7 +540,7 @@ class Rig:
         return None
 
     async def _ask_any(self, method: str, path: str) -> int:
-        """The first sure answer of any master; 0 when there is none."""
+        """Return the first definite answer of any master, or 0 without one."""
         for master in self.masters.values():
             status, _ = await self._ask(method, f"{master.url}{path}")
             if status and status < 500:
@@ -563,7 +564,7 @@ class Rig:
     # --- bad days of the store
 
     async def _fill_memory(self, for_s: float) -> int:
-        """It is told that it has less memory than it uses."""
+        """Tell the store that it has less memory than it uses."""
         with contextlib.suppress(JqmasterError):
             info = (await self.client.command("INFO", "memory")).decode()
             used = int(info.split("used_memory:")[1].split("\r\n")[0])
@@ -577,7 +578,7 @@ class Rig:
         return 0
 
     async def _fill_disk(self, for_s: float) -> int:
-        """It ends by itself, as it can promise nothing any more."""
+        """Fill the disk. The store then ends by itself, because it cannot promise anything."""
         await asyncio.to_thread(self.store.fill_disk)
         try:
             await asyncio.sleep(for_s)
@@ -589,7 +590,7 @@ class Rig:
         return bites
 
     async def _step_clock(self, step_s: float, for_s: float) -> int:
-        """Step the clock for a time, or for good where `for_s` is 0."""
+        """Step the clock for a time, or permanently if `for_s` is 0."""
         self.store.step_clock(step_s)
         bites = await self._clock_is_set()
         if for_s:
@@ -599,7 +600,7 @@ class Rig:
         return bites
 
     async def _clock_is_set(self) -> int:
-        """Return whether the store has seen it in time; it need not be up."""
+        """Return whether the store has seen the clock in time. It need not be up."""
         end_s = time.monotonic() + CLOCK_WITHIN_S
         while time.monotonic() < end_s:
             with contextlib.suppress(JqmasterError):

@@ -1,5 +1,5 @@
-"""One chaos run from start to verdict: load, faults, healing, the last job over, the store read, the history
-checked."""
+"""One chaos run from start to verdict: load, faults, healing, the last job's end, reading the store, checking the
+history."""
 
 import asyncio
 import contextlib
@@ -31,9 +31,9 @@ from tests.chaos.rig import Rig
 from tests.chaos.webhook_load import hooks
 
 NARROW = 3
-# Jobs named `narrow` run so many at a time.
+# At most this many jobs named `narrow` run at a time.
 NARROW_RULE = {"matcher": {"field": "name", "op": "eq", "value": "narrow"}, "concurrency": NARROW}
-# The beginning of the names of jobs that masters run themselves.
+# The name prefix of the masters' own jobs.
 RESERVED = "jq."
 CALL_WITHIN_S = 30.0
 PAGE = 500
@@ -41,8 +41,8 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The parts and the length of a run. `drain_s`: all jobs must be over so long after the last fault. `without`:
-    see chaos_worker."""
+    """The parts and length of a run. All jobs must be over within `drain_s` of the last fault. `without`: see
+    chaos_worker."""
 
     seed: int
     duration_s: float
@@ -55,14 +55,14 @@ class Order:
 
 
 async def run(order: Order, directory: Path) -> tuple[History, Report]:
-    """The history, saved in `directory` beside all logs, and what the checker says of it."""
+    """The history, saved in `directory` with all logs, and the checker's findings."""
     scale = order.scale
     terms = Terms(
         lease_s=scale.lease_s,
         max_losses=order.max_losses,
         masters=scale.masters,
         limits={"narrow": NARROW},
-        # A lost lease is seen after its end and the grace of the reaper.
+        # A lost lease is noticed after its end and the reaper's grace.
         recovery_s=max(scale.lease_s, scale.leader_ttl_s) + scale.grace_s + 5.0,
     )
     history = History(terms=terms, seed=order.seed)
@@ -125,7 +125,7 @@ async def _put(rig: Rig, path: str, document: Mapping[str, Any]) -> None:
 
 
 async def _call(rig: Rig, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-    """Ask one master after the other, past all links, until one does it."""
+    """Ask each master in turn, without links, until one does it."""
     end_s = time.monotonic() + CALL_WITHIN_S
     said = ""
     async with aiohttp.ClientSession(trust_env=False) as session:
@@ -141,7 +141,7 @@ async def _call(rig: Rig, method: str, path: str, body: Mapping[str, Any] | None
 
 
 async def _define(rig: Rig, seed: int) -> list[Definition]:
-    """Make the definitions by the clock."""
+    """Create the clock definitions."""
     made = time_definitions(await _now(rig), seed)
     for one in made:
         one.before = await _now(rig)
@@ -151,13 +151,13 @@ async def _define(rig: Rig, seed: int) -> list[Definition]:
 
 
 async def _now(rig: Rig) -> datetime:
-    """Return the time of the store."""
+    """Return the store's time."""
     now_s, micros = await rig.client.command("TIME")
     return datetime.fromtimestamp(int(now_s) + int(micros) / 1e6, UTC)
 
 
 async def _runs(rig: Rig, made: Sequence[Definition]) -> list[DefinitionRuns]:
-    """Return the run records of the definitions by the clock."""
+    """Return run records of the clock definitions."""
     found, until = [], await _now(rig)
     latest = until + timedelta(seconds=rig.store.ahead_s)
     for one in made:
@@ -174,8 +174,8 @@ async def _runs(rig: Rig, made: Sequence[Definition]) -> list[DefinitionRuns]:
 
 
 async def _until_over(client: StoreClient, within_s: float) -> bool:
-    """Until no job waits or runs any more, no event is gathered, no end is to be told of, and no instant is due.
-    Return False when the time is over before: then the checker tells of what is left."""
+    """Wait until all jobs are over, no event is gathered, all ends are reported, and no instant is due. Return False on
+    timeout; the checker then reports the rest."""
     keys = Keys("jq")
     waiting = (
         keys.scheduled, keys.retrying, keys.running, keys.awaiting_callback, keys.follow_ups, keys.event_groups,
@@ -199,7 +199,7 @@ async def _until_over(client: StoreClient, within_s: float) -> bool:
 
 
 async def end_state(client: StoreClient) -> dict[str, EndState]:
-    """Every job that the store has."""
+    """Return every job in the store."""
     keys, found = Keys("jq"), {}
     for page in await _pages(client, keys.job_prefix):
         ids = [key.removeprefix(keys.job_prefix) for key in page]
@@ -248,14 +248,14 @@ async def _pages(client: StoreClient, prefix: str) -> list[list[str]]:
 
 
 def table(figures: dict[str, Any]) -> str:
-    """Return a text for people; the same numbers as figures.json."""
+    """Return a text for people with the numbers of figures.json."""
     rows = _rows(figures)
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
 def markdown(figures: dict[str, Any]) -> str:
-    """The same for docs/reliability.md."""
+    """Return the same as Markdown for docs/reliability.md."""
     rows = [f"| {name.replace('_', ' ')} | {value} |" for name, value in _rows(figures)]
     return "\n".join(["| figure | value |", "|---|---|", *rows, ""])
 

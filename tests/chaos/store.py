@@ -1,4 +1,4 @@
-"""The store of a chaos run, with a disk that can be full and a clock that can be set, where the machine allows it."""
+"""A chaos run's store. Where the machine allows it, the disk can be full and the clock can be set."""
 
 import contextlib
 import functools
@@ -11,31 +11,32 @@ from tests.chaos.plan import Planned, Powers
 from tests.support.server import StoreServer, server_binary
 
 ROOMY = "4g"
-# Pages of the memory that stands in for the disk.
+# Page size of the memory that serves as a disk.
 PAGE_BYTES = 4096
 TRIES = 20
-# faketime reads its file about this often, in seconds: sooner it would slow the store down.
+# faketime reads its file at about this interval, in seconds. A shorter one would slow the store down.
 CLOCK_LATENCY_S = 1
-# A server that runs under faketime tells its version within milliseconds.
+# Under faketime, a server prints its version within milliseconds.
 _LONGEST_START_S = 3
 _LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 
 
 def faketime_library() -> str | None:
-    """Return the library of FAKETIME_LIB, or the installed one."""
+    """Return the library from FAKETIME_LIB, or the installed one."""
     return os.environ.get("FAKETIME_LIB") or next(iter(sorted(glob.glob(_LIBRARIES))), None)
 
 
 @functools.cache
 def powers() -> Powers:
-    """A disk that can be full is a tmpfs, which root alone may mount; the clock is set by libfaketime."""
+    """Return what this machine allows. A full disk needs a tmpfs, which only root may mount; the clock needs
+    libfaketime."""
     library = faketime_library()
     return Powers(disk=os.geteuid() == 0, clock=library is not None and _starts_with(library))
 
 
 def _starts_with(library: str) -> bool:
-    """Return whether the server runs under faketime. One with jemalloc, such as Debian's redis-server, hangs: each of
-    the two libraries calls the other before it is ready."""
+    """Return whether the server runs under faketime. With jemalloc, as in Debian's redis-server, it hangs: each of the
+    two libraries calls the other before it is ready."""
     try:
         started = subprocess.run(
             [server_binary(), "--version"],
@@ -51,7 +52,7 @@ def _starts_with(library: str) -> bool:
 
 
 class ChaosStore(StoreServer):
-    """Prepared for what the plan asks for, and for nothing else: a false clock costs time."""
+    """Prepare only what the plan needs, because a false clock costs time."""
 
     def __init__(self, plan: list[Planned]) -> None:
         kinds = {planned.kind for planned in plan}
@@ -84,11 +85,11 @@ class ChaosStore(StoreServer):
 
     @property
     def ahead_s(self) -> float:
-        """Return how much later the clock showed at most, compared with now."""
+        """Return how far the latest time ever shown is ahead of now."""
         return self._most_s - self._offset_s
 
     def step_clock(self, by_s: float) -> None:
-        """Move the clock; it is in force when TIME says so."""
+        """Move the clock. The change applies once TIME shows it."""
         self._offset_s += by_s
         self._most_s = max(self._most_s, self._offset_s)
         new = self._clock_file.with_suffix(".new")
@@ -96,7 +97,7 @@ class ChaosStore(StoreServer):
         new.replace(self._clock_file)
 
     def fill_disk(self) -> None:
-        """Not one byte more. It may grow while it is measured: then once again."""
+        """Leave no free byte on the disk. Retry if it grows during the measurement."""
         for _ in range(TRIES):
             used = os.statvfs(self.directory)
             taken = (used.f_blocks - used.f_bfree) * used.f_frsize

@@ -23,7 +23,7 @@ async def test_every_promise_holds_while_each_part_dies_stands_still_and_is_cut_
     _, report = await run(order, tmp_path)
     figures = report.figures
     assert [str(violation) for violation in report.violations] == [], table(figures)
-    # It was a run worth the name: faults bit, work went on, and some of it had to be done again.
+    # The run was meaningful: faults hit, work went on, and some of it was repeated.
     assert figures["faults_bitten"] >= len(order.plan) - 2, table(figures)
     assert figures["jobs_accepted"] > 100
     assert figures["states"]["succeeded"] > 100

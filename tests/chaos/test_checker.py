@@ -1,4 +1,4 @@
-"""The checker is worth what it catches: bad histories by name, and nothing in good ones."""
+"""The checker names the fault of each bad history, and accepts the good ones."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +29,7 @@ def token(n: int) -> str:
 
 
 class Story:
-    """Writes a history as one tells it; what is not said goes well."""
+    """Builds a history step by step. Everything not mentioned goes well."""
 
     def __init__(self) -> None:
         self.h = History(terms=Terms(lease_s=LEASE_S, limits={"narrow": 1}), began_s=0.0, load_ended_s=20.0)
@@ -56,7 +56,7 @@ class Story:
         self, job_id: str = "a", start_s: float = 1.1, end_s: float | None = 1.3, *, attempt: int = 1, worker: int = 1,
         fence: int = 0, of: str = "", ending: str = "success", epoch: int = 10, life: int = 0,
     ) -> tuple[str, int]:  # fmt: skip
-        """The token and fence of the claim."""
+        """Return the claim's token and fence."""
         self._fences += 1
         fence = fence or self._fences
         of = of or token(fence)
@@ -86,7 +86,7 @@ class Story:
         self.h.faults.append(Fault(kind, target, from_s, to_s, **said))
 
     def usual(self, job_id: str = "a", at_s: float = 1.0, worker: int = 1, **job: Any) -> tuple[str, int]:
-        """Pushed, run once, succeeded."""
+        """Push a job that runs once and succeeds."""
         self.push(job_id, at_s, **job)
         claim = self.run(job_id, at_s + 0.1, at_s + 0.3, worker=worker)
         self.end(job_id, claim=claim, **{k: v for k, v in job.items() if k in ("name", "max_retry")})

@@ -15,7 +15,7 @@ from tests.chaos.instants import ZONES, Definition, Verdict, definitions, instan
 from tests.chaos.store import powers
 from tests.support import real_time
 
-# Clock changes: of Berlin and St. John's in spring and in autumn, of Lord Howe by half an hour.
+# Clock changes: Berlin and St. John's in spring and autumn, and Lord Howe's by half an hour.
 CHANGES = ("2026-03-08T04:00", "2026-03-29T00:00", "2026-04-04T13:00", "2026-10-03T14:00", "2026-10-25T00:00",
            "2026-11-01T03:00")  # fmt: skip
 BEGIN = datetime(2026, 3, 2, 10, 0, 30, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The check of events and due instants: it finds each broken promise, and nothing in good histories."""
+"""The check of events and due instants finds each broken promise, and accepts good histories."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,7 +39,7 @@ def send(
 
 
 def job(s: Story, name: str, argument: Any, state: str = "succeeded") -> str:
-    """A job of a definition that ran; returns its ID."""
+    """Add a definition's job that ran, and return its ID."""
     job_id = f"{name}-{len(s.h.jobs)}"
     claim = s.run(job_id, 2.0 + len(s.h.jobs), 2.1 + len(s.h.jobs))
     s.h.jobs[job_id] = EndState(
@@ -49,7 +49,7 @@ def job(s: Story, name: str, argument: Any, state: str = "succeeded") -> str:
 
 
 def act(s: Story, *numbers: int, even: bool = True, last: bool = True) -> None:
-    """All that the definitions make of events that were gathered together."""
+    """Add everything that the definitions make of events gathered together."""
     for n in numbers:
         job(s, EACH, {"n": n})
         if even:
@@ -60,7 +60,7 @@ def act(s: Story, *numbers: int, even: bool = True, last: bool = True) -> None:
 
 
 def instants(s: Story, count: int = 3, *, overlap: str = "allow") -> list[dict[str, Any]]:
-    """A definition that is due each minute, and its records, which may be changed."""
+    """Add a definition due each minute with its records, which may be changed."""
     runs: list[dict[str, Any]] = []
     for n in range(count):
         due = BEGIN.replace(second=0) + timedelta(minutes=n + 1)

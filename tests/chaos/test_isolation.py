@@ -8,7 +8,7 @@ from tests.chaos.isolation import Push, Round, judge
 
 
 def sound() -> Round:
-    """One in which the fault bit and nothing was lost. Cut off at 10 s, promoted at 13."""
+    """Return an isolation in which the fault hit and nothing was lost: cut off at 10 s, promoted at 13."""
     return Round(
         cut_s=10.0,
         promoted_s=13.0,

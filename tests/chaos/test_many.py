@@ -1,4 +1,4 @@
-"""The checker of batches, chains and flows refuses each history that breaks a promise, and a short run holds."""
+"""The checker of batches, chains and flows refuses each history that breaks a promise, and a short run passes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ FAILED = frozenset({"on_complete", "on_failure"})
 
 
 def history() -> History:
-    """Everything went as planned."""
+    """Return a history in which everything went as planned."""
 
     def seen(state: str, **members: str) -> SeenBatch:
         counts = {"total": len(members), "unfinished": 0}
@@ -57,7 +57,7 @@ def history() -> History:
             Line(what, job_id)  # type: ignore[arg-type]
             for what, job_id in (
                 ("begin", "first"), ("end", "first"), ("begin", "fails"),
-                # The first attempt fails, and the second one's worker is killed after its end.
+                # The first attempt fails, and the second one's worker is killed after the attempt ends.
                 ("begin", "second"), ("begin", "second"), ("end", "second"), ("begin", "second"), ("end", "second"),
                 ("begin", "tidy"), ("end", "tidy"), ("begin", "g1"), ("end", "g1"), ("begin", "g2"), ("end", "g2"),
                 ("begin", "b1"), ("end", "b1"), ("begin", "b2"), ("begin", "i1"), ("begin", "a callback"),

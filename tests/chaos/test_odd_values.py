@@ -1,4 +1,4 @@
-"""Hostile values go out as they are, and a history keeps them in a form that can be compared and saved."""
+"""Hostile values are sent unchanged, and a history keeps them in a form that can be compared and saved."""
 
 import msgpack
 import pytest

@@ -1,4 +1,4 @@
-"""The check of outside work and webhooks: it finds each broken promise, and nothing in good histories."""
+"""The check of outside work and webhooks finds each broken promise, and accepts good histories."""
 
 import json
 import random
@@ -33,7 +33,7 @@ def open_one(
     s: Story, request: str = "r1", at_s: float = 1.1, *, attempt: int = 1, expect: int = 1, wait_s: float = 30.0,
     job_id: str = "a", worker: int = 1, ending: str = "challenged", end_s: float | None = None,
 ) -> Claim:  # fmt: skip
-    """An attempt that hands its work over."""
+    """Add an attempt that hands over its work."""
     claim = s.run(job_id, at_s, end_s or at_s + 0.2, attempt=attempt, worker=worker, ending=ending)
     said = {"request": request, "kind": "once", "expect": expect, "wait_s": wait_s}
     s.h.lines.append(
@@ -64,7 +64,7 @@ def go_on(
     s: Story, *bodies: str, at_s: float = 2.1, attempt: int = 1, worker: int = 2, ending: str = "success",
     end_s: float | None = -1.0, job_id: str = "a",
 ) -> Claim:  # fmt: skip
-    """The run of the callbacks."""
+    """Add the run of the callbacks."""
     claim = s.run(
         job_id, at_s, at_s + 0.2 if end_s == -1.0 else end_s, attempt=attempt, worker=worker, ending=ending
     )
@@ -82,7 +82,7 @@ def go_on(
 
 
 def end(s: Story, state: str = "succeeded", claim: Claim = ("", 0), *outcomes: str, **said: Any) -> None:
-    """`outcomes` of the attempts, from the first on."""
+    """End the job with the `outcomes` of its attempts, from the first on."""
     attempts = tuple(EndedAttempt(n, outcome) for n, outcome in enumerate(outcomes, 1))
     s.end(state=state, claim=claim, name=OUTSIDE, **{"max_retry": 3, "attempts": attempts, **said})
 
@@ -163,7 +163,7 @@ def a_worker_that_dies_while_it_runs_the_callback(s: Story) -> None:
 
 
 def a_callback_that_was_lost_before_it_was_started(s: Story) -> None:
-    """Its worker died between the claim and the offer: no run has to do with it."""
+    """Its worker died between the claim and the offer, so this loss has no run."""
     push(s)
     open_one(s)
     answer(s)
@@ -354,7 +354,7 @@ def a_forged_callback_that_ran(s: Story) -> None:
 
 
 def a_challenge_that_is_opened_again(s: Story) -> None:
-    """A worker that got its job without the callback."""
+    """A worker gets its job without the callback."""
     push(s)
     open_one(s)
     answer(s)

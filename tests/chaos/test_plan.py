@@ -1,4 +1,4 @@
-"""A seed is a plan: the same one each time, which asks for what can be done."""
+"""A seed always gives the same plan, with possible faults only."""
 
 from itertools import pairwise
 

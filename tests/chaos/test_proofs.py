@@ -1,4 +1,4 @@
-"""Each proof does what it says, and is not satisfied with a run in which nothing happened."""
+"""Each proof does what it says, and rejects a run without events."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The links do what they are told to, to whole messages, and count it."""
+"""The links do what they are told to do to whole messages, and count it."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ pytestmark = real_time.SOCKETS
 
 
 class Echo:
-    """A server that remembers what arrived."""
+    """A server that remembers what it receives."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -156,7 +156,7 @@ async def test_a_reset_ends_what_is_under_way(link: HttpLink, session: aiohttp.C
 
 
 async def test_an_idle_connection_ends_with_the_server_behind_it() -> None:
-    """A connection ends as it would without a proxy: the next call must not be sent into nothing."""
+    """A connection ends as it would without a proxy: the next call must not be sent to a dead one."""
     closed = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

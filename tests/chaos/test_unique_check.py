@@ -1,4 +1,4 @@
-"""The check of unique pushes: it finds each broken promise, and nothing in good histories."""
+"""The check of unique pushes finds each broken promise, and accepts good histories."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ def push(
     on_conflict: str = "existing", n: int = 7, verdict: str = "", holder: str = "", outcome: Any = "done",
     **fields: Any,
 ) -> None:  # fmt: skip
-    """A push with a key and its answer: a job of its own, or a verdict that names the holder."""
+    """Add a push with a key and its answer: its own job, or a verdict that names the holder."""
     unique: dict[str, Any] = {"key": key, "scope": scope, "on_conflict": on_conflict}
     if scope == "window":
         unique["ttl_s"] = 5.0

@@ -1,4 +1,4 @@
-"""Checks the promises of unique pushes: one job holds a key at a time, and it is free when that job lets go of it."""
+"""Checks unique-push promises: one job holds a key at a time, and the key is free once that job releases it."""
 
 import functools
 from collections import defaultdict
@@ -18,7 +18,7 @@ from tests.chaos.evidence import (
 from tests.chaos.history import Call, History
 from tests.chaos.unique_load import key_of, rule_of
 
-# The modes that may give each answer. A debounce replaces.
+# The modes that can produce each answer. A debounce replaces.
 ALLOWED: Final = {"refused": {"reject"}, "duplicate": {"existing", "replace"}, "replaced": {"replace"}}
 Span = tuple[float, float]
 
@@ -36,7 +36,7 @@ def check_unique(history: History, runs_of: RunsOf) -> Iterator[Violation]:
 
 
 class _Key:
-    """All that happened to one key. `calls` are its pushes, `others` the further calls by job."""
+    """All events of one key. `calls` are its pushes, `others` the further calls by job."""
 
     def __init__(
         self, history: History, runs_of: RunsOf, others: dict[str, list[Call]], key: str, calls: list[Call]
@@ -70,19 +70,19 @@ class _Key:
     # --- who held it for certain
 
     def _created(self, job_id: str) -> Span:
-        """Return bounds of the moment at which the job was made."""
+        """Return bounds for the time when the job was created."""
         calls = self._of[job_id]
         known = [c.returned_s for c in calls if c.outcome == "done" and not c.verdict]
         known += [run.start_s for run in self._runs_of.get(job_id, ())]
         return min(c.invoked_s for c in calls), min(known, default=float("inf"))
 
     def _unfinished_until(self, job_id: str) -> float:
-        """Return until when it was not over for certain: its end was written later than that."""
+        """Return the time until which the job was certainly unfinished: its end was written later."""
         job, runs = self._h.jobs[job_id], self._runs_of.get(job_id, ())
         last: Run | None = next((run for run in runs if run.token == job.token), None)
         until_s = self._created(job_id)[1]
         if last is not None:
-            # An attempt that masters ended may have been over while its handler still ran.
+            # An attempt ended by masters may have been over while its handler still ran.
             is_own_end = job.state in ("succeeded", "discarded") or job.cause == "error"
             until_s = max(until_s, last.end_s if is_own_end else last.start_s)
         return min([until_s, *(c.invoked_s for c in self._cancels(job_id))])
@@ -96,7 +96,7 @@ class _Key:
         ]
 
     def _held(self, job_id: str) -> list[Span]:
-        """Return the times in which it held the key whatever happened."""
+        """Return the times in which it certainly held the key."""
         from_s, by_s = self._created(job_id)
         if self._scope == "until_start":
             spans = [self._waited(call, from_s) for call in self._replacements(job_id)]
@@ -165,7 +165,7 @@ class _Key:
             yield Violation("started too early", holder, f"{end_s - starts[0]:.3f} s before its new time")
 
     def _let_go(self, job_id: str, call: Call) -> float:
-        """Return by when the job had let go of the key for certain, as `call` could find; infinite if unknown."""
+        """Return by when the job had certainly released the key for `call`, or infinity if unknown."""
         over = [self._h.drained_s] if self._h.drained_s and self._h.jobs[job_id].state in FINISHED else []
         over += [c.returned_s for c in self._others[job_id] if c.outcome == "done" and c.state in FINISHED]
         if self._scope == "until_start":
@@ -180,7 +180,7 @@ class _Key:
     # --- what the job became
 
     def _content(self, job_id: str) -> Iterator[Violation]:
-        """Return what is wrong with its argument: it is that of the newest push that was told to have replaced it."""
+        """Check its argument: it must come from the newest push that was told to have replaced it."""
         stored = self._h.jobs[job_id].argument
         sources = [*self._of[job_id], *self._replacements(job_id), *self._perhaps]
         fitting = [call for call in sources if call.job and call.job["argument"] == stored]

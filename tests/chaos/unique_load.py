@@ -1,6 +1,6 @@
 """Unique and debounced pushes: few keys, so that pushes of one key meet.
 
-All pushes of a key have the same scope and the same delay; the checker would else know less of who holds the key.
+All pushes of a key have the same scope and delay; otherwise, the checker would know less about who holds the key.
 """
 
 import random
@@ -15,7 +15,7 @@ CONFLICTS: Final = ("reject", "existing", "replace")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The pushes of some keys. With a `wait_s` they are debounced; `is_named`: the key is a text, and not the
+    """The pushes of some keys. With `wait_s`, they are debounced. With `is_named`, the key is a text instead of the
     argument."""
 
     name: str
@@ -40,7 +40,7 @@ KINDS: Final = (
 
 
 def draw(rng: random.Random, number: int) -> dict[str, Any]:
-    """Return a push of one of the keys; `number` tells its content from that of the others."""
+    """Return a push of one of the keys. `number` distinguishes its content from others."""
     kind = rng.choices(KINDS, [kind.keys for kind in KINDS])[0]
     return _push(rng, kind, rng.randrange(kind.keys), number, rng.choice(CONFLICTS))
 
@@ -56,7 +56,7 @@ def rival(rng: random.Random, push: Mapping[str, Any], number: int) -> dict[str,
 
 
 def probes(number: int) -> list[dict[str, Any]]:
-    """Return one push of each key that is refused unless the key is free."""
+    """Return one push for each key, which is refused unless the key is free."""
     rng = random.Random(number)
     kinds = [kind for kind in KINDS if not kind.wait_s]
     return [
@@ -84,7 +84,7 @@ def _push(rng: random.Random, kind: Kind, key: int, number: int, on_conflict: st
 
 
 def rule_of(push: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return what a push says of its key; None where it has none."""
+    """Return a push's terms for its key, or None without a key."""
     found: Mapping[str, Any] | None = push.get("unique") or push.get("debounce")
     return found
 
@@ -95,7 +95,7 @@ def is_named(push: Mapping[str, Any]) -> bool:
 
 
 def key_of(push: Mapping[str, Any]) -> str:
-    """Return what is the same for all pushes of one key, and for no others."""
+    """Return the part shared by all pushes of one key and by no others."""
     rule = rule_of(push)
     assert rule is not None
     return str(rule["key"]) if rule.get("key") is not None else f"argument {sorted(push['argument'].items())}"

@@ -1,4 +1,4 @@
-"""Checks the promises of webhooks: each end that was to be told of is told, signed, under one ID, and no other is."""
+"""Checks webhook promises: each end to be reported is reported, signed, under one ID, and no other is."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def check_webhooks(history: History, runs_of: RunsOf) -> Iterator[Violation]:
         if own.state not in FINISHED:
             yield Violation("delivery not over", own.id, own.state)
         elif own.state != "succeeded":
-            # No receiver of a run refuses for good.
+            # In a run, no receiver refuses permanently.
             yield Violation("delivery given up", own.id, f"{own.state}, {own.cause}")
     for job_id, deliveries in told.items():
         job = history.jobs.get(job_id)
@@ -50,7 +50,7 @@ def _one(history: History, runs_of: RunsOf, job: EndState, one: Delivery) -> Ite
 
 
 def _repeats(history: History, deliveries: list[Delivery]) -> Iterator[Violation]:
-    """Only a fault that keeps the answer from being written down is a reason to send again what was taken."""
+    """A taken webhook may be sent again only if a fault prevented recording the answer."""
     margin_s = history.terms.recovery_s
     for first, second in pairwise(sorted(deliveries, key=lambda one: one.at_s)):
         is_excused = any(

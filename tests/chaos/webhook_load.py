@@ -1,4 +1,4 @@
-"""The receiver of a chaos run's webhooks: it takes most of them, fails at some, and keeps what it was sent."""
+"""The receiver of a chaos run's webhooks: it takes most of them, fails at some, and keeps what it receives."""
 
 import contextlib
 import random
@@ -11,7 +11,7 @@ from typing import Final
 from tests.chaos.history import Delivery
 from tests.support.webhook_receiver import SECRET, Answer, Receiver, serving
 
-# The shares of calls that it does not take.
+# The shares of calls that it rejects.
 FAILS: Final = 0.15
 ASKS_TO_WAIT: Final = 0.05
 MOST_FAILURES: Final = 2
@@ -19,7 +19,7 @@ MOST_FAILURES: Final = 2
 
 @dataclass(slots=True)
 class Hooks:
-    """`url` is where jobs are told of."""
+    """`url` receives the jobs' webhooks."""
 
     receiver: Receiver
     answers: list[tuple[float, int]]
@@ -29,7 +29,7 @@ class Hooks:
         return self.receiver.url
 
     def deliveries(self) -> list[Delivery]:
-        """Return what came, and how it was answered."""
+        """Return the received webhooks and their answers."""
         return [
             Delivery(
                 at_s,
@@ -50,7 +50,7 @@ async def hooks(seed: int) -> AsyncIterator[Hooks]:
     def answer(number: int) -> Answer:
         webhook_id = receiver.received[number].fields["webhook-id"]
         calls[webhook_id] += 1
-        # The run does not last until a later repeat.
+        # The run would end before a later repeat.
         drawn = rng.random() if calls[webhook_id] <= MOST_FAILURES else 1.0
         if drawn < FAILS:
             said = Answer(500)

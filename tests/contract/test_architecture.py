@@ -1,4 +1,4 @@
-"""docs/architecture.md names files that exist, and the path that a job really takes."""
+"""docs/architecture.md names existing files and the path that a job really takes."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ from worker_sdk import JobResult, Pusher, Worker
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-# Where the names of files begin: those of the product's own layers leave out the package.
+# Where file names begin: those of the product's own layers omit the package.
 BASES = (ROOT, ROOT / "jqmaster", ROOT / "jqmaster" / "store")
 PATH = re.findall(r"^(\d+)\. `([\w/]+\.(?:py|lua))`", DOCUMENT, re.MULTILINE)
 MOST_FILES = 30
@@ -56,7 +56,7 @@ async def test_a_job_enters_every_file_of_its_path(monkeypatch: pytest.MonkeyPat
                 return argument
 
             async with worker.running(), Pusher(master.server.url) as pusher:
-                # The leader gets to know the worker.
+                # The leader learns about the worker.
                 await pusher.result(await pusher.enqueue("work", 1, keep_result=True), wait=30)
                 scripts.clear()
                 before = sys.getprofile()

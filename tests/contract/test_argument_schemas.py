@@ -1,4 +1,4 @@
-"""The schema that a task tells accepts what the task accepts: judged by a master, and by the codec of the worker."""
+"""A task's schema accepts what the task accepts, as judged by a master and by the worker's codec."""
 
 import datetime as dt
 import enum
@@ -138,7 +138,7 @@ BY_PYDANTIC: list[tuple[Any, st.SearchStrategy[Any], Any]] = [
     (pydantic.HttpUrl, st.just(pydantic.HttpUrl("https://a.example/ü?x=1")), 5),
 ]
 
-# Values of jobs that are pushed as JSON. A schema knows no difference between 1 and 1.0.
+# Values of jobs pushed as JSON. A schema does not distinguish 1 from 1.0.
 FORMATTED = st.one_of(
     st.dates().map(str),
     AWARE.map(dt.datetime.isoformat),
@@ -169,7 +169,7 @@ JSON = st.recursive(
 
 
 class Both:
-    """The codec of a task with one parameter of the type, and its schema as a master reads it."""
+    """Return the codec of a task with one parameter of the type, and its schema as a master reads it."""
 
     def __init__(self, kind: Any, **default: Any) -> None:
         def function(value: Any) -> None: ...
@@ -213,7 +213,7 @@ def test_what_the_codec_encodes_fits(data: st.DataObject) -> None:
 @given(JSON)
 def test_both_accept_the_same_json(value: Any) -> None:
     for both, (kind, _) in zip(MSGSPEC, BY_MSGSPEC, strict=True):
-        # The schema leaves out a pattern that masters cannot match.
+        # The schema omits patterns that masters cannot match.
         if "(?!x)" not in str(kind):
             assert both.fits({"value": value}) == both.is_decoded({"value": value}), (kind, both.schema)
 

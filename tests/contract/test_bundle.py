@@ -1,4 +1,4 @@
-"""The bundle of the web UI was made of the sources beside it. Its digest of them tells so without Node."""
+"""The web UI's bundle was built from the sources beside it. Their digest in the bundle shows this without Node."""
 
 import hashlib
 import re

@@ -1,18 +1,18 @@
-"""A class name means one thing: no two classes of the product share one, but for those listed here."""
+"""Class names are unique in the product, except those listed here."""
 
 import ast
 from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# Generated from the schemas of the API, under their names.
+# Generated from the API's schemas under their names.
 GENERATED = {Path("worker_sdk/protocol.py")}
-# Both distributions have a class of this name for the same thing, as applications and as the master see it.
+# Both distributions use this class name for the same thing, as seen by applications and by the master.
 SAME_ON_BOTH_SIDES = {
     "After", "Batch", "Callback", "Challenge", "Choice", "Debounce", "Ending", "Event", "Form", "Job", "Unique",
     "Worker",
 }  # fmt: skip
-# Names that somebody else gives.
+# Names determined by others.
 GIVEN = {
     "Command": "Django finds commands of `manage.py` by it, and users name that of shell commands",
     "Migration": "Django finds migrations by it",

@@ -1,4 +1,4 @@
-"""docs/config.md says what the settings are."""
+"""docs/config.md matches the settings."""
 
 import pytest
 

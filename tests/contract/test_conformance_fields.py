@@ -1,4 +1,4 @@
-"""The conformance kit knows each field that a worker may send: it imports nothing of the API."""
+"""The conformance kit knows each field that a worker may send, although it does not import the API."""
 
 import pytest
 

@@ -1,5 +1,4 @@
-"""The promises of the container files. No engine is needed: the files are read, and the store is started without
-one."""
+"""The container files' promises. No engine is needed: tests read the files and start the store without one."""
 
 import os
 import re
@@ -51,7 +50,7 @@ def test_every_service_has_limits_of_memory_and_processes(name: str) -> None:
 def test_images_are_pinned_and_what_they_install_has_hashes() -> None:
     images = [*re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE), SERVICES["redis"]["image"]]
     assert all(re.search(r":\d+\.\d+\.\d+-\w+", image) for image in images), images
-    # Podman knows no registry by default.
+    # Podman does not have a default registry.
     assert all(image.startswith("docker.io/") for image in images), images
     for install in re.findall(r"pip install ([^&\n]+)", DOCKERFILE):
         assert "--require-hashes" in install or "--no-index" in install, install
@@ -136,7 +135,7 @@ def test_tokens_come_from_outside_and_have_no_default() -> None:
         uses = re.findall(rf"\$\{{{variable}(.*?)}}", text)
         assert uses
         assert all(use.startswith(":?") for use in uses)
-    # Published for this machine only.
+    # Published only for this machine.
     assert SERVICES["master"]["ports"] == ["127.0.0.1:8080:8080"]
 
 
@@ -145,7 +144,7 @@ def test_the_image_runs_as_a_user_of_its_own_with_one_volume() -> None:
     final = DOCKERFILE.split("\nFROM ")[-1]
     assert re.search(r"^USER 10001$", final, re.MULTILINE)
     assert re.findall(r"^VOLUME (.*)$", final, re.MULTILINE) == ["/data"]
-    # Exec form: signals reach the master and not a shell.
+    # With the exec form, signals reach the master instead of a shell.
     assert re.search(r'^ENTRYPOINT \["jqmaster"\]$', final, re.MULTILINE)
     assert not re.search(r"(?i)(token|password|secret)=", DOCKERFILE)
 
@@ -156,7 +155,7 @@ def test_the_settings_that_the_files_name_exist() -> None:
     named = set(re.findall(r"JQMASTER_([A-Z_]+)=", DOCKERFILE)) | {
         key.removeprefix("JQMASTER_") for key in SERVICES["master"]["environment"]
     }
-    # A worker's, not a master's.
+    # One setting belongs to a worker, not a master.
     assert {name.lower() for name in named} - {"health_file"} <= set(Settings.model_fields)
 
 

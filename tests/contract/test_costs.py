@@ -1,6 +1,6 @@
-"""The cost of a job, counted and not timed: the same on a busy machine and on an idle one.
+"""The cost of a job, counted instead of timed, so that it is the same on busy and idle machines.
 
-Each bound lies close to what it is now. To pass one on purpose, write the new number here, and the reason into the
+Each bound is close to the current value. To exceed one on purpose, write the new number here and the reason in the
 commit.
 """
 
@@ -33,7 +33,7 @@ NO_COST = {"info", "config|resetstat", "client|setinfo", "auth", "hello", "selec
 
 @pytest.fixture
 async def world() -> AsyncIterator[StoreWorld]:
-    """On a server that nobody else speaks to."""
+    """Use a server without other clients."""
     server = StoreServer()
     with started(server):
         client = StoreClient(server.url)
@@ -56,7 +56,7 @@ def round_trips(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 async def commands_of(world: StoreWorld, act: Callable[[], Awaitable[object]]) -> Counter[str]:
-    """The commands that the store carried out meanwhile, those within scripts too."""
+    """Collect the commands that the store executes meanwhile, including those in scripts."""
     redis = admin_of(world.shard.client)
     await redis.config_resetstat()
     await act()
@@ -74,7 +74,7 @@ async def test_commands_and_round_trips_of_a_batch(
     world: StoreWorld, round_trips: Counter[str], jobs: int
 ) -> None:
     worker_id = await world.worker("work", max_jobs=1000)
-    # The scripts are known, and the name has its lane.
+    # The scripts are loaded, and the name has its lane.
     await through(world, worker_id, 1)
     all_bounds: dict[int, dict[str, float]] = {
         BATCH: {"enqueue": 0.024, "claim": 1.06, "settle": 2.02},
@@ -95,7 +95,7 @@ async def test_commands_and_round_trips_of_a_batch(
 async def costs_of(
     world: StoreWorld, worker_id: str, jobs: int, *, has_keys: bool = False
 ) -> dict[str, Counter[str]]:
-    """Return the commands of each step."""
+    """Return each step's commands."""
     return {
         step: await commands_of(world, act)
         for step, act in steps(world, worker_id, jobs, has_keys=has_keys).items()
@@ -158,15 +158,15 @@ async def through(world: StoreWorld, worker_id: str, jobs: int, *, has_keys: boo
 
 async def test_bytes_of_a_waiting_job(world: StoreWorld) -> None:
     redis = admin_of(world.shard.client)
-    # A power of two: the tables of the store have just the size that they need.
+    # With a power of two, the store's tables have exactly the size they need.
     count = 8192 - 512
-    # The first jobs bring the script.
+    # The first jobs load the script.
     await world.acceptance.enqueue([world.spec(argument=ARGUMENT) for _ in range(512)])
     before = (await redis.info("memory"))["used_memory"]
     for _ in range(0, count, 512):
         await world.acceptance.enqueue([world.spec(argument=ARGUMENT) for _ in range(512)])
     after = (await redis.info("memory"))["used_memory"]
-    # Redis takes more for the same. Its own tables, which other tests fill, are a few bytes of it.
+    # Redis takes more for the same. A few bytes of it are its own tables, which other tests fill.
     bound = 470 if "valkey_version" in await redis.info("server") else 538
     assert_at_most("bytes of a waiting job with 100 bytes of argument", (after - before) / count, bound)
     await redis.flushall()
@@ -210,10 +210,11 @@ async def test_requests_and_scripts_of_a_thousand_jobs(monkeypatch: pytest.Monke
                 async with asyncio.timeout(30):
                     await all_ended.wait()
                 scripts = (await redis.info("commandstats"))["cmdstat_evalsha"]["calls"]
-                # So few because each batch takes what came meanwhile; on a busy machine they are fewer yet.
+                # There are so few because each batch takes what has arrived meanwhile. On a busy machine, there are
+                # even fewer.
                 assert_at_most("requests to the master, 1,000 jobs", requests["master"], 30)
                 assert_at_most("requests to the worker, 1,000 jobs", requests["worker"], 20)
-                # About 60 where nothing else goes on; those that the clock asks for come on top on a busy machine.
+                # About 60 on an idle machine. A busy one adds those triggered by the clock.
                 assert_at_most("script calls, 1,000 jobs", scripts, 200)
 
 
@@ -238,7 +239,7 @@ async def test_round_trips_of_a_lone_job(monkeypatch: pytest.MonkeyPatch) -> Non
                 for _ in range(jobs):
                     await pusher.result(await pusher.enqueue("work", ARGUMENT, keep_result=True), wait=30)
     trips = [names for names in sent if {"enqueue", "claim", "settle_success"} & {*names}]
-    # Claims go with the write that makes them possible; the rest are those of the dispatcher's clock, once a second.
+    # Claims go with the write that makes them possible. The rest come from the dispatcher's clock, once a second.
     assert trips.count(["enqueue", "claim"]) >= 0.9 * jobs
     assert_at_most("round trips of a lone job, until it is settled", len(trips) / jobs, 2.3)
 

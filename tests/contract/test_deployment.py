@@ -30,7 +30,7 @@ def test_there_is_a_unit_for_masters_and_one_for_workers() -> None:
 def test_a_unit_ends_in_good_order_and_comes_back(file: Path) -> None:
     service = unit(file)
     assert service["Restart"] == "always"
-    # The master must end before its Valkey, and a worker's children belong to its drain.
+    # The master must end before its Valkey, and a worker's drain must include its children.
     assert service["KillMode"] == "mixed"
     assert int(service["TimeoutStopSec"]) >= 60
     for confined in ("DynamicUser", "NoNewPrivileges", "ProtectHome", "PrivateTmp"):
@@ -41,7 +41,7 @@ def test_a_unit_ends_in_good_order_and_comes_back(file: Path) -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
 @pytest.mark.parametrize("file", UNITS, ids=lambda file: file.name)
 def test_systemd_takes_the_unit(file: Path, tmp_path: Path) -> None:
-    # The programs of the units are not installed here: any other word of systemd is a fault of the unit.
+    # The units' programs are not installed here. Any other message from systemd is a fault of the unit.
     copy = tmp_path / file.name.replace("@", "@x")
     copy.write_text(re.sub(r"^(ExecStart=)\S+", r"\1/bin/true", file.read_text(), flags=re.MULTILINE))
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Each line of docs/failures.md names tests that exist."""
+"""Each line of docs/failures.md names existing tests."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The glossary stays short enough to read, and explains words that the documents use."""
+"""The glossary stays short enough to read, and explains words from the documents."""
 
 import re
 from pathlib import Path

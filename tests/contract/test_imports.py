@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# The imports that are allowed: a package may import itself and those of its set. Leaves may be imported by all.
+# Allowed imports: a package may import itself and those in its set. All may import leaves.
 LEAVES = {"errors", "clock", "config", "lifecycle", "net", "tracing", "log_context", "live_value"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -34,8 +34,8 @@ ALLOWED: dict[str, set[str]] = {
     "__init__": set(),
     "__main__": {"cli"},
 }
-# Inside a layer: which room may know which. A room may always know itself. "" is the door: the files of the layer
-# that stand in no room. Where one file alone may enter a room it is named, as ROOM.FILE.
+# Which rooms each room of a layer may import, besides itself. "" is the door: the layer's files outside rooms. If a
+# single file may enter a room, it is named as ROOM.FILE.
 ROOMS: dict[str, dict[str, set[str]]] = {
     "domain": {
         "": set(),
@@ -211,7 +211,7 @@ KNOWS_REDIS = {"store", "embedded"}
 
 
 def imported(tree: ast.AST, module: str) -> Iterator[str]:
-    """Dotted names of everything that a module imports, also inside functions."""
+    """Return dotted names of a module's imports, including those inside functions."""
     package = module.rsplit(".", 1)[0]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -222,12 +222,12 @@ def imported(tree: ast.AST, module: str) -> Iterator[str]:
                 base = ".".join(
                     [*package.split(".")[: len(package.split(".")) - node.level + 1], *filter(None, [base])]
                 )
-            # `from jqmaster import app` imports a module, `from jqmaster.app import serve` a name of one.
+            # `from jqmaster import app` imports a module, and `from jqmaster.app import serve` a name from one.
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
 def faults_of(source: str, module: str) -> list[str]:
-    """Return the faults of the imports of `module` (such as `jqmaster.store.jobs.claims`)."""
+    """Return the faults in the imports of `module` (such as `jqmaster.store.jobs.claims`)."""
     tree = ast.parse(source)
     top, _, rest = module.partition(".")
     part = rest.split(".")[0] if rest else "__init__"
@@ -254,7 +254,7 @@ def faults_of(source: str, module: str) -> list[str]:
 
 
 def place_of(module: str) -> tuple[str, str, str]:
-    """Layer, room and file of a module; the room is empty at the door of its layer."""
+    """Return a module's layer, room and file. The room is empty at the door of its layer."""
     parts = module.split(".")
     if parts[0] == "jqmaster":
         parts = parts[1:]
@@ -265,7 +265,7 @@ def place_of(module: str) -> tuple[str, str, str]:
 
 
 def room_faults_of(source: str, module: str, known: set[str]) -> list[str]:
-    """Return the imports of a module from rooms that its own may not know. `known`: all modules there are."""
+    """Return a module's imports from rooms forbidden to its own room. `known` are all existing modules."""
     layer, room, _ = place_of(module)
     if layer not in ROOMS:
         return []
@@ -343,7 +343,7 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
     files = dict(modules())
 
     def module_of(name: str) -> str:
-        """Empty for a module that is not ours."""
+        """Return an empty value for a module that is not ours."""
         while name and name not in files and f"{name}.__init__" not in files:
             name = name.rpartition(".")[0]
         return name if name in files or not name else f"{name}.__init__"

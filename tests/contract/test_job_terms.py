@@ -1,4 +1,4 @@
-"""A job's terms have one source; what cannot import it, or repeats it for people, says the same."""
+"""Job terms have one source. Code that cannot import it and texts that repeat it agree with it."""
 
 import inspect
 import re
@@ -39,7 +39,7 @@ def test_the_command_line_has_an_option_for_each_field_of_a_job() -> None:
 
 
 def test_the_sdk_tells_the_defaults_and_bounds_of_the_master() -> None:
-    # Python 3.13 takes the indentation away by itself.
+    # Python 3.13 removes the indentation itself.
     text = inspect.getdoc(JobOptions)
     assert text
     told = dict(re.findall(r"\* `(\w+)`: (.*?)(?=\n\*|\Z)", text, re.DOTALL))
@@ -54,7 +54,7 @@ def test_the_sdk_tells_the_defaults_and_bounds_of_the_master() -> None:
 
 
 def test_the_form_of_the_web_ui_begins_with_the_defaults_of_the_master() -> None:
-    # However it is broken into lines.
+    # Ignore the line breaks.
     form = re.sub(r"\s+", "", (ROOT / "jqmaster" / "web" / "pages" / "enqueue.js").read_text())
     assert f'priority:"{terms.PRIORITY.default}"' in form
     assert f'max_retry:"{terms.MAX_RETRY.default}"' in form
@@ -73,19 +73,19 @@ def test_a_job_of_which_nothing_is_told_is_the_same_by_each_way() -> None:
     assert RetryPolicy() == RetryPolicy(retry.base_s, retry.factor, retry.max_s, retry.jitter)
 
 
-# A plain term of a job is accepted, stored, shown, and pushed by the SDK and the command line.
+# The places where a plain job term is accepted, stored, shown, and pushed by the SDK and the command line.
 PLACES = {
     "jqmaster/domain/jobs/job.py", "jqmaster/store/codec.py", "jqmaster/api/jobs/schemas.py",
     "jqmaster/spec/examples.py", "jqmaster/cli/commands/jobs.py", "worker_sdk/pusher/jobs.py",
 }  # fmt: skip
-# Signatures that editors and type checkers read, of what makes a task.
+# Signatures of task-making functions, read by editors and type checkers.
 SIGNATURES = {"worker_sdk/tasks/collection.py", "worker_sdk/tasks/options.py", "worker_sdk/django/options.py"}
-# They act on it.
+# Files that act on the term.
 USERS = {"jqmaster/domain/jobs/outcome.py", "jqmaster/domain/notices/delivery.py"}
 
 
 def test_a_term_of_a_job_is_named_in_six_files() -> None:
-    """`rerun_lost` stands for all: definitions, batches and their stored forms take it from the lists of terms."""
+    """`rerun_lost` stands for all terms: definitions, batches and their stored forms take it from the term lists."""
     named = {
         str(path.relative_to(ROOT))
         for package in ("jqmaster", "worker_sdk")

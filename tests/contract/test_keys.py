@@ -1,4 +1,4 @@
-"""The table of keys, the names that code builds, and the document are one."""
+"""The key table, the names built in code, and the document agree."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def table() -> str:
 
 
 def test_the_document_shows_the_table_of_keys() -> None:
-    """To renew it, put the output of `python -m tests.contract.test_keys` in the place of the table."""
+    """Return the table. To renew it, replace it with the output of `python -m tests.contract.test_keys`."""
     assert table() in DOCUMENT.read_text()
 
 

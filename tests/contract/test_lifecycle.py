@@ -1,4 +1,4 @@
-"""docs/job_lifecycle.md, the table of transitions and what the store does are one."""
+"""docs/job_lifecycle.md, the transition table and the store's behaviour agree."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ def table() -> str:
 
 
 def test_the_document_shows_the_diagram_and_the_table() -> None:
-    """To renew them, put the output of `python -m tests.contract.test_lifecycle` in their places."""
+    """Return the tables. To renew them, replace them with the output of `python -m tests.contract.test_lifecycle`."""
     text = DOCUMENT.read_text()
     assert diagram() in text
     assert table() in text
@@ -99,7 +99,7 @@ async def start(world: StoreWorld, state: JobState | None, event: str) -> Job:
 
 
 async def decoded(world: StoreWorld, job_id: str) -> Job:
-    """A job that does not exist yet: as it will be, without being stored."""
+    """Return a job that does not exist yet, as it will be, without storing it."""
     await world.enqueue(id=job_id)
     job = await world.get(job_id)
     await world.steering.delete(job_id)
@@ -118,14 +118,14 @@ def predecessor_of(job: Job) -> str:
 
 
 async def end_well(world: StoreWorld) -> None:
-    """Let the predecessors that are ready succeed."""
+    """Let the ready predecessors succeed."""
     worker = await world.worker("predecessor")
     done = [(one.job_id, one.token, b"") for one in await world.claim(worker, "predecessor")]
     await world.settlements.settle_success(worker, done)
 
 
 async def wait_longer(world: StoreWorld, job: Job) -> None:
-    """Give a job a due time that lies ahead."""
+    """Give a job a future due time."""
     await world.redis.setrange(world.shard.keys.job(job.id), 16, (world.now_ms + 60_000).to_bytes(8, "big"))
 
 
@@ -176,7 +176,7 @@ def decision(target: JobState) -> Decision:
 
 
 async def answered(world: StoreWorld, job: Job) -> None:
-    """Open a challenge for a running job, and answer it: where the attempt would begin anew, it waits for a worker."""
+    """Open a challenge for a running job, and answer it. If the attempt would begin anew, it waits for a worker."""
     if job.state is JobState.RUNNING:
         (worker, token) = job.worker_id, job.token
         request = new_request_id(job.id)

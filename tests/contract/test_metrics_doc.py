@@ -1,4 +1,4 @@
-"""docs/metrics.md, the dashboard and the alerts name the metrics that there are."""
+"""docs/metrics.md, the dashboard and the alerts name existing metrics."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from jqmaster.service.operations.metrics import METRICS
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana" / "jqmaster.json"
 RULES = ROOT / "deploy" / "prometheus" / "jqmaster.rules.yml"
-# Metrics of the client library itself.
+# The client library's own metrics.
 OF_THE_PROCESS = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
 
 
@@ -27,7 +27,7 @@ def table() -> str:
 
 
 def series() -> set[str]:
-    """Names as they stand in queries."""
+    """Return metric names as they appear in queries."""
     found = set(OF_THE_PROCESS)
     for info in METRICS.values():
         match info.kind:
@@ -50,7 +50,7 @@ def labels_of(query: str) -> set[str]:
 
 
 def test_the_document_shows_every_metric() -> None:
-    """To renew it, put the output of `python -m tests.contract.test_metrics_doc` in the place of the table."""
+    """Return the table. To renew it, replace it with the output of `python -m tests.contract.test_metrics_doc`."""
     assert table() in (ROOT / "docs" / "metrics.md").read_text()
 
 
@@ -74,7 +74,7 @@ def test_what_is_asked_for_exists(query: str) -> None:
 
 
 def test_the_dashboard_and_the_alerts_show_every_metric_of_ours() -> None:
-    """But for those that only tell what a master is."""
+    """Skip metrics that only describe a master."""
     asked = {name for query in queries() for name in named(query)}
     for info in METRICS.values():
         stands = {name for name in asked if name.startswith(info.name)}

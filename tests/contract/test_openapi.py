@@ -1,4 +1,4 @@
-"""openapi/ is what the code says, valid, complete, and its examples are true."""
+"""openapi/ matches the code and is valid and complete, with correct examples."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,7 @@ def operations(name: str) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def parameters_of(name: str, operation: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the parameters, with those that stand once for all operations."""
+    """Return the parameters, including those shared by all operations."""
     shared = document(name)["components"].get("parameters", {})
     return [shared[p["$ref"].rpartition("/")[2]] if "$ref" in p else p for p in operation["parameters"]]
 
@@ -165,7 +165,7 @@ def test_no_field_is_required_that_may_be_missing(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_two_enums_get_one_name_from_generators(name: str) -> None:
-    """They name an enum that stands inline after its owner: a model, or an operation, and its field."""
+    """Generators name an inline enum after its owner (a model or an operation) and its field."""
     names = []
     for owner, schema in document(name)["components"]["schemas"].items():
         names += [
@@ -178,7 +178,7 @@ def test_no_two_enums_get_one_name_from_generators(name: str) -> None:
 
 
 def test_paths_that_two_templates_match_are_the_known_ones() -> None:
-    """The fixed one goes first, as OpenAPI says; IDs of jobs are UUIDs, so `actions` and `preview` are never one."""
+    """The fixed path takes precedence, as OpenAPI says. Job IDs are UUIDs, so never `actions` or `preview`."""
     paths = list(document("jqmaster")["paths"])
 
     def may_be_one(path: str, other: str) -> bool:

@@ -1,5 +1,4 @@
-"""docs/performance.md says what benchmarks/results.jsonl says, and records become the same tables and plots each
-time."""
+"""docs/performance.md matches benchmarks/results.jsonl, and records always give the same tables and plots."""
 
 import json
 import re

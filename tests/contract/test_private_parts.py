@@ -1,4 +1,4 @@
-"""The parts of uvicorn and redis-py that are not their public interface, and that this code uses.
+"""The private parts of uvicorn and redis-py that this code uses.
 
 `pyproject.toml` bounds both libraries from above. Before a bound is raised, these tests say what changed.
 """
@@ -42,7 +42,7 @@ REDIS: dict[type, str] = {
 }
 
 
-# Our classes on those of uvicorn.
+# Our subclasses of uvicorn classes.
 HEIRS: dict[type, tuple[type, ...]] = {
     httptools_impl.HttpToolsProtocol: (
         guarded.GuardedProtocol,
@@ -54,8 +54,7 @@ HEIRS: dict[type, tuple[type, ...]] = {
 
 
 def names_of(owner: type) -> set[str]:
-    """Return the names on instances of a class: those it defines, and those that its methods and its bases' methods
-    set."""
+    """Return the names on a class's instances: those it defines, and those set by its own and inherited methods."""
     found = set(dir(owner))
     for base in owner.__mro__[:-1]:
         found |= set(re.findall(r"self\.(\w+)", inspect.getsource(base)))
@@ -64,7 +63,7 @@ def names_of(owner: type) -> set[str]:
 
 
 def used_by(heirs: tuple[type, ...]) -> set[str]:
-    """The attributes of `self` that these classes use and do not define."""
+    """Return the attributes of `self` that these classes use without defining them."""
     defined: set[str] = set()
     used: set[str] = set()
     for heir in heirs:
@@ -101,7 +100,7 @@ def test_uvicorns_protocol_is_used_in_three_files_only() -> None:
 
 
 def test_asyncio_still_has_the_unread_bytes_of_a_stream() -> None:
-    """jqmaster/store/link/pool.py takes a connection with unread bytes for one that is out of step."""
+    """jqmaster/store/link/pool.py treats a connection with unread bytes as out of step."""
     assert "_buffer" in names_of(asyncio.StreamReader), "asyncio: StreamReader._buffer is gone"
 
 

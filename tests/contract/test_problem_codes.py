@@ -1,4 +1,4 @@
-"""Every code that a problem can have stands in the table from which the OpenAPI enum and docs/errors.md are made."""
+"""Every problem code is in the table from which the OpenAPI enum and docs/errors.md are made."""
 
 import ast
 import re
@@ -24,16 +24,16 @@ CLASSES = {
     for cls in [*vars(errors).values(), NotAcceptableError]
     if isinstance(cls, type) and issubclass(cls, JqmasterError)
 }
-# Those that end a start and never answer a request.
+# Errors that stop a startup and never answer a request.
 NOT_OVER_HTTP = {errors.DataDirInUseError}
-# Codes that are put together where they are raised.
+# Codes composed where they are raised.
 COMPOSED = {
     "job_{conflict.state}": [f"job_{state}" for state in JobState],
     "{name}_too_large": ["result_too_large", "error_too_large"],
 }
-# The protocol of the master's server, and of a worker's.
+# The protocol of a master's and a worker's server.
 GUARDED = ROOT / "worker_sdk/transport/guarded.py"
-# Where a variable holds the code.
+# Places where a variable holds the code.
 NAMED_ELSEWHERE = {"store_unfit": 503, "store_full": 503, "invalid_argument": 422, "unserved_name": 422}
 
 
@@ -42,11 +42,11 @@ def status_of(cls: type[JqmasterError]) -> int:
 
 
 def raised() -> Iterator[tuple[str, int]]:
-    """(code, status) of every error that is built anywhere."""
+    """Yield (code, status) of every error built anywhere."""
     for cls in set(CLASSES.values()) - NOT_OVER_HTTP:
         yield cls.code, status_of(cls)
     for file in [*sorted((ROOT / "jqmaster").rglob("*.py")), GUARDED]:
-        if "cli" in file.parts:  # what the command says of itself never answers a request
+        if "cli" in file.parts:  # the command's own errors never answer a request
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if not isinstance(node, ast.Call):
@@ -56,7 +56,7 @@ def raised() -> Iterator[tuple[str, int]]:
                 for keyword in node.keywords:
                     if keyword.arg == "code":
                         yield from ((code, status_of(CLASSES[name])) for code in codes_in(keyword.value))
-            # Refusals of the HTTP server before there is a request.
+            # Refusals by the HTTP server before a request exists.
             for first, second in zip(node.args, node.args[1:], strict=False):
                 yield from edge(first, second)
             for argument in node.args:

@@ -1,4 +1,4 @@
-"""worker_sdk/protocol.py says in types what openapi/ says in schemas."""
+"""The types in worker_sdk/protocol.py match the schemas in openapi/."""
 
 import re
 import subprocess

@@ -14,7 +14,7 @@ def test_rows_are_counted_by_test_and_outcome() -> None:
     stats = {
         "passed": [report("a", "J1", "M1"), report("b", "J1"), report("none")],
         "failed": [report("c", "M1")],
-        # Failed while it was cleaned up, after the test itself had passed.
+        # The cleanup failed after the test itself had passed.
         "error": [report("b", "J1")],
         "skipped": [report("d", "S1")],
     }

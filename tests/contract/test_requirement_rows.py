@@ -18,7 +18,7 @@ def statuses() -> dict[str, str]:
 
 @functools.cache
 def marked() -> dict[str, str]:
-    """Return each row that a mark names, with the file of one such mark."""
+    """Return each row named in a mark, with the file of one such mark."""
     return {
         row: path.name
         for path in TESTS.rglob("test_*.py")

@@ -1,5 +1,5 @@
-"""A failed test runs once more only where a mark says why, or because the machine stood still meanwhile; never where
-no time passes."""
+"""A failed test runs once more only if a mark says why, or if the machine stood still meanwhile; never where tests do
+not depend on time."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from tests.support import real_time
 from tests.support.standstill import BEAT_S, Reading, Watch
 
 TESTS = Path(__file__).parents[1]
-# Nothing in these folders waits for a clock: a failure there is a fault.
+# These folders do not wait for a clock, so a failure there is a fault.
 STEADY = {"contract", "domain", "model", "net", "store"}
 
 
@@ -47,7 +47,7 @@ def test_where_no_real_time_passes_nothing_runs_again() -> None:
 
 
 class Clocks:
-    """Clocks that a test moves."""
+    """Clocks moved by a test."""
 
     def __init__(self) -> None:
         self._now = Reading(100.0, 10.0, 5.0)
@@ -109,7 +109,7 @@ def test_a_process_that_was_stopped_notes_it() -> None:
     assert re.fullmatch(r"the machine stood still for \d+\.\d s\n", told)
 
 
-# Each case says in which attempts it fails, and in which of them the machine stands still.
+# Each case lists its failing attempts, and those in which the machine stands still.
 INNER = """
 import pytest
 from tests.support import real_time, reruns
@@ -139,7 +139,7 @@ def test_marked(request, case):
 
 
 def outcomes(folder: Path) -> dict[str, list[str]]:
-    """Run INNER in a folder, and return what was said of each attempt of each case."""
+    """Run INNER in a folder, and return the reports on each case's attempts."""
     folder.mkdir()
     (folder / "test_inner.py").write_text(INNER)
     configured = folder.parent / "pytest.ini"

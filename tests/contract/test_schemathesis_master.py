@@ -39,7 +39,7 @@ EXCHANGES = [
 
 @pytest.fixture(scope="module")
 def master_url(store_server: StoreServer) -> Iterator[str]:
-    """A master without workers, with a token: once a user was made, it asks for credentials. It ends with fsck."""
+    """A master without workers, with a token: once a user exists, it requires credentials. It ends with fsck."""
 
     @contextlib.asynccontextmanager
     async def serve() -> AsyncIterator[str]:
@@ -52,17 +52,16 @@ def master_url(store_server: StoreServer) -> Iterator[str]:
 
 @functools.cache
 def in_encoding(media_type: str) -> Any:
-    """Return the document with requests of one encoding only."""
+    """Return the document with only one request encoding."""
     narrowed = json.loads(json.dumps(document("jqmaster")))
     for operations in narrowed["paths"].values():
         for operation in operations.values():
             if body := operation.get("requestBody"):
-                # A body of any type (`*/*`) is sent in this encoding as well.
+                # A body of any type (`*/*`) also uses this encoding.
                 body["content"] = {media_type: body["content"].get(media_type) or body["content"]["*/*"]}
     schema = schemathesis.openapi.from_dict(narrowed)
     refusals = schema.config.checks.negative_data_rejection
-    # A value that is too long may make the whole URL or body too long; a precondition may fail before the body is
-    # judged.
+    # An overlong value may make the whole URL or body too long, and a precondition may fail before the body is checked.
     refusals.expected_statuses = [*refusals.expected_statuses, "412", "413", "414"]
     return schema
 
@@ -85,15 +84,15 @@ def test_generated_requests_are_answered_as_documented(
         case=described.as_strategy(generation_mode=mode), job_id=st.sampled_from([*known, None])
     )
     def exchange(case: Any, job_id: str | None) -> None:
-        # Random IDs alone would meet nothing but 404.
+        # With only random IDs, every answer would be 404.
         if job_id and mode is POSITIVE and "job_id" in case.path_parameters:
             case.path_parameters["job_id"] = job_id
         if "wait" in case.query and mode is POSITIVE:
             case.query["wait"] = 0.01
         if case.headers.get("JQ-Durability") == "fsync+quorum":
-            # This store has no replicas: it would be refused with 503, as documented.
+            # This store does not have replicas, so it would refuse with 503, as documented.
             case.headers["JQ-Durability"] = "fsync"
-        # Almost every other store is refused before the rest is looked at: tests/api/test_other_store.py.
+        # Almost any other store ID is refused before the rest is checked: tests/api/test_other_store.py.
         case.headers.pop("JQ-Store", None)
         case.call_and_validate(
             base_url=master_url,
@@ -106,6 +105,6 @@ def test_generated_requests_are_answered_as_documented(
         exchange()
     finally:
         if operation.path == "/api/settings":
-            # Whatever limits it was given: the other exchanges are with a master as it is by default.
+            # Reset all limits, so that the other exchanges use a master with defaults.
             for key in sorted(RUNTIME):
                 requests.patch(f"{master_url}/api/settings", json={key: None}, headers=ACCESS, timeout=20)

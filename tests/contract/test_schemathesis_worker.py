@@ -30,7 +30,7 @@ POSITIVE, NEGATIVE = schemathesis.GenerationMode.POSITIVE, schemathesis.Generati
 
 @pytest.fixture(scope="module")
 def worker(store_server: StoreServer) -> Iterator[Worker]:
-    """A worker of worker_sdk, registered with a real master."""
+    """Yield a worker_sdk worker registered with a real master."""
 
     @contextlib.asynccontextmanager
     async def serve() -> AsyncIterator[Worker]:
@@ -46,7 +46,7 @@ def worker(store_server: StoreServer) -> Iterator[Worker]:
 
 
 class Signature(requests.auth.AuthBase):
-    """Signs what is really sent."""
+    """Signs the request as actually sent."""
 
     def __init__(self, worker_id: str) -> None:
         self.worker_id = worker_id

@@ -1,4 +1,4 @@
-"""The house rules of lua/*.lua, and that Lua and Python mean the same bytes."""
+"""The style rules of lua/*.lua, and byte compatibility between Lua and Python."""
 
 import re
 from dataclasses import replace
@@ -27,12 +27,12 @@ def text_of(name: str) -> str:
 
 
 def body_of(name: str) -> str:
-    """The script without its header's comments."""
+    """Return the script without its header comments."""
     return "\n".join(line for line in text_of(name).splitlines() if not line.startswith("--"))
 
 
 def naming_of(name: str) -> str:
-    """The first code lines: those that name KEYS and ARGV."""
+    """Return the first code lines, which name KEYS and ARGV."""
     lines = body_of(name).splitlines()[1:]
     is_naming = re.compile(r"local |tag = ").match
     end = next((n for n, line in enumerate(lines) if not is_naming(line)), len(lines))
@@ -64,7 +64,7 @@ def test_every_key_and_argument_is_named_once_and_used(name: str) -> None:
         indexes = sorted([*indexes, *only_in_modules])
         is_looped = re.search(rf"\b{array}\[[a-z]\w*\]", body) is not None
         whole = list(range(1, count + 1))
-        # A loop goes over the others, which follow or come before.
+        # A loop handles the others, which follow or precede these.
         ends = (whole[: len(indexes)], whole[count - len(indexes) :]) if is_looped else (whole,)
         assert indexes in ends, f"{array} of {name}"
     rest = body.replace(naming, "", 1)
@@ -94,7 +94,7 @@ def test_the_words_answered_are_those_of_the_header(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_key_is_one_of_the_table(name: str) -> None:
-    """Keys come in KEYS or are built from the tag or a prefix in ARGV; none is spelled out."""
+    """Keys come from KEYS or are built from the tag or a prefix in ARGV. Scripts do not spell them out."""
     known = {info.pattern.split(":")[0] for info in KEYS}
     assert not re.findall(r"redis\.p?call\('\w+', '", body_of(name))
     for prefix in re.findall(r"\b(\w+)_prefix\b", body_of(name)):
@@ -118,7 +118,7 @@ def test_every_helper_is_included_somewhere() -> None:
 
 
 LUA_FILES = sorted((STORE / "lua").rglob("*.lua"))
-# Each is one table of its own name.
+# Each is a table with its own name.
 MODULES = {
     file.stem
     for file in LIB.rglob("*.lua")
@@ -126,7 +126,7 @@ MODULES = {
 }
 
 
-# The names of Lua 5.1 itself, and those that the store gives.
+# The names of Lua 5.1 itself, and those that the store provides.
 LUA_GLOBALS = {
     "getmetatable",
     "ipairs",
@@ -144,7 +144,7 @@ LUA_GLOBALS = {
     "unpack",
 }
 STORE_GLOBALS = {"ARGV", "KEYS", "cmsgpack", "redis", "struct"}
-# Lua knows 200 locals and 60 upvalues in one function: a script that comes near cannot be changed any more.
+# Lua allows 200 locals and 60 upvalues in one function. A script near these limits can no longer be changed.
 MOST_LOCALS, MOST_UPVALUES = 75, 30
 
 
@@ -175,7 +175,7 @@ def test_nothing_hides_a_module(name: str) -> None:
 
 @pytest.mark.parametrize("file", LUA_FILES, ids=lambda f: f.stem)
 def test_every_file_includes_the_modules_that_it_names(file: Path) -> None:
-    """Not by way of another module, whose business its own includes are."""
+    """Do not rely on another module's includes, which are its own business."""
     code = re.sub(r"--.*|'[^'\n]*'", "", file.read_text())
     named = {name for name in re.findall(r"(?<![\w.])(\w+)\.\w+", code) if name in MODULES} - {file.stem}
     included = set(re.findall(r"^-- include lib/(?:\w+/)*(\w+)\.lua$", file.read_text(), re.MULTILINE))
@@ -222,7 +222,7 @@ def test_a_script_has_all_that_it_reads_of_modules_and_no_function_besides(name:
 
 @pytest.mark.parametrize("file", LUA_FILES, ids=lambda f: f.stem)
 def test_a_module_is_no_value(file: Path) -> None:
-    """Only its fields are read. Nothing else would tell which of its functions a script needs."""
+    """Only a module's fields may be read. Otherwise, the functions that a script needs would be unknown."""
     included = re.findall(r"^-- include lib/(?:\w+/)*(\w+)\.lua$", file.read_text(), re.MULTILINE)
     code = re.sub(r"--.*|'[^'\n]*'|is_made\(\w+\)", "", file.read_text())
     for module in included:
@@ -261,7 +261,7 @@ def test_names_of_the_layout_become_its_values() -> None:
         scripts.parse("elect", text_of("elect") + "\nreturn layout.token.end")
 
 
-# Positions in a record, and numbers of states, causes and flags, that are written out and not named.
+# Record positions, and numbers of states, causes and flags, written as literals instead of names.
 _OF_A_RECORD = r"(?:head|its_head|whole|record|job|holder|progress|terms|s)"
 RAW_LAYOUT = re.compile(
     rf"\b(?:sub|byte)\({_OF_A_RECORD}, [^()]*\b(?:[2-9]|\d\d+)\b"
@@ -305,7 +305,7 @@ def test_the_check_of_the_layout_finds(bad: str) -> None:
 
 
 async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWorld) -> None:
-    """Each field of the head is given a value of its own by Python, patched by a script, and read back."""
+    """Python gives each field of the head its own value, a script patches it, and Python reads it back."""
     spec = world.spec("n" * 200, 1, tags=("t",), headers={"h": "v"}, retry=RetryPolicy(9, 8, 7, False))
     await world.acceptance.enqueue([spec])
     key = world.shard.keys.job(spec.id)
@@ -391,5 +391,5 @@ return function() return function() return a, b, q end end
 """)
     assert found.locals == ["a", "b", "f"]
     assert found.globals == {"a", "given", "pairs", "q"}
-    # y, z, i, v and q; the innermost function has both, and so has the one around it.
+    # y, z, i, v and q: the innermost function has two upvalues, and so has the one around it.
     assert (found.most_locals, found.most_upvalues) == (5, 2)

@@ -1,4 +1,4 @@
-"""The reference in docs/sdk.md names everything that worker_sdk has."""
+"""The reference in docs/sdk.md names everything in worker_sdk."""
 
 import ast
 import gc
@@ -23,14 +23,14 @@ from tools.sdk_reference import (
 )
 
 ENTRIES = [entry for entries in SECTIONS.values() for entry in entries]
-# The arguments of another method, which explains them.
+# Arguments of another method, which explains them.
 AS_ANOTHER = re.compile(r"^Do as `[\w.]+`\.$|\bas `[\w.]+` does\b")
 SELF_EVIDENT = {"job_id", "tmp_path_factory"}
 
 
 @pytest.fixture
 def without_collections() -> Iterator[None]:
-    """Collect no garbage: CPython 3.11 miscounts its recursion when it does so inside `ast.parse` (a SystemError)."""
+    """Disable garbage collection: CPython 3.11 miscounts its recursion during `ast.parse` otherwise (a SystemError)."""
     gc.disable()
     yield
     gc.enable()
@@ -63,5 +63,5 @@ def test_every_argument_and_field_is_explained(entry: Entry) -> None:
 
 
 def unexplained(names: list[str], text: str) -> list[str]:
-    """Return the arguments that no line of the docstring, or no backtick in it, names."""
+    """Return the arguments that are not named on a docstring line or in backticks."""
     return [name for name in names if f"`{name}`" not in text and name not in SELF_EVIDENT]

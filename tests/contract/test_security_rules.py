@@ -1,4 +1,4 @@
-"""The rules of security: each has a test that names it, by `@pytest.mark.rule("E1.2")`."""
+"""Security rules: each has a test that names it with `@pytest.mark.rule("E1.2")`."""
 
 import ast
 import functools

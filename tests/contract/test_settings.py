@@ -1,4 +1,4 @@
-"""Settings that change at run time are obeyed as if the master had been started with them; each has its place."""
+"""Runtime settings act as if the master had been started with them, and each has its place."""
 
 import contextlib
 import enum
@@ -23,7 +23,7 @@ from tests.support.master import QUICK
 from tests.support.settings import other_values
 
 PLAIN = (int, float, str, bytes, bool, enum.Enum, Path, type(None))
-# Settings that handlers ask for at each use: nobody keeps a copy.
+# Settings that handlers read on each use, without a copy.
 READ_AT_USE = {
     "heartbeat_interval_s", "check_arguments", "max_argument_bytes", "max_result_bytes", "max_bulk_jobs",
     "max_body_bytes", "max_nesting",
@@ -47,7 +47,7 @@ def test_every_setting_has_its_place() -> None:
 
 
 def values_of(root: object) -> dict[str, Any]:
-    """Every plain value that can be reached from `root` through objects of ours, by the way to it."""
+    """Return every plain value reachable from `root` through our objects, by its path."""
     found: dict[str, Any] = {}
     seen: set[int] = set()
 
@@ -87,7 +87,7 @@ def values_of(root: object) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def master_with(**settings: Any) -> AsyncIterator[Master]:
-    """One that was built, with the duties of a leader, and never started."""
+    """Return a built master with the duties of a leader, without starting it."""
     configured = Settings(**{**QUICK, "redis_url": "redis://127.0.0.1:1", **settings})
     client, reserve = (StoreClient("redis://127.0.0.1:1", connections=2) for _ in range(2))
     fields = StoreReport.__dataclass_fields__

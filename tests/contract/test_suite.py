@@ -1,4 +1,4 @@
-"""A test that fails beside others runs once more alone; what fails there, too, fails the run."""
+"""A test that fails beside others runs once more alone. A second failure fails the run."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def test_a_fault_fails_alone_too(tmp_path: Path) -> None:
 
 
 class Runs:
-    """Stands for pytest: answers each run with a code, and leaves the list of what failed."""
+    """Stands in for pytest: answers each run with a code, and leaves the list of failures."""
 
     def __init__(self, *codes: int, failed: Sequence[str]) -> None:
         self._codes = list(codes)
@@ -113,7 +113,7 @@ def test_what_failed_in_an_earlier_run_is_forgotten() -> None:
 
 
 class Item:
-    """As much of a test as its order depends on."""
+    """The parts of a test that determine its order."""
 
     def __init__(self, name: str, timeout_s: float) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""The lock, the bill of materials and the audit agree with what is tested. No network is needed."""
+"""The lock, the bill of materials and the audit match the tested versions. No network is needed."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def test_a_lock_has_the_tested_versions_each_with_hashes_and_no_address(lock: st
     differing = {
         name: (version, tested.get(name))
         for name, version in locked.items()
-        # Requirements of other systems alone were not tested here.
+        # Requirements for other systems only were not tested here.
         if tested.get(name, version) != version or (name not in tested and not has_marker(text, name))
     }
     assert differing == {}, "run `make lock`"
@@ -44,7 +44,7 @@ def test_the_lock_holds_all_that_runs_and_nothing_else() -> None:
     needed = closure(project["dependencies"])
     locked = set(sbom.pinned(ROOT / "requirements.lock"))
     assert needed <= locked, "run `make lock`"
-    # The others are for other systems and older Pythons.
+    # The others are for other systems and older Python versions.
     text = (ROOT / "requirements.lock").read_text()
     for name in locked - needed:
         assert has_marker(text, name), name

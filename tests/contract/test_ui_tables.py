@@ -1,4 +1,4 @@
-"""The tables of the web UI are those of the domain."""
+"""The web UI's tables match those of the domain."""
 
 from jqmaster.spec import ui_tables
 

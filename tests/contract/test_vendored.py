@@ -1,4 +1,4 @@
-"""The web UI's libraries are those that tools/web names, as `make vendor` copied them."""
+"""The web UI's libraries are those named in tools/web, as copied by `make vendor`."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ def test_the_lock_names_no_host() -> None:
 
 
 def test_browsers_find_all_that_is_imported() -> None:
-    """No bare names: nothing resolves them but a bundler."""
+    """Imports must not use bare names, which only a bundler resolves."""
     for path in [*VENDOR.glob("*.js"), *VENDOR.parent.rglob("*.js")]:
         for target in re.findall(
             r"""\b(?:import|export)\b[\w\s{},*]*?\bfrom\s*["']([^"'\n]+)["']""", path.read_text()

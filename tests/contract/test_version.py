@@ -1,4 +1,4 @@
-"""The release has one number, wherever it is told."""
+"""The release has the same number everywhere."""
 
 from pathlib import Path
 

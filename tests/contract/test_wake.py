@@ -22,16 +22,16 @@ from jqmaster.store.link.wake import (
 
 LUA = Path(jqmaster.store.__file__).parent / "lua"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "redis_keys.md"
-# Told within the process of the leader alone: elsewhere the leader finds it at its next poll.
+# Sent only within the leader's process: elsewhere, the leader finds it at its next poll.
 NEVER_PUBLISHED = {"gates"}
 
 
 def published() -> set[tuple[str, int]]:
-    """Return each word that a script publishes on the wake channel, with the number of fields behind it."""
+    """Return each word that a script publishes on the wake channel, with the number of following fields."""
     found = set()
     for file in LUA.rglob("*.lua"):
         text = file.read_text()
-        # The answer to a poll goes through a helper, which is given the message.
+        # A helper publishes the answer to a poll, and receives the message as an argument.
         sent = re.findall(r"\bmail_channel, ('.*?)\)", text)
         for channel, message in re.findall(r"redis\.call\('PUBLISH', (\w+), (.+)\)", text):
             if channel != "finished_channel" and message != "message":

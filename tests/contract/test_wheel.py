@@ -1,4 +1,4 @@
-"""The built wheels hold what an installed copy needs: `jqmaster openapi` works wherever it is installed."""
+"""The built wheels contain what an installed copy needs: `jqmaster openapi` works wherever installed."""
 
 import email.parser
 import subprocess
@@ -17,25 +17,25 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The wheel of the SDK and that of the server."""
+    """Return the SDK's and the server's wheel."""
     return wheels.build(tmp_path_factory.mktemp("release"))
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that `pip install .` makes."""
+    """Return the wheel built by `pip install .`."""
     directory = str(tmp_path_factory.mktemp("whole"))
     [built] = WheelBuilder(str(ROOT)).build(directory=directory, versions=["standard"])
     return Path(built)
 
 
 def files_of(wheel: Path) -> set[str]:
-    """Return its files without those that describe it."""
+    """Return its files, except those that describe it."""
     return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
 
 def requirements_of(wheel: Path) -> set[str]:
-    """Return what it requires without extras."""
+    """Return its requirements without extras."""
     [metadata] = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA")]
     parsed = email.parser.BytesParser().parsebytes(zipfile.ZipFile(wheel).read(metadata))
     assert parsed["Version"] == VERSION
@@ -71,7 +71,7 @@ def test_the_server_requires_the_sdk_of_its_version_and_the_sdk_little(
     sdk, server = map(requirements_of, release)
     assert len(sdk) <= 5
     assert server - requirements_of(whole) == {f"jqmaster-sdk=={VERSION}"}
-    # Both ask for the same versions, and a checkout installs what the SDK needs.
+    # Both require the same versions, and a checkout installs the SDK's requirements.
     assert sdk <= requirements_of(whole) < server
 
 
@@ -79,7 +79,7 @@ def test_the_server_requires_the_sdk_of_its_version_and_the_sdk_little(
 @pytest.mark.parametrize("name", ["master", "worker"])
 def test_an_installed_copy_prints_its_openapi_documents(whole: Path, tmp_path: Path, name: str) -> None:
     zipfile.ZipFile(whole).extractall(tmp_path)
-    # -S -E: of this environment nothing but its libraries, or the checkout itself would be found.
+    # -S -E: expose only this environment's libraries, because otherwise the checkout itself would be found.
     libraries = str(Path(pytest.__file__).parents[1])
     printed = subprocess.run(
         [

@@ -20,7 +20,7 @@ def test_ids_are_uuid7_in_order_of_their_making_and_never_twice() -> None:
 
 
 def test_most_of_an_id_is_unguessable() -> None:
-    """Tokens of one process share time and counter; the rest must not repeat."""
+    """IDs of one process share time and counter; the rest must not repeat."""
     assert len({new_id()[-12:] for _ in range(1_000)}) == 1_000
 
 

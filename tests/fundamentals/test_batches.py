@@ -1,4 +1,4 @@
-"""Batches: jobs that belong together, and what starts when they are over."""
+"""Batches: jobs that belong together, and callbacks that start when they are over."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ pytestmark = [real_time.MASTER, pytest.mark.req("S7")]
 
 
 class Album:
-    """Tasks that note what they did."""
+    """Tasks that record what they did."""
 
     def __init__(self, url: str) -> None:
         self.tasks = Tasks(master=url)

@@ -1,5 +1,4 @@
-"""A job that is canceled and retried at once starts again as soon as its earlier handler has ended, on the same
-worker."""
+"""A job that is canceled and retried at once starts again as soon as its earlier handler ends, on the same worker."""
 
 import asyncio
 import time
@@ -17,7 +16,7 @@ pytestmark = real_time.MASTER
 
 ORDERS = 100
 CLEANUP_S = 0.3
-# Far below the lease, which is what a new attempt that nobody takes up has to wait for.
+# This is far below the lease, for which a new attempt waits if nobody takes it up.
 LATE_S = 5.0
 
 
@@ -59,7 +58,7 @@ async def test_none_of_a_hundred_starts_late(store_server: StoreServer, pull: bo
 
 
 async def _cancel_and_retry(api: Api, job_id: str) -> tuple[str, float]:
-    """The job's ID, and when its retry was answered."""
+    """Return the job's ID and the time at which its retry was answered."""
     for order in ("cancel", "retry"):
         status, answer = await api.call("POST", f"/api/jobs/{job_id}/{order}")
         assert status == 200, answer

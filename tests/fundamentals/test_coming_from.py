@@ -1,4 +1,4 @@
-"""The blocks of jqmaster in docs/coming_from_*.md work as they are written."""
+"""The jqmaster code blocks in docs/coming_from_*.md work as written."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Ready-made conditions of `prepare`, against a master and an outside system that are real."""
+"""Ready-made conditions of `prepare`, against a real master and a real outside system."""
 
 import asyncio
 import threading
@@ -35,7 +35,7 @@ pytestmark = [real_time.MASTER, pytest.mark.req("P1")]
 
 
 class Probed(BaseHTTPRequestHandler):
-    """An outside system that is well, or busy."""
+    """An outside system that is healthy or busy."""
 
     status = 200
 
@@ -46,7 +46,7 @@ class Probed(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in the base class
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def outside() -> Iterator[str]:
 
 
 async def answers(url: str, pusher: Pusher, *conditions: Any, blocks: bool = False) -> Ready | Defer:
-    """Return what `ready_when` gives a handler, in a thread or in the loop."""
+    """Return what `ready_when` returns to a handler, in a thread or in the loop."""
     got: list[Any] = []
     worker = Worker(url)
 
@@ -126,7 +126,7 @@ async def test_a_key_rests_after_its_last_run(url: str, pusher: Pusher) -> None:
 
     @worker.handler("sync")
     async def sync(_: Any) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     assert isinstance(await answers(url, pusher, SinceLastRun("sync", 60)), Ready)
     async with worker.running():
@@ -180,7 +180,7 @@ async def test_a_definition_must_have_run(url: str, pusher: Pusher) -> None:
 
         @worker.handler("nightly")
         async def nightly(_: Any) -> None:
-            """Nothing to do."""
+            """Do nothing."""
 
         async with worker.running():
 
@@ -218,7 +218,7 @@ def test_values_that_cannot_be_are_refused() -> None:
 
 
 class Careful(OutsideWork):
-    """Work that begins when two things are so."""
+    """Work that starts when two conditions hold."""
 
     name = "careful"
 

@@ -1,4 +1,4 @@
-"""The code in both READMEs and docs/tutorial.md works as it is written."""
+"""The code in both READMEs and docs/tutorial.md works as written."""
 
 import asyncio
 import re
@@ -37,7 +37,7 @@ async def test_the_first_worker_and_pusher_of_the_page_work(
     page: str, result: str | None, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     worker_page, pusher_page = blocks(page)[:2]
-    # A test has no module on disk that an isolated handler's process could import.
+    # The process of an isolated handler imports a module from disk, and a test has none.
     worker: Worker = run(worker_page.replace(", isolated=True", ""), url).worker
     async with worker.running():
         await asyncio.to_thread(run, pusher_page, url)

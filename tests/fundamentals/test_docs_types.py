@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.fundamentals.test_docs import ROOT, blocks
 
-# Handlers of the tutorial have no annotations, which would distract there; what they do is checked all the same.
+# The tutorial's handlers have no annotations, which would distract there; their bodies are checked all the same.
 PAGES = {
     "README.md": "",
     "worker_sdk/README.md": "",
@@ -15,7 +15,7 @@ PAGES = {
 
 
 def test_the_examples_pass_mypy_strict(tmp_path: Path) -> None:
-    # Its blocks go on where the one before ended.
+    # Each block of the page continues the one before.
     (tmp_path / "flows.py").write_text("\n\n".join(blocks("docs/flows.md")))
     for page, settings in PAGES.items():
         for number, source in enumerate(blocks(page), 1):

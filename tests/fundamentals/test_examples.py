@@ -1,4 +1,4 @@
-"""The tasks of examples/, tested without a master, by the test kit."""
+"""The tasks of examples/, tested with the test kit and without a master."""
 
 import json
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_the_summary_waits_for_the_files_and_leaves_out_what_did_not_parse(
     bad.write_text("(")
     with recording() as jobs:
         files = analyse_file.many({"path": str(path)} for path in (source, bad))
-        # The more urgent summary runs first, and is deferred until the files are done.
+        # The more urgent summary is claimed first, and is deferred until the files are done.
         summary = summarise_files.using(priority=-1).enqueue([handle.id for handle in files])
         assert len(jobs.of(analyse_file)) == 2
         assert jobs.only(summarise_files).options["timeout"] == 60
@@ -146,7 +146,7 @@ async def test_an_order_is_handed_over_and_ends_with_the_answer_of_the_other_sys
         assert (refused.type, refused.fields["code"]) == ("failure", "SOLD_OUT")
         unknown = await harness.run("order.take", {"order": 8})
         assert (unknown.type, unknown.fields["code"]) == ("failure", "NO_SUCH_ARTICLE")
-        # The other system has no room: nobody calls it.
+        # The other system has no room, so nobody calls it.
         harness.unmet.append(HttpOk(f"{steps.OUTSIDE}/order/room", after_s=1.0))
         full = await harness.run("order.take", {"order": 7})
         assert (full.type, len(taken)) == ("deferred", 2)

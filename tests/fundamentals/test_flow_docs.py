@@ -1,4 +1,4 @@
-"""The code in docs/flows.md works as it is written, against a master and in the test kit."""
+"""The code in docs/flows.md works as written, against a master and in the test kit."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Handlers: what they take, what they give, and how they fail."""
+"""Handlers: their arguments, their results, and how they fail."""
 
 import asyncio
 import time
@@ -224,7 +224,7 @@ async def test_a_handler_enqueues_more_jobs(url: str, pusher: Pusher) -> None:
 
 
 async def hold_by(url: str, *constraints: tuple[str, dict[str, Any]]) -> None:
-    """Makes constraints and waits until every job is under them."""
+    """Create constraints and wait until they apply to every job."""
     async with httpx.AsyncClient(base_url=url, trust_env=False) as http:
         for name, body in constraints:
             assert (await http.put(f"/api/constraints/{name}", json=body)).status_code == 201

@@ -1,4 +1,4 @@
-"""Logs: what a job writes while it runs is read and followed by its handle."""
+"""Logs: a job's handle reads and follows what the job writes while it runs."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ tasks = Tasks()
 may_end = asyncio.Event()
 
 
-# The next attempt begins at once, before lines of the first one would have gathered.
+# The next attempt begins at once, before the lines of the first one would have been gathered.
 @tasks.task("logs.write", max_retry=1, retry={"base_s": 0})
 async def write(ctx: Context = INJECTED) -> None:
     for number in range(3):
@@ -46,7 +46,7 @@ async def test_a_handle_reads_the_log_of_its_job(url: str) -> None:
         assert [line.seq for line in found] == [*range(1, len(found) + 1)]
         assert {line.attempt for line in found} == {1, 2}
         assert found[0].at.tzinfo is not None
-        # They can be read again, and selected; without asyncio, too.
+        # The lines can be read again, with filters, and without asyncio.
         lines = handle.logs()
         assert await asyncio.to_thread(lambda: list(lines)) == found
         assert lines.dropped == 0
@@ -67,7 +67,7 @@ async def test_a_handle_follows_a_job_that_runs(url: str) -> None:
         async with asyncio.timeout(60), Worker(url, tasks=tasks).running():
             lines = aiter(handle.logs(follow=True))
             assert (await anext(lines)).text == "begun"
-            # Without `follow`, it returns the lines that are kept by now.
+            # Without `follow`, it returns the lines that are stored so far.
             assert texts([line async for line in handle.logs()]) == ["begun"]
             may_end.set()
             assert texts([line async for line in lines]) == ["the end"]

@@ -55,7 +55,7 @@ async def test_a_handle_tells_how_far_its_job_is(url: str) -> None:
             assert await handle.aget(20) == 3
         told = await handle.aprogress()
         assert told is not None
-        # Also what was told right before the end.
+        # A report from right before the end is kept, too.
         assert (told.fraction, told.message) == (1.0, "row 3")
         assert told.at > datetime.now(UTC) - timedelta(minutes=10)
         assert await asyncio.to_thread(handle.progress) == told

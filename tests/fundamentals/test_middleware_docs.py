@@ -1,4 +1,4 @@
-"""The code in docs/middleware.md works as it is written, one block after another."""
+"""The code in docs/middleware.md works as written, one block after another."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Order: a job runs when those for which it waits are over, and has their results."""
+"""Order: a job runs when the jobs that it waits for are over, and gets their results."""
 
 import asyncio
 

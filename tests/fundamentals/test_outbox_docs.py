@@ -1,4 +1,4 @@
-"""The code in docs/outbox.md works as it is written, one block after another."""
+"""The code in docs/outbox.md works as written, one block after another."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Work that another system does: the callback that comes, never, early, twice, and late."""
+"""Work in another system: its callback comes in time, never, early, twice, or late."""
 
 import asyncio
 import time
@@ -48,7 +48,7 @@ class Ship(OutsideWork):
 
 
 async def nothing(_: str) -> None:
-    """The warehouse takes the order, and answers when it likes."""
+    """The warehouse accepts the order, and answers at any time."""
 
 
 async def state_is(pusher: Pusher, job_id: str, state: str) -> None:
@@ -66,7 +66,7 @@ async def test_the_job_goes_on_when_the_warehouse_answers(url: str, pusher: Push
     async with worker.running():
         await state_is(pusher, job_id, "awaiting_callback")
         assert await post(work.urls[0]) == 202
-        # Twice.
+        # The callback comes twice.
         assert await post(work.urls[0]) == 200
         assert await post(work.urls[0], b"other") == 409
         result = await pusher.result(job_id, wait=20)
@@ -96,13 +96,13 @@ async def test_without_an_answer_the_attempt_fails_and_a_late_one_changes_nothin
         await state_is(pusher, job_id, "failed")
     assert (await pusher.status(job_id))["cause"] == "callback_timeout"
     assert [await post(one) for one in work.urls] == [410, 410]
-    # Another address for each attempt, and the same key for the warehouse.
+    # Each attempt has its own address, and the warehouse gets the same key.
     assert (len(set(work.urls)), set(work.keys)) == (2, {job_id})
 
 
 @pytest.fixture
 def pass_days(master: Master) -> Callable[[float], None]:
-    """Let so many days pass for the store."""
+    """Return a function that lets this many days pass for the store."""
     days = [0.0]
     link = master.shard.parts.stores.challenges._shard
     object.__setattr__(link, "now", lambda: round((time.time() + days[0] * DAY_S) * 1000))

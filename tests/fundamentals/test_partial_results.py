@@ -1,4 +1,4 @@
-"""Partial results: what a job hands out while it runs."""
+"""Partial results: what a job returns while it runs."""
 
 import asyncio
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ async def test_a_handle_streams_what_its_job_hands_out(url: str, pull: bool) -> 
             assert found == [JobPart(1, n + 1, Row(n, f"row {n}")) for n in range(3)]
             assert handle.status == "succeeded"
             assert await handle.aget(10) == 3
-        # They are kept, and can be read again; without asyncio, too.
+        # The parts are kept and can be read again, without asyncio too.
         again = await asyncio.to_thread(lambda: list(handle.stream()))
         assert [part.value["number"] for part in again] == [0, 1, 2]
         with pytest.raises(UnreadableResult, match="does not fit"):
@@ -59,7 +59,7 @@ async def test_a_retry_begins_anew(url: str) -> None:
         handle = await find_rows_twice.aenqueue()
         async with asyncio.timeout(30), Worker(url, tasks=tasks).running():
             found = [part async for part in handle.stream()]
-        # The first one may have come and gone before the stream asked.
+        # The first attempt may have begun and ended before the stream was opened.
         assert found[-1] == JobPart(2, 1, "attempt 2")
         assert [part.attempt for part in found] in ([2], [1, 2])
     finally:

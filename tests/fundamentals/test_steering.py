@@ -157,7 +157,7 @@ async def test_a_large_argument_is_refused_with_the_advice_to_pass_an_id(pusher:
 
 @pytest.mark.req("M7")
 async def test_workers_share_the_jobs(url: str, pusher: Pusher) -> None:
-    """No worker knows of another; each gets jobs while it has room."""
+    """Workers do not know each other; each gets jobs while it has room."""
     took: dict[int, int] = {0: 0, 1: 0, 2: 0}
 
     def sharing(number: int) -> Worker:
@@ -199,7 +199,7 @@ async def test_a_worker_takes_as_many_jobs_as_an_operator_says(
         path = f"/api/workers/{view['id']}/slots"
         assert (await api.call("POST", path, {"max_jobs": 5}))[0] == 200
         await wait_until(lambda: len(running) == 5)
-        # Lowered: all five run on, and the sixth waits until fewer than one runs.
+        # The limit is lowered: all five go on, and the sixth waits until none runs.
         assert (await api.call("POST", path, {"max_jobs": 1}))[0] == 200
         assert len(running) == 5
         may_end.set()

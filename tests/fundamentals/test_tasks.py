@@ -64,14 +64,14 @@ isolated_tasks = Tasks()
 
 @isolated_tasks.task("box.grow", isolated=True, keep_result=True)
 def grow(box: Box, by: int = 1, *, ctx: Context = INJECTED) -> Box:
-    """At the top of a module: its process imports it from there."""
+    """The function is at the top of a module, so that its process can import it."""
     assert ctx.name == "box.grow"
     return Box(box.left + by, box.top + by)
 
 
 @asynccontextmanager
 async def running(url: str, *tasks: Tasks) -> AsyncIterator[None]:
-    """A worker for these tasks, whose calls go to the same master."""
+    """Run a worker for these tasks, which enqueue at the same master."""
     async with Worker(url, tasks=tasks).running():
         try:
             yield
@@ -92,7 +92,7 @@ async def test_a_call_becomes_a_job_and_its_result_comes_back_as_the_annotation_
         handle = await make_thumbnail.aenqueue(42, size=100)
         assert await handle.aget(timeout=10) == Box(42, 101)
         assert handle.status == "succeeded"
-        assert await handle.aget() == Box(42, 101)  # a master gives it once, the handle keeps it
+        assert await handle.aget() == Box(42, 101)  # a master returns it once, the handle keeps it
 
 
 VALUES: list[tuple[Any, Any]] = [
@@ -244,7 +244,7 @@ async def test_jobs_of_the_old_name_of_a_task_run_while_its_function_also_has_th
 
     async with running(url, tasks):
         assert await (await load.aenqueue(2)).aget(10) == 3
-    # A worker without the old name leaves its jobs alone.
+    # A worker that does not know the old name leaves its jobs alone.
     assert (await pusher.status(old))["state"] == "ready"
     former.task("photo.laod")(load.function)
     async with running(url, tasks, former):
@@ -260,7 +260,7 @@ async def test_an_argument_that_is_too_large_is_refused_and_named(url: str) -> N
     with pytest.raises(RefusedError) as raised:
         await load.aenqueue("x" * 300_000)
     assert (raised.value.status, raised.value.code) == (413, "argument_too_large")
-    # The other jobs of the bulk are not enqueued either.
+    # The other jobs of the bulk are not enqueued, either.
     with pytest.raises(RefusedError, match="262144 bytes"):
         await load.amany([load.to_job("x"), load.to_job("x" * 300_000)])
     await tasks.aclose()
@@ -441,7 +441,7 @@ async def test_enqueue_blocks_a_thread_alone(url: str) -> None:
 
 @pytest.mark.req("J16")
 async def test_a_task_that_enqueues_uses_the_master_of_its_worker(url: str) -> None:
-    tasks = Tasks()  # and no JQMASTER_URL
+    tasks = Tasks()  # JQMASTER_URL is not set
     seen: list[Any] = []
 
     @tasks.task("child")

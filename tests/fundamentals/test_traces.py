@@ -1,5 +1,5 @@
-"""One trace from the pusher through the master to the handler, and on to what the handler pushes; nothing without
-it."""
+"""One trace goes from the pusher through the master to the handler, and on to the handler's own jobs; without it, there
+are no spans."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ pytestmark = real_time.MASTER
 
 @pytest.fixture
 def spans() -> Iterator[InMemorySpanExporter]:
-    """The spans that pusher and worker, which are one process here, report."""
+    """The spans that pusher and worker report, which are one process here."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracing.instrument(provider)
@@ -34,7 +34,7 @@ def spans() -> Iterator[InMemorySpanExporter]:
 
 
 class Collector:
-    """Takes OTLP over HTTP, as an OpenTelemetry collector does."""
+    """Receives OTLP over HTTP, as an OpenTelemetry collector does."""
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
@@ -103,7 +103,7 @@ async def test_one_trace_leads_from_the_pusher_to_the_handler_and_to_what_it_pus
     assert by_name["create second"].parent.span_id == by_name["process first"].context.span_id
     assert by_name["process second"].status.status_code is StatusCode.ERROR
     assert by_name["process first"].attributes["messaging.message.id"] == job_id
-    # The master sends the rest when it ends.
+    # The master sends the remaining spans when it ends.
     masters = {(span.name, span.trace_id) for span in collector.spans}
     ours = trace.to_bytes(16, "big")
     assert {("enqueue first", ours), ("offer first", ours), ("enqueue second", ours)} <= masters

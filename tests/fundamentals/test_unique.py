@@ -82,7 +82,7 @@ async def test_a_task_is_unique_wherever_it_is_enqueued(url: str, pusher: Pusher
     @tasks.task("fill.cache", unique=Unique(on_conflict="existing"))
     async def fill(page: int) -> None: ...
 
-    # Workers tell it with the contract of the task.
+    # Workers report this rule with the contract of the task.
     assert contract_of(fill)["options"]["unique"]["on_conflict"] == "existing"
     first = await fill.aenqueue(1)
     again = await fill.aenqueue(page=1)

@@ -1,4 +1,4 @@
-"""The code in docs/web_servers.md works as it is written, in the real frameworks."""
+"""The code in docs/web_servers.md works as written, in the real frameworks."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ MOUNTED_PORT = "9000"
 
 
 def block_with(text: str) -> str:
-    """The first of the page that has this text."""
+    """Return the first block of the page that contains this text."""
     return next(block for block in blocks(PAGE) if text in block)
 
 
@@ -35,7 +35,7 @@ def block_with(text: str) -> str:
 def imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> Iterator[Callable[[str], types.ModuleType]]:
-    """Import the code of a page as a module of its own, which frameworks look for. Close its pusher at the end."""
+    """Import the code of a page as a module, which frameworks look for. Close its pusher at the end."""
     monkeypatch.syspath_prepend(tmp_path)
     modules: list[types.ModuleType] = []
 

@@ -19,16 +19,16 @@ class Protocol:
     """True: the mitigation is in force."""
 
     token_is_random: bool = True  # else a counter in the store, which a failover sets back
-    epoch_is_random: bool = True  # else a counter, too
+    epoch_is_random: bool = True  # otherwise a counter, too
     epoch_is_checked: bool = True  # leader scripts compare the epoch
     token_is_checked: bool = True  # results name their claim
     write_is_durable: bool = True  # nothing that was answered is lost in a failover
     offer_ends: bool = True  # the worker refuses an offer after not_after, and nobody reclaims before
-    # an offer from before the store's clock was set back is refused by its fence, however young it looks
+    # a fence refuses an offer from before the store's clock was set back, however young it looks
     former_time_is_fenced: bool = True
     worker_stops_itself: bool = True  # a worker whose lease is over has stopped its job
-    push_repeats_to_same_worker: bool = True  # an unanswered push goes nowhere else before the offer is over
-    tokens_are_remembered: bool = True  # a worker knows an offer that it has taken when it comes again
+    push_repeats_to_same_worker: bool = True  # an unanswered push goes nowhere else before the offer ends
+    tokens_are_remembered: bool = True  # a worker recognizes an offer that it has already taken
     absence_is_dated: bool = (
         True  # a heartbeat proves that an offer was not taken up only if composed after it was over
     )
@@ -49,16 +49,16 @@ class Claim(NamedTuple):
 
 
 class Master(NamedTuple):
-    """The beliefs of the leader. `mode`: awake; asleep (stopped); dazed: woken in the middle of a step, before it
-    looks at its clock."""
+    """The leader's beliefs. `mode` is awake, asleep (stopped), or dazed (woken in the middle of a step, before it looks
+    at its clock)."""
 
     epoch: tuple[int, int]
     mode: str = "awake"
 
 
 class Store(NamedTuple):
-    """`job`: ready, running or done. `count` gives counters; `epoch` is that of the newest leadership; `lock` names
-    the one that holds the lock."""
+    """`job` is ready, running or done. `count` yields counters, `epoch` belongs to the newest leadership, and `lock`
+    names the leadership that holds the lock."""
 
     job: str = "ready"
     claim: Claim | None = None
@@ -69,8 +69,8 @@ class Store(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """A heartbeat under way: the present claim when it was composed, whether that offer was over then, and whether it
-    names it."""
+    """A heartbeat under way: the claim that was current when it was composed, whether its offer had ended by then, and
+    whether the heartbeat names it."""
 
     of: Claim
     is_later: bool
@@ -79,20 +79,20 @@ class Beat(NamedTuple):
 
 class State(NamedTuple):
     store: Store
-    backup: Store | None  # what a failover falls back to
+    backup: Store | None  # the state to which a failover returns
     masters: tuple[Master | None, ...]
     offers: frozenset[tuple[Claim, bool]]  # under way; True: over
     running: frozenset[tuple[Claim, bool]]  # at workers; True: its lease is over
     accepted: frozenset[Claim]  # offers that a worker has taken
-    owed: frozenset[Claim]  # those of them that its heartbeats name
+    owed: frozenset[Claim]  # those that heartbeats name
     lease_over: bool  # of the store's present claim
     offer_over: bool  # of the store's present claim
-    drawn: int  # random tokens and nonces drawn so far
-    is_silent: bool = False  # the process that the present claim went to is gone, and with it its heartbeats
+    drawn: int  # number of random tokens and nonces so far
+    is_silent: bool = False  # the process that got the present claim is gone, and its heartbeats with it
     beat: Beat | None = None
-    absent: bool = False  # the store takes it as proven that the present claim was never taken up
+    absent: bool = False  # the store considers it proven that the present claim was never taken up
     resigning: tuple[int, int] | None = None  # a farewell under way
-    fault: str = ""  # what must never be, and has just been
+    fault: str = ""  # what must never happen, and just did
 
 
 START = State(
@@ -102,7 +102,7 @@ MAX_DRAWN = 4
 
 
 def violation(state: State) -> str | None:
-    """The faults that must never occur."""
+    """Return a fault that must never occur, or None."""
     if state.fault:
         return state.fault
     believers = [master for master in state.masters if master is not None]
@@ -122,7 +122,7 @@ def steps(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
     yield from _heartbeats(state, rules)
     yield from _time(state, rules)
     if state.backup is not None:
-        # A failover to a replica that lacks the last writes; the leases that it knows are still measured.
+        # The failover goes to a replica that lacks the last writes; the leases that it knows still count.
         lost = state.backup
         same = lost.claim == state.store.claim
         after = state._replace(
@@ -133,7 +133,7 @@ def steps(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
 
 
 def _written(state: State, rules: Protocol, store: Store) -> State:
-    """A write; unless it is durable, one failover may undo it and what comes after."""
+    """Write; unless the write is durable, one failover may undo it and everything after it."""
     if rules.write_is_durable or state.backup is not None:
         return state._replace(store=store)
     return state._replace(store=store, backup=state.store)
@@ -148,7 +148,7 @@ def _elections(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
     for number, master in enumerate(state.masters):
         if master is None:
             if store.lock is None and state.drawn < MAX_DRAWN:
-                # A random value tells leaderships apart; a count does unless it is set back.
+                # A random value distinguishes leaderships; a counter does so unless it is set back.
                 epoch = (0, state.drawn + 1) if rules.epoch_is_random else (store.epoch[0] + 1, 0)
                 elected = _with_master(state, number, Master(epoch))._replace(drawn=state.drawn + 1)
                 yield (
@@ -166,7 +166,7 @@ def _elections(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
         elif master.mode == "asleep":
             yield f"master {number} wakes", _with_master(state, number, master._replace(mode="dazed"))
         elif rules.trust_ends_first:
-            # It looks at its clock: the lock may be gone, so it asks for it anew.
+            # The master looks at its clock: the lock may be gone, so it requests the lock again.
             yield f"master {number} sees how late it is", _with_master(state, number, None)
         else:
             yield f"master {number} goes on", _with_master(state, number, master._replace(mode="awake"))
@@ -176,7 +176,7 @@ def _elections(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
         yield "the farewell arrives", _written(after, rules, store._replace(lock=None)) if frees else after
     if store.lock is not None:
         believes = any(m is not None and m.epoch == store.lock and m.mode == "awake" for m in state.masters)
-        # The holder's own clock, counted from when the renewal was sent, ends its belief before the lock can.
+        # The holder's own clock, counted from the sending of the renewal, ends its belief before the lock can end.
         if not (believes and rules.trust_ends_first):
             yield "the lock ends", state._replace(store=store._replace(lock=None))
 
@@ -186,7 +186,7 @@ def _leaders(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
     for number, master in enumerate(state.masters):
         if master is None or master.mode == "asleep":
             continue
-        # A woken one finishes the step in which it was stopped, and no second one.
+        # A woken leader finishes the step in which it was stopped, and begins no second one.
         before = state if master.mode == "awake" else _with_master(state, number, None)
         is_deposed = master.epoch != store.epoch
         if is_deposed and rules.epoch_is_checked:
@@ -212,8 +212,8 @@ def _leaders(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
 
 
 def _may_reclaim(state: State, rules: Protocol) -> bool:
-    """The lease is over; or it is proven that the offer was not taken up. Without the rule that an unanswered push goes
-    nowhere else, a push without an answer counts as one that did not arrive."""
+    """Return whether the lease is over, or the offer is proven not to be taken up. Without the rule that an unanswered
+    push goes nowhere else, an unanswered push counts as not delivered."""
     if state.lease_over or state.absent:
         return True
     return not rules.push_repeats_to_same_worker and state.store.claim not in state.accepted
@@ -232,7 +232,7 @@ def _workers(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
             )
             yield f"worker {claim.worker} starts", started
             if not rules.tokens_are_remembered:
-                # The answer was lost, and the same offer comes again.
+                # The answer was lost, and the same offer arrives again.
                 again = started._replace(fault="one claim was started twice")
                 yield f"worker {claim.worker} gets the offer again and starts", again
         yield "an offer is refused or lost", state._replace(offers=without)
@@ -242,7 +242,7 @@ def _workers(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
             claim.token == store.claim.token or not rules.token_is_checked
         )  # fmt: skip
         if is_current:
-            # The truth, whatever the tokens say: is this the claim that the store gave out last?
+            # Whatever the tokens say, this is the truth: is it the claim that the store gave out last?
             fault = "" if store.claim == claim else "a stale holder's result counted"
             done = store._replace(job="done", claim=None, done_by=claim)
             yield (
@@ -254,7 +254,7 @@ def _workers(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
         )
         yield f"worker {claim.worker} dies", died
     if store.job == "done" and state.backup is not None:
-        # The answer went out, and the failover that forgets it can come.
+        # The answer was sent, and then comes the failover that forgets the result.
         lost = state.backup.job != "done"
         fault = "an acknowledged result was lost" if lost else ""
         yield (
@@ -264,7 +264,7 @@ def _workers(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
 
 
 def _heartbeats(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
-    """The claims that are renewed are in `_time`; this is what a heartbeat says by not naming a claim."""
+    """Handle what a heartbeat says by not naming a claim; `_time` handles the claims that are renewed."""
     claim = state.store.claim
     if claim is None:
         return
@@ -273,8 +273,8 @@ def _heartbeats(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
             beat = Beat(claim, state.offer_over, claim in state.owed)
             yield "a heartbeat is composed", state._replace(beat=beat)
     else:
-        # The master sees that the offer is over when the heartbeat arrives; whether it was when it was composed, only
-        # the heartbeat can say.
+        # On arrival of the heartbeat, the master sees that the offer is over; only the heartbeat can say whether it was
+        # over when the heartbeat was composed.
         says_absent = not state.beat.names_it and state.offer_over and state.beat.of.worker == claim.worker
         is_proof = says_absent and (
             (state.beat.is_later and state.beat.of == claim) if rules.absence_is_dated else True
@@ -286,7 +286,7 @@ def _time(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
     claim = state.store.claim
     for offer in state.offers:
         if not offer[1]:
-            # The worker's clock is behind by no more than its margin: it knows before the store does.
+            # The worker's clock lags by no more than its margin, so the worker sees the end before the store does.
             yield (
                 "an offer ends for its worker",
                 state._replace(offers=state.offers - {offer} | {(offer[0], True)}),
@@ -309,7 +309,7 @@ def _time(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
             yield "the lease ends in the store", state._replace(lease_over=True)
     for run in state.running:
         if not run[1]:
-            # By its own clock, which runs ahead of the lease by the margin.
+            # The worker goes by its own clock, which runs ahead of the lease by the margin.
             without = state.running - {run}
             if rules.worker_stops_itself:
                 owed = state.owed if rules.stop_is_told else state.owed - {run[0]}
@@ -319,11 +319,11 @@ def _time(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
 
 
 def canonical(state: State, rules: Protocol) -> State:
-    """The same state without what can make no difference any more, and with its names numbered anew: many paths lead
-    to states that differ in nothing else."""
+    """Return the state without details that no longer matter, and with its names renumbered: many paths lead to states
+    that otherwise do not differ."""
     store, backup = state.store, state.backup
     if store.job == "done" and backup is None and not state.offers:
-        # Nothing begins any more.
+        # Nothing can start any more.
         return START._replace(store=Store(job="done"), running=state.running, fault=state.fault)
     known = {one.claim for one in (store, backup) if one is not None and one.claim is not None}
     beat = state.beat
@@ -371,7 +371,7 @@ def _renumbered(state: State) -> State:
 
 
 def search(rules: Protocol, *, until: str = "", limit: int = 500_000) -> tuple[dict[str, list[str]], int]:
-    """The shortest trace to each kind of violation, and how many states there are. Violating states end a trace;
+    """Return the shortest trace to each kind of violation, and the number of states. A violating state ends its trace;
     the violation `until` ends the search."""
     came_from: dict[State, tuple[State, str] | None] = {START: None}
     queue = deque([START])

@@ -1,4 +1,4 @@
-"""The design of claims, tokens and epochs, searched through; and each part of it shown to be needed."""
+"""Search the design of claims, tokens and epochs, and show that each part of it is needed."""
 
 from dataclasses import fields, replace
 from functools import cache
@@ -7,7 +7,7 @@ import pytest
 
 from tests.model.claim_protocol import Protocol, search
 
-# (the mitigation switched off, what is off beside it, the violation that only it prevented there)
+# (the mitigation switched off, the others that are off as well, the violation that only it prevented there)
 NEEDED = [
     ("offer_ends", (), "two executions at once"),
     ("former_time_is_fenced", (), "two executions at once"),
@@ -16,7 +16,7 @@ NEEDED = [
     ("write_is_durable", (), "an acknowledged result was lost"),
     ("epoch_is_checked", (), "a deposed leader acted"),
     ("token_is_checked", ("worker_stops_itself",), "a stale holder's result counted"),
-    # A failover that forgets reissues what was counted.
+    # A failover that loses writes makes a counter repeat values.
     ("token_is_random", ("write_is_durable",), "a stale holder's result counted"),
     ("epoch_is_random", ("write_is_durable",), "two leaders of one epoch"),
     ("tokens_are_remembered", (), "one claim was started twice"),

@@ -1,4 +1,4 @@
-"""The guard of outgoing calls, against the ways to name a forbidden address."""
+"""The guard of outgoing calls, against all ways to name a forbidden address."""
 
 import asyncio
 import ipaddress
@@ -21,7 +21,7 @@ ANYWHERE = ["0.0.0.0/0", "::/0"]
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """Addresses by name, in place of the system's resolver; an address of its own stays what it is."""
+    """Resolve names from this table instead of the system's resolver; an IP address stays as it is."""
     table: dict[str, list[str]] = {}
 
     async def getaddrinfo(self: Any, host: str, port: int, **_: Any) -> list[Any]:
@@ -115,7 +115,7 @@ async def test_some_addresses_are_never_called_whatever_is_allowed(address: str)
 
 async def test_a_mapped_address_is_judged_as_the_one_it_stands_for() -> None:
     guard = EgressGuard(["10.0.0.0/8"], [("10.0.0.9", 9000)])
-    # Python 3.13 writes the same address in another way.
+    # Python 3.13 writes the same address differently.
     pinned = await resolve(guard, "http://[::ffff:10.0.0.1]:9000")
     assert ipaddress.ip_address(pinned) == ipaddress.ip_address("::ffff:10.0.0.1")
     for refused in ("[::ffff:127.0.0.1]", "[::ffff:10.0.0.9]"):
@@ -163,7 +163,7 @@ async def test_a_master_on_all_addresses_is_none_of_them() -> None:
 
 
 class Peer:
-    """A worker's place: records what reaches it."""
+    """Stands in for a worker and records what reaches it."""
 
     def __init__(self) -> None:
         self.hosts: list[str] = []

@@ -1,4 +1,4 @@
-"""Links from a job to other systems: a job fills the gaps, and never chooses where they lead."""
+"""Links from a job to other systems: a job fills the placeholders, and never chooses where the link leads."""
 
 import pytest
 

@@ -26,7 +26,7 @@ CHALLENGE = urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip
 
 
 class Asking:
-    """A client of a provider, by a clock that stands still."""
+    """A client of a provider, with a clock that stands still."""
 
     def __init__(self, issuer: str) -> None:
         self.now_s = 0.0
@@ -71,7 +71,7 @@ async def test_a_new_key_is_fetched_when_it_signs(one: Provider, asking: Asking)
     asking.now_s += KEYS_AGAIN_S
     assert await asking.name(one) == "ada"
     assert one.called.count("keys") == 2
-    # Tokens with a key that is not published do not have the keys read each time.
+    # A token whose key is not published does not trigger a new read of the keys each time.
     one.spoil = lambda claims, header: header.update(kid="unknown")
     for _ in range(3):
         with pytest.raises(UnauthorizedError, match="keys do not include"):
@@ -98,7 +98,7 @@ async def test_what_the_provider_said_is_used_while_it_is_away() -> None:
     with pytest.raises(ProviderUnavailableError, match="does not answer"):
         await asking.url()
     async with serving(one.app(), one.port):
-        # The next one is told the same for a moment, without a call.
+        # For a moment the next call fails in the same way, without a request.
         with pytest.raises(ProviderUnavailableError):
             await asking.url()
         asking.now_s += AGAIN_AFTER_S

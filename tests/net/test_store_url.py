@@ -1,4 +1,4 @@
-"""Addresses of stores: what is understood, and what is refused with the reason."""
+"""Addresses of stores: which are understood, and which are refused and why."""
 
 import pytest
 from pydantic import ValidationError

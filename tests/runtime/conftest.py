@@ -30,7 +30,7 @@ OFFER_S = 1.5
 
 
 def waking(dispatcher: Dispatcher) -> Callable[[WakeMessage], None]:
-    """Return what passes to a dispatcher the messages that concern it."""
+    """Return a function that passes a dispatcher the messages that concern it."""
 
     def wake(message: WakeMessage) -> None:
         if isinstance(message, JobsReady | QueueOpened | SlotsFreed | PollOpened | WorkersChanged):
@@ -40,7 +40,8 @@ def waking(dispatcher: Dispatcher) -> Callable[[WakeMessage], None]:
 
 
 class Dispatching:
-    """A dispatcher on a real store, pushing to scripted workers on loopback. Short offers; store time stands still."""
+    """A dispatcher on a real store, which pushes to scripted workers on loopback. Offers are short; store time stands
+    still."""
 
     def __init__(self, world: StoreWorld, client: WorkerClient, stack: contextlib.AsyncExitStack) -> None:
         self.world = world

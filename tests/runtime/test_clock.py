@@ -8,10 +8,10 @@ from jqmaster.clock import TICK_S, until_tick_s
     [
         (100.003, 1.0, 101.0),
         (100.003, 0.5, 100.5),
-        # A timer that was early: not the tick that it was meant for once more.
+        # A timer that fired early does not repeat the tick that it was meant for.
         (100.999, 1.0, 102.0),
         (100.3, 1.0, 101.0),
-        # Too short for ticks.
+        # The interval is too short for ticks.
         (100.3, 0.2, 100.5),
     ],
 )

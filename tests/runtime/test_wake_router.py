@@ -1,4 +1,4 @@
-"""Each message reaches those whom it concerns, and nobody else."""
+"""Each message reaches the parts that it concerns, and no others."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ OF_THE_LEADER = {
 
 
 class Part:
-    """Note what is called, under the name of the part."""
+    """Records its calls under its name."""
 
     def __init__(self, name: str, called: list[str]) -> None:
         self._name = name

@@ -11,7 +11,7 @@ from worker_sdk import Worker
 
 @pytest.fixture
 def master() -> Iterator[FakeMaster]:
-    """A master whose every call was found in order at the end."""
+    """Yield a master, and finally assert that all calls to it were in order."""
     one = FakeMaster()
     try:
         yield one
@@ -27,7 +27,7 @@ def worker(master: FakeMaster) -> Worker:
 
 @pytest.fixture
 async def up(master: FakeMaster, worker: Worker) -> AsyncIterator[Callable[[], Any]]:
-    """Call it when the handlers are there: the worker serves and is registered."""
+    """Yield a function to call once the handlers exist. It starts the worker and waits for its registration."""
     async with AsyncExitStack() as stack:
 
         async def start() -> Worker:

@@ -1,6 +1,6 @@
-"""A scripted master: checks every call of a worker or a pusher, signs pushes, and answers as a test wants.
+"""A scripted master that checks every call of a worker or pusher, signs pushes, and answers as a test wants.
 
-It has a thread and an event loop of its own, so that a test can block the worker's loop and look on.
+It has its own thread and event loop, so that a test can block the worker's loop and watch.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Fields = dict[str, Any]
 # (status, body, headers); None as body: an empty one.
 Scripted = tuple[int, Any, dict[str, str]]
 
-# Store time is nobody's local time: whoever mixes them up is found out.
+# Store time differs from anyone's local time, to expose mix-ups.
 STORE_AHEAD_MS = 3_600_000
 
 
@@ -38,7 +38,7 @@ def unpack(data: bytes) -> Any:
 
 
 class FakeMaster:
-    """Public attributes may be set at any time. `calls` are (method, path, body) in order."""
+    """Public attributes may change at any time. `calls` are (method, path, body) in order."""
 
     def __init__(
         self, *, token: str = "t0ken", heartbeat_interval_s: float = 0.05, lease_s: float = 5.0
@@ -48,10 +48,10 @@ class FakeMaster:
         self.lease_s = lease_s
         self.epoch = 1_000
         self.offer_s = 2.0
-        self.store = ""  # its identity; "": a master older than that
-        self.ahead_ms = STORE_AHEAD_MS  # of the store's clock; set it back and forth
-        self.fence: int | None = None  # of the newest claim; None: masters that do not tell it
-        self.lease_until_ms = 0  # as the last heartbeat was told
+        self.store = ""  # its identity; "" for an older master
+        self.ahead_ms = STORE_AHEAD_MS  # of the store's clock; may go back and forth
+        self.fence: int | None = None  # of the newest claim; None for masters that do not send it
+        self.lease_until_ms = 0  # as sent in the last heartbeat
         self.calls: list[tuple[str, str, Any]] = []
         self.faults: list[str] = []
         self.workers: dict[str, Fields] = {}
@@ -65,14 +65,14 @@ class FakeMaster:
         self.stale: set[str] = set()
         self.drain = False
         self.detached = False
-        self.questions = 0  # heartbeats that asked whether the worker may go on
+        self.questions = 0  # heartbeats that asked whether the worker may continue
         self.answers_heartbeats = True
         self.polls: list[Fields] = []
-        self.poll_s = 0.3  # how long a call for jobs waits, if it may
-        self.mail: deque[list[Fields]] = deque()  # what the next polls are given
+        self.poll_s = 0.3  # how long a call for jobs may wait
+        self.mail: deque[list[Fields]] = deque()  # jobs for the next polls
         self.scripts: dict[str, deque[Scripted]] = defaultdict(deque)
         self.hooks: dict[str, Callable[[Any], Scripted | None]] = {}
-        # Bytes that are sent instead of others: for what no library writes.
+        # Replacement bytes, to send what no library writes.
         self.rewrites: dict[bytes, bytes] = {}
         self.port = 0
         self._loop = asyncio.new_event_loop()
@@ -91,7 +91,7 @@ class FakeMaster:
         self._in_loop(self._start())
 
     def stop(self) -> None:
-        """Gone, with its connections; `start` brings it back on the same port."""
+        """Stop with all connections. `start` brings it back on the same port."""
         self._in_loop(self._stop())
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class FakeMaster:
 
     @property
     def worker(self) -> Fields:
-        """The worker that registered last."""
+        """Return the worker that registered last."""
         return next(reversed(self.workers.values()))
 
     def result(self, job_id: str) -> Fields | None:
@@ -132,7 +132,7 @@ class FakeMaster:
         return sum(path.endswith(end_of_path) for _, path, _ in list(self.calls))
 
     def script(self, route: str, status: int, body: Any = None, **headers: str) -> None:
-        """The next call of `route` (last part of the path) is answered so."""
+        """Give this answer to the next call of `route` (the last part of the path)."""
         self.scripts[route].append((status, body, {k.replace("_", "-"): v for k, v in headers.items()}))
 
     # --- what it serves
@@ -222,7 +222,7 @@ class FakeMaster:
         return self._answer(200, {"accepted": accepted, "stale": stale})
 
     async def _claim(self, worker_id: str, body: Fields) -> web.Response:
-        """Waits until the test has given something, or for a while."""
+        """Wait for the test to provide something, or for a while."""
         if set(body) != {"max", "wait", "poll_id", "refused", "withdraw"}:
             self.faults.append(f"claim: {sorted(body)}")
         self.polls.append(body)
@@ -293,7 +293,7 @@ class FakeMaster:
         return self._answer(200, {"id": job_id, "state": "ready"})
 
     def _bind(self, job: Fields) -> None:
-        """The ID of a job with a key is that of its first push."""
+        """Give a job with a key the ID of the first push with that key."""
         if key := job.get("key"):
             job["id"] = self.keys.setdefault((job["name"], key), job["id"])
 
@@ -328,7 +328,7 @@ class FakeMaster:
         }  # fmt: skip
 
     async def push(self, *jobs: Fields, epoch: int | None = None) -> Fields:
-        """The worker's answer to these offers."""
+        """Return the worker's answer to these offers."""
         body = {
             "worker_id": self.worker["worker_id"],
             "epoch": self.epoch if epoch is None else epoch,
@@ -341,14 +341,14 @@ class FakeMaster:
         return answer
 
     async def run(self, name: str, argument: Any = None, **fields: Any) -> Fields:
-        """Pushes one job, which must be taken; the dispatch."""
+        """Push one job, which must be accepted, and return its dispatch."""
         job = self.dispatch(name, argument, **fields)
         answer = await self.push(job)
         assert answer == {"accepted": [job["job_id"]], "rejected": []}, answer
         return job
 
     async def send(self, method: str, route: str, body: Any = None, **changes: Any) -> httpx.Response:
-        """A signed call; `changes` forge it: any of the signed parts, or `sent_body`, `headers`."""
+        """Make a signed call. `changes` forge it: any signed part, or `sent_body`, `headers`."""
         url = self.worker["url"] + route
         data = b"" if body is None else self._packed(body)
         headers = sign(
@@ -373,7 +373,7 @@ class FakeMaster:
 def sign(
     *, secret: str, method: str, path: str, worker_id: str, timestamp_ms: int, nonce: str, body: bytes
 ) -> dict[str, str]:
-    """The headers of design §4, written from it and from nothing else."""
+    """Return the headers of design §4, written from that text alone."""
     digest = hashlib.sha256(body).hexdigest()
     text = f"{method}\n{path}\n{worker_id}\n{timestamp_ms}\n{nonce}\n{digest}"
     return {

@@ -1,4 +1,4 @@
-"""Handlers that other processes import, and a worker that is run as a process (`python -m tests.sdk.handlers URL`)."""
+"""Handlers imported by other processes, and a worker to run as a process (`python -m tests.sdk.handlers URL`)."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ def isolated_enqueue(argument: Any, ctx: Context) -> str:
 
 @worker.handler("isolated.fork", isolated=True)
 def isolated_fork(argument: Any) -> str:
-    """The parent waits until its copy, which returns first, is over."""
+    """Fork. The parent waits for its copy, which returns first, to end."""
     pid = os.fork()
     if pid:
         _, status = os.waitpid(pid, 0)
@@ -75,7 +75,7 @@ def isolated_fork(argument: Any) -> str:
 
 @worker.handler("isolated.hang", isolated=True)
 def isolated_hang(argument: str) -> None:
-    """Writes its own process ID and that of a process it started, then never ends."""
+    """Write the process IDs of this process and its child, then never end."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     path = Path(argument)
     path.with_suffix(".tmp").write_text(f"{os.getpid()} {child.pid}")
@@ -93,7 +93,7 @@ gate = asyncio.Event()
 
 @worker.handler("fork.beside")
 async def fork_beside(argument: str) -> None:
-    """Notes who comes through the gate."""
+    """Record each process that passes the gate."""
     await gate.wait()
     with Path(argument).open("a") as file:
         file.write(f"{os.getpid()}\n")
@@ -101,7 +101,7 @@ async def fork_beside(argument: str) -> None:
 
 @worker.handler("fork.waits")
 async def fork_waits(argument: Any) -> int:
-    """Forks, and opens the gate in both processes; the parent returns how the child ended."""
+    """Fork and open the gate in both processes. The parent returns how the child ended."""
     pid = os.fork()
     gate.set()
     await asyncio.sleep(0)
@@ -112,7 +112,7 @@ async def fork_waits(argument: Any) -> int:
 
 @worker.handler("fork.terminate")
 def fork_terminate(argument: Any) -> int | None:
-    """Return how a forked child ended that was terminated."""
+    """Return how a terminated forked child ended."""
     child = multiprocessing.get_context("fork").Process(target=idle, daemon=True)
     child.start()
     child.terminate()
@@ -122,7 +122,7 @@ def fork_terminate(argument: Any) -> int | None:
 
 @worker.handler("fork.orphan")
 def fork_orphan(argument: str) -> None:
-    """Leaves a forked child behind, and its process ID in a file."""
+    """Leave a forked child behind, and write its process ID to a file."""
     pid = os.fork()
     if pid == 0:
         idle()

@@ -1,4 +1,4 @@
-"""Outside work that runs in processes of its own, as a module of an application has it."""
+"""Outside work that runs in its own processes, as in an application's module."""
 
 from typing import Any
 

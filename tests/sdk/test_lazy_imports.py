@@ -1,4 +1,4 @@
-"""`import worker_sdk` brings little: each name is imported when it is first used."""
+"""`import worker_sdk` loads little: each name is imported on first use."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ async def double(argument: int, ctx: Context) -> int:
 def test_a_program_that_pushes_brings_no_worker() -> None:
     loaded = loaded_by("from worker_sdk import Pusher, SyncPusher")
     assert "worker_sdk.pusher.client" in loaded
-    assert loaded & (OF_SERVING - {"subprocess"} | {"worker_sdk.worker.worker"}) == set()  # asyncio brings it
+    assert loaded & (OF_SERVING - {"subprocess"} | {"worker_sdk.worker.worker"}) == set()  # asyncio loads it
 
 
 @pytest.mark.parametrize("name", worker_sdk.__all__)

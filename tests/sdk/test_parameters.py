@@ -1,4 +1,4 @@
-"""Parameters are read without `inspect`, and are those that it tells."""
+"""Parameters are read without `inspect`, but match its results."""
 
 import functools
 import inspect

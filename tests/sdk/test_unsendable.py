@@ -1,4 +1,4 @@
-"""Values without a MessagePack form: where they are, and what to give instead."""
+"""Values that MessagePack cannot encode: their location and possible replacements."""
 
 import asyncio
 import dataclasses

@@ -14,7 +14,7 @@ from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 
 LANE = bytes(range(8))
-# As scripts write them: none, in the lane, two.
+# Gates as scripts write them: none, in the lane, two.
 GATES = (codec.NO_GATES, codec.GATES_IN_LANE, b"\x02" + bytes(range(2 * codec.GATE_BYTES)))
 INT64 = st.integers(-(2**63), 2**63 - 1)
 NAMES = st.text("abcXYZ019_.:/-", min_size=1, max_size=200)
@@ -136,7 +136,7 @@ def test_extras_of_the_wrong_shape_are_damaged(extras: object) -> None:
 
 
 def with_extras(record: bytes, extras: object) -> bytes:
-    """The record of a job with a short name and without gates or extras, with these instead."""
+    """Replace the extras in the record of a job with a short name and without gates or extras."""
     packed = msgpack.packb(extras)
     at = codec.HEAD_SIZE + 1 + record[codec.HEAD_SIZE] + 1
     assert record[at : at + 4] == bytes(4)
@@ -203,7 +203,7 @@ def test_a_job_with_an_added_field_is_written_as_a_map_and_read_back(spec: JobSp
         after = codec.encode_new(spec)
         record = record_of(spec, (0,) * 9 + (b"", b""), JobState.READY, Cause.NONE)
     if colour_of(spec) is None:
-        # The digest is the same, too: a repeat at a master of either release is a repeat.
+        # The digest is the same, too: masters of both releases recognize a repeat.
         assert after == before
         return
     assert after[1] != before[1]
@@ -260,7 +260,7 @@ def test_an_attempt_is_read_back(
 
 @pytest.mark.req("J8", "J9")
 def test_a_result_holds_the_bytes_that_the_worker_sent() -> None:
-    raw = b"\xd3\x00\x00\x00\x00\x00\x00\x00\x05"  # five, as no packer writes it
+    raw = b"\xd3\x00\x00\x00\x00\x00\x00\x00\x05"  # 5, as no packer writes it
     success = codec.encode_result(
         Outcome("j", "t", "success", result=raw, finished_at="2026-11-21T04:30:00.123Z")
     )

@@ -1,4 +1,4 @@
-"""Names of keys, as code asks for them."""
+"""Names of keys, and how code requests them."""
 
 import pytest
 

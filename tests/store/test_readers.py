@@ -1,4 +1,4 @@
-"""Readers that run no script, on a store in this process: damaged, missing and empty keys, quickly."""
+"""Readers that run no script, on a store in this process: quick tests with damaged, missing and empty keys."""
 
 import msgpack
 import pytest

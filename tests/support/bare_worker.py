@@ -1,4 +1,4 @@
-"""A worker written from openapi/worker.yaml with an HTTP server and a MessagePack library, and nothing of ours.
+"""A worker written from openapi/worker.yaml with only an HTTP server and a MessagePack library, without our code.
 
 Run as a script it is a whole worker process: `python bare_worker.py MASTER_URL NAME…`; it squares numbers.
 """
@@ -23,7 +23,7 @@ import msgpack
 
 
 class BareWorker:
-    """`handlers` maps a name to a function of the argument; an exception is a failure."""
+    """Each handler in `handlers` is a function of the argument, by name. An exception means failure."""
 
     def __init__(self, master: str, handlers: Mapping[str, Callable[[Any], Any]], max_jobs: int = 4) -> None:
         self.master, self.handlers, self.max_jobs = master, handlers, max_jobs

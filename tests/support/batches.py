@@ -1,4 +1,4 @@
-"""Batches on a store of a test: made, filled, ended, and carried out as the leader does."""
+"""Test helpers to create, fill, end and follow up batches on a store, as the leader does."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,12 +25,12 @@ ALL = tuple(BatchCallback)
 
 
 def callback_spec(name: str, argument: Any = None) -> JobSpec:
-    """Return a callback as a request has it, without an ID."""
+    """Return a callback as it stands in a request, without an ID."""
     return JobSpec(id="", name=name, argument=msgpack.packb(argument))
 
 
 class Batches:
-    """The batches of one shard. `end_due` and `carry_out` are what the leader does; nothing does it by itself."""
+    """The batches of one shard. Tests call `end_due` and `carry_out` in place of the leader."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
@@ -58,7 +58,7 @@ class Batches:
     async def make(
         self, callbacks: Sequence[BatchCallback] = ALL, *, parent: str | None = None, **fields: Any
     ) -> str:
-        """Make an open batch, whose callbacks are jobs of their own names."""
+        """Create an open batch whose callbacks are jobs with their own names."""
         spec = BatchSpec(
             id=fields.pop("id", None) or new_id(),
             callbacks={callback: callback_spec(str(callback), callback.name) for callback in callbacks},
@@ -77,7 +77,7 @@ class Batches:
         return str((await self.get(batch_id)).state)
 
     async def ended(self, batch_id: str) -> dict[str, int]:
-        """Return the counts of a batch that are not 0."""
+        """Return the nonzero counts of a batch."""
         batch = await self.get(batch_id)
         counts = {str(state): count for state, count in batch.ended.items()}
         counts |= {
@@ -89,16 +89,16 @@ class Batches:
         return {name: count for name, count in counts.items() if count}
 
     async def carry_out(self) -> None:
-        """Carry out all that follows, as the leader does."""
+        """Carry out all follow-ups, as the leader does."""
         while await self.entries.oldest():
             await self.follow_ups.carry_out(self.world.epoch)
 
     async def waiting(self) -> list[str]:
-        """Return the entries that are not carried out yet."""
+        """Return the entries that are not yet carried out."""
         return [entry.text for entry in await self.entries.oldest()]
 
     async def callbacks(self, batch_id: str) -> set[str]:
-        """Return the callbacks of a batch whose jobs are there."""
+        """Return the callbacks of a batch whose jobs exist."""
         return {
             str(callback)
             for callback in ALL

@@ -1,7 +1,7 @@
-"""A pytest plugin: lists the branches of `jqmaster/domain` and `jqmaster/store` that none of their own tests takes, and
+"""A pytest plugin: lists the branches of `jqmaster/domain` and `jqmaster/store` that their own tests do not take, and
 fails the run if there are too many.
 
-Only those tests are measured, and not the random histories among them, so that the rest of a run keeps its speed.
+It measures only those tests, without their random histories, so that the rest of the run keeps its speed.
 """
 
 import importlib
@@ -20,15 +20,15 @@ PACKAGES: Final = ["jqmaster.domain", "jqmaster.store"]
 OWN_TESTS: Final = (
     "tests/domain/", "tests/store/", "tests/contract/test_scripts.py", "tests/contract/test_wake.py",
 )  # fmt: skip
-# Measured, they would take most of the time, and each branch that they take needs a test that says why.
+# Measuring these would take most of the time, and each branch that they take needs its own test that explains it.
 RANDOM_HISTORIES: Final = ("tests/store/jobs/test_stateful.py", "tests/store/jobs/test_gates_stateful.py")
 _FOLDER: Final = "branch_coverage_folder"
-# The exit code of a run that leaves too many branches out, whatever else failed: tests that pass later do not mend it.
+# The exit code of a run that misses too many branches, whatever else failed. Later passing tests do not fix it.
 NOT_COVERED: Final = 10
 
 
 def made(data_file: Path | None = None) -> Coverage:
-    """Return a measurement of the packages; what it leaves out is in pyproject.toml."""
+    """Return a measurement of the packages. pyproject.toml says what it leaves out."""
     return Coverage(
         data_file, branch=True, source=[], source_pkgs=PACKAGES, config_file=str(ROOT / "pyproject.toml")
     )
@@ -38,9 +38,9 @@ _measured: Final = made()
 
 
 def _read_all() -> None:
-    """Import the packages while they are measured: the lines of a module's own run once.
+    """Import the packages under measurement, because module-level lines run only once.
 
-    Tests are collected without a measurement, which would double the time of that.
+    Test collection is not measured, because that would double its time.
     """
     _measured.start()
     try:
@@ -51,7 +51,7 @@ def _read_all() -> None:
         _measured.stop()
 
 
-# No conftest.py has been read as yet, and so no module of the packages.
+# Import now, before any conftest.py imports modules of the packages.
 _read_all()
 
 
@@ -68,13 +68,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Measurement:
-    """Measures in the process that runs the tests."""
+    """Measure in the process that runs the tests."""
 
     def __init__(self, data_file: Path) -> None:
         self._data_file = data_file
 
-    # Not their fixtures: those look through the whole store at the end, which takes a multiple of the time when it is
-    # measured, and proves nothing of what a test asserts.
+    # Leave fixtures out. They check the whole store at the end, which takes several times as long when measured and
+    # does not prove what a test asserts.
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         is_measured = item.nodeid.startswith(OWN_TESTS) and not item.nodeid.startswith(RANDOM_HISTORIES)
@@ -93,7 +93,7 @@ class Measurement:
 
 
 class Verdict:
-    """Puts the measurements of all processes together, and judges them."""
+    """Combine the measurements of all processes and judge them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -104,7 +104,7 @@ class Verdict:
         node.workerinput[_FOLDER] = str(self._folder)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Judge when all processes have ended."""
+        """Judge after all processes have ended."""
         whole, report = made(self._folder / "whole"), io.StringIO()
         files = [str(file) for file in self._folder.iterdir()]
         if not files:

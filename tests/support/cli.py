@@ -1,4 +1,4 @@
-"""Commands of `jqmaster` as people run them, each in a process of its own."""
+"""`jqmaster` commands as people run them, each in its own process."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def jqmaster(*arguments: object, stdin: str = "", cwd: Path | None = None, **env
 
 
 class Cli:
-    """Commands to one master from inside its event loop, and a directory for their files."""
+    """Commands to one master from within its event loop, with a directory for their files."""
 
     def __init__(self, url: str, directory: Path) -> None:
         self._url = url

@@ -1,4 +1,4 @@
-"""A monotonic clock that the test moves."""
+"""A monotonic clock under the control of a test."""
 
 import asyncio
 import heapq
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class ManualClock:
-    """A clock for components whose loops sleep on their clock. `tied` hears of every step, to move a store clock along.
+    """A clock for components whose loops sleep on it. Each step is passed to `tied`, to move a store clock along.
 
     `pass_s` goes from sleep to sleep and lets each sleeper do its work, on the real store, before time moves on.
     """
@@ -29,13 +29,13 @@ class ManualClock:
         await future
 
     def jump(self, seconds: float) -> None:
-        """Time passes at once: whoever sleeps oversleeps."""
+        """Advance time at once, so that sleepers may oversleep."""
         self.now_s += seconds
         if self._tied:
             self._tied(seconds)
 
     async def asleep(self, within_s: float = 15) -> None:
-        """Returns when somebody sleeps: the round before is over."""
+        """Return when someone sleeps: the previous round is over."""
         try:
             async with asyncio.timeout(within_s):
                 while not self._next():
@@ -45,8 +45,8 @@ class ManualClock:
             raise AssertionError(f"nobody sleeps on the manual clock within {within_s} s") from None
 
     async def pass_s(self, seconds: float, *, within_s: float = 15) -> None:
-        """Pass time for one loop: it makes every round that falls into these seconds, and sleeps again at their end.
-        AssertionError when it does not sleep again within so much real time."""
+        """Pass time for one loop. It makes each round that falls into these seconds, then sleeps again. Raise
+        AssertionError if it does not sleep again within `within_s` of real time."""
         end_s = self.now_s + seconds
         await self.asleep(within_s)
         while (sleeper := self._next()) and sleeper[0] <= end_s:
@@ -56,7 +56,7 @@ class ManualClock:
         self.jump(end_s - self.now_s)
 
     async def step(self, seconds: float) -> None:
-        """Time jumps, and the sleeper makes one round if its sleep is over by then."""
+        """Advance time at once. The sleeper makes one round if its sleep is over by then."""
         await self.asleep()
         self.jump(seconds)
         await self.pass_s(0)

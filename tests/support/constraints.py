@@ -1,4 +1,4 @@
-"""Constraints under test: made, changed and followed up as a leader does it, and read back without the code under
+"""Constraints under test: create, change and follow them up as a leader does, and read them without the code under
 test."""
 
 import os
@@ -36,7 +36,7 @@ def constraint(
     overrides: Iterable[Override] = (),
     **fields: Any,
 ) -> Constraint:
-    """`rate` is (limit, period_ms); everything else as in `Constraint`."""
+    """Return a constraint. `rate` is (limit, period_ms); other fields are those of `Constraint`."""
     return Constraint(
         name=name,
         cid=fields.pop("cid", None) or new_cid(),
@@ -60,18 +60,18 @@ def override(
 
 @dataclass(frozen=True, slots=True)
 class Structures:
-    """The lanes and gates of a shard, with their contents."""
+    """The lanes and gates of a shard with their contents."""
 
     slots: dict[str, dict[str, str]]
     starts: dict[str, dict[str, int]]
     waiting: dict[str, int]
     lanes: dict[str, StoredLane]
-    # Unfinished jobs of each lane that has any.
+    # Unfinished jobs of each non-empty lane.
     lane_jobs: dict[str, int]
 
 
 class ConstrainedWorld:
-    """`world` with constraints. The steps of the leader are taken when the test says so."""
+    """`world` with constraints. The test decides when the leader takes its steps."""
 
     def __init__(
         self, world: StoreWorld, store: ConstraintStore | None = None, lanes: LaneStore | None = None
@@ -83,7 +83,7 @@ class ConstrainedWorld:
         self._changes = 0
 
     async def change(self, name: str, new: Constraint | None) -> bool:
-        """Makes, changes or removes a constraint; nothing follows it up yet. Keeps the cid where the counts stay."""
+        """Create, change or remove a constraint without following it up. Keep the cid where the counts remain valid."""
         constraints = await self.store.load()
         old = constraints.named(name)
         self._changes += 1
@@ -95,7 +95,7 @@ class ConstrainedWorld:
         )
 
     async def put(self, *constraints: Constraint) -> None:
-        """Made or changed, and in force for every job."""
+        """Create or change constraints and put them in force for every job."""
         for one in constraints:
             assert await self.change(one.name, one)
         await self.follow_up()
@@ -108,7 +108,7 @@ class ConstrainedWorld:
         return one
 
     async def edit(self, one: Constraint, **fields: Any) -> Constraint:
-        """The same constraint with other limits or another matcher, in force."""
+        """Put the constraint in force with other limits or another matcher."""
         changed = replace(one, **fields)
         await self.put(changed)
         return changed
@@ -121,7 +121,7 @@ class ConstrainedWorld:
         return bool(await self.lanes.settle(self.world.epoch, await self.constraints.reload()))
 
     async def open_gates(self) -> bool:
-        """Gates whose time has come, and those whose constraint changed, as the leader opens them."""
+        """Open gates whose time has come or whose constraint changed, as the leader does."""
         has_opened = False
         for cid, version in await self.gates.reopened():
             has_opened = bool(await self.gates.reopen(self.world.epoch, cid, version)) or has_opened
@@ -130,7 +130,7 @@ class ConstrainedWorld:
         return opened[1] or has_opened
 
     async def relocate(self) -> int:
-        """Return how many waiting jobs moved; none is left in a lane of older rules."""
+        """Return how many waiting jobs moved. Afterwards, lanes of older rules are empty."""
         relocation = Relocation(self.lanes, self.world.epoch, await self.constraints.reload())
         moved = 0
         while not relocation.is_over:
@@ -152,7 +152,7 @@ class ConstrainedWorld:
         return spec.id
 
     async def enqueue_many(self, arguments: Iterable[Any], name: str = "work", **fields: Any) -> list[str]:
-        """IDs in order of age."""
+        """Return IDs in order of age."""
         specs = [self.world.spec(name, argument, **fields) for argument in arguments]
         for start in range(0, len(specs), 5000):
             assert set(await self.push(specs[start : start + 5000])) == {Accepted.NEW}
@@ -171,7 +171,7 @@ class ConstrainedWorld:
         return claim
 
     async def claim(self, worker_id: str, *names: str, limit: int = 100) -> list[ClaimedJob]:
-        """Claim as often as a dispatcher would ask: until it has enough, or is told that there is no more."""
+        """Claim as often as a dispatcher would: until it has enough jobs or the store has no more."""
         jobs: list[ClaimedJob] = []
         for _ in range(1000):
             claim = await self.claim_once(worker_id, *names, limit=limit - len(jobs))
@@ -181,7 +181,7 @@ class ConstrainedWorld:
         raise AssertionError("claims go on for ever without a result")
 
     async def take(self, worker_id: str, *names: str, limit: int = 100) -> list[str]:
-        """IDs of the claimed jobs, in their order."""
+        """Return the IDs of the claimed jobs in order."""
         return [job.job_id for job in await self.claim(worker_id, *names, limit=limit)]
 
     async def succeed(self, worker_id: str, *jobs: ClaimedJob) -> None:
@@ -217,8 +217,7 @@ class ConstrainedWorld:
         return Structures(slots, starts, waiting, lanes, lane_jobs)
 
     async def gates_of(self, job_id: str, lanes: Mapping[str, StoredLane]) -> list[str]:
-        """The gates that the store will have this job pass: those of its lane, and those that its record brings
-        along."""
+        """Return the gates that the store will make this job pass: those of its lane and those in its record."""
         redis: Any = self.world.redis
         record: bytes = await redis.get(self.world.shard.keys.job(job_id))
         lane = lanes[record[128:136].hex()]
@@ -229,7 +228,7 @@ class ConstrainedWorld:
         return [text[n : n + 24] for n in range(0, len(text), 24)]
 
     async def slots(self, one: Constraint) -> dict[str, set[str]]:
-        """Job IDs by gate; gates without any are left out."""
+        """Return job IDs by gate, without empty gates."""
         found = (await self.structures()).slots
         return {gate: set(jobs) for gate, jobs in found.items() if gate.startswith(one.cid)}
 

@@ -1,4 +1,4 @@
-"""Answers held against the OpenAPI documents: whoever talks to a master in a test checks the contract with it."""
+"""Checks answers against the OpenAPI documents. Each test that calls a master thereby checks the contract."""
 
 import functools
 import re
@@ -40,7 +40,7 @@ def _validator(name: str, ref: str) -> Draft202012Validator:
 
 
 def _is_quickly_valid(name: str, ref: str, value: Any) -> bool:
-    """Return whether the quick validator, which knows the types of JSON alone, accepts the value."""
+    """Return whether the quick validator, which only knows JSON types, accepts the value."""
     try:
         return _quick_validator(name, ref).is_valid(value)
     except ValueError:
@@ -56,7 +56,7 @@ def operation_of(name: str, method: str, url_path: str) -> dict[str, Any] | None
 
 
 def check_schema(name: str, schema: Mapping[str, Any], value: Any) -> None:
-    """AssertionError if `value` is not of `schema`, which stands in the document `name`."""
+    """Raise AssertionError if `value` does not match `schema` from the document `name`."""
     variants = schema.get("anyOf", [schema])
     if value is None and {"type": "null"} in variants:
         return
@@ -73,7 +73,7 @@ def check_schema(name: str, schema: Mapping[str, Any], value: Any) -> None:
 def check_answer(
     method: str, url_path: str, status: int, headers: Mapping[str, str], value: Any, *, name: str = "jqmaster"
 ) -> None:
-    """AssertionError if the answer is not one that the document promises. Unknown paths and methods promise nothing."""
+    """Raise AssertionError if the document does not promise this answer. Unknown paths and methods promise nothing."""
     operation = operation_of(name, method, url_path)
     if operation is None:
         assert status in (400, 404, 405, 501), f"{method} {url_path} is not documented and answered {status}"

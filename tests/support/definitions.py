@@ -23,7 +23,7 @@ EVERY_MINUTE: Mapping[str, Any] = {"every_minutes": 1}
 
 
 class Definitions:
-    """The definitions of a world, and their firing."""
+    """Sets up the definitions of a world and fires them."""
 
     def __init__(self, world: StoreWorld, *, most_runs: int = 1000, life_ms: int = 10**12) -> None:
         self.world = world
@@ -42,7 +42,7 @@ class Definitions:
         job: Mapping[str, Any] | None = None,
         **trigger: Any,
     ) -> KnownDefinition:
-        """Make or change a definition; a new one counts from now on."""
+        """Create or change a definition. A new one counts from now on."""
         (present,) = await self.store.get([name])
         definition = Definition(
             name,
@@ -68,7 +68,7 @@ class Definitions:
         return await self.store.change(DefinitionChange(name, present, new, due_ms, codec.pack({}), most))
 
     async def fire(self) -> None:
-        """Fire all that is due, as the leader does."""
+        """Fire everything that is due, as the leader does."""
         while await self.firing.fire_due(self.world.epoch) == 0:
             pass
 

@@ -1,4 +1,4 @@
-"""The settings of Django in the processes of tests: Django takes them once."""
+"""Django settings for test processes. Django reads them only once."""
 
 import atexit
 import shutil
@@ -10,7 +10,7 @@ BACKEND: Final = "worker_sdk.django.JqmasterBackend"
 
 
 def tasks(**options: Any) -> dict[str, Any]:
-    """The setting `TASKS`, with options of the default backend."""
+    """Return the `TASKS` setting with options for the default backend."""
     commands = {"commands": ["greet"]}
     return {
         "default": {"BACKEND": BACKEND, "QUEUES": ["default", "mail"], "OPTIONS": {**commands, **options}},
@@ -19,14 +19,14 @@ def tasks(**options: Any) -> dict[str, Any]:
 
 
 def set_up() -> None:
-    """Set Django up, unless it is."""
+    """Set Django up once."""
     import django
     from django.conf import settings
 
     if settings.configured:
         return
     directory = Path(tempfile.mkdtemp(prefix="jqdj"))
-    # The settings, and with them the databases, are of this process until it ends.
+    # The settings and databases belong to this process until it ends.
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     backport = ["django_tasks"] if django.VERSION < (6, 0) else []
     settings.configure(
@@ -46,7 +46,7 @@ def set_up() -> None:
 
 
 def migrate(alias: str) -> None:
-    """Create the tables that are missing."""
+    """Create missing tables."""
     from django.core.management import call_command
     from django.db import connections
 
@@ -55,21 +55,21 @@ def migrate(alias: str) -> None:
 
 
 def add_postgres(alias: str, address: str) -> None:
-    """Add a database `user@host:port/name` of PostgreSQL under an alias."""
+    """Add the PostgreSQL database `user@host:port/name` under an alias."""
     _add(alias, address, "django.db.backends.postgresql")
 
 
 def add_mysql(alias: str, address: str) -> None:
-    """Add a database `user@host:port/name` of MySQL or MariaDB under an alias."""
+    """Add the MySQL or MariaDB database `user@host:port/name` under an alias."""
     import pymysql
 
-    # Django imports MySQLdb. PyMySQL offers the same, and needs no compiler.
+    # Django imports MySQLdb. PyMySQL offers the same interface and needs no compiler.
     pymysql.install_as_MySQLdb()
     _add(alias, address, "django.db.backends.mysql")
 
 
 def add_sqlite(alias: str, path: str, **options: Any) -> None:
-    """Add a file of SQLite under an alias, with options of Django."""
+    """Add an SQLite file under an alias, with Django options."""
     from django.db import connections
 
     settings = {"ENGINE": "django.db.backends.sqlite3", "NAME": path, "OPTIONS": options}
@@ -91,7 +91,7 @@ def _add(alias: str, address: str, engine: str) -> None:
 
 
 def remove(alias: str) -> None:
-    """Remove a database again."""
+    """Remove a database."""
     from django.db import connections
 
     del connections[alias]

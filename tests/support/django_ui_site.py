@@ -1,4 +1,4 @@
-"""A Django site with logins and the web UI below `/ops/jobs/`, on a WSGI or an ASGI server of its own."""
+"""A Django site with logins and the web UI below `/ops/jobs/`, on its own WSGI or ASGI server."""
 
 import contextlib
 import subprocess
@@ -94,7 +94,7 @@ def master_settings(site_port: int) -> dict[str, Any]:
 
 
 def make_site(directory: Path, masters: list[str]) -> None:
-    """Write the files of the site, its tables and its users: vera, otto, nina without a permission, and root."""
+    """Write the site's files, tables and users: vera, otto, nina (without a permission) and root."""
     settings = _SETTINGS.replace("@MASTERS@", repr(masters)).replace("@SECRET@", SECRET)
     people = _PEOPLE.replace("@PASSWORD@", PASSWORD)
     files = {
@@ -118,7 +118,7 @@ def manage(directory: Path, *command: str) -> str:
 
 @contextlib.asynccontextmanager
 async def serving_site(directory: Path, port: int, kind: Literal["wsgi", "asgi"]) -> AsyncIterator[str]:
-    """Serve the site, by Django's own server or by uvicorn, and yield its address."""
+    """Serve the site with Django's own server or uvicorn, and yield its address."""
     command = (
         ["manage.py", "runserver", "--noreload", f"127.0.0.1:{port}"]
         if kind == "wsgi"

@@ -1,4 +1,4 @@
-"""A guard for tests: calls go to this machine only."""
+"""A test guard that allows calls to this machine only."""
 
 from jqmaster.net.egress import EgressGuard
 

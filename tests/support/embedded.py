@@ -1,4 +1,4 @@
-"""The master's own Valkey on a directory of a test."""
+"""The master's own Valkey in a directory of a test."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ def data_dir() -> Iterator[Path]:
 
 
 def servers_on(path: Path) -> list[int]:
-    """Living servers by what they do, not by what we think we started."""
+    """Find live servers by what they do, not by what we think we started."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):

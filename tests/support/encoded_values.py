@@ -1,4 +1,4 @@
-"""MessagePack values built byte by byte, so that every tag and every code occurs, also those that no library writes."""
+"""MessagePack values built byte by byte, so that every tag and code occurs, even those that libraries never write."""
 
 import struct
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 Bytes = st.SearchStrategy[bytes]
 
-# Keys that something in the system gives a meaning, beside any others.
+# Keys that have a meaning in the system, beside arbitrary ones.
 _KEYS = st.sampled_from([b"a", b"card", b"$bin", b"$ext", b"*", b"", b"0", b"a.b", b"__proto__"])
 _SECONDS = st.sampled_from(
     [
@@ -26,13 +26,13 @@ _NANOSECONDS = st.sampled_from([0, 1, 999_999_999, 1_000_000_000, 2**30 - 1])
 _TEXTS = (
     st.text(max_size=6).map(str.encode)
     | st.sampled_from(["\u2028", "\x00", "\x9b", "\u202e", "\ud7ff", "\ue000", "😀"]).map(str.encode)
-    | st.binary(max_size=4)  # mostly no UTF-8: half a surrogate pair, a cut sequence, an overlong one
+    | st.binary(max_size=4)  # mostly invalid UTF-8: half a surrogate pair, a cut sequence, an overlong one
     | st.sampled_from([b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82"])
 )
 
 
 def _counted(tags: tuple[int, int, int], body: Bytes) -> Bytes:
-    """`body` behind a length of 1, 2 or 4 bytes."""
+    """Return `body` after a length of 1, 2 or 4 bytes."""
     forms = list(zip(tags, (">B", ">H", ">I"), strict=True))
     return st.builds(
         lambda form, data: bytes([form[0]]) + struct.pack(form[1], len(data)) + data,
@@ -127,6 +127,6 @@ def _containers(inner: Bytes) -> Bytes:
 
 
 def encoded_values() -> Bytes:
-    """One encoded value; many are not valid: a key that is not text, text that is not UTF-8, or a reserved code."""
+    """Return one encoded value. Many are invalid: a non-text key, text that is not UTF-8, or a reserved code."""
     leaves = _leaves()
     return st.recursive(leaves, _containers, max_leaves=8) | st.binary(min_size=1, max_size=12)

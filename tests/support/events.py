@@ -1,4 +1,4 @@
-"""Events under test, and the definitions that they start."""
+"""Events under test, and the definitions they start."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +35,7 @@ def event(event_type: str = "order.paid", payload: Any = None, **fields: Any) ->
 
 
 class Events:
-    """The events of a world: one master that takes them in, and the leader that ends their groups."""
+    """The events of a world: one master that accepts them, and the leader that ends their groups."""
 
     def __init__(self, world: StoreWorld, *, most: int = 1000, max_argument_bytes: int = 1000) -> None:
         self.world = world
@@ -49,7 +49,7 @@ class Events:
         )
 
     def master(self) -> EventIntake:
-        """Return what another master has, which knows nothing of definitions yet."""
+        """Return the event intake of another master, which does not know any definitions yet."""
         return EventIntake(
             self.store, self.world.constraints, admit=lambda _: 0, kept=self.kept, figures=self.figures
         )
@@ -68,7 +68,7 @@ class Events:
         enabled: bool = True,
         job: Mapping[str, Any] | None = None,
     ) -> Definition:
-        """Make or change a definition that events start."""
+        """Create or change a definition that events start."""
         store = self.world.definitions
         (present,) = await store.get([name])
         path = None if key is None else parse_path(key, fields=EVENT_FIELDS)
@@ -102,7 +102,7 @@ class Events:
         return await self.intake.one(event(event_type, payload, **fields))
 
     async def end_due(self) -> None:
-        """End all groups that are due, as the leader does."""
+        """End all due groups, as the leader does."""
         while await self.gathering.end_due(self.world.epoch) == 0:
             pass
 

@@ -1,4 +1,4 @@
-"""A store in this process, for quick tests of code that reads keys without scripts: no server, no connection."""
+"""An in-process store for quick tests of code that reads keys without scripts. It needs no server or connection."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +13,12 @@ from jqmaster.store.link.shard import Shard
 
 
 class FakeStoreClient(StoreClient):
-    """The client of a master, whose plain commands go to fakeredis. Scripts do not run here."""
+    """A master's client that sends plain commands to fakeredis. It cannot run scripts."""
 
     def __init__(self) -> None:
         super().__init__("redis://nowhere.invalid:6379", connections=1)
         self.redis: Any = FakeAsyncRedis(server=FakeServer())
-        # Replies as they are on the wire.
+        # Replies as on the wire.
         self.redis.response_callbacks.clear()
 
     async def _read_only(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
@@ -31,7 +31,7 @@ class FakeStoreClient(StoreClient):
         return replies
 
     async def write(self, *command: Arg) -> None:
-        """Put the store into the state that a test begins with."""
+        """Put the store into a test's initial state."""
         await self.redis.execute_command(*command)
 
 

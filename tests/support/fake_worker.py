@@ -1,6 +1,6 @@
-"""A worker endpoint that does what the script says: accepts, refuses, lies, hangs, breaks off. It records every push.
+"""A scripted worker endpoint that accepts, refuses, lies, hangs or breaks off. It records every push.
 
-It speaks HTTP by hand, so that it can also speak it wrongly, and shares no code with worker_sdk.
+It writes HTTP by hand so that it can also break the protocol, and shares no code with worker_sdk.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from jqmaster.store.workers.workers import WorkerStore
 
 @dataclass
 class Push:
-    """One `POST /jobs` as it came in."""
+    """One `POST /jobs` as received."""
 
     path: str
     headers: dict[str, str]
@@ -73,7 +73,7 @@ class Exchange:
         await self.send(200, msgpack.packb({"accepted": list(accepted), "rejected": list(rejected)}))
 
     def reset(self) -> None:
-        """The peer sees a reset, not an end."""
+        """Reset the connection instead of closing it cleanly."""
         self.writer.get_extra_info("socket").setsockopt(
             socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
         )
@@ -84,7 +84,7 @@ Behaviour = Callable[[Exchange], Awaitable[None]]
 
 
 class Unread:
-    """Marks a behaviour that acts before the body is read."""
+    """Mark a behaviour that acts before the body is read."""
 
     def __init__(self, act: Callable[[Exchange], Awaitable[None]]) -> None:
         self.act = act
@@ -94,14 +94,14 @@ class Unread:
 
 
 async def accept(exchange: Exchange) -> None:
-    """Takes what it has not seen and answers for all: the same token again is accepted and not started again."""
+    """Take new jobs and accept all. A token seen before is accepted again but not started again."""
     assert exchange.push
     exchange.worker.start_jobs(exchange.push)
     await exchange.answer(exchange.push.job_ids)
 
 
 def reject(reason: str, retry_after: float | None = None, *, names: Sequence[str] = ()) -> Behaviour:
-    """Refuses every job, or those of `names`, and accepts the others."""
+    """Refuse every job, or only those of `names`, and accept the others."""
 
     async def act(exchange: Exchange) -> None:
         assert exchange.push
@@ -116,7 +116,7 @@ def reject(reason: str, retry_after: float | None = None, *, names: Sequence[str
 
 
 def status(code: int, body: bytes = b"", *, takes: bool = False, **headers: str) -> Behaviour:
-    """Any status; with `takes` the jobs are started all the same."""
+    """Answer any status. With `takes`, the jobs start anyway."""
 
     async def act(exchange: Exchange) -> None:
         if takes:
@@ -134,7 +134,7 @@ def garbage(body: bytes = b"\xc1\xc1\xc1") -> Behaviour:
 def huge(size: int = 4 << 20) -> Behaviour:
     async def act(exchange: Exchange) -> None:
         exchange.writer.write(f"HTTP/1.1 200 X\r\nContent-Length: {size}\r\n\r\n".encode())
-        # The other side stops reading long before the end.
+        # The peer stops reading long before the end.
         with contextlib.suppress(ConnectionError):
             for _ in range(size // 65536):
                 exchange.writer.write(bytes(65536))
@@ -145,7 +145,7 @@ def huge(size: int = 4 << 20) -> Behaviour:
 
 
 async def truncated(exchange: Exchange) -> None:
-    """Takes the jobs and breaks off in the middle of its answer."""
+    """Take the jobs and break off in the middle of the answer."""
     assert exchange.push
     exchange.worker.start_jobs(exchange.push)
     exchange.writer.write(b"HTTP/1.1 200 X\r\nContent-Length: 100\r\n\r\n\x82\xa8accep")
@@ -154,7 +154,7 @@ async def truncated(exchange: Exchange) -> None:
 
 
 async def trickle(exchange: Exchange) -> None:
-    """A byte now and then, for ever."""
+    """Send a byte now and then, for ever."""
     assert exchange.push
     exchange.worker.start_jobs(exchange.push)
     with contextlib.suppress(ConnectionError):
@@ -166,7 +166,7 @@ async def trickle(exchange: Exchange) -> None:
 
 
 async def hang(exchange: Exchange) -> None:
-    """Reads and says nothing, until the other side gives up."""
+    """Read but do not answer until the peer gives up."""
     await exchange.reader.read()
 
 
@@ -187,7 +187,7 @@ async def accept_and_reset(exchange: Exchange) -> None:
 
 
 async def accept_and_die(exchange: Exchange) -> None:
-    """Takes the jobs, answers, and is gone: no more connections, no results."""
+    """Take the jobs, answer and disappear: no more connections or results."""
     await accept(exchange)
     exchange.worker.die()
 
@@ -205,9 +205,9 @@ reset_before_reading = Unread(_reset)
 
 
 class FakeWorker:
-    """Pops one behaviour of `script` for each push; when it is empty, `default`.
+    """Pops one behaviour of `script` for each push, or uses `default` when it is empty.
 
-    `started` names each token that a handler would have been started for, in order: never twice, by the contract.
+    `started` lists, in order, each token for which a handler would have started. The contract allows each only once.
     """
 
     def __init__(self, *script: Behaviour, default: Behaviour = accept, prefix: str = "") -> None:
@@ -245,7 +245,7 @@ class FakeWorker:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def die(self) -> None:
-        """End as if its process were killed: the listener is closed and every connection reset."""
+        """End as if the process were killed: close the listener and reset every connection."""
         if self._server:
             self._server.close()
         for writer in self._writers:
@@ -278,7 +278,7 @@ class FakeWorker:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the peer is gone
         except asyncio.CancelledError:
-            pass  # by `serving` alone; Python 3.11's streams complain about a handler that ends as cancelled
+            pass  # by `serving` alone; Python 3.11's streams complain about cancelled handlers
         finally:
             writer.close()
             self._writers.discard(writer)
@@ -311,7 +311,7 @@ class FakeWorker:
             await exchange.send(404)
 
     def is_signed(self, method: str, path: str, headers: dict[str, str], body: bytes) -> bool:
-        """Return whether a request is signed by the formula of the contract, which is written out anew here."""
+        """Return whether a request is signed by the contract's formula, which is implemented independently here."""
         parts = (method, path, headers["x-jq-worker"], headers["x-jq-timestamp"], headers["x-jq-nonce"])
         message = "\n".join((*parts, hashlib.sha256(body).hexdigest()))
         expected = "v1=" + hmac.new(self.secret.encode(), message.encode(), hashlib.sha256).hexdigest()
@@ -328,7 +328,7 @@ class FakeWorker:
         url: str | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> str:
-        """Registers, without the proof of address; its ID."""
+        """Register without proof of address and return the ID."""
         self.id, self.max_jobs = new_id(), max_jobs
         spec = WorkerSpec(
             url or self.url, names or ("work",), max_jobs, "node", 1, labels or {}, "1", self.secret
@@ -339,12 +339,12 @@ class FakeWorker:
     async def succeed(
         self, settlements: SettlementStore, *claims: tuple[str, str], result: bytes = b"\xc0"
     ) -> list[bool]:
-        """Reports success for (job ID, token) pairs; for all that it started if none is named."""
+        """Report success for (job ID, token) pairs, or for all started jobs if none are given."""
         ended = [(job_id, token, result) for job_id, token in claims or self.started]
         return await settlements.settle_success(self.id, ended)
 
     def works(self, settlements: SettlementStore, *, run_s: float = 0.0) -> None:
-        """Report success from now on for whatever it starts, `run_s` after the start."""
+        """From now on, report success for each started job, `run_s` after its start."""
 
         async def run(claims: list[tuple[str, str]]) -> None:
             await asyncio.sleep(run_s)

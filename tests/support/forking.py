@@ -1,4 +1,4 @@
-"""Work in a forked process of the test, and what came of it."""
+"""Run work in a forked test process and return its result."""
 
 import contextlib
 import ctypes
@@ -18,13 +18,13 @@ def with_hooks() -> int:
 
 
 def without_hooks() -> int:
-    """Fork as a server that is written in C may: none of the functions run that Python modules have registered."""
-    # Such a server forks before it has threads. Here another thread may ask for the interpreter's lock meanwhile, and
-    # the child would wait for ever for that thread, which it has not got, to take it.
+    """Fork as a server written in C may: without the functions that Python modules have registered."""
+    # Such a server forks before it has threads. Here another thread may request the interpreter's lock, and the child
+    # would wait for ever for that thread, which it does not have, to take it.
     interval_s = sys.getswitchinterval()
     sys.setswitchinterval(5.0)
     try:
-        # Those that wait already give up after the former interval.
+        # Current waiters give up after the former interval.
         time.sleep(2 * interval_s)
         return int(ctypes.PyDLL(None).fork())
     finally:
@@ -35,7 +35,7 @@ FORKS: Final[dict[str, Callable[[], int]]] = {"os.fork": with_hooks, "fork(2)": 
 
 
 class Child:
-    """Runs `work` in a forked process, which then ends without cleaning up."""
+    """Run `work` in a forked process that then ends without cleanup."""
 
     def __init__(self, work: Callable[[], Any], fork: Callable[[], int] = with_hooks) -> None:
         reader, writer = os.pipe()
@@ -52,7 +52,7 @@ class Child:
         self._reader = reader
 
     def result(self, timeout_s: float = 20.0) -> Any:
-        """Return the result of `work`. Raises AssertionError with the traceback when it raised or does not end."""
+        """Return the result of `work`. Raise AssertionError with its traceback if it raised or does not end."""
         has_answered, _, _ = select.select([self._reader], [], [], timeout_s)
         if not has_answered:
             os.kill(self.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""schemathesis against a live server: MessagePack, the checks, and a server in a thread of its own.
+"""schemathesis against a live server: MessagePack, the checks, and a server in its own thread.
 
 JQMASTER_FUZZ_EXAMPLES is the number of requests for each operation and kind; nightly runs take thousands.
 """
@@ -49,7 +49,7 @@ def from_msgpack(ctx: Any, response: Any) -> Any:
 
 
 def _packable(value: Any) -> Any:
-    """JSON Schema knows integers beyond 64 bits and lone surrogates, and MessagePack does not."""
+    """JSON Schema has integers beyond 64 bits and lone surrogates, but MessagePack does not."""
     match value:
         case int() if not -(2**63) <= value < 2**64:
             return float(min(max(value, -(10**300)), 10**300))
@@ -64,7 +64,7 @@ def _packable(value: Any) -> Any:
 
 @contextlib.contextmanager
 def in_a_thread(serve: Callable[[], AbstractAsyncContextManager[Any]]) -> Iterator[Any]:
-    """Yield what `serve` yields in an event loop of its own: schemathesis is synchronous."""
+    """Yield what `serve` yields in its own event loop, because schemathesis is synchronous."""
     found: dict[str, Any] = {}
     ready = threading.Event()
 

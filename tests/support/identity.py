@@ -1,4 +1,4 @@
-"""A user, and sessions of hers."""
+"""A user and her sessions."""
 
 from jqmaster.domain.identity.access import Role
 from jqmaster.store.identity.audit import encode_entry
@@ -10,7 +10,7 @@ IDLE_MS, LIFE_MS = 60_000, 600_000
 
 
 async def opened(sessions: SessionStore, digest: str, user: StoredUser, place: str = "p") -> int | None:
-    """Open a session of `user`, and return when it ends at the latest."""
+    """Open a session for `user`, and return its latest possible end."""
     return await sessions.open(
         digest, "user:ada", user.stored, idle_ms=IDLE_MS, life_ms=LIFE_MS, old_digest="", address="x",
         counted_user="u", place=place, access_entry=refused(place),

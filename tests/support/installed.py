@@ -1,5 +1,4 @@
-"""Packages that are installed beside the tests, with their requirements, lent to environments that have nothing
-else."""
+"""Lends packages installed beside the tests, with their requirements, to otherwise empty environments."""
 
 import importlib.metadata
 import re
@@ -13,7 +12,7 @@ from packaging.requirements import Requirement
 
 
 def closure(roots: Iterable[str]) -> set[str]:
-    """Return all that these requirements need on this machine, by name."""
+    """Return everything these requirements need on this machine, by name."""
     found: set[str] = set()
     waiting = [Requirement(root) for root in roots]
     while waiting:
@@ -31,7 +30,7 @@ def closure(roots: Iterable[str]) -> set[str]:
 
 
 def environment(directory: Path, wheels: Iterable[Path], requirements: Iterable[str]) -> Path:
-    """Make a virtual environment with these wheels, and links to what these requirements need. Return its Python."""
+    """Create a virtual environment with these wheels and links to their requirements. Return its Python."""
     venv.create(directory, symlinks=True)
     python = directory / "bin" / "python"
     packages = Path(_run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"))

@@ -1,4 +1,4 @@
-"""The services on jobs, on a store of a test."""
+"""The job services on a test store."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from tests.support.waiting import wait_until
 
 
 class Served:
-    """The services on jobs of one master."""
+    """The job services of one master."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
@@ -65,7 +65,7 @@ class Served:
 
     @contextlib.asynccontextmanager
     async def polls(self, job_id: str, count: int = 1) -> AsyncIterator[list[asyncio.Task[Any]]]:
-        """Long polls of one job that does not end yet; the store has answered each once and knows that they watch."""
+        """Yield long polls of one unfinished job. The store has answered each once and knows that they watch."""
         looked = self.looks
         polls = [asyncio.create_task(self.jobs.result(job_id, wait_s=60)) for _ in range(count)]
         await wait_until(lambda: self.looks == looked + count)
@@ -94,11 +94,11 @@ class Served:
 
 
 async def running_kept(world: StoreWorld, **fields: Any) -> tuple[str, ClaimedJob]:
-    """Return a worker, and a job that it runs, whose result will be kept."""
+    """Return a worker and a job that it runs, whose result will be kept."""
     return await world.running(keep_result=True, **fields)
 
 
 async def succeed(world: StoreWorld, worker: str, job: ClaimedJob) -> None:
-    """End the attempt with a success."""
+    """End the attempt successfully."""
     result = msgpack.packb({"type": "success", "result": 1})
     assert await world.settlements.settle_success(worker, [(job.job_id, job.token, result)]) == [True]

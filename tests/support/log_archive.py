@@ -1,4 +1,4 @@
-"""An archive of logs whose faults a test chooses."""
+"""A log archive with faults chosen by a test."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +17,8 @@ WEEK_MS = 7 * 86_400_000
 
 
 class FaultyArchive(LogArchive):
-    """In a directory. `is_away`: nothing answers. `refuses` tells which jobs it takes nothing of. `spoils`: what is
-    read lacks its last byte."""
+    """An archive in a directory. `is_away`: it does not answer. `refuses`: jobs whose logs it refuses. `spoils`: reads
+    lack the last byte."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(ArchiveAddress(f"file://{directory}"), "main")
@@ -60,7 +60,7 @@ class FaultyArchive(LogArchive):
 
 
 def archiving_of(world: StoreWorld, archive: LogArchive, *redact_paths: str) -> LogArchiving:
-    """Return the service that moves logs of a week ago."""
+    """Return the service that moves week-old logs."""
     return LogArchiving(
         LogArchivingStore(world.shard),
         archive,

@@ -1,4 +1,4 @@
-"""Tests that hold for both event loops: that of the standard library, and the one of `jqmaster serve`."""
+"""Tests for both event loops: that of the standard library and that of `jqmaster serve`."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

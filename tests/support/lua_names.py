@@ -1,4 +1,4 @@
-"""The names that a Lua script has: its locals and upvalues, as Lua counts them against its limits, and its globals."""
+"""The names in a Lua script: globals, and the locals and upvalues that Lua counts against its limits."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _KEYWORDS = frozenset(
      "repeat", "return", "then", "true", "until", "while"]
 )  # fmt: skip
 _OPENING, _CLOSING = frozenset("({["), frozenset(")}]")
-# Tokens with which an expression goes on behind one of its operands.
+# Tokens that continue an expression after an operand.
 _CONTINUING = frozenset([*"+-*/%^<>,.:([{", "..", "==", "~=", "<=", ">=", "and", "or"])
 _OPERANDS = frozenset([")", "]", "}", "end", "...", "nil", "true", "false"])
 
@@ -30,8 +30,7 @@ class _Function:
 
 @dataclass(slots=True)
 class LuaNames:
-    """`locals` are those at the top, outside any block, `inner` all others; the numbers count what one function has
-    at once."""
+    """`locals` are outside any block, `inner` are all others. The numbers count what one function has at once."""
 
     locals: list[str] = field(default_factory=list)
     inner: set[str] = field(default_factory=set)
@@ -53,9 +52,9 @@ class _Reader:
         self._functions = [_Function()]
         self._blocks: list[str] = []
         self._brackets: list[str] = []
-        # Names that a `for` or `while` gives to its block, which begins with the `do` at the same depth.
+        # Names that a `for` or `while` gives to its block, which begins with `do` at the same depth.
         self._loops: list[tuple[int, list[str]]] = []
-        # Names of a `local` whose values are still to come: they are not known within these.
+        # Names of a `local` whose values are still to come and cannot use those names.
         self._coming: list[tuple[int, int, list[str]]] = []
         self._last_id = 0
 
@@ -159,7 +158,7 @@ class _Reader:
         function = self._functions[-1]
         for name in names:
             self._last_id += 1
-            # A name that hides another of its block takes a place of its own.
+            # A name that hides another in the same block takes its own slot.
             scope = function.scopes[-1]
             if name in scope:
                 scope[f"{name} {self._last_id}"] = scope.pop(name)

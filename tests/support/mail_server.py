@@ -1,4 +1,4 @@
-"""A real SMTP server in this process, which takes, refuses or delays mails as a test says."""
+"""A real in-process SMTP server that takes, refuses or delays mails as a test says."""
 
 import asyncio
 import contextlib
@@ -17,8 +17,8 @@ from tests.support.waiting import wait_until
 
 
 class MailServer:
-    """`refused` addresses get 550, `busy` ones 451. While `hangs`, no reply to a recipient comes. `users`: passwords by
-    name; who logs in is in `logins`."""
+    """`refused` addresses get 550, `busy` ones 451. While `hangs`, recipients get no reply. `users` maps names to
+    passwords, and `logins` lists the users that logged in."""
 
     def __init__(self) -> None:
         self.mails: list[tuple[str, EmailMessage]] = []
@@ -33,7 +33,7 @@ class MailServer:
         self._let_go = asyncio.Event()
 
     async def until(self, count: int) -> list[tuple[str, EmailMessage]]:
-        """Return the mails, by address, as soon as there are so many."""
+        """Return the mails, by address, once there are `count` of them."""
         await wait_until(lambda: len(self.mails) >= count, timeout_s=40, what=f"{count} mails")
         return self.mails
 
@@ -71,7 +71,7 @@ class MailServer:
 
 
 class Authority:
-    """Certificates for this machine, and the file of who signs them."""
+    """Certificates for this machine, and the file of their signer."""
 
     def __init__(self, folder: Any) -> None:
         authority = trustme.CA()
@@ -85,8 +85,8 @@ class Authority:
 async def mail_server(
     *, authority: Authority | None = None, is_tls: bool = False, users: dict[str, str] | None = None
 ) -> AsyncIterator[MailServer]:
-    """A server on this machine; with an `authority` it offers STARTTLS, or speaks TLS from the start (`is_tls`). With
-    `users` it takes mails only of these."""
+    """A server on this machine. With an `authority`, it offers STARTTLS, or TLS from the start (`is_tls`). With
+    `users`, it takes mails only from them."""
     handler = MailServer()
     handler.users, handler.is_tls = users or {}, is_tls
     context = authority.context if authority else None
@@ -94,7 +94,7 @@ async def mail_server(
 
     def protocol() -> SMTP:
         with warnings.catch_warnings():
-            # It knows no TLS from the start, and warns of logins without any.
+            # The class does not support TLS from the start, and warns about logins without TLS.
             warnings.simplefilter("ignore", UserWarning)
             one = SMTP(
                 handler,

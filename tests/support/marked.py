@@ -1,4 +1,4 @@
-"""A master whose jobs and constraints hold markers wherever there is content, so that a test can look for them."""
+"""A master whose jobs and constraints have markers in all content, so that a test can search for them."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ from tests.support.master import Api
 from tests.support.scripted_worker import worker_at
 from tests.support.waiting import wait_until
 
-# Letters alone: groups of failures leave out what varies.
+# Use only letters, because failure groups leave out variable parts.
 OPEN: Final = (
     "MARKargument", "MARKheader", "MARKresult", "MARKerror", "MARKmessage", "MARKoverride", "MARKmatcher", "MARKfilter",
     "MARKprogress", "MARKline",
@@ -19,7 +19,7 @@ SECRET: Final = ("GONEargument", "GONEheader", "GONEresult", "GONEerror", "GONEo
 REDACT_PATHS: Final = ("argument.secret", "headers.x-secret", "result.secret", "error.secret")
 NAME: Final = "marked"
 _WORK: Final = {"field": "name", "op": "eq", "value": NAME}
-# On redacted paths constraints can be made only before these are redacted.
+# Constraints on redacted paths can be created only before these are redacted.
 CONSTRAINTS: Final[dict[str, dict[str, Any]]] = {
     "by-open": {
         "matcher": {"all": [_WORK, {"field": "argument.open", "op": "ne", "value": "MARKmatcher"}]},
@@ -31,7 +31,7 @@ CONSTRAINTS: Final[dict[str, dict[str, Any]]] = {
     },
     "by-header": {"matcher": _WORK, "key": 'headers["x-open"]', "concurrency": 1},
 }  # fmt: skip
-# Beside the definitions that a schedule starts.
+# A definition of events, beside the scheduled ones.
 _OF_EVENTS: Final[dict[str, Any]] = {
     "kind": "event", "event_type": "marked.*", "job": {"name": "other"}, "enabled": False,
     "matcher": {"any": [
@@ -44,7 +44,7 @@ _OF_EVENTS: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """IDs of what was planted."""
+    """IDs of the marked objects."""
 
     failed: str
     succeeded: str
@@ -63,7 +63,7 @@ class Marked:
 
 @contextlib.asynccontextmanager
 async def marked(admin: Api) -> AsyncIterator[Marked]:
-    """One job that failed, one that succeeded, one that runs and one that waits for it; nothing is redacted yet."""
+    """Create four jobs: one failed, one succeeded, one running, and one that waits for it. Nothing is redacted yet."""
     job: dict[str, Any] = {
         "argument": {"open": "MARKargument", "secret": "GONEargument"},
         "headers": {"x-open": "MARKheader", "x-secret": "GONEheader"},
@@ -92,7 +92,7 @@ async def marked(admin: Api) -> AsyncIterator[Marked]:
                 limit = {"value": value, "concurrency": 3}
                 assert (await admin.call("POST", f"/api/constraints/{name}/values", limit))[0] == 200
         for name in CONSTRAINTS:
-            # The same names, so that one list of paths does for both. They never start a job.
+            # Use the same names so that one path list covers both. They never start a job.
             content = {"argument": job["argument"], "headers": job["headers"]}
             document = {
                 "job": {"name": "other", **content},

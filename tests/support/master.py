@@ -1,4 +1,4 @@
-"""A real master in this process, on a shard of its own of the real store, reached over real HTTP."""
+"""A real in-process master on its own shard of the real store, reached over real HTTP."""
 
 import contextlib
 import ssl
@@ -26,7 +26,7 @@ from tests.support.admin import forget_keys
 from tests.support.contract import check_answer
 from tests.support.waiting import wait_until
 
-# The same code as with the defaults, only quicker: a lost worker is found within two seconds.
+# Shorter times for the same code: a lost worker is found within two seconds.
 QUICK: dict[str, Any] = {
     "lease_ms": 1500,
     "offer_ms": 500,
@@ -38,7 +38,7 @@ QUICK: dict[str, Any] = {
     "port": 0,
 }
 
-# For tests in which nobody is lost: a machine that stands still for seconds costs no job its attempt.
+# For tests that do not lose workers: a machine that stands still for seconds does not cost a job its attempt.
 PATIENT: dict[str, Any] = {
     "lease_ms": 60_000,
     "offer_ms": 30_000,
@@ -51,14 +51,15 @@ MSGPACK = {"Content-Type": "application/msgpack"}
 ACCEPT = {"Accept": "application/msgpack"}
 
 
-# To read the certificates of the system takes longer than most tests.
+# Reading the system's certificates takes longer than most tests.
 NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-# A test that fails leaves no connection behind, which would fail another one when it is collected.
+# A failed test must not leave a connection behind, which would fail another test when collected.
 NO_IDLE_CONNECTIONS: Final = httpx.Limits(max_keepalive_connections=0)
 
 
 class Api:
-    """A pusher and operator in a test: MessagePack in, (status, value) out, each answer held against the contract."""
+    """A pusher and operator in a test: MessagePack in, (status, value) out. Each answer is checked against the
+    contract."""
 
     def __init__(self, base_url: str, token: str | None = None) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -110,7 +111,7 @@ class Api:
 def app_alone(
     *tokens: str, credentials: Credentials | None = None, sessions: Sessions | None = None
 ) -> Router:
-    """The application without anything behind it: whoever is not let in never reaches a service, and there is none."""
+    """Return the application without services: a caller that is not let in never reaches one."""
     services = cast(
         Services, SimpleNamespace(settings=Settings(), contract=dict, traffic=Traffic(), store_id="0" * 32)
     )
@@ -119,7 +120,7 @@ def app_alone(
 
 @contextlib.asynccontextmanager
 async def master_on(store_url: str, **overrides: Any) -> AsyncIterator[tuple[Master, Api]]:
-    """A master that leads, and a client of it. Ends with fsck: whatever the test did, the structures agree."""
+    """Yield a leading master and a client. Finally check with fsck that the structures agree, whatever the test did."""
     named = overrides.pop("shard", None)
     shard = named or f"m{uuid.uuid4().hex[:10]}"
     settings = Settings(**{**QUICK, "redis_url": store_url, "shard": shard, **overrides})
@@ -138,7 +139,7 @@ async def master_on(store_url: str, **overrides: Any) -> AsyncIterator[tuple[Mas
 
 
 async def forget(store_url: str, shard: str, access: StoreAccess | None = None) -> None:
-    """Later tests look at all keys of the server: what is left of others would make each of these slow."""
+    """Remove the keys, because later tests read all keys of the server and leftovers would slow each of them down."""
     client = StoreClient(store_url, connections=2, access=access)
     try:
         await forget_keys(Shard(client, Keys(shard)))
@@ -147,7 +148,7 @@ async def forget(store_url: str, shard: str, access: StoreAccess | None = None) 
 
 
 async def assert_sound(store_url: str, shard: str, access: StoreAccess | None = None) -> None:
-    """fsck finds nothing. A store that is busy may take its time: how long it takes is not the question here."""
+    """Assert that fsck finds nothing. A busy store may take its time, which this does not test."""
     client = StoreClient(store_url, timeout_s=60.0, connections=2, access=access)
     try:
         assert [finding async for finding in fsck.check(client, Keys(shard))] == []

@@ -1,4 +1,4 @@
-"""A real MariaDB or MySQL server for tests, if the machine has one: CI needs none."""
+"""A real MariaDB or MySQL server for tests, if the machine has one. CI does not need one."""
 
 import os
 import shutil
@@ -13,14 +13,14 @@ import pytest
 
 from tests.support.ports import free_port
 
-# Servers refuse to run as root, unless they are told to.
+# Servers refuse to run as root unless told to.
 _NOBODY: Final = 65534
 _AS_NOBODY: Final[dict[str, Any]] = (
     {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 )
-# Debian keeps servers where only administrators look.
+# Debian installs servers where only administrators look.
 _PLACES: Final = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
-# Its input ends when the test process does, however that ends.
+# The input ends with the test process, however that ends.
 _WATCH: Final = """
 read -r _; kill -KILL "$1"
 while [ -d "/proc/$1" ] && ! grep -q "^State:.Z" "/proc/$1/status"; do sleep 0.05; done
@@ -29,7 +29,7 @@ rm -rf -- "$2"
 
 
 class MySqlServer:
-    """A server on a port of its own. Durability is off: tests kill clients, and not this server."""
+    """A server on its own port. Durability is off, because tests kill clients and not this server."""
 
     def __init__(self, program: str) -> None:
         self._program = program
@@ -51,7 +51,7 @@ class MySqlServer:
         self._serve()
 
     def restart(self) -> None:
-        """Crash, which cuts all connections, and start again with the committed data."""
+        """Crash, cutting all connections, and restart with the committed data."""
         self._end()
         self._serve()
 
@@ -64,7 +64,7 @@ class MySqlServer:
         return f"root@127.0.0.1:{self._port}/{name}"
 
     def stop(self) -> None:
-        """Stop at once, and remove the files."""
+        """Stop at once and remove the files."""
         self._end()
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -116,7 +116,7 @@ class MySqlServer:
         return pymysql.connect(host="127.0.0.1", port=self._port, user="root")
 
     def _end(self) -> None:
-        # The watch is for the case that this process dies, and removes the files.
+        # The watch removes the files if this process dies.
         self._watch.kill()
         self._watch.wait()
         assert self._watch.stdin is not None
@@ -139,7 +139,7 @@ class MySqlServer:
 
 
 def mysql_or_skip() -> MySqlServer:
-    """Return a started server, or skip the test and say why."""
+    """Return a started server, or skip the test with the reason."""
     program = shutil.which("mariadbd", path=_PLACES) or shutil.which("mysqld", path=_PLACES)
     if program is None:
         pytest.skip("MySQL: neither mariadbd nor mysqld is installed")

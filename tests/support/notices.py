@@ -1,4 +1,4 @@
-"""Notices on a shard under test: rounds of the leader in injected time, and the deliveries that they make."""
+"""Notices on a shard under test: rounds of the leader in injected time, and their deliveries."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ _PER_CALL = 100
 
 
 class WorldClock:
-    """A clock of a process that goes as the time of the world does, but never back."""
+    """A process clock that follows the world's time but never goes back."""
 
     def __init__(self, world: StoreWorld) -> None:
         self._world = world
@@ -70,7 +70,7 @@ class Told:
 
 
 class Notices:
-    """`store_faults` are those that the store is said to have; `log_due_ms`: since when a log waits for the archive."""
+    """`store_faults` are the simulated faults of the store. `log_due_ms`: since when a log waits for the archive."""
 
     def __init__(self, world: StoreWorld, *, mail_to: Sequence[str] = ()) -> None:
         self.world = world
@@ -91,7 +91,7 @@ class Notices:
         self.evaluation = self.new_evaluation()
 
     def new_evaluation(self) -> NoticeEvaluation:
-        """Return that of another leadership, which knows only what is stored."""
+        """Return the evaluation of another leadership, which knows only what is stored."""
         world, clock = self.world, WorldClock(self.world)
         usage = UsageStore(world.shard, world.records)
         previews = Previews(world.lanes, usage, clock, PreviewTurns(clock))
@@ -149,14 +149,14 @@ class Notices:
             await self.round()
 
     async def round(self) -> None:
-        """One round, and those that follow at once."""
+        """Run one round and any immediate follow-ups."""
         for _ in range(20):
             if await self.evaluation.round(self.world.epoch):
                 return
         raise AssertionError("the rounds do not end")
 
     async def fail(self, count: int = 1, name: str = "work", message: str = "no", **fields: Any) -> list[str]:
-        """Jobs that fail for good now."""
+        """Let jobs fail for good now."""
         job_ids = await self.world.enqueue_many(count, name, **fields)
         worker = await self.world.worker(name, max_jobs=count)
         failed = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
@@ -179,7 +179,7 @@ class Notices:
         return job_ids
 
     async def told(self) -> list[Told]:
-        """Return the deliveries in the order of their messages."""
+        """Return deliveries in message order."""
         found: list[Told] = []
         for name in DELIVERY_NAMES:
             job_ids = await self.world.redis.zrange(self.world.ready(name), 0, -1)

@@ -1,4 +1,4 @@
-"""A small OpenID Connect provider over real HTTP, whose tokens a test may spoil."""
+"""A small OpenID Connect provider over real HTTP. Tests may spoil its tokens."""
 
 import asyncio
 import base64
@@ -33,8 +33,9 @@ def _key(kid: str) -> RSAKey:
 
 @dataclass
 class Provider:
-    """`person`: the claims of whoever logs in next. `spoil` changes claims and header of the ID tokens. `userinfo`:
-    claims that only the userinfo endpoint tells. `issues`: the signed token, or another text instead of it."""
+    """`person`: the claims of the next person to log in. `spoil` changes claims and header of the ID tokens.
+    `userinfo`: claims that only the userinfo endpoint returns. `issues`: the signed token or a substitute.
+    """
 
     port: int
     person: dict[str, Any] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class Provider:
         return f"http://127.0.0.1:{self.port}/realm"
 
     def rotate(self) -> None:
-        """Sign with a new key, and publish it alone."""
+        """Sign with a new key, and publish only that one."""
         self.key = _key(secrets.token_hex(4))
         self.published = [self.key]
 
@@ -92,7 +93,7 @@ class Provider:
         )
 
     async def _authorize(self, request: Request) -> Response:
-        """The page on which a person would type a password."""
+        """The page where a person would type a password."""
         query = dict(request.query_params)
         assert query["client_id"] == CLIENT_ID
         assert query["response_type"] == "code"
@@ -167,19 +168,19 @@ class Provider:
         return RedirectResponse(request.query_params["post_logout_redirect_uri"], status_code=302)
 
     async def return_of(self, url: str) -> str:
-        """Log in at the provider's address `url` as a browser does; return the address that it is sent back to."""
+        """Log in at the provider's address `url` like a browser, and return the address it redirects to."""
         async with httpx.AsyncClient(trust_env=False) as http:
             response = await http.get(url.replace("/authorize?", "/login?"))
         assert response.status_code == 302
         return response.headers["location"]
 
     def serving(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Serve at the port."""
+        """Serve on the port."""
         return serving(self.app(), self.port)
 
     @staticmethod
     def now_s() -> int:
-        """Return the time of the provider."""
+        """Return the provider's time."""
         return int(time.time())
 
 
@@ -198,7 +199,7 @@ async def serving(app: Starlette, port: int) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def provider() -> AsyncIterator[Provider]:
-    """A provider that serves, and a person with a role."""
+    """Yield a running provider and a person with a role."""
     one = Provider(free_port())
     one.person = {"preferred_username": "ada", "groups": ["staff", "jobs-operators"]}
     async with one.serving():
@@ -206,7 +207,7 @@ async def provider() -> AsyncIterator[Provider]:
 
 
 def oidc_settings(one: Provider, public_url: str, **more: Any) -> dict[str, Any]:
-    """Return the settings of a master at `public_url` whose people log in by this provider."""
+    """Return the settings of a master at `public_url` whose users log in through this provider."""
     return {
         "public_url": public_url,
         "oidc_issuer": one.issuer,

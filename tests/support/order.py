@@ -1,6 +1,5 @@
-"""The order of a run: the longest tests begin first, in every second process. One that began last would keep one core
-busy while the others have nothing to do. Long tests wait for most of their time; the processes without them use the
-cores meanwhile."""
+"""The test order: the longest tests begin first, in every second process. A long test that began last would keep one
+core busy while the others idle. Long tests mostly wait, so the other processes use the cores meanwhile."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -8,14 +7,13 @@ from typing import Final
 
 import pytest
 
-# Tests that get more time than this are the long ones.
+# Tests with a longer time limit count as long.
 LONG_S: Final = 150
 
 
 def longest_first(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
-    """Return the tests in as many equal parts as there are processes (`--dist worksteal` gives each of them one). Each
-    second part begins with its share of the long tests, the longest first; the others stay in the order in which they
-    were."""
+    """Return the tests in equal parts, one for each process (`--dist worksteal` gives each of them one). Every second
+    part begins with its share of the long tests, longest first. The others keep their order."""
     long = sorted((item for item in items if _seconds(item) > LONG_S), key=lambda item: -_seconds(item))
     sizes = [(len(items) + number) // processes for number in range(processes)]
     sharing = range(0, processes, 2)
@@ -24,7 +22,7 @@ def longest_first(items: Sequence[pytest.Item], processes: int) -> list[pytest.I
         for number, size in enumerate(sizes)
     ]
     placed = {item for part in parts for item in part}
-    # Those that no part had room for begin as soon as they can.
+    # Long tests that do not fit into a part begin as soon as possible.
     rest = iter(
         [item for item in long if item not in placed] + [item for item in items if _seconds(item) <= LONG_S]
     )

@@ -1,4 +1,4 @@
-"""The order of jobs on a store of a test, carried out as the leader does."""
+"""Job order on a test store, carried out as the leader does."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.support.store import StoreWorld
 
 
 class Orders:
-    """The order of the jobs of one shard. Nothing follows before `carry_out`."""
+    """The job order of one shard. Follow-ups wait for `carry_out`."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
@@ -31,18 +31,18 @@ class Orders:
         self.follow_ups = FollowUps(self.entries, batches.kinds() | order.kinds())
 
     async def behind(self, *predecessors: str, name: str = "work", **fields: Any) -> str:
-        """Enqueue a job that waits until these have succeeded, and return its ID."""
+        """Enqueue a job that waits for these to succeed, and return its ID."""
         return await self.world.enqueue(name, after=After(predecessors), **fields)
 
     async def behind_the_end(self, *predecessors: str) -> str:
-        """Enqueue a job that waits until these are over, and return its ID."""
+        """Enqueue a job that waits for these to finish, and return its ID."""
         return await self.world.enqueue(after=After(predecessors, AfterWhen.FINISHED))
 
     async def carry_out(self) -> None:
-        """Carry out all that follows, as the leader does."""
+        """Carry out all follow-ups, as the leader does."""
         while await self.entries.oldest():
             await self.follow_ups.carry_out(self.world.epoch)
 
     async def states(self, *job_ids: str) -> list[str]:
-        """Return the states of jobs."""
+        """Return the job states."""
         return [str((await self.world.get(job_id)).state) for job_id in job_ids]

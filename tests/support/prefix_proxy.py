@@ -1,4 +1,4 @@
-"""A proxy that shows a master under a path of its own, as people put it beside other things behind one name."""
+"""A proxy that shows a master under its own path, as people place it beside other services under one name."""
 
 import asyncio
 import contextlib
@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 async def behind_prefix(
     upstream: str, prefix: str, *, flows: asyncio.Event | None = None
 ) -> AsyncIterator[str]:
-    """Yields the address before which the master at `upstream` is found under `prefix`, such as `/some/prefix`; all
-    other paths are 404. One request a connection, so that nothing but the head has to be understood; streams pass
-    as they come. While `flows` is not set no answer passes, and no connection ends.
+    """Yield an address below which the master at `upstream` is found under `prefix`, such as `/some/prefix`; all other
+    paths are 404. Each connection carries one request, so the proxy parses only the head. Streams pass as they come.
+    While `flows` is not set, answers do not pass and connections do not end.
     """
     tasks: set[asyncio.Task[None]] = set()
     at = urlsplit(upstream)

@@ -1,7 +1,7 @@
-"""Processes of `jqmaster` that start in a tenth of the time: forks of one that has read all modules before.
+"""`jqmaster` processes that start in a tenth of the time: forks of one that has already imported all modules.
 
-Each is a process of its own in all else: environment, folder, files, signals, exit. To start Python and read the
-modules takes half a second for a command and over a second for a master, hundreds of times in a run of all tests.
+Each has its own environment, folder, files, signals and exit. A normal start of Python takes half a second for a
+command and over a second for a master, hundreds of times in a run of all tests.
 """
 
 import atexit
@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
-# Variables that Python and the terminal libraries read once, when they start.
+# Variables that Python and the terminal libraries read once, at startup.
 READ_AT_START: Final = ("PYTHON", "LC_", "LANG", "TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TZ")
-# Modules that the command, masters and workers read, at once or when they need them.
+# Modules that the command, masters and workers import, at once or when needed.
 MODULES: Final = (
     "certifi", "encodings.idna", "h11", "httpcore", "httptools", "httpx", "jqmaster.app", "jqmaster.cli.root",
     "jqmaster.cli.console.logs", "jqmaster.cli.process.supervisor", "jqmaster.embedded", "rich.console", "rich.table",
@@ -38,7 +38,7 @@ _ONE_AT_A_TIME: Final = threading.Lock()
 
 
 class Prepared:
-    """One process, with the interface of `subprocess.Popen` that tests use."""
+    """One process, with the part of `subprocess.Popen` that tests use."""
 
     def __init__(self, pid: int, ended: int) -> None:
         self.pid = pid
@@ -69,7 +69,7 @@ class Prepared:
         if self.returncode is None and select.select([self._ended], [], [], timeout_s)[0]:
             told = os.read(self._ended, 16)
             os.close(self._ended)
-            # Nothing is told if the process that prepares was killed.
+            # If the preparing process was killed, there is no status to read.
             self.returncode = int(told) if told else -signal.SIGKILL
         return self.returncode
 
@@ -79,7 +79,8 @@ class Prepared:
 
 
 def is_preparable(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Return whether `python ARGUMENTS` can be a fork: a command, and nothing else for what is read only at a start."""
+    """Return whether `python ARGUMENTS` can be a fork: it is a command and changes no variable that is read only at
+    startup."""
     names = {name for name in {*environment, *os.environ} if name.startswith(READ_AT_START)}
     return list(arguments[:2]) == ["-m", "jqmaster"] and all(
         environment.get(name) == os.environ.get(name) for name in names
@@ -95,7 +96,7 @@ def start(
     cwd: Path | None,
     env: Mapping[str, str],
 ) -> Prepared:
-    """Start `python ARGUMENTS` in a session of its own, with these files. `stdin` None: nothing to read."""
+    """Start `python ARGUMENTS` in its own session with these files. Without `stdin`, its input is empty."""
     request = {"arguments": list(arguments), "cwd": str(cwd or Path.cwd()), "environment": dict(env)}
     body = json.dumps(request).encode()
     ended, end = os.pipe()
@@ -121,7 +122,7 @@ def run(
     env: Mapping[str, str],
     timeout_s: float = 60,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run `python ARGUMENTS` to its end, as `subprocess.run` does."""
+    """Run `python ARGUMENTS` to its end, like `subprocess.run`."""
     if not is_preparable(arguments, env):
         return subprocess.run(
             [sys.executable, *arguments],
@@ -154,7 +155,7 @@ def run(
 
 @functools.cache
 def _line() -> socket.socket:
-    """Return the line to the process that prepares. It starts when it is first needed, and ends with this one."""
+    """Return the line to the preparing process, which starts on first use and ends with this one."""
     here, there = socket.socketpair()
     environment = {name: text for name, text in os.environ.items() if not name.startswith("JQMASTER_")}
     process = subprocess.Popen(
@@ -167,7 +168,7 @@ def _line() -> socket.socket:
         start_new_session=True,
     )
     there.close()
-    # It is left to itself until this process ends.
+    # The process runs unattended until this one ends.
     process.returncode = 0
     atexit.register(here.close)
     return here
@@ -187,7 +188,7 @@ def _received(line: socket.socket, size: int) -> bytes:
 
 
 def _prepare(line: socket.socket) -> dict[str, Any]:
-    """Fork for each request; return the request, in the process that is to do it."""
+    """Fork for each request, and return the request in the process that handles it."""
     import gc
     import importlib
 
@@ -244,14 +245,14 @@ def _tell_ends(ends: dict[int, int]) -> None:
 
 
 def _become(request: dict[str, Any]) -> None:
-    """Be what `python -m MODULE ARGUMENTS` is."""
+    """Become the process of `python -m MODULE ARGUMENTS`."""
     import runpy
 
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])
     time.tzset()
-    # As Python itself begins.
+    # Python itself starts the same way.
     sys.path[0] = request["cwd"]
     _, module, *arguments = request["arguments"]
     sys.argv = [module, *arguments]

@@ -1,4 +1,4 @@
-"""Real processes: masters and workers as users start them, killed as bad days kill them."""
+"""Real processes: masters and workers as users start them, killed as in production failures."""
 
 import contextlib
 import os
@@ -20,11 +20,11 @@ ROOT = Path(__file__).parents[2]
 
 
 class Process:
-    """One child with its output in a file; only ever signalled by its own ID."""
+    """One child with its output in a file. Signals only ever go to its own process ID."""
 
     python = sys.executable
     cwd = ROOT
-    # A command of this installation need not read all modules again.
+    # A command of this installation need not import all modules again.
     is_prepared = True
 
     def __init__(self, arguments: list[str], log: Path, **environment: str) -> None:
@@ -61,7 +61,7 @@ class Process:
         return self.popen.pid
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL and wait for its end."""
         assert self.popen
         self.popen.kill()
         self.popen.wait()
@@ -121,7 +121,7 @@ class MasterProcess(Process):
         raise AssertionError(f"the master is not ready: {self.log.read_text()[-3000:]}")
 
     def troubles_of_store(self) -> list[str]:
-        """Return what `jqmaster fsck` says of the store, while this master runs."""
+        """Return the findings of `jqmaster fsck` while this master runs."""
         command = ["-m", "jqmaster", "fsck", "--data-dir", str(self.data_dir)]
         try:
             done = prepared.run(command, cwd=ROOT, env={**os.environ, **self._environment})
@@ -132,7 +132,7 @@ class MasterProcess(Process):
         return [f"fsck ended with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}"]
 
     def store_pid(self) -> int:
-        """Process ID of the embedded Valkey of this data directory."""
+        """Return the process ID of the embedded Valkey in this data directory."""
         for process in psutil.process_iter(["name", "cmdline", "cwd"]):
             with contextlib.suppress(psutil.Error):
                 if "valkey" in process.info["name"] and str(self.data_dir) in " ".join(
@@ -182,9 +182,9 @@ class WorkerProcess(Process):
         )
 
     def events(self) -> Iterator[tuple[str, str, int, float]]:
-        """(start or end, job ID, attempt, monotonic seconds), as its handlers wrote them."""
+        """Yield (start or end, job ID, attempt, monotonic seconds), as written by the handlers."""
         if self.journal.exists():
-            # A handler may be in the middle of the last line.
+            # A handler may still be writing the last line.
             for line in self.journal.read_text().split("\n")[:-1]:
                 what, job_id, attempt, at_s = line.split()
                 yield what, job_id, int(attempt), float(at_s)
@@ -192,10 +192,9 @@ class WorkerProcess(Process):
 
 @contextlib.contextmanager
 def running(*processes: Process) -> Iterator[None]:
-    """Starts them in order; ends them in reverse, whatever happened.
+    """Start them in order, and end them in reverse whatever happens.
 
-    When the test went well, each must end in time when it is asked to, and the store of a master that is
-    still alive must be in order.
+    After a successful test, each must end in time when asked, and the store of each live master must be sound.
     """
     failure: BaseException | None = None
     try:
@@ -217,7 +216,7 @@ def running(*processes: Process) -> Iterator[None]:
                 except AssertionError as error:
                     troubles.append(str(error))
         if failure is not None:
-            # The test's own error is the one to tell; these come along.
+            # Report the test's own error, and attach these to it.
             for trouble in troubles:
                 failure.add_note(trouble)
         elif troubles:

@@ -1,4 +1,4 @@
-"""A proxy before the store that loses, holds and forges answers."""
+"""A store proxy that loses, holds and forges answers."""
 
 import asyncio
 import contextlib
@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 class StoreProxy:
-    """Listens on a unix socket. Each order holds for the next request on any connection."""
+    """Listens on a unix socket. Each order applies to the next request on any connection."""
 
     def __init__(self, upstream: str, path: Path) -> None:
         self._upstream = upstream
         self.url = f"unix://{path}"
         self.held = 0
-        # How long the next answer is under way; on each connection they stay in order.
+        # The latency of the next answer. On each connection, answers stay in order.
         self.latency_s: Callable[[], float] = lambda: 0.0
         self._forged: tuple[bytes, int] | None = None
         self._drops = False
@@ -50,15 +50,15 @@ class StoreProxy:
                         await writer.wait_closed()
 
     def answer_next(self, answer: bytes, *, after: int = 0) -> None:
-        """Answers the next request itself (or the one `after` that many); the store does not see it."""
+        """Answer the next request, or the one `after` that many. The store does not see it."""
         self._forged = (answer, after)
 
     def drop_next_answer(self) -> None:
-        """The store does it, and the connection ends before its answer arrives."""
+        """Let the store handle the next request, and end the connection before its answer arrives."""
         self._drops = True
 
     def cut_next_request(self) -> None:
-        """The connection ends in the middle of the request."""
+        """End the connection in the middle of the next request."""
         self._cuts = True
 
     def hold_answers(self) -> None:
@@ -74,7 +74,7 @@ class StoreProxy:
         answers = asyncio.create_task(self._pass_answers(store_reader, writer))
         try:
             while request := await reader.read(1 << 20):
-                if b"SETINFO" in request:  # what a new connection says of itself
+                if b"SETINFO" in request:  # how a new connection identifies itself
                     store_writer.write(request)
                     continue
                 if self._cuts:

@@ -1,9 +1,9 @@
-"""Marks for tests that wait for real time: why each of them may be run once more when it fails.
+"""Marks for tests that wait for real time. Each mark says why its test may run once more after a failure.
 
-Tests share two cores with each other. A test that needs an answer within a second or two fails now and then for the
-sole reason that the machine kept it waiting. Such a test carries one of these marks; `reruns.py` lets it run once
-more, and the summary lists it under RERUN. A test that stands there again and again has a fault. All other tests fail
-at once, unless the machine stood still meanwhile.
+Tests share two cores. A test that needs an answer within a second or two sometimes fails only because the machine kept
+it waiting. Such a test carries one of these marks; `reruns.py` lets it run once more, and the summary lists it under
+RERUN. A test that appears there repeatedly has a fault. All other tests fail at once, unless the machine stood still
+during the test.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""A primary with replicas: real servers, in sync when the test gets them."""
+"""A primary with replicas: real servers, in sync when the test receives them."""
 
 import contextlib
 import signal
@@ -13,7 +13,7 @@ from tests.support.waiting import wait_until
 
 @contextlib.asynccontextmanager
 async def replicated(count: int, *extra: str) -> AsyncIterator[tuple[StoreServer, list[StoreServer]]]:
-    """The primary and its replicas; `extra` are options of the primary."""
+    """The primary and its replicas. `extra` holds options of the primary."""
     port = free_port()
     with contextlib.ExitStack() as stack:
         primary = StoreServer("--port", str(port), "--repl-diskless-sync-delay", "0", *extra)
@@ -28,7 +28,7 @@ async def replicated(count: int, *extra: str) -> AsyncIterator[tuple[StoreServer
 
 
 async def in_sync(primary: StoreServer, count: int) -> None:
-    """Returns when so many replicas confirm what the primary writes; `online` alone is said earlier."""
+    """Return when `count` replicas confirm writes of the primary. The `online` state alone comes earlier."""
     client = Redis(unix_socket_path=str(primary.socket), protocol=2)
 
     async def are() -> bool:
@@ -44,7 +44,7 @@ async def in_sync(primary: StoreServer, count: int) -> None:
 
 @contextlib.contextmanager
 def paused(server: StoreServer) -> Iterator[None]:
-    """It stands still meanwhile: it neither reads nor answers, and its connections stay."""
+    """Stop the server in this block. It does not read or answer, but its connections stay."""
     server.signal(signal.SIGSTOP)
     try:
         yield

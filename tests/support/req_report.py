@@ -1,4 +1,4 @@
-"""A pytest plugin: at the end, which tests prove the rows of requirements and of bad input (`--req-report`)."""
+"""A pytest plugin that finally reports which tests prove the rows of requirements and bad input (`--req-report`)."""
 
 from collections import Counter, defaultdict
 from typing import Any
@@ -19,7 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        # User properties travel with the reports from the processes of xdist.
+        # User properties travel with the reports from xdist processes.
         for mark, name in (("req", _PROPERTY), ("row", _BAD_INPUT)):
             rows = {row for one in item.iter_markers(mark) for row in one.args}
             item.user_properties += [(name, row) for row in sorted(rows)]
@@ -46,7 +46,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def ranges(table: dict[Any, Counter[str]]) -> list[tuple[str, Counter[str]]]:
-    """Neighbours of which all tests passed share a line, with the sum; every other row has its own."""
+    """Neighbouring rows whose tests all passed share a line with the sum. Every other row has its own."""
     runs: list[tuple[int, int, Counter[str]]] = []
     for row in sorted(table):
         counts = table[row]
@@ -60,7 +60,7 @@ def ranges(table: dict[Any, Counter[str]]) -> list[tuple[str, Counter[str]]]:
 
 
 def count(stats: dict[str, list[Any]], kind: str = _PROPERTY) -> dict[Any, Counter[str]]:
-    """Row → how many tests passed, failed, were skipped. One test counts once, by the worst of its phases."""
+    """Count passed, failed and skipped tests by row. Each test counts once, by its worst phase."""
     worst: dict[str, tuple[int, str, list[Any]]] = {}
     severities = {"passed": (0, "passed"), "skipped": (1, "skipped"), "xfailed": (1, "skipped")}
     for category in ("passed", "skipped", "xfailed", "failed", "error", "xpassed"):
@@ -77,6 +77,6 @@ def count(stats: dict[str, list[Any]], kind: str = _PROPERTY) -> dict[Any, Count
 
 
 def _order(row: str) -> tuple[str, int]:
-    """J2 before J10."""
+    """Sort J2 before J10."""
     letters = row.rstrip("0123456789")
     return letters, int(row[len(letters) :] or 0)

@@ -1,7 +1,7 @@
-"""A pytest plugin: which failed tests run once more, and the reason, which the summary lists under RERUN.
+"""A pytest plugin that decides which failed tests run once more. The summary lists each reason under RERUN.
 
-A test with a mark of `real_time.py` runs once more. So does a test that failed while the machine stood still, but for
-the rooms in which no time passes. On a machine that ran normally every other test fails at once.
+A test with a mark of `real_time.py` runs once more. So does a test that failed while the machine stood still, except in
+folders whose tests do not depend on time. On a machine that ran normally, every other test fails at once.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.standstill import Watch
 
-# Nothing in these folders waits for anything: a failure there is a fault, however slow the machine is.
+# Tests in these folders do not wait for anything: a failure there is a fault, however slow the machine is.
 STEADY: Final = frozenset({"contract", "domain", "model"})
 _BEGUN: Final = pytest.StashKey[float]()
 _WATCH: Final = pytest.StashKey[Watch]()
@@ -27,14 +27,13 @@ def pytest_configure(config: pytest.Config) -> None:
     watch = config.stash[_WATCH] = Watch()
     watch.start()
     config.add_cleanup(watch.stop)
-    # With xdist, pytest-rerunfailures exchanges two small messages for each test; without this each pair of them takes
-    # 40 ms.
+    # With xdist, pytest-rerunfailures exchanges two small messages for each test. Without this, each pair takes 40 ms.
     with contextlib.suppress(AttributeError, OSError):
         config.failures_db.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # type: ignore[attr-defined]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # `-p no:rerunfailures` turns it off, to look for the cause of a failure.
+    # `-p no:rerunfailures` disables reruns, to look for the cause of a failure.
     if not any(config.pluginmanager.hasplugin(name) for name in ("rerunfailures", "pytest_rerunfailures")):
         return
     for item in items:
@@ -56,7 +55,7 @@ def pytest_runtest_makereport(
     report = yield
     why = why_once_more(item) if report.failed else None
     if why is not None:
-        # The property belongs to this attempt alone, and travels with the report from the processes of xdist.
+        # The property belongs only to this attempt, and travels with the report from xdist processes.
         report.user_properties = [*report.user_properties, (_PROPERTY, why)]
     return report
 
@@ -70,11 +69,11 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str
 
 
 def why_once_more(item: pytest.Item) -> str | None:
-    """Return why a test that just failed may run once more; None: it may not."""
+    """Return why a test that just failed may run once more, or None if it may not."""
     mark = item.get_closest_marker("real_time")
     attempt = getattr(item, "execution_count", 1)
     still = item.config.stash[_WATCH].since(item.stash.get(_BEGUN, 0.0))
-    # A second time only because of the machine.
+    # Only the machine can justify a second rerun.
     if still is not None and attempt <= (2 if mark else 1):
         return still
     return str(mark.args[0]) if mark and attempt == 1 else None

@@ -1,4 +1,4 @@
-"""Storage of the S3 kind: moto's server, behind a door that can deny, delay, cut short or be away."""
+"""S3 storage: moto's server behind a proxy that can deny, delay, cut short or be away."""
 
 import contextlib
 import http.client
@@ -25,7 +25,7 @@ Fault = Literal["", "denied", "slow", "slow reads", "truncated", "away"]
 
 
 class S3Server:
-    """`fault` is what happens to requests; `requests` counts them. Slow ones are `held` until `let_go` is set."""
+    """`fault` applies to requests, and `requests` counts them. Slow requests are `held` until `let_go` is set."""
 
     def __init__(self) -> None:
         self.fault: Fault = ""
@@ -69,7 +69,7 @@ class S3Server:
             self._moto.wait()
 
     def forget_all(self) -> None:
-        """Begin anew with an empty bucket, without a fault."""
+        """Start again with an empty bucket and without a fault."""
         self.fault, self.requests = "", 0
         self.let_go.clear()
         self.forward("POST", "/moto-api/reset", {}, b"")
@@ -131,7 +131,7 @@ def _handler(server: S3Server) -> type[BaseHTTPRequestHandler]:
             self.send_header("Connection", "close")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            # whoever asked may have given up
+            # the caller may have given up
             with contextlib.suppress(OSError):
                 self.wfile.write(body[: len(body) - missing] if self.command != "HEAD" else b"")
 

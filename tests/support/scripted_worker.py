@@ -1,4 +1,4 @@
-"""A worker that does what the test says: it takes or rejects offers, and reports only when told to."""
+"""A worker that does what the test says: it takes or rejects offers, and reports only on request."""
 
 import asyncio
 import contextlib
@@ -19,10 +19,10 @@ MSGPACK = "application/msgpack"
 
 
 class ScriptedWorker:
-    """`offers` holds accepted dispatches, `orders` job IDs that it was told to stop, `commands` what it was told about
-    itself, with the epoch. It heartbeats by itself, unless `is_silent`, and answers pings, unless `is_deaf`. It answers
-    offers while `may_answer` is set, and refuses those of an older epoch than the newest it has seen: those are the
-    `stale_epochs`, and `epochs` the others, in the order in which they came."""
+    """`offers` holds accepted dispatches, `orders` the IDs of jobs it was told to stop, and `commands` its own orders
+    with their epochs. It heartbeats by itself unless `is_silent`, and answers pings unless `is_deaf`. It answers offers
+    while `may_answer` is set, and refuses epochs older than the newest it has seen. Those go to `stale_epochs`, all
+    others to `epochs`, in order of arrival."""
 
     def __init__(self, api: Api, names: tuple[str, ...], max_jobs: int) -> None:
         self.api = api
@@ -55,7 +55,7 @@ class ScriptedWorker:
         return await self.api.call("POST", "/api/workers", self.registration(**fields))
 
     async def next_job(self, timeout_s: float = 10) -> dict[str, Any]:
-        """The next job that it was offered and took."""
+        """Return the next job that it was offered and took."""
         async with asyncio.timeout(timeout_s):
             return await self.offers.get()
 
@@ -70,7 +70,7 @@ class ScriptedWorker:
         return await self.api.call("POST", f"/api/workers/{self.id}/results", {"results": list(items)})
 
     async def claim(self, max_jobs: int = 10, wait: float = 10, **fields: Any) -> list[dict[str, Any]]:
-        """Ask for jobs and return those that it is given; it runs them from now on."""
+        """Ask for jobs, and return those received. The worker now runs them."""
         status, answer = await self.ask(max=max_jobs, wait=wait, **fields)
         assert status == 200, answer
         jobs: list[dict[str, Any]] = answer["jobs"]
@@ -83,7 +83,7 @@ class ScriptedWorker:
         return await (api or self.api).call("POST", f"/api/workers/{self.id}/claim", fields)
 
     async def end(self, job: dict[str, Any], type: str = "success", **fields: Any) -> None:  # noqa: A002
-        """Ends the attempt, and expects that it counts."""
+        """End the attempt, and assert that it counts."""
         answered = await self.report(ending(job, type, **fields))
         while answered[0] == 503:  # as every worker does
             await asyncio.sleep(0.1)
@@ -146,7 +146,7 @@ class ScriptedWorker:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator["ScriptedWorker"]:
-        """Its endpoint answers, and nobody knows of it yet."""
+        """Serve the endpoint before it is registered."""
         app = web.Application()
         app.router.add_post("/jobs", self._jobs)
         app.router.add_post("/jobs/{job_id}/cancel", self._cancel)
@@ -179,7 +179,7 @@ class ScriptedWorker:
 
 @contextlib.asynccontextmanager
 async def worker_at(api: Api, *names: str, max_jobs: int = 10) -> AsyncIterator[ScriptedWorker]:
-    """A registered worker of these names (`work`)."""
+    """Yield a registered worker for these names (default: `work`)."""
     async with ScriptedWorker(api, names or ("work",), max_jobs).serving() as worker:
         status, answer = await worker.register()
         assert status == 201, answer
@@ -189,7 +189,7 @@ async def worker_at(api: Api, *names: str, max_jobs: int = 10) -> AsyncIterator[
 
 @contextlib.asynccontextmanager
 async def puller_at(api: Api, *names: str, max_jobs: int = 10) -> AsyncIterator[ScriptedWorker]:
-    """A registered worker without an address. It asks only when it is told to."""
+    """Yield a registered worker without an address. It asks for jobs only when told to."""
     worker = ScriptedWorker(api, names or ("work",), max_jobs)
     status, answer = await worker.register(url=None)
     assert status == 201, answer
@@ -199,7 +199,7 @@ async def puller_at(api: Api, *names: str, max_jobs: int = 10) -> AsyncIterator[
 
 
 def ending(job: dict[str, Any], type: str = "success", **fields: Any) -> dict[str, Any]:  # noqa: A002
-    """A report on the attempt `job`."""
+    """Return a report on the attempt `job`."""
     fields_of: dict[str, dict[str, Any]] = {
         "success": {"result": None},
         "failure": {"reason": "other", "should_retry": True, "error": None, "message": "it failed"},

@@ -25,20 +25,19 @@ def server_binary() -> str:
 
 
 def is_cluster_wanted() -> bool:
-    """JQMASTER_TEST_TOPOLOGY=cluster: the tests that share a store share a Cluster of three nodes."""
+    """JQMASTER_TEST_TOPOLOGY=cluster: tests that share a store use a Cluster of three nodes."""
     return os.environ.get("JQMASTER_TEST_TOPOLOGY") == "cluster"
 
 
-# Its input ends when the test process does, however that ends.
+# The input ends with the test process, however that ends.
 _WATCH = 'read -r _; kill -KILL "$1"; umount -l "$2" 2>/dev/null; rm -rf -- "$2"'
 
 
 class ServerProcess(ABC):
-    """One server process with a directory of its own. It does not outlive the test process, also when that is
-    killed."""
+    """One server process with its own directory. It does not outlive the test process, even if that is killed."""
 
     def __init__(self, **environment: str) -> None:
-        # Unix sockets allow 107 bytes of path: pytest's own directories are too deep.
+        # Unix sockets allow 107 bytes of path, and pytest's own directories are too deep.
         self.directory = Path(tempfile.mkdtemp(prefix="jq-", dir="/tmp"))
         self._environment = environment
         self.process: subprocess.Popen[bytes] | None = None
@@ -60,7 +59,7 @@ class ServerProcess(ABC):
             start_new_session=True,
             env={**os.environ, **self._environment},
         )
-        # Not PR_SET_PDEATHSIG: that follows the thread that started the process, not the process of the tests.
+        # Do not use PR_SET_PDEATHSIG: it follows the starting thread, not the test process.
         self._watch = subprocess.Popen(
             ["/bin/sh", "-c", _WATCH, "sh", str(self.process.pid), str(self.directory)],
             stdin=subprocess.PIPE,
@@ -130,19 +129,19 @@ def started(servers: Startable) -> Iterator[None]:
 
 
 class StoreServer(ServerProcess):
-    """One server process on a unix socket, AOF on, fsync always: the configuration that we promise for."""
+    """One server process on a unix socket, with AOF and fsync always: the configuration that our promises require."""
 
     def __init__(self, *extra: str, **environment: str) -> None:
         super().__init__(**environment)
         self.socket = self.directory / "s"
-        # The code under test has the rights of the shipped file, and no more; tests need others.
+        # The code under test has only the rights of the shipped file; tests need others.
         self.url = f"unix://{USER}:{PASSWORD}@{self.socket}"
         self.admin_url = f"unix://{self.socket}"
         self.acl = acl_file("*")
         self._extra = extra
 
     def start(self) -> None:
-        # Here, as a test may have put another file system under the directory.
+        # Write this at the start, because a test may have mounted another file system on the directory.
         (self.directory / "acl").write_text(self.acl)
         super().start()
 

@@ -1,4 +1,4 @@
-"""Other values for settings, which fit together."""
+"""Alternative values for settings that fit together."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from jqmaster.config import Settings
 from jqmaster.service.operations.settings_catalog import CATALOG
 
-# Where half as much more would not do, or would break a rule between settings.
+# For values where adding half would not work or would break a rule between settings.
 _OTHERS: dict[str, Any] = {
     "log_level": "error",
     "check_arguments": "report",
@@ -18,7 +18,8 @@ _OTHERS: dict[str, Any] = {
 
 
 def other_values(key: str, configured: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for `key` that differs from the one in force with `configured`, and what has to go with it."""
+    """Return a value for `key` that differs from the one in force with `configured`, and the settings that must change
+    with it."""
     info = CATALOG[key]
     if key in _OTHERS:
         return {key: _OTHERS[key]}

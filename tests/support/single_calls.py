@@ -1,4 +1,4 @@
-"""Stores with the calls that a master makes only together with others, one by one."""
+"""Stores with calls that a master otherwise only makes together, exposed one by one."""
 
 from collections.abc import Sequence
 
@@ -28,12 +28,12 @@ class SingleClaimStore(ClaimStore):
 
 class SingleDueStore(DueStore):
     async def promote(self, epoch: str, state: JobState) -> tuple[int, int]:
-        """Return the number of jobs made ready, and the ms until the next is due (-1: none)."""
+        """Return the number of jobs made ready and the ms until the next is due (-1: no such job)."""
         _, data = (await self._client.run_all([self._promotion(epoch, state)]))[0]
         return data[0], data[1]
 
     async def expire(self, epoch: str) -> tuple[int, int]:
-        """Return the number of jobs skipped because their time passed, and the ms until the next (-1: none)."""
+        """Return the number of expired jobs skipped and the ms until the next expires (-1: no such job)."""
         _, data = (await self._client.run_all([self._expiry(epoch)]))[0]
         self._tally.skipped(name.decode() for name in data[2])
         return data[0], data[1]

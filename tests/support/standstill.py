@@ -1,7 +1,7 @@
-"""Notes when the machine stood still: a thread beats four times a second, and a beat that comes late is the proof.
+"""Notes when the machine stood still: a thread beats four times a second, and a late beat is the proof.
 
-A process that computes keeps its own threads waiting as well, so the processor time that it used meanwhile does not
-count. The share that a hypervisor took does: then everything runs, only too slowly for any time limit.
+A computing process also keeps its own threads waiting, so its own processor time does not count. Time taken by a
+hypervisor does, because everything then runs too slowly for any time limit.
 """
 
 import os
@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Final
 
 BEAT_S: Final = 0.25
-# A shorter wait is what any busy machine does.
+# Any busy machine causes shorter waits.
 LATE_S: Final = 1.0
-# The host is looked at over at least such a time, and took too much if it was more than this share of all processors.
+# Measure the host over at least HOST_S. It took too much if its share of all processors was more than HOST_SHARE.
 HOST_S: Final = 2.0
 HOST_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One look at the clocks, in seconds. `used_s`: processor time of this process; `stolen_s`: time that the host
-    took from this machine, on average over its processors."""
+    """One reading of the clocks, in seconds. `used_s` is the processor time of this process. `stolen_s` is the time
+    that the host took from this machine, averaged over its processors."""
 
     at_s: float
     used_s: float
@@ -35,13 +35,13 @@ def read_clocks() -> Reading:
 
 
 class Watch:
-    """Remembers when this machine stood still. `read`: the clocks."""
+    """Remembers when this machine stood still. `read` reads the clocks."""
 
     def __init__(self, read: Callable[[], Reading] = read_clocks) -> None:
         self._read = read
         self._lock = threading.Lock()
         self._beat = self._host = read()
-        # When each standstill ended, and what to say of it.
+        # The end and the description of each standstill.
         self._noted: list[tuple[float, str]] = []
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -56,7 +56,7 @@ class Watch:
             self._thread.join()
 
     def look(self) -> None:
-        """Compare the clocks with those of the last beat."""
+        """Compare the clocks with the last beat."""
         with self._lock:
             now, before, host = self._read(), self._beat, self._host
             self._beat = now
@@ -73,8 +73,8 @@ class Watch:
                 self._host = now
 
     def since(self, at_s: float) -> str | None:
-        """Return what happened last since this instant of the monotonic clock; None: the machine ran normally."""
-        # The caller may wake up earlier than the thread does.
+        """Return the last standstill since this instant of the monotonic clock, or None if the machine ran normally."""
+        # The caller may wake before the thread.
         self.look()
         return next((what for ended_s, what in reversed(self._noted) if ended_s >= at_s), None)
 

@@ -1,4 +1,4 @@
-"""A shard under test: seeding and reading it in terms of jobs, not of keys."""
+"""A shard under test: seed and read it in terms of jobs, not keys."""
 
 import contextlib
 from collections import Counter, defaultdict
@@ -62,13 +62,13 @@ PART_LIMITS = LiveValue(PartLimits(max_parts=4, max_bytes=100, keep_ms=RESULT_TT
 LOG_LIMITS = LiveValue(LogLimits(max_line_bytes=300, max_job_bytes=2_000, max_bytes=4_000))
 TIMES = LiveValue(JobTimes(LEASE_MS, OFFER_MS, GRACE_MS, RESULT_TTL_MS, RESULT_GRACE_MS))
 START_MS = 1_800_000_000_000
-# How the ID of a gate without a key ends.
+# The end of the ID of a gate without a key.
 NO_KEY = "0" * 16
 READS_PER_BATCH = 500
 
 
 class StoreWorld:
-    """Time stands still until `pass_ms` moves it. There is a leader from the start."""
+    """Time stands still until `pass_ms` moves it. A leader exists from the start."""
 
     def __init__(self, shard: Shard, *, has_store_time: bool = False) -> None:
         self.now_ms = START_MS
@@ -101,7 +101,7 @@ class StoreWorld:
         self.gates = GateStore(shard)
         self.definitions = DefinitionStore(shard, self.tally)
         self.epoch = ""
-        # By name: jobs whose lane can no more be told from what is left of their records, so that it counts them still.
+        # By name: jobs whose records no longer identify their lane, which therefore still counts them.
         self.never_counted_out: Counter[str] = Counter()
 
     @classmethod
@@ -115,14 +115,14 @@ class StoreWorld:
         await world.assert_sound()
 
     def on_store_time(self) -> "StoreWorld":
-        """Return the same shard on the clock of the store, as in production."""
+        """Return the same shard on the store's clock, as in production."""
         world = StoreWorld(self.shard, has_store_time=True)
         world.epoch = self.epoch
         return world
 
     @property
     def redis(self) -> Any:
-        """A client for what no part of the product does: harm, and looks at keys as they are."""
+        """A client for actions outside the product: damage, and raw looks at keys."""
         return admin_of(self.shard.client)
 
     def pass_ms(self, ms: int) -> None:
@@ -139,7 +139,7 @@ class StoreWorld:
         return spec.id
 
     async def enqueue_many(self, count: int, name: str = "work", **fields: Any) -> list[str]:
-        """IDs in order of age."""
+        """Return IDs in order of age."""
         specs = [self.spec(name, n, **fields) for n in range(count)]
         assert set(await self.acceptance.enqueue(specs)) == {Accepted.NEW}
         return [spec.id for spec in specs]
@@ -147,7 +147,7 @@ class StoreWorld:
     async def worker(
         self, *names: str, max_jobs: int = 10, url: str | None = "", worker_id: str | None = None
     ) -> str:
-        """At an address of its own, unless one is given; None: it pulls."""
+        """Register a worker at its own address by default, or at `url`. None: it pulls."""
         worker_id = worker_id or new_id()
         own_url = f"http://{worker_id}" if url == "" else url
         spec = WorkerSpec(own_url, names or ("work",), max_jobs, "node-1", 1, {}, "1", "s" * 32)
@@ -162,14 +162,14 @@ class StoreWorld:
     async def running(
         self, name: str = "work", argument: Any = None, **fields: Any
     ) -> tuple[str, ClaimedJob]:
-        """A worker and the one job that it runs."""
+        """Return a worker and the one job that it runs."""
         await self.enqueue(name, argument, **fields)
         worker_id = await self.worker(name)
         (job,) = await self.claim(worker_id, name)
         return worker_id, job
 
     async def challenged(self, **fields: Any) -> tuple[str, ClaimedJob, RequestId]:
-        """A worker, the one job that it runs, and the open challenge of that."""
+        """Return a worker, the one job that it runs, and the job's open challenge."""
         terms = {
             key: fields.pop(key)
             for key in ("wait_ms", "expect", "form", "audience", "remind_ms")
@@ -189,14 +189,14 @@ class StoreWorld:
         return request
 
     async def awaiting(self, **fields: Any) -> tuple[str, ClaimedJob, RequestId]:
-        """As `challenged`; its attempt has reported the challenge."""
+        """Like `challenged`, but its attempt has reported the challenge."""
         worker_id, job, request = await self.challenged(**fields)
         reports = [(job.job_id, job.token, request.digest)]
         assert await self.challenges.await_callbacks(worker_id, reports) == [1]
         return worker_id, job, request
 
     async def awaiting_of(self, job_id: str) -> tuple[str, ClaimedJob, RequestId]:
-        """As `awaiting`, of this job, which must be the next one that waits."""
+        """Like `awaiting`, but for this job, which must be the next one waiting."""
         worker_id = await self.worker()
         (job,) = await self.claim(worker_id, limit=1)
         assert job.job_id == job_id
@@ -211,7 +211,7 @@ class StoreWorld:
         return received.answer
 
     async def reelect(self) -> str:
-        """Another leadership begins; returns the epoch that is over."""
+        """Start another leadership, and return the former epoch."""
         old = self.epoch
         assert await self.leadership.resign(Leadership(old, "master-1"))
         leadership = await self.leadership.elect("master-1", "nonce", ttl_ms=600_000)
@@ -224,14 +224,14 @@ class StoreWorld:
         return Settlement(job.id, token, decision, entry, result)
 
     async def fail(self, worker_id: str, job: ClaimedJob, decision: Decision | None = None) -> bool:
-        """Settles a failure; finally, if nothing else is decided."""
+        """Settle a failure, as final by default."""
         decision = decision or Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
         settlement = self.settlement(await self.get(job.job_id), job.token, decision, b"failed result")
         (accepted,) = await self.settlements.settle(worker_id, [settlement])
         return accepted
 
     def ready(self, name: str = "work") -> str:
-        """The key that orders the ready jobs of a name under no constraint."""
+        """Return the key that orders a name's ready jobs without constraints."""
         return self.shard.keys.ready(unconstrained(name).id.hex())
 
     async def prune(self) -> None:
@@ -241,7 +241,7 @@ class StoreWorld:
         await self.prune_gates()
 
     async def prune_gates(self) -> None:
-        """Prune all gates, as the leader does between times."""
+        """Prune all gates, as the leader does between its other work."""
         for cid in await self.gates.counted():
             cursor = None
             while cursor != "0":
@@ -254,7 +254,7 @@ class StoreWorld:
 
     @contextlib.asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:
-        """Assert that what happens inside leaves the shard as it was."""
+        """Assert that the block leaves the shard unchanged."""
         before = await self.contents()
         yield
         after = await self.contents()
@@ -263,7 +263,7 @@ class StoreWorld:
 
     @contextlib.asynccontextmanager
     async def published(self, channel: str, *messages: str) -> AsyncIterator[None]:
-        """Assert that what happens inside publishes exactly these messages on the channel."""
+        """Assert that the block publishes exactly these messages on the channel."""
         async with self.redis.pubsub() as pubsub:
             await pubsub.subscribe(channel)
             assert (await pubsub.get_message(timeout=5))["type"] == "subscribe"
@@ -276,7 +276,7 @@ class StoreWorld:
 
     @contextlib.contextmanager
     def leading_here(self) -> Iterator[list[str]]:
-        """This process leads: the words that it is woken with are gathered instead of published."""
+        """Make this process the leader: wake-up messages are collected instead of published."""
         words: list[str] = []
         self.leader.connect(lambda message: words.append(encode(message)))
         yield words
@@ -296,20 +296,20 @@ class StoreWorld:
         return sorted({key.decode() async for key in redis.scan_iter(match=pattern, count=1_000)})
 
     async def dump(self) -> dict[str, bytes]:
-        """Every key of the shard, as RESTORE takes it."""
+        """Return every key of the shard in RESTORE format."""
         names = await self.key_names()
         return dict(zip(names, await self._all(("DUMP", name) for name in names), strict=True))
 
     async def contents(self) -> dict[str, Any]:
-        """Every key of the shard, whole: equal contents mean that nothing at all changed."""
+        """Return the full contents of all keys of the shard. Equal contents mean that nothing has changed."""
         names = await self.key_names()
         types = await self._all(("TYPE", name) for name in names)
-        # Redis moves the members of its tables to larger ones while it serves other calls: DUMP tells their order.
+        # Redis moves members between tables while it serves other calls, and DUMP reveals their order.
         reads = [("SMEMBERS" if of == b"set" else "HGETALL" if of == b"hash" else "DUMP") for of in types]
         return dict(zip(names, await self._all(zip(reads, names, strict=True)), strict=True))
 
     async def _all(self, commands: Iterable[tuple[str | int, ...]]) -> list[Any]:
-        """Return the reply to each command, read in batches; a command that fails raises."""
+        """Return the reply to each command, read in batches. A failed command raises."""
         replies: list[Any] = []
         for batch in pages(list(commands), READS_PER_BATCH):
             pipeline = self.redis.pipeline(transaction=False)
@@ -322,7 +322,7 @@ class StoreWorld:
         return [found async for found in fsck.check(self.shard.client, self.shard.keys, self.shard.now)]
 
     async def assert_sound(self, allowed: Sequence[str] = ()) -> None:
-        """fsck finds nothing, and no key exists that the table of keys does not know."""
+        """Assert that fsck finds nothing and that the key table knows every key."""
         assert [f for f in await self.findings() if f.rule not in allowed] == []
         names = await self.key_names()
         if not allowed:
@@ -334,8 +334,8 @@ class StoreWorld:
             assert rest in known or f"{rest.split(':')[0]}:" in known, f"unknown key {key}"
 
     async def _assert_counts(self, names: Sequence[str]) -> None:
-        """Each lane counts its unfinished jobs, each gate those that wait behind it, and nothing stays of a lane or
-        gate that no job is of. Lanes without keys, and gates without jobs, may stay until they are pruned."""
+        """Assert that each lane counts its unfinished jobs, each gate counts the jobs that wait behind it, and a lane
+        or gate without jobs leaves nothing behind. Lanes without keys and gates without jobs may stay until pruned."""
         redis, k = self.redis, self.shard.keys
         damaged = {raw.decode() for raw in await redis.smembers(k.damaged)}
         unfinished: Counter[str] = Counter()
@@ -343,7 +343,7 @@ class StoreWorld:
         running: set[str] = set()
         waiting_in: defaultdict[str, list[bytes]] = defaultdict(list)
         ids = [name.removeprefix("job:") for name in names if name.startswith("job:")]
-        # MGET finds nothing under a key of another type: no record, as far as counts go.
+        # MGET returns nothing for a key of another type, so it does not count as a record.
         records = [
             record
             for batch in pages(ids, READS_PER_BATCH)
@@ -377,7 +377,7 @@ class StoreWorld:
             }
             for gate in own:
                 behind[gate] += waiting[lane]
-            # In a lane without keys each job brings its own gates along.
+            # In a lane without keys, each job has its own gates.
             for record in [] if stored.keyed else waiting_in[lane]:
                 behind.update(own_gates(record))
             gates |= own
@@ -423,7 +423,7 @@ class StoreWorld:
         assert summed == dict(slot_counts)
 
     async def _assert_nothing_to_repair(self, names: Sequence[str]) -> None:
-        """Assert that repair, applied to everything here, whether fsck finds it wrong or not, changes nothing."""
+        """Assert that repair changes nothing, even when applied to everything here regardless of fsck's findings."""
         k, epoch = self.shard.keys, await self.redis.get(self.shard.keys.epoch)
         if epoch is None:
             return
@@ -435,7 +435,7 @@ class StoreWorld:
         def suspected(keys: Sequence[str]) -> list[fsck.Finding]:
             return [fsck.Finding("suspected", key, "") for key in keys]
 
-        # As many as a test has, as a rule; a few of those that have thousands.
+        # Cover everything that a usual test has, and only a few where there are thousands.
         owners = [
             name for kind in (k.ready_prefix, k.claims_prefix, k.slots_prefix) for name in all_of(kind)[:4]
         ]
@@ -455,14 +455,14 @@ def _readable(job_id: str, record: bytes | None) -> Job | None:
 
 
 def own_gates(record: bytes) -> list[str]:
-    """The keyed gates that the job of a record brings along."""
+    """Return the keyed gates in a job's record."""
     at = codec.HEAD_SIZE + 1 + record[codec.HEAD_SIZE]
     count = 0 if record[at : at + 1] == codec.GATES_IN_LANE else record[at]
     return [record[at + 1 + 24 * n :][:24].decode() for n in range(count)]
 
 
 def unconstrained(name: str) -> Lane:
-    """The lane of a name under no constraint."""
+    """Return the lane of a name without constraints."""
     lane = NO_CONSTRAINTS.lane_of_queue(name)
     assert lane
     return lane

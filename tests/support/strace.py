@@ -1,4 +1,4 @@
-"""Faults of a disk, put into the system calls of a process by strace."""
+"""Disk faults injected into a process's system calls by strace."""
 
 import contextlib
 import shutil
@@ -12,7 +12,7 @@ import pytest
 
 @contextlib.contextmanager
 def faulty_fsync(pid: int, fault: str) -> Iterator[None]:
-    """Each fsync of the process has this fault, as strace's `inject` takes it (`error=EIO`, `delay_enter=500000`).
+    """Give each fsync of the process this fault, in the form of strace's `inject` (`error=EIO`, `delay_enter=500000`).
 
     Skips the test where strace is not there or may not attach; AssertionError if nothing was synchronised meanwhile.
     """

@@ -1,10 +1,10 @@
-"""The security headers that every answer of a master has."""
+"""The security headers on every answer of a master."""
 
 import httpx
 
 
 def check_headers(headers: httpx.Headers) -> None:
-    """Assert that a browser that shows, embeds or keeps the answer can do no harm with it."""
+    """Assert that a browser cannot do harm when it shows, embeds or keeps the answer."""
     assert headers["content-security-policy"].startswith("default-src 'none'")
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
     assert "unsafe" not in headers["content-security-policy"]
@@ -13,7 +13,7 @@ def check_headers(headers: httpx.Headers) -> None:
     assert headers["cross-origin-resource-policy"] == "same-origin"
     assert headers["referrer-policy"] == "no-referrer"
     assert headers["cache-control"] in ("no-store", "no-cache") or "immutable" in headers["cache-control"]
-    # A field that occurs twice may be read as either.
+    # Readers may use either value of a duplicate field.
     names = [name for name, _ in headers.multi_items()]
     assert len(names) == len(set(names))
     assert not [name for name in names if name.startswith("access-control-")]
@@ -22,7 +22,7 @@ def check_headers(headers: httpx.Headers) -> None:
 
 
 def headers_of(answer: bytes) -> httpx.Headers:
-    """Return the header fields of an answer as it came over the wire."""
+    """Return an answer's header fields as they came over the wire."""
     lines = answer.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
     return httpx.Headers(
         [(name, value.strip()) for name, _, value in (line.partition(b":") for line in lines)]

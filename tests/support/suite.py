@@ -1,11 +1,9 @@
-"""Runs tests with pytest; those that failed beside other tests run once more alone, and what fails there fails the run.
+"""Runs tests with pytest. Tests that fail beside others run once more alone, and a second failure fails the run.
 
-Tests share two cores with each other, and the machine with other users, so that one of twelve thousand may wait for
-the processor too long. A fault fails alone, too. More than a few failures do not come from load, and nothing runs
-again.
+Tests share two cores, and the machine has other users, so one of twelve thousand may wait too long for the processor. A
+real fault also fails alone. More than a few failures do not come from load, so nothing runs again.
 
-Call it as `python -m tests.support.suite ARGUMENTS-OF-PYTEST`. The exit code is that of pytest. It is 1 if a test
-failed twice.
+Call it as `python -m tests.support.suite ARGUMENTS-OF-PYTEST`. The exit code is pytest's, or 1 if a test failed twice.
 """
 
 import json
@@ -18,20 +16,20 @@ from typing import Final
 import pytest
 
 MOST_ALONE: Final = 30
-# The cache of pytest, in which it keeps what failed last.
+# pytest's cache records the last failures here.
 FAILED: Final = Path(".pytest_cache/v/cache/lastfailed")
 ALONE: Final = ("--last-failed", "--last-failed-no-failures", "none", "-n", "0", "-p", "no:randomly")
 
 
 def main(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
-    """Run all tests, then alone those that failed; return the exit code.
+    """Run all tests, then rerun failed ones alone, and return the exit code.
 
     `run` runs pytest with arguments, and returns its exit code.
     """
     FAILED.unlink(missing_ok=True)
     code = run(arguments)
     failed = _failed()
-    # Without a failed test the run itself is at fault: its checks at the end, its arguments or its processes.
+    # Without a failed test, the run itself is at fault: its final checks, its arguments or its processes.
     if code != pytest.ExitCode.TESTS_FAILED or not failed:
         return code
     if len(failed) > MOST_ALONE:
@@ -47,7 +45,7 @@ def main(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
 
 
 def _failed() -> list[str]:
-    """Return the IDs of the tests that failed in the last run."""
+    """Return the IDs of tests that failed in the last run."""
     return sorted(json.loads(FAILED.read_text())) if FAILED.exists() else []
 
 

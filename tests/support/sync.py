@@ -1,4 +1,4 @@
-"""A loop for tests that must be plain functions, such as those that Hypothesis drives."""
+"""A loop for tests that must be plain functions, such as those driven by Hypothesis."""
 
 import asyncio
 import uuid
@@ -12,7 +12,7 @@ from tests.support.store import StoreWorld
 
 
 def on_a_world(store_server: Any, body: Callable[[StoreWorld], Awaitable[None]]) -> None:
-    """Runs `body` on a shard of its own, which is looked through at the end and then emptied."""
+    """Run `body` on its own shard, then check and empty the shard."""
 
     async def run() -> None:
         client = StoreClient(store_server.url, connections=4)

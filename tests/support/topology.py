@@ -17,21 +17,21 @@ SLOTS = 16384
 
 
 class StoreNode(StoreServer):
-    """A server that listens on a port as well."""
+    """A server that also listens on a port."""
 
     def __init__(self, *extra: str) -> None:
         self.port = free_port()
-        # By which replicas, Sentinels and those who ask them know it.
+        # The port by which replicas, Sentinels and their clients know it.
         self.known_port = self.port
         super().__init__("--port", str(self.port), "--bind", "127.0.0.1", *extra)
 
     def be_known_at(self, port: int) -> None:
-        """Before it starts: others reach it there, as behind a proxy."""
+        """Announce another port, as behind a proxy. Call it before the start."""
         self.known_port = port
         self._extra += ("--replica-announce-ip", "127.0.0.1", "--replica-announce-port", str(port))
 
     def follow(self, primary: "StoreNode") -> None:
-        """Before it starts."""
+        """Follow this primary. Call it before the start."""
         self._extra += ("--replicaof", f"127.0.0.1 {primary.known_port}")
 
     @property
@@ -43,7 +43,7 @@ class StoreNode(StoreServer):
 
     @property
     def is_primary(self) -> bool:
-        """False also while it does not answer."""
+        """Return whether it is the primary. It is False when unreachable."""
         try:
             return bool(self.ask("ROLE")[0] == b"master")
         except (redis.RedisError, OSError):
@@ -71,12 +71,12 @@ class SentinelServer(ServerProcess):
 
 
 class Sentinels:
-    """A primary, its replicas, and three Sentinels that know each other and them."""
+    """A primary, its replicas, and three Sentinels that know them and each other."""
 
     def __init__(
         self, *, replicas: int = 1, down_after_ms: int = 1000, nodes: Sequence[StoreNode] = ()
     ) -> None:
-        """`nodes`, the primary first, instead of new ones."""
+        """Use `nodes` instead of new ones, with the primary first."""
         self.nodes = list(nodes) or [StoreNode() for _ in range(1 + replicas)]
         primary, *others = self.nodes
         for node in others:
@@ -86,19 +86,19 @@ class Sentinels:
 
     @staticmethod
     def url_at(ports: Iterable[int]) -> str:
-        """Return the URL for those to whom the Sentinels are known at these ports."""
+        """Return the URL for clients that know the Sentinels at these ports."""
         return f"redis+sentinel://{','.join(f'127.0.0.1:{port}' for port in ports)}/{SERVICE}"
 
     @property
     def primary(self) -> StoreNode:
-        """Return the primary as the Sentinels have it."""
+        """Return the primary known to the Sentinels."""
         port = _primary_port(self.sentinels[0])
         return next(node for node in self.nodes if node.known_port == port)
 
     def start(self) -> None:
         for node in self.nodes:
             node.start()
-        # Sentinels look for replicas at once, and then only ten seconds later.
+        # Sentinels look for replicas at once, and then again only ten seconds later.
         self.wait_until_in_sync()
         for sentinel in self.sentinels:
             sentinel.start()
@@ -113,8 +113,8 @@ class Sentinels:
         wait_for(know_all, "the Sentinels know all")
 
     def heal(self) -> None:
-        """One primary, of which all Sentinels know, and all others its replicas: after a failover the Sentinels
-        take ten seconds to make the former primary one."""
+        """Restore one primary that all Sentinels know, with all others as its replicas. After a failover, Sentinels
+        take ten seconds to make the former primary a replica."""
         primary = self.primary
         for node in self.nodes:
             if node is not primary:
@@ -139,9 +139,9 @@ class Sentinels:
         wait_for(follow, "the replicas are in sync")
 
     def fail_over(self, *, is_coordinated: bool = False) -> None:
-        """Fail over as planned by an operator. Coordinated, the primary hands over and is a replica at once; else it
-        takes writes until the Sentinels make it one. Raises redis.ResponseError where that is not known (before Valkey
-        9)."""
+        """Fail over as planned by an operator. If coordinated, the primary hands over and becomes a replica at once.
+        Otherwise it takes writes until the Sentinels make it one. Raise redis.ResponseError before Valkey 9, which
+        lacks this."""
         ask(
             self.sentinels[0].port, "SENTINEL FAILOVER", SERVICE, *(["COORDINATED"] if is_coordinated else [])
         )
@@ -152,7 +152,7 @@ class Sentinels:
 
 
 class Cluster:
-    """Three primaries that share the slots, and replicas of the first of them."""
+    """Three primaries that share the slots, and replicas of the first."""
 
     def __init__(self, *, replicas: int = 0) -> None:
         self.nodes = [
@@ -193,18 +193,18 @@ class Cluster:
 
     @property
     def primaries(self) -> list[StoreNode]:
-        """The primaries, those without a replica first."""
+        """Return the primaries, those without a replica first."""
         found = [node for node in self.nodes if node.is_primary]
         return sorted(found, key=lambda node: int(node.ask("INFO", "replication")["connected_slaves"]))
 
     @property
     def with_replica(self) -> tuple[StoreNode, StoreNode]:
-        """A primary, and the replica of it."""
+        """Return a primary and its replica."""
         (replica,) = (node for node in self.nodes if not node.is_primary)
         return next(node for node in self.nodes if node.port == replica.ask("ROLE")[2]), replica
 
     def owner(self, slot: int) -> StoreNode:
-        """Return the owner of the slot as the nodes have it."""
+        """Return the slot's owner as the nodes see it."""
         for node in self.nodes:
             with contextlib.suppress(redis.RedisError, OSError):
                 for one in node.ask("CLUSTER NODES").values():
@@ -219,7 +219,7 @@ class Cluster:
         source.ask("CLUSTER SETSLOT", slot, "MIGRATING", self.id_of(target))
 
     def move_keys(self, slot: int, source: StoreNode, target: StoreNode, *, at_most: int) -> int:
-        """Move the keys, and return how many went."""
+        """Move the keys, and return how many moved."""
         keys = source.ask("CLUSTER GETKEYSINSLOT", slot, at_most)
         if keys:
             source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)

@@ -1,4 +1,4 @@
-"""Jobs with a uniqueness key, on a store of a test."""
+"""Jobs with a uniqueness key on a test store."""
 
 from typing import Any
 
@@ -16,19 +16,19 @@ def unique(
     ttl_ms: int = 0,
     name: str = "work",
 ) -> Unique:
-    """Return the uniqueness of a job of that name."""
+    """Return the uniqueness of a job with that name."""
     digest = unique_digest(name, key, b"", lambda _: None)
     return Unique(digest, key, UniqueScope(scope), OnConflict(on_conflict), ttl_ms)
 
 
 def debounced(key: str = "k", *, wait_ms: int, max_ms: int = 0) -> dict[str, Any]:
-    """Return the fields of a debounced job."""
+    """Return a debounced job's fields."""
     digest = unique_digest("work", key, b"", lambda _: None)
     return {"unique": Unique.debounce(digest, key, wait_ms=wait_ms, max_ms=max_ms), "delay_ms": wait_ms}
 
 
 async def bring_to(world: StoreWorld, spec: JobSpec, state: str) -> None:
-    """Enqueue the job, and bring it to a state; `gone`: it succeeded and was removed."""
+    """Enqueue the job and bring it to a state. `gone` means succeeded and removed."""
     await world.acceptance.enqueue([spec])
     if state == "scheduled":
         return

@@ -1,4 +1,4 @@
-"""Waiting for what must become true, without guessing how long it takes."""
+"""Waiting for conditions without guessing how long they take."""
 
 import asyncio
 import inspect
@@ -6,8 +6,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-# Many conditions ask a master. Asked a hundred times a second, it spends much of a core on the answers, so the pause
-# grows with the wait.
+# Many conditions ask a master. At a hundred times a second, it spends much of a core on the answers, so the pause grows
+# with the wait.
 LEAST_PAUSE_S: Final = 0.01
 PAUSE_SHARE: Final = 0.05
 MOST_PAUSE_S: Final = 0.05
@@ -16,7 +16,7 @@ MOST_PAUSE_S: Final = 0.05
 async def wait_until(
     condition: Callable[[], Any | Awaitable[Any]], *, timeout_s: float = 15, what: str = ""
 ) -> Any:
-    """The first truthy value of `condition`; AssertionError when it stays false."""
+    """Return the first truthy value of `condition`. Raise AssertionError if it stays false."""
     began_s = time.monotonic()
     while True:
         value = condition()

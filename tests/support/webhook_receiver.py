@@ -1,4 +1,4 @@
-"""A receiver of webhooks: a real HTTP server that answers as a test says, and keeps what it was sent."""
+"""A webhook receiver: a real HTTP server that answers as a test says, and keeps what it receives."""
 
 import asyncio
 import base64
@@ -29,7 +29,7 @@ class Received:
         return value
 
     def is_signed_with(self, secret: str) -> bool:
-        """Return whether one of the signatures is by `secret`, as a receiver finds out."""
+        """Return whether one of the signatures was made with `secret`, as a receiver checks it."""
         key = base64.b64decode(secret.removeprefix("whsec_"))
         signed = f"{self.fields['webhook-id']}.{self.fields['webhook-timestamp']}.".encode() + self.body
         expected = "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
@@ -38,7 +38,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of the receiver; `hangs`: none at all."""
+    """An answer of the receiver. With `hangs`, it does not answer."""
 
     status: int = 204
     fields: tuple[tuple[str, str], ...] = ()
@@ -46,7 +46,7 @@ class Answer:
 
 
 class Receiver:
-    """`answer` gives the answer to the n-th request, from 0."""
+    """`answer` returns the answer to the n-th request, from 0."""
 
     def __init__(self, answer: Callable[[int], Answer]) -> None:
         self.received: list[Received] = []
@@ -61,7 +61,7 @@ class Receiver:
         return f"http://127.0.0.1:{self._port}/hook?key=k1"
 
     async def until(self, count: int) -> Sequence[Received]:
-        """Return the requests as soon as there are so many."""
+        """Return the requests once there are enough."""
         await wait_until(lambda: len(self.received) >= count, what=f"{count} webhooks")
         return self.received
 
@@ -88,7 +88,7 @@ class Receiver:
 
 @contextlib.asynccontextmanager
 async def receiver(*answers: Answer) -> AsyncIterator[Receiver]:
-    """A receiver that gives these answers in turn, the last one for ever; none: it takes all."""
+    """Yield a receiver that gives these answers in turn, then repeats the last. Without answers, it takes all."""
     given = answers or (Answer(),)
     async with serving(lambda number: given[min(number, len(given) - 1)]) as one:
         yield one
@@ -96,7 +96,7 @@ async def receiver(*answers: Answer) -> AsyncIterator[Receiver]:
 
 @contextlib.asynccontextmanager
 async def serving(answer: Callable[[int], Answer]) -> AsyncIterator[Receiver]:
-    """A receiver that gives the n-th request, from 0, the answer that `answer` says."""
+    """Yield a receiver whose `answer` returns the answer to the n-th request, from 0."""
     one = Receiver(answer)
     server = await asyncio.start_server(one.serve, "127.0.0.1", 0)
     one._port = server.sockets[0].getsockname()[1]

@@ -1,5 +1,4 @@
-"""Handlers for tests with processes. Each start and end goes to a file of the worker's own: an oracle outside the
-system."""
+"""Handlers for tests with processes. Each start and end goes to the worker's own file, an oracle outside the system."""
 
 import asyncio
 import os
@@ -14,7 +13,7 @@ _journal = os.open(os.environ.get("JOURNAL", os.devnull), os.O_WRONLY | os.O_CRE
 
 
 def note(what: str, ctx: Context) -> None:
-    # One write(2) on an O_APPEND file: whole lines, also under SIGKILL.
+    # One write(2) to an O_APPEND file keeps lines whole, even under SIGKILL.
     os.write(_journal, f"{what} {ctx.job_id} {ctx.attempt} {time.monotonic()}\n".encode())
 
 
@@ -35,7 +34,7 @@ async def nap(argument: float, ctx: Context) -> float:
 
 @worker.handler("fail")
 async def fail(argument: int, ctx: Context) -> str:
-    """Fails `argument` times."""
+    """Fail `argument` times."""
     note("start", ctx)
     if ctx.attempt <= argument:
         raise RuntimeError(f"attempt {ctx.attempt}")
@@ -45,7 +44,7 @@ async def fail(argument: int, ctx: Context) -> str:
 
 @worker.handler("block")
 async def block(argument: float, ctx: Context) -> None:
-    """Blocks the event loop, as careless handlers do."""
+    """Block the event loop, as careless handlers do."""
     note("start", ctx)
     time.sleep(argument)
     note("end", ctx)
@@ -53,7 +52,7 @@ async def block(argument: float, ctx: Context) -> None:
 
 @worker.handler("die")
 async def die(argument: Any, ctx: Context) -> None:
-    """End by itself, or as the kernel ends what takes too much memory."""
+    """End by itself, or as when the kernel kills a process that uses too much memory."""
     note("start", ctx)
     if argument == "memory":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -62,5 +61,5 @@ async def die(argument: Any, ctx: Context) -> None:
 
 @worker.handler("spawn")
 async def spawn(argument: int, ctx: Context) -> list[str]:
-    """Enqueues jobs from inside a job."""
+    """Enqueue jobs from within a job."""
     return [await ctx.enqueue("echo", n, keep_result=True) for n in range(argument)]

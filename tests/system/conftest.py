@@ -7,7 +7,7 @@ from tests.support.server import StoreServer, started
 
 @pytest.fixture(scope="session")
 def store_server() -> Iterator[StoreServer]:
-    """A server for these tests alone: masters that are processes leave what they had."""
+    """Start a server for these tests alone, because masters in separate processes leave their data behind."""
     server = StoreServer()
     with started(server):
         yield server

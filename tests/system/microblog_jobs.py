@@ -1,5 +1,5 @@
-"""Tests of the jobs of examples/microblog with the test kit, without a master: a program of its own, because a process
-has one Django. Its argument is a directory for the database.
+"""Tests of the jobs in examples/microblog with the test kit, without a master. They are a separate program, because a
+process has only one Django. Its argument is a directory for the database.
 
 It prints `ok` after each test.
 """
@@ -57,7 +57,7 @@ def a_post_reaches_its_followers_and_those_whom_it_mentions() -> None:
         assert sorted(job["name"] for job in jobs) == [
             distribute.module_path, fetch_title.module_path,
         ]  # fmt: skip
-        # The author has the post before any job has run.
+        # The author sees the post before any job has run.
         assert list(FeedEntry.objects.values_list("owner", "post")) == [(ada.pk, post.pk)]
         runs = drain(jobs, worker=django_worker(relays=False))
     assert {run.state for run in runs} == {"succeeded"}
@@ -67,7 +67,7 @@ def a_post_reaches_its_followers_and_those_whom_it_mentions() -> None:
     owners = set(FeedEntry.objects.filter(post=post).values_list("owner", flat=True))
     assert owners == {ada.pk, grace.pk, *ada.followers.values_list("follower", flat=True)}
     assert Link.objects.get(post=post).title == "All about tea"
-    # A job that runs again makes no second entry.
+    # A job that runs again does not make a second entry.
     with recording() as jobs:
         insert_into_feed.enqueue(post.pk, grace.pk)
         (again,) = drain(jobs, worker=django_worker(relays=False))

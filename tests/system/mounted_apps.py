@@ -1,4 +1,4 @@
-"""Web applications that run a worker in each of their processes, as real servers import them."""
+"""Web applications that run a worker in each process, as real servers import them."""
 
 import asyncio
 import os

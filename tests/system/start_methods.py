@@ -1,5 +1,4 @@
-"""Pushes from processes of `multiprocessing`, started in each of its ways: `python -m tests.system.start_methods
-METHOD`."""
+"""Pushes from `multiprocessing` processes, with each start method: `python -m tests.system.start_methods METHOD`."""
 
 import multiprocessing
 import sys
@@ -11,7 +10,7 @@ pusher = SyncPusher()
 
 
 def push(n: int) -> int:
-    """`n`, by way of a worker."""
+    """Return `n` by way of a worker."""
     result = pusher.result(pusher.enqueue("echo", n, keep_result=True), wait=20)
     assert result is not None
     return int(result.result)

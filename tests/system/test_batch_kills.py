@@ -1,4 +1,4 @@
-"""Batches whose master is killed again and again: none is stuck, and each callback starts once."""
+"""Batches whose master is killed repeatedly: no batch gets stuck, and each callback starts once."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from worker_sdk import Batch, Pusher, Tasks
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
-# By hand: JQMASTER_BATCHES=1000 JQMASTER_BATCH_KILLS=20
+# By hand, use JQMASTER_BATCHES=1000 JQMASTER_BATCH_KILLS=20
 BATCHES = int(os.environ.get("JQMASTER_BATCHES", "40"))
 KILLS = int(os.environ.get("JQMASTER_BATCH_KILLS", "3"))
 MEMBERS = 5

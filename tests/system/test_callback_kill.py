@@ -1,4 +1,4 @@
-"""Outside work whose worker, master or store is killed: in each phase, and between a callback and the run of it."""
+"""Outside work whose worker, master or store is killed: in each phase, and between a callback and its run."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ pytestmark = [
 ]  # fmt: skip
 
 WITHIN_S = 60.0
-# Writes down each phase when it begins. In the phase of the file `hold` it waits until it is killed.
+# Writes down each phase at its start. In the phase named in the file `hold`, it waits until killed.
 PROGRAM = """
 import asyncio, json, os, pathlib
 from worker_sdk import OutsideWork, Ready, Worker
@@ -55,7 +55,7 @@ worker.run()
 
 
 class Parts:
-    """A master with its store, and the processes of workers."""
+    """A master with its store, and worker processes."""
 
     def __init__(self, directory: Path) -> None:
         self.journal, self.hold = directory / "journal", directory / "hold"
@@ -78,7 +78,7 @@ class Parts:
         return [note for note in map(json.loads, lines) if note["phase"] == phase]
 
     async def until(self, phase: str, count: int = 1) -> dict[str, Any]:
-        """Return the newest note of a phase as soon as there are so many."""
+        """Return the newest note of a phase once there are enough."""
         await wait_until(
             lambda: len(self.notes(phase)) >= count, timeout_s=WITHIN_S, what=f"{phase} no. {count}"
         )
@@ -112,7 +112,7 @@ async def state_is(pusher: Pusher, job_id: str, state: str) -> dict[str, Any]:
 async def test_a_worker_that_is_killed_in_any_phase_loses_no_callback_and_no_order(
     tmp_path: Path, phase: str, is_answered: bool, challenges: int, attempt: int
 ) -> None:
-    """Without the callback the next attempt begins anew; with it, the same attempt goes on with it."""
+    """Without the callback the next attempt starts afresh; with it, the same attempt continues with the callback."""
     parts = Parts(tmp_path)
     parts.holds(phase)
     with running(parts.master, parts.worker):
@@ -135,7 +135,7 @@ async def test_a_worker_that_is_killed_in_any_phase_loses_no_callback_and_no_ord
             job = await state_is(pusher, job_id, "succeeded")
             assert (job["attempt"], job["losses"], job["failures"]) == (attempt, 1, 0)
             if former is not None:
-                # The former one counts if it was taken, and is over otherwise.
+                # The former challenge counts if its callback was taken, and is over otherwise.
                 assert await parts.post(former) == (200 if is_answered else 410)
             runs = parts.notes("callback")
             assert len(runs) == (2 if phase == "callback" else 1)
@@ -148,7 +148,7 @@ async def test_a_worker_that_is_killed_in_any_phase_loses_no_callback_and_no_ord
 async def test_a_worker_that_falls_silent_while_it_runs_the_callback_loses_it_to_another(
     tmp_path: Path,
 ) -> None:
-    """It stands still, and its report comes when the job is over."""
+    """The worker stands still, and its report comes after the job has finished."""
     parts = Parts(tmp_path)
     parts.holds("callback")
     with running(parts.master, parts.worker):
@@ -181,7 +181,7 @@ async def test_a_callback_that_was_taken_is_run_although_the_master_or_the_store
             with running(parts.worker):
                 opened = await parts.until("challenge")
                 await state_is(pusher, job_id, "awaiting_callback")
-            # Nobody can run it now: it is only stored.
+            # Without a worker, the callback is only stored.
             assert await parts.post(opened) == 202
             if victim == "master":
                 await asyncio.to_thread(parts.master.kill)

@@ -1,4 +1,4 @@
-"""The command line as people use it: real processes, a real master on its own Valkey, a real worker."""
+"""The command line as people use it: real processes, a real master with its own Valkey, a real worker."""
 
 import json
 import os
@@ -44,7 +44,7 @@ async def refuse(argument):
 
 
 class Running:
-    """`jqmaster …` in the background, its standard output in a file."""
+    """`jqmaster …` in the background, with its standard output in a file."""
 
     def __init__(self, directory: Path, *arguments: object, **environment: str) -> None:
         self.directory = directory
@@ -71,13 +71,13 @@ class Running:
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         if self.popen.poll() is None:
-            # As a terminal does: to the whole group.
+            # Signal the whole group, as a terminal does.
             os.killpg(self.popen.pid, number)
         return self.popen.wait(30)
 
 
 class RunningAlone(Running):
-    """The same, started by Python alone, so that other processes see its command line."""
+    """The same, but started by Python directly, so that other processes see its command line."""
 
     def _start(
         self, command: list[str], out: int, err: int, outside: dict[str, str]
@@ -95,7 +95,7 @@ class RunningAlone(Running):
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Its address, and its data directory."""
+    """Yield the master's address and data directory."""
     directory = tmp_path_factory.mktemp("master")
     running = Running(directory, "serve", "--port", 0, "--data-dir", directory / "data")
     try:
@@ -357,7 +357,7 @@ def test_the_openapi_documents_are_part_of_the_package() -> None:
 
 
 def test_the_help_of_serve_tells_every_default() -> None:
-    """The command writes them out, as its help loads no settings."""
+    """The command writes the defaults out, because its help does not load settings."""
     command = typer.main.get_command(root.app)
     assert isinstance(command, TyperGroup)
     helps = {option.name: getattr(option, "help", None) or "" for option in command.commands["serve"].params}

@@ -53,7 +53,7 @@ tasks.cron("*/5 * * * *", tz="Asia/Tokyo", arguments={"kind": "often"}, jitter=t
 
 @pytest.fixture
 def cli(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    # Modules are looked for where the command is given.
+    # Modules are searched for in the folder where the command runs.
     monkeypatch.chdir(tmp_path)
     return Cli(str(api.http.base_url), tmp_path)
 
@@ -112,7 +112,7 @@ async def test_what_is_no_longer_declared_is_shown_and_removed_only_with_prune(a
     done = await cli("apply", file, "--prune")
     assert (done.code, done.out) == (0, "- definition often\n")
     _, page = await api.call("GET", "/api/definitions")
-    # The definitions of other sources, and those that somebody made by hand, stay.
+    # Definitions of other sources, and those made by hand, stay.
     assert [one["name"] for one in page["definitions"]] == ["by-hand", "nightly", "others"]
     assert (await cli("plan", file, "--prune")).code == 0
 
@@ -151,7 +151,7 @@ async def test_tasks_declare_their_definitions_in_code(api: Api, cli: Cli) -> No
     assert [line for line in planned.out.splitlines() if line.startswith("+")] == [
         "+ definition hourly", "+ definition report.build",
     ]  # fmt: skip
-    # As several workers of one deploy may: whoever comes second finds it done.
+    # Several workers of one deploy may do this: the second finds it done.
     for done in await asyncio.gather(cli("apply", target), cli("apply", target)):
         assert (done.code, done.err) == (0, "")
     assert await changes(api) == 2

@@ -1,4 +1,4 @@
-"""`jqmaster worker --burst`: a worker that runs until nothing is left and exits, for cron and Kubernetes Jobs."""
+"""`jqmaster worker --burst`: a worker that runs until no jobs are left and exits, for cron and Kubernetes Jobs."""
 
 import subprocess
 from collections.abc import Iterator

@@ -58,7 +58,9 @@ async def test_a_file_is_planned_applied_changed_and_pruned(api: Api, cli: Cli) 
     assert (again.code, again.out) == (0, "nothing to change\n")
     assert "nothing to change" in (await cli("constraints", "apply", file)).out
 
-    await api.call("POST", "/api/constraints/reports/values", {"value": 1})  # has no key: refused, no change
+    await api.call(
+        "POST", "/api/constraints/reports/values", {"value": 1}
+    )  # without a key: refused, no change
     await api.call(
         "PUT", "/api/constraints/other", {"matcher": {"field": "name", "op": "exists"}, "paused": True}
     )
@@ -81,7 +83,7 @@ async def test_a_file_is_planned_applied_changed_and_pruned(api: Api, cli: Cli) 
 async def test_an_edit_in_between_stops_an_apply_and_says_so(
     api: Api, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The edit must fall between the look and the write, so the command runs in this process."""
+    """The edit must fall between the read and the write, so the command runs in this process."""
     import typer
 
     from jqmaster.cli.commands import constraint_plans

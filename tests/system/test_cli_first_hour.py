@@ -1,4 +1,4 @@
-"""The command line in a newcomer's first hour: usual slips are answered in words that help."""
+"""The command line in a newcomer's first hour: usual slips get helpful answers."""
 
 import json
 import os
@@ -189,7 +189,7 @@ def test_jobs_come_from_json_lines(url: str, tmp_path: Path) -> None:
     ended = call(url, "enqueue", "--from", tmp_path / "jobs.jsonl", "--tag", "imported")
     ids = ended.out.split()
     assert (ended.code, len(ids), len(set(ids))) == (0, 1_200, 1_200), ended.err
-    # Two bulks, and one warning.
+    # Two bulk requests but only one warning.
     assert ended.err == "  No worker has ever served the name from.file: the job waits until one does.\n"
     (job,) = call(url, "job", ids[7], "--json").lines()
     assert (job["argument"], job["tags"]) == (7, ["imported"])
@@ -199,7 +199,7 @@ def test_jobs_come_from_json_lines(url: str, tmp_path: Path) -> None:
     assert call(url, "enqueue", "--from", "-", stdin="[1]\n").code == 2
     assert call(url, "enqueue", "name", "--from", "-").code == 2
     assert "name of the job is missing" in call(url, "enqueue").err
-    # Lists are as long as they are asked for, over all pages.
+    # Lists across all pages are as long as requested.
     assert len(call(url, "jobs", "--name", "from.file", "--limit", 1_100, "--json").lines()) == 1_100
     ended = call(url, "bulk", "cancel", *ids[:3], "--yes", "--json")
     assert (ended.code, ended.lines()[-1]["done"]) == (0, 3), ended.err
@@ -208,7 +208,7 @@ def test_jobs_come_from_json_lines(url: str, tmp_path: Path) -> None:
 
 def test_top_prints_one_picture_where_there_is_no_terminal(url: str) -> None:
     call(url, "enqueue", "seen.by.top")
-    # The picture has the names of the last counts, which masters write once in a while.
+    # The picture has the names of the last counts, which masters write from time to time.
     pictures = (call(url, "top") for _ in range(10))
     ended = next(one for one in pictures if one.code != 0 or "seen.by.top" in one.out)
     assert ended.code == 0, ended.err
@@ -222,7 +222,7 @@ def test_a_terminal_that_closes_ends_master_and_store_in_good_order(tmp_path: Pa
     running = Running(tmp_path, "serve", "--port", 0, "--data-dir", tmp_path / "data")
     running.said("serves on")
     assert running.end(signal.SIGHUP) == 0
-    # Nobody has the directory any more: an orphaned store would.
+    # The directory is unused again; an orphaned store would still hold it.
     assert jqmaster("doctor", "--data-dir", tmp_path / "data").code == 5
 
 

@@ -1,4 +1,4 @@
-"""`jqmaster job ID --follow`: how far a job is, and how it ended."""
+"""`jqmaster job ID --follow`: the progress of a job and its outcome."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_lines_are_shown_until_the_job_succeeded(url: str) -> None:
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
     assert lines[0] == "scheduled"
-    # The text of a handler does not drive the terminal.
+    # A handler's text does not control the terminal.
     assert lines[-1] == "succeeded  100%  all \\x1b[31m rows"
 
 
@@ -109,7 +109,7 @@ def test_a_terminal_gets_a_bar(url: str) -> None:
     ) as process:
         os.close(theirs)
         shown = b""
-        # A terminal whose other end is gone is an error on Linux, and the end elsewhere.
+        # Reading from a terminal whose other end is closed is an error on Linux, and end of file elsewhere.
         try:
             while piece := os.read(ours, 65536):
                 shown += piece
@@ -149,7 +149,7 @@ def test_logs_are_printed_and_followed_until_the_job_is_over(url: str) -> None:
     job_id = jqmaster("enqueue", "logs", "null", "--delay", 1, JQMASTER_URL=url).out.strip()
     ended = jqmaster("logs", job_id, "-f", JQMASTER_URL=url)
     assert ended.code == 0, ended.err
-    # Outside of a terminal there are no colours.
+    # Outside a terminal, there are no colours.
     assert [line.split(maxsplit=1)[1] for line in ended.out.splitlines()] == [
         "1 info     red line",
         "1 error    the file is gone",
@@ -159,7 +159,7 @@ def test_logs_are_printed_and_followed_until_the_job_is_over(url: str) -> None:
     assert (json.loads(line)["seq"], json.loads(line)["text"]) == (2, "the file is gone")
     assert len(jqmaster("logs", job_id, "--tail", 1, JQMASTER_URL=url).out.splitlines()) == 1
     assert jqmaster("logs", "nothing", JQMASTER_URL=url).code == 3
-    # A job that is still there has to be deleted.
+    # The log of an existing job can go only by deleting the job.
     refused = jqmaster("erase-log", job_id, "-y", JQMASTER_URL=url)
     assert refused.code == 4
     assert "delete it, and its log goes with it" in refused.err

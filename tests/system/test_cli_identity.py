@@ -1,4 +1,4 @@
-"""Tokens and users from the command line, and that no secret stands on one."""
+"""Tokens and users from the command line, which never contains a secret."""
 
 import contextlib
 import threading
@@ -57,7 +57,7 @@ def test_tokens_by_command(url: str, tmp_path: Path) -> None:
     assert rotated.code == 0, rotated.err
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.read_text().strip() not in rotated.out
-    # An existing file is never written over, and then no token is made.
+    # An existing file is never overwritten, and then no token is made.
     assert as_admin(url, "token", "rotate", listed["id"], "--out", file).code == 2
     assert len(as_admin(url, "token", "list", "--json").lines()) == 2
     by_file = jqmaster("enqueue", "mail.send", "--master", url, "--token-file", file)
@@ -71,7 +71,7 @@ def test_tokens_by_command(url: str, tmp_path: Path) -> None:
 
 @pytest.mark.rule("E1.4")
 def test_users_by_command(url: str, tmp_path: Path) -> None:
-    name = f"ada-{uuid.uuid4().hex[:8]}"  # a second try meets the users of the first
+    name = f"ada-{uuid.uuid4().hex[:8]}"  # a rerun still finds the users of the first
     file = tmp_path / "password"
     file.write_text(PASSWORD + "\n")
     added = as_admin(url, "user", "add", name, "operator", "--password-file", file)
@@ -106,7 +106,7 @@ def test_users_change_their_own_password_by_command(url: str, tmp_path: Path) ->
         "--password-file",
         new,
     )
-    # A token that is at hand has no say in it.
+    # An available token does not matter here.
     done = jqmaster(*change, JQMASTER_TOKEN=ADMIN)
     assert (done.code, done.out.strip()) == (0, "eve: the password was changed"), done.err
     again = jqmaster(*change)
@@ -164,7 +164,7 @@ def test_no_secret_stands_on_a_command_line(url: str, tmp_path: Path) -> None:
 def command_lines() -> list[bytes]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):  # it has just ended
+        with contextlib.suppress(OSError):  # the process has just ended
             found.append(path.read_bytes())
     return found
 

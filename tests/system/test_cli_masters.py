@@ -1,4 +1,4 @@
-"""`jqmaster masters` as operators use it: real processes of the command against real masters."""
+"""`jqmaster masters` as operators use it: real command processes against real masters."""
 
 from pathlib import Path
 

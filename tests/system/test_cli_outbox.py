@@ -1,4 +1,4 @@
-"""`jqmaster outbox`: what waits in an outbox is pushed, shown, and let wait again."""
+"""`jqmaster outbox`: push waiting outbox rows, show them, and make them wait again."""
 
 import json
 import signal

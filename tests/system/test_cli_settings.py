@@ -1,4 +1,4 @@
-"""`jqmaster settings` as operators use it: real processes of the command against a real master."""
+"""`jqmaster settings` as operators use it: real command processes against a real master."""
 
 from pathlib import Path
 

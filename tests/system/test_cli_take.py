@@ -1,4 +1,4 @@
-"""`jqmaster take` and `jqmaster done`: a shell script runs one job by two calls."""
+"""`jqmaster take` and `jqmaster done`: a shell script runs one job with two calls."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def script(shell: str, text: str, directory: Path, url: str) -> "subprocess.Popen[str]":
-    """Start a script in which `$JQ` is the command, as cron starts one: it leads its process group."""
+    """Start a script in which `$JQ` is the command. It leads its process group, as a script started by cron does."""
     (directory / "script").write_text(text)
     environment = {
         "JQ": f"{sys.executable} -m jqmaster",

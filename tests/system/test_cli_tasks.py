@@ -1,4 +1,4 @@
-"""`jqmaster worker` with tasks: named, discovered, and started again after a change."""
+"""`jqmaster worker` with tasks: named, discovered, and restarted after a change."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +46,7 @@ def master(tmp_path: Path) -> Iterator[MasterProcess]:
 
 
 def answer_to(name: str, number: int, url: str) -> int:
-    """Return what a worker answers to a job of the task."""
+    """Return a worker's answer to a job of the task."""
     tasks = Tasks(master=url)
 
     @tasks.task(name, keep_result=True)

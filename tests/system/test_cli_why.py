@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.system, pytest.mark.req("J13"), real_time.PROCESSES]
 
 
 async def why(api: Api, *arguments: str) -> tuple[int, str, str]:
-    """Exit code, output and errors."""
+    """Return the exit code, output and errors."""
     done = await asyncio.to_thread(jqmaster, "why", *arguments, JQMASTER_URL=str(api.http.base_url))
     return done.code, done.out, done.err
 

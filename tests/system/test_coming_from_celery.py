@@ -1,4 +1,4 @@
-"""The steps of docs/coming_from_celery.md, done with a project of Celery tasks, as processes of their own."""
+"""The steps of docs/coming_from_celery.md on a project of Celery tasks, in separate processes."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ from tests.support.processes import ROOT, MasterProcess, Process, running
 
 pytestmark = [pytest.mark.system, pytest.mark.req("D22"), pytest.mark.timeout(180), real_time.PROCESSES]
 
-# A second module, which the guide names by itself.
+# A second module that the guide names directly.
 APART = """
 from worker_sdk.celery_compat import shared_task
 
@@ -22,7 +22,7 @@ from worker_sdk.celery_compat import shared_task
 def sharpen(photo_id):
     return f"{photo_id} is sharp"
 """
-# The callers, as they were with Celery.
+# The callers, unchanged from Celery.
 CALLS = """
 from photos.tasks import make_thumbnail
 from photos.thumbnails import sharpen

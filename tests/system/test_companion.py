@@ -1,4 +1,4 @@
-"""`jqmaster serve --with-worker`: one node works alone, in one process."""
+"""`jqmaster serve --with-worker`: one node works alone in one process."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ async def spawn(argument, ctx):
 
 
 def serve(directory: Path, **environment: str) -> tuple[Running, str]:
-    """It serves with its worker; its address."""
+    """Start a master that serves with its worker, and return it with its address."""
     (directory / "tasks.py").write_text(TASKS)
     running = Running(
         directory, "serve", "--port", 0, "--data-dir", directory / "data", "--with-worker", "tasks:worker",
@@ -84,7 +84,7 @@ def test_master_and_worker_work_in_one_process_and_end_in_good_order(tmp_path: P
             until(lambda: http.get(f"/api/jobs/{job_id}").json()["state"] == "running")
     finally:
         assert running.end() == 0
-    # The running jobs were finished and reported before the master went.
+    # The master finished and reported its running jobs before it ended.
     running, url = serve(tmp_path)
     try:
         view = httpx.get(f"{url}/api/jobs/{job_id}", trust_env=False, headers=JSON).json()
@@ -147,7 +147,7 @@ def test_a_worker_that_cannot_serve_ends_it_with_the_reason(
 
 
 def test_when_it_is_killed_the_next_one_runs_its_jobs_at_once(tmp_path: Path) -> None:
-    """Its worker has a fixed port: the new one is known to be its successor, long before the lease of 15 s ends."""
+    """The worker has a fixed port, so its successor is recognised long before the lease of 15 s ends."""
     (tmp_path / "tasks.py").write_text(TASKS.replace("max_jobs=4", f"max_jobs=4, port={free_port()}"))
     arguments = [
         "-m",
@@ -177,7 +177,7 @@ def test_when_it_is_killed_the_next_one_runs_its_jobs_at_once(tmp_path: Path) ->
         )
         job_id = answer.json()["id"]
         until(lambda: get(f"/api/jobs/{job_id}")["state"] == "running")
-        time.sleep(1.2)  # a heartbeat has named it
+        time.sleep(1.2)  # time for a heartbeat to name it
         one.kill()
         one.start()
         began = time.monotonic()
@@ -205,7 +205,7 @@ def test_it_gets_jobs_last_when_nobody_else_has_room(tmp_path: Path) -> None:
     try:
         other.start()
         until(lambda: len(jqmaster("workers", "--json", JQMASTER_URL=url).lines()) == 2)
-        # One after the other, so that both workers have all their slots each time.
+        # Run these one at a time, so that both workers have all slots free each time.
         for _ in range(4):
             done = jqmaster("enqueue", "pid", "--wait", 20, JQMASTER_URL=url)
             assert done.out.strip() == str(other.pid), done.err
@@ -217,7 +217,7 @@ def test_it_gets_jobs_last_when_nobody_else_has_room(tmp_path: Path) -> None:
                 workers = http.get("/api/workers").json()["workers"]
                 return {one["pid"]: one["busy"] for one in workers if "nap" in one["names"]}
 
-            # Two of them fill the other one.
+            # Two of these jobs fill the other worker.
             until(lambda: busy() == {other.pid: 2, running.popen.pid: 2})
     finally:
         other.terminate()

@@ -1,4 +1,4 @@
-"""The conformance kit: our worker and our master pass it, and it finds what others do wrong."""
+"""The conformance kit: our worker and our master pass it, and it finds the faults of others."""
 
 import asyncio
 import json
@@ -24,15 +24,15 @@ ROOT = Path(__file__).parents[2]
 KIT = [sys.executable, "-m", "jqmaster", "conformance"]
 
 
-PUSHES, PULLS = 95, 50  # questions, at least
+PUSHES, PULLS = 95, 50  # minimum number of questions
 QUICK = {"push": 75, "pull": 30}
 OURS = f"{sys.executable} -m examples.python.worker"
-# Command, what it needs, least number of questions, seconds of a lease.
+# Command, required tools, minimum number of questions, seconds of a lease.
 WORKERS = {
     "node push": ("node examples/node/worker.mjs", ["node"], PUSHES, 4),
     "node pull": ("node examples/node/worker.mjs", ["node"], PULLS, 4),
     "ruby push": ("ruby examples/ruby/worker.rb", ["ruby"], PUSHES, 4),
-    # Each call of a shell is several processes.
+    # Each shell call takes several processes.
     "shell pull": ("examples/shell/worker.sh", ["bash", "curl", "jq"], PULLS, 8),
 }
 # A shell needs several processes for each question. `make conformance` asks it all of them.
@@ -48,7 +48,7 @@ SHELL_QUICK = tuple(
 def ask_worker(
     command: str, *, pull: bool, lease_s: float = 4, options: tuple[str, ...] = ()
 ) -> dict[str, dict[str, str]]:
-    """Return the verdict on each question, by ID."""
+    """Return the verdict by question ID."""
     done = subprocess.run(
         [*KIT, "worker", "--json", "--lease", str(lease_s), *options, "--run", command],
         cwd=ROOT,
@@ -81,10 +81,11 @@ def missing_tool(tools: list[str]) -> str | None:
     return None
 
 
-# The kit waits more than it works, for leases above all: the workers of a test are asked at the same time.
+# The kit mostly waits, above all for leases, so the workers of a test are asked at the same time.
 
 
-# They take minutes and judge answers by the millisecond: `make conformance` asks every worker on a machine of its own.
+# They take minutes and judge answers by the millisecond. `make conformance` asks every worker on an otherwise idle
+# machine.
 ASKS_WORKERS = pytest.mark.skipif(
     not os.environ.get("JQMASTER_CONFORMANCE"), reason="asked by `make conformance` (JQMASTER_CONFORMANCE=1)"
 )
@@ -124,7 +125,7 @@ def test_the_example_workers_pass_the_kit() -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.req("J11", "M8")
 def test_every_worker_passes_the_quick_kit() -> None:
-    """No lease ends meanwhile, whatever else the machine does."""
+    """No lease ends during the test, whatever else the machine does."""
     workers = {"our push": OURS, "our pull": OURS, **{name: worker[0] for name, worker in WORKERS.items()}}
     missing = {name: tool for name, (_, tools, _, _) in WORKERS.items() if (tool := missing_tool(tools))}
     asked = {name: command for name, command in workers.items() if name not in missing}

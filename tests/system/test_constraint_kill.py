@@ -1,4 +1,4 @@
-"""Masters and workers are killed twenty times under a constrained load: every limit holds at every instant."""
+"""Masters and workers are killed twenty times under a constrained load, and every limit always holds."""
 
 import asyncio
 import random
@@ -34,7 +34,7 @@ LIMITS: dict[str, dict[str, Any]] = {
     "all": {"matcher": NAPS, "concurrency": IN_ALL},
     "pace": {"matcher": NAPS, "rate": {"limit": STARTS, "period_s": PERIOD_S}},
 }
-# Everything of one instant: what each gate holds, and who starts within the period.
+# One instant: how many slots each gate holds, and the starts within the period.
 LOOK = """
 local slots, starts = {}, {}
 for _, gate in ipairs(ARGV) do slots[#slots + 1] = redis.call('HLEN', KEYS[1] .. gate) end
@@ -46,7 +46,7 @@ return {slots, starts}
 
 
 class Watch:
-    """Looks at the slots and starts in the store as often as it can."""
+    """Reads slots and starts in the store as often as possible."""
 
     def __init__(self, client: StoreClient, limits: dict[str, int]) -> None:
         self._client = client
@@ -70,7 +70,7 @@ class Watch:
             present = dict(zip(flat[::2], map(int, flat[1::2]), strict=True))
             newest_ms = max(present.values(), default=0)
             for token in seen_before - present.keys():
-                # Gone before its period was over: a returned offer does not count as a start.
+                # The start disappeared before its period ended: a returned offer does not count as a start.
                 if self.starts[token] + PERIOD_S * 1000 > newest_ms:
                     del self.starts[token]
             self.starts.update(present)
@@ -89,7 +89,7 @@ class Watch:
 
 
 class Workers:
-    """Two of them; each life of one is a time in which its handlers may run."""
+    """Two workers. Handlers may run only during each worker's life."""
 
     def __init__(self, directory: Path, url: str) -> None:
         self.processes = [WorkerProcess(directory, url, number=n, max_jobs=20) for n in (1, 2)]
@@ -103,12 +103,12 @@ class Workers:
         return sum(event[0] == "start" for worker in self.processes for event in worker.events())
 
     async def go_on(self, count: int) -> None:
-        """Returns when so many more handlers have begun."""
+        """Return when `count` more handlers have begun."""
         wanted = self.started() + count
         await wait_until(lambda: self.started() >= wanted, timeout_s=30, what="work goes on")
 
     def handlers(self) -> Iterator[tuple[str, float, float]]:
-        """(job ID, begin, end) of each run of a handler; the death of its process ended those without an end."""
+        """Yield (job ID, begin, end) of each handler run. Without an end, the run ended when its process died."""
         for index, worker in enumerate(self.processes):
             open_runs: dict[tuple[str, int], float] = {}
             for what, job_id, attempt, at_s in worker.events():
@@ -123,7 +123,7 @@ class Workers:
 
 
 def most_at_once(runs: list[tuple[float, float]]) -> int:
-    """Ends count before beginnings of the same instant."""
+    """Ends sort before beginnings of the same instant."""
     events = sorted([(begin, 1) for begin, _ in runs] + [(end, -1) for _, end in runs])
     now = most = 0
     for _, step in events:
@@ -134,7 +134,7 @@ def most_at_once(runs: list[tuple[float, float]]) -> int:
 
 @pytest.fixture
 async def store() -> AsyncIterator[tuple[StoreServer, StoreClient]]:
-    """A server that outlives all that is killed, and is looked at while it does."""
+    """A server that outlives everything that is killed, and can be observed throughout."""
     server = StoreServer()
     server.start()
     client = StoreClient(server.url, connections=2)
@@ -150,7 +150,7 @@ async def test_limits_hold_while_masters_and_workers_are_killed(
     tmp_path: Path, store: tuple[StoreServer, StoreClient]
 ) -> None:
     server, client = store
-    # So many workers die that a job may lose more than the usual number of them.
+    # Workers die often enough for a job to exceed the usual limit of losses.
     master = MasterProcess(tmp_path, redis_url=server.url, retention_succeeded_s=3600, max_losses=20)
     workers = Workers(tmp_path, master.url)
     rng = random.Random(13)
@@ -187,7 +187,7 @@ async def test_limits_hold_while_masters_and_workers_are_killed(
                     victim: Process = workers.processes[index]
                     await asyncio.to_thread(victim.start)
                 assert not watching.done(), watching.exception()
-            # The rest may go as fast as the slots allow.
+            # The rest may run as fast as the slots allow.
             status, answer = await api.call("DELETE", "/api/constraints/pace")
             assert status == 204, answer
 
@@ -198,14 +198,15 @@ async def test_limits_hold_while_masters_and_workers_are_killed(
             await wait_until(over, timeout_s=60, what="every job ends")
             counts = await api.counts()
         finally:
-            # Not canceled: the client may be in the middle of a reply, and a lost cancellation would be waited for.
+            # Do not cancel it: the client may be in the middle of a reply, and the wait would not end if the
+            # cancellation was lost.
             watch.is_over = True
             await watching
             await api.http.aclose()
     assert counts["succeeded"] == JOBS
     assert watch.broken == []
     assert watch.looks > 1000
-    # The load did reach its limits: what held were they.
+    # The load did reach its limits, so they were what held it.
     assert max(watch.most.values()) == IN_ALL or PER_HOST in watch.most.values()
     assert watch.most_starts() <= STARTS
     runs: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -219,7 +220,7 @@ async def test_limits_hold_while_masters_and_workers_are_killed(
 
 
 async def cid_of(client: StoreClient, name: str) -> str:
-    """The limits of a constraint as it is stored."""
+    """Return the stored cid of a constraint."""
     found = (await ConstraintStore(Shard(client, Keys("jq"))).load()).named(name)
     assert found
     return found.constraint.cid

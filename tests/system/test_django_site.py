@@ -1,4 +1,4 @@
-"""A Django site as docs/django.md describes it: its worker, its commands, its outbox, in processes of their own."""
+"""A Django site as in docs/django.md: its worker, its commands and its outbox, in separate processes."""
 
 import asyncio
 import contextlib
@@ -55,7 +55,7 @@ class Command(BaseCommand):
 
 
 class Site:
-    """The files of a site, and its commands."""
+    """A site's files and commands."""
 
     def __init__(self, directory: Path, url: str) -> None:
         self.directory = directory
@@ -124,7 +124,7 @@ def until_over(url: str, job_id: str) -> dict[str, Any]:
 
 
 def wait_for_lines(url: str, job_id: str, lines: list[tuple[str, str]]) -> None:
-    """Wait until the log of a job has these lines, in any order: level and text."""
+    """Wait until the job's log has these lines, as (level, text) in any order."""
     found: list[tuple[str, str]] = []
     for _ in range(300):
         entries = httpx.get(f"{url}/api/jobs/{job_id}/logs").json()["entries"]
@@ -157,7 +157,7 @@ def test_the_site_of_the_page_runs_tasks_and_commands_and_ends_in_good_order(sit
         _, err = site.run("jq_run", "--wait", "60", "fails", code=1)
         assert "manage.py fails ended with exit code 7" in err
         assert "half done" in err
-        # A definition enqueues such a job in the same way.
+        # A definition enqueues such a job the same way.
         made = httpx.post(f"{url}/api/jobs", json={"name": "manage/fails", "max_retry": 0}).json()
         assert until_over(url, made["id"])["state"] == "failed"
         wait_for_lines(url, made["id"], [("info", "half done"), ("warning", "no more")])
@@ -212,15 +212,15 @@ async def test_a_worker_in_development_starts_again_when_a_file_changes(site: Si
 
         def is_started_again() -> bool:
             nonlocal changed_s
-            # More than once: the first change may come before Django has looked at the file. Not all the time: a
-            # worker that finds another change while it starts begins anew.
+            # Change it repeatedly, because Django may not have looked at the file before the first change. Leave time
+            # in between, because a worker that finds a change while it starts begins anew.
             if time.monotonic() - changed_s > 10:
                 changed_s = time.monotonic()
                 tasks.write_text(tasks.read_text() + "\n# changed\n")
             return starts() >= 2
 
         await wait_until(is_started_again, timeout_s=60)
-        # Neither of the processes below outlives the first one, even if that has no chance to end them.
+        # The processes below must not outlive the first one, even if it cannot end them.
         family += psutil.Process(worker.pid).children(recursive=True)
         assert len(family) == 2
         worker.kill()
@@ -232,7 +232,7 @@ async def test_a_worker_in_development_starts_again_when_a_file_changes(site: Si
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         with contextlib.suppress(ProcessLookupError):
-            # As a terminal does: to the whole group.
+            # Signal the whole group, as a terminal does.
             os.killpg(worker.pid, signal.SIGINT)
         worker.wait(60)
         log.close()
@@ -246,7 +246,7 @@ def test_a_worker_in_development_ends_with_its_terminal(site: Site) -> None:
     assert worker.stdout is not None
     assert "runs 4 names" in worker.stdout.readline()
     os.killpg(worker.pid, signal.SIGINT)
-    # The output ends when the last process that has it ends.
+    # The output ends when the last process that holds it ends.
     worker.stdout.read()
     worker.wait(60)
     worker.stdout.close()

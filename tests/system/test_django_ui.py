@@ -1,4 +1,4 @@
-"""The web UI inside a Django site: who may see what, on a WSGI and on an ASGI server, with real processes."""
+"""The web UI inside a Django site: who may see what, on a WSGI and on an ASGI server, in real processes."""
 
 import asyncio
 import re
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.system, real_time.PROCESSES, pytest.mark.req("D26"), p
 
 
 class Person:
-    """A browser on the site. It is closed behind the test."""
+    """A browser on the site. The test closes it afterwards."""
 
     opened: ClassVar[list[httpx.AsyncClient]] = []
 
@@ -55,11 +55,11 @@ async def closed_browsers() -> AsyncIterator[None]:
 async def site(
     request: pytest.FixtureRequest, store_server: StoreServer, tmp_path: Path
 ) -> AsyncIterator[tuple[str, Api]]:
-    """The address of a site, and an admin of its master."""
+    """Yield the address of a site and an admin of its master."""
     kind: Literal["wsgi", "asgi"] = request.param
     port = free_port()
     async with master_on(store_server.url, **master_settings(port)) as (master, _):
-        # The first of them is gone.
+        # The first master is gone.
         make_site(tmp_path, [f"http://127.0.0.1:{free_port()}", master.server.url])
         admin = Api(master.server.url, "a-token-of-the-admin")
         async with serving_site(tmp_path, port, kind) as url:
@@ -121,7 +121,7 @@ async def test_other_sites_and_forged_names_get_nowhere(site: tuple[str, Api]) -
         assert (refused.status_code, refused.json()["code"]) == (403, code)
     for path in ("api/%2e%2e/healthz", "../healthz", "api/nothing", "pages/../../x"):
         assert (await otto.http.get(f"{PATH}{path}")).status_code in (302, 404), path
-    # Past the site: the address alone is not enough.
+    # Requests that bypass the site need more than the master's address.
     direct = await admin.http.get("/api/jobs", headers={"Remote-User": "root", "Authorization": "x"})
     assert direct.status_code == 401
     assert (await otto.http.request("TRACE", PATH)).status_code in (405, 501)
@@ -154,7 +154,7 @@ async def test_events_flow_while_other_requests_are_served(site: tuple[str, Api]
 async def test_a_master_that_does_not_know_the_site_serves_none_of_its_users(
     store_server: StoreServer, tmp_path: Path, changed: dict[str, Any] | None
 ) -> None:
-    """One without any login would let all of them do everything, as callers on its own machine."""
+    """A master without any login would allow everything to all of them, because the site calls from its own machine."""
     port = free_port()
     settings = {} if changed is None else master_settings(port) | changed
     async with master_on(store_server.url, **settings) as (master, _):

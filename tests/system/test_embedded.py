@@ -1,4 +1,4 @@
-"""The master's own Valkey: kept alive, one per directory, never repaired by force."""
+"""The master's own Valkey: kept alive, one per directory, never repaired automatically."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ __all__ = ["data_dir"]
 
 pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
-# A master that holds the directory until it is killed; it says so on its standard output.
+# A master that holds the directory until killed, and says so on its standard output.
 MASTER = """
 import asyncio, sys
 from pathlib import Path
@@ -98,7 +98,7 @@ async def test_the_server_promises_fsync_and_listens_to_nobody_else(data_dir: Pa
         process = psutil.Process(embedded.status().pid)
         password = (data_dir / "password").read_text().strip()
         assert password not in " ".join(process.cmdline())
-        # glibc before 2.39 cuts the tunables apart in place, so that the second looks like a name of its own.
+        # glibc before 2.39 splits the tunables in place, so the second one looks like a variable of its own.
         named = {name for name in process.environ() if not name.startswith("glibc.malloc.")}
         assert named <= {"LC_ALL", "GLIBC_TUNABLES"}
         assert os.getsid(process.pid) != os.getsid(0)
@@ -134,7 +134,7 @@ async def test_the_server_of_a_killed_master_is_taken_over(data_dir: Path) -> No
     async with running(data_dir) as embedded, connected(embedded) as client:
         assert embedded.status().pid == pid
         await client.set("job", "kept")
-        # It is watched although it is not our child.
+        # The server is watched even though it is not our child.
         os.kill(pid, signal.SIGKILL)
         await wait_until(lambda: embedded.status().state == "running" and embedded.status().pid != pid)
         assert await client.get("job") == "kept"
@@ -218,7 +218,7 @@ async def test_masters_killed_at_any_moment_never_leave_two_servers(data_dir: Pa
     for round_ in range(6):
         master = start_master(data_dir)
         try:
-            # Python itself needs about 0.3 s to get there; later rounds are killed ever deeper inside the start.
+            # Python itself takes about 0.3 s to get there. Later rounds kill ever further into the start.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 await asyncio.to_thread(master.wait, 0.3 + 0.05 * round_)
         finally:
@@ -242,7 +242,7 @@ async def test_damaged_data_is_reported_and_left_as_it_is(data_dir: Path) -> Non
         await embedded.start()
     assert file.read_bytes() == content
     assert "valkey-check-aof" in told.value.detail
-    # The advice is a command that works.
+    # The advice contains a working command.
     command = told.value.detail
     command = command[command.rindex("(cp") : command.rindex(" [")]
     fixed = subprocess.run(["bash", "-c", command], input="y\n", text=True, capture_output=True, check=False)
@@ -280,7 +280,7 @@ async def test_a_start_on_a_full_disk_says_so(data_dir: Path) -> None:
 
 @contextlib.contextmanager
 def small_disk(path: Path) -> Iterator[None]:
-    """An 8 MiB file system at `path`; needs root, as a container or CI machine gives it."""
+    """Mount an 8 MiB file system at `path`. This needs root, as in a container or CI machine."""
     path.mkdir(mode=0o700)
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=8m,mode=0700", "tmpfs", str(path)],

@@ -1,4 +1,4 @@
-"""The master's own Valkey when its files, or the disk below them, are not what they were."""
+"""The master's own Valkey when its files or its disk have changed."""
 
 import os
 import shutil
@@ -54,7 +54,7 @@ def incr(path: Path) -> Path:
 
 
 class Trace:
-    """The files that were there when the new ones were put on the disk."""
+    """Records whether the data was in doubt or reachable when the new files were synchronised to disk."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[tuple[bool, bool]] = []
@@ -85,7 +85,7 @@ async def test_after_a_failed_fsync_the_data_are_written_anew_before_anybody_is_
             lambda: embedded.status().state == "running" and embedded.status().pid != first, timeout_s=30
         )
         assert not before & AppendOnlyFiles(data_dir).names()
-        # In doubt, and out of reach, until that was done.
+        # Until then, the data was in doubt and out of reach.
         assert trace.seen == [(True, False)]
         assert not DataDirectory(data_dir).is_in_doubt()
         assert await client.exists("job:0", "job:199") == 2
@@ -230,7 +230,7 @@ async def test_files_that_are_missing_are_damage_and_not_an_empty_queue(
     with pytest.raises(DamagedError) as told:
         await EmbeddedValkey(data_dir, mark_key=MARK_KEY).start()
     assert said in told.value.detail
-    # A backup is all that helps: there is nothing that could be cut off.
+    # Only a backup helps, because there is nothing to cut off.
     assert "--fix" not in told.value.detail
     with pytest.raises(DamagedError) as examined:
         examine(data_dir)
@@ -247,7 +247,7 @@ async def test_a_store_that_was_emptied_is_damage_at_the_next_start(data_dir: Pa
     with pytest.raises(DamagedError, match="lacks the mark"):
         await EmbeddedValkey(data_dir, mark_key=MARK_KEY).start()
     assert servers_on(data_dir) == []
-    # Another shard of the same directory has a mark of its own.
+    # Another shard in the same directory has its own mark.
     async with running(data_dir, mark_key="{other}:generation"):
         pass
 

@@ -1,4 +1,4 @@
-"""The example runs to its end, all comes out as it expects, and nothing of it outlives it."""
+"""The example runs to its end with the expected results, and leaves nothing behind."""
 
 import contextlib
 import signal
@@ -41,14 +41,14 @@ def test_the_example_ends_well_and_shows_its_summary() -> None:
 
 @dataclass(frozen=True)
 class Example:
-    """A running one and the processes that it has started."""
+    """A running example and the processes it started."""
 
     process: "subprocess.Popen[bytes]"
     family: list[psutil.Process]
     out: Path
 
     def ends(self) -> int:
-        """Its exit status. Nothing of it is there any more."""
+        """Return its exit status, and assert that no process is left."""
         status = self.process.wait(60)
         _, alive = psutil.wait_procs(self.family, 60)
         assert alive == [], self.out.read_text()
@@ -57,8 +57,8 @@ class Example:
 
 @contextlib.asynccontextmanager
 async def running_example(directory: Path, *, ignored: bool = False) -> AsyncIterator[Example]:
-    """`ignored`: started with SIGINT and SIGHUP ignored, as by nohup and in the background of a shell. Else they are
-    not, even where the tests themselves were started so."""
+    """Start the example. With `ignored`, SIGINT and SIGHUP are ignored, as under nohup or in the background of a shell.
+    Otherwise they are not, even if the tests were started that way."""
     out = directory / "out"
     inherited = signal.SIG_IGN if ignored else signal.SIG_DFL
     before = {number: signal.signal(number, inherited) for number in (signal.SIGINT, signal.SIGHUP)}
@@ -111,7 +111,7 @@ async def test_an_example_in_the_background_outlives_its_terminal_and_still_ends
     async with running_example(tmp_path, ignored=True) as example:
         example.process.send_signal(signal.SIGHUP)
         example.process.send_signal(signal.SIGINT)
-        # Had it heeded the first, it were 143.
+        # If the first signal had taken effect, the status would be 143.
         assert example.ends() == 0, example.out.read_text()
 
 

@@ -1,5 +1,4 @@
-"""A master, a worker and a pusher at work while Sentinels make another server the primary: planned, and after
-SIGKILL."""
+"""A master, a worker and a pusher keep working while Sentinels promote another server: planned, and after SIGKILL."""
 
 import asyncio
 import contextlib
@@ -27,7 +26,7 @@ RESUMES_WITHIN_S = 5.0
 
 
 class Load:
-    """One pusher: each job until it is accepted, with the same ID, as the contract asks for."""
+    """One pusher that repeats each job with the same ID until it is accepted, as the contract requires."""
 
     def __init__(self, api: Api, worker: WorkerProcess) -> None:
         self._api = api
@@ -58,13 +57,13 @@ class Load:
                 if status in (200, 201):
                     self.accepted[job_id] = loop.time()
                 else:
-                    # Nothing else: what a pusher repeats by itself.
+                    # Accept nothing but what a pusher repeats by itself.
                     assert status == 503, answer
                     await asyncio.sleep(0.05)
             await asyncio.sleep(0.01)
 
     def started(self) -> dict[str, float]:
-        """When each job first started, by the monotonic clock, which is that of the loop."""
+        """Return when each job first started, by the monotonic clock that the loop also uses."""
         first: dict[str, float] = {}
         for what, job_id, _, at_s in self._worker.events():
             if what == "start":
@@ -72,7 +71,7 @@ class Load:
         return first
 
     async def resumed_after(self, at_s: float) -> tuple[float, float]:
-        """Seconds until a job was accepted, and until one that was accepted then has started."""
+        """Return the seconds until a job was accepted, and until a job accepted since then started."""
 
         def times() -> tuple[float, float] | None:
             later = {job_id: s for job_id, s in self.accepted.items() if s > at_s}
@@ -101,7 +100,7 @@ class Load:
 
 
 async def promotion_s(sentinels: Sentinels, before: StoreNode) -> float:
-    """When another server than `before` was seen to be a primary."""
+    """Return when a server other than `before` was first seen as a primary."""
 
     def promoted() -> bool:
         return any(node.is_primary for node in sentinels.nodes if node is not before)
@@ -116,7 +115,7 @@ async def promotion_s(sentinels: Sentinels, before: StoreNode) -> float:
 async def test_after_a_failover_pushes_and_jobs_go_on_and_nothing_accepted_is_lost(
     tmp_path: Path, how: str
 ) -> None:
-    # With two replicas one is left to confirm what is written after the other was promoted.
+    # With two replicas, one remains to confirm writes after the other is promoted.
     sentinels = Sentinels(replicas=2)
     with started(sentinels):
         shard = f"f{uuid.uuid4().hex[:10]}"

@@ -1,4 +1,4 @@
-"""Workers that come, go, hang and return, as real processes."""
+"""Workers that join, leave, hang and return, as real processes."""
 
 import signal
 import time
@@ -29,7 +29,7 @@ async def workers_of(api: Api) -> list[dict[str, Any]]:
 
 @pytest.mark.req("D10", "M6")
 async def test_a_worker_that_is_killed_and_started_anew_runs_its_jobs_at_once(tmp_path: Path) -> None:
-    """Its lease of a minute would else have to end first, and the grace after the election."""
+    """Otherwise its lease of a minute and the grace after the election would have to end first."""
     master = MasterProcess(tmp_path, lease_ms=60_000)
     worker = WorkerProcess(tmp_path, master.url, port=free_port())
     with running(master, worker):
@@ -60,7 +60,7 @@ async def test_a_worker_that_stood_still_for_less_than_its_lease_goes_on(tmp_pat
         await wait_until(lambda: starts(worker), what="it runs")
 
         async def was_detached() -> bool:
-            """It is stopped for two seconds, which is silence enough once the grace after the election is over."""
+            """Stop it for up to three seconds, which is enough silence once the grace after the election is over."""
             worker.signal(signal.SIGSTOP)
             stopped_s = time.monotonic()
             try:

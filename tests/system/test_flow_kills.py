@@ -1,4 +1,4 @@
-"""Flows whose master is killed between the end of a job and the release of those that wait for it: none is stuck."""
+"""Flows whose master is killed between the end of a job and the release of its dependents: no job gets stuck."""
 
 import asyncio
 import os
@@ -19,9 +19,9 @@ from worker_sdk import After, Flow, Pusher, chain, group, make_job
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240), real_time.PROCESSES]
 
-# By hand: JQMASTER_FLOW_KILLS=50
+# By hand, use JQMASTER_FLOW_KILLS=50
 KILLS = int(os.environ.get("JQMASTER_FLOW_KILLS", "2"))
-# Pages of dependents take the leader a while: long enough to be killed in between.
+# Pages of dependents keep the leader busy long enough to be killed in between.
 WIDTH = 400
 STEP: Any = {"rerun_lost": True, "max_retry": 0}
 
@@ -55,7 +55,7 @@ worker.run()
 
 @pytest.fixture
 async def store() -> AsyncIterator[tuple[StoreServer, StoreClient]]:
-    """A server that outlives the masters, and is looked at while none is there."""
+    """A server that outlives the masters, and can be observed without them."""
     server = StoreServer()
     server.start()
     client = StoreClient(server.url, connections=2)
@@ -67,14 +67,14 @@ async def store() -> AsyncIterator[tuple[StoreServer, StoreClient]]:
 
 
 def wide_flow() -> tuple[dict[str, Any], Flow[Any]]:
-    """Return the first job, and the flow in which many wait for it, and one waits for all of them."""
+    """Return the first job and a flow in which many jobs wait for it and one waits for all of those."""
     begin = make_job("begin", 1000, **STEP)
     steps = [make_job("step", n, **STEP) for n in range(WIDTH)]
     return begin, chain(begin, group(steps), make_job("last", keep_result=True, **STEP))
 
 
 def failing_flow() -> tuple[dict[str, Any], Flow[Any], dict[str, Any]]:
-    """Return a job that fails, the flow in which many are skipped because of it, and one that runs all the same."""
+    """Return a job that fails, a flow in which many jobs are skipped because of it, and one that still runs."""
     flow = Flow()
     fails = flow.add(make_job("fail", max_retry=0))
     after = flow.add(
@@ -101,7 +101,7 @@ async def test_no_flow_is_stuck_although_the_master_is_killed_before_the_depende
         return await redis.zscore(keys.follow_ups, f"order:{job_id}") is not None
 
     async def kill_at_the_end_of(job_id: str) -> None:
-        """Kill the master when the end of a job is stored, and what follows from it is not carried out."""
+        """Kill the master once a job's end is stored but its follow-ups are not carried out."""
         nonlocal hits
         while not await is_due(job_id):
             await asyncio.sleep(0)
@@ -114,7 +114,7 @@ async def test_no_flow_is_stuck_although_the_master_is_killed_before_the_depende
 
             async def enqueue(flow: Flow[Any]) -> None:
                 jobs = flow.to_jobs()
-                # As `aenqueue` does: there is no task behind these jobs that could name the master.
+                # `aenqueue` does the same: there is no task behind these jobs to name the master.
                 await pusher.enqueue_many(jobs, in_one_call=True)
 
             for number in range(KILLS):
@@ -151,5 +151,5 @@ async def test_no_flow_is_stuck_although_the_master_is_killed_before_the_depende
                 "skipped": KILLS * (WIDTH // 2) * 2,
             }
         assert await redis.exists(keys.follow_ups, keys.awaiting_jobs) == 0
-    # Most kills come in between; each of them would leave jobs behind if that mattered.
+    # Most kills come in between. If that mattered, each would leave jobs behind.
     assert hits >= KILLS, hits

@@ -1,5 +1,4 @@
-"""A master whose disk fills up: no accepted job is lost, none is half there, and it goes on by itself when there is
-room."""
+"""A master whose disk fills up: accepted jobs are not lost or stored by half, and work resumes once there is room."""
 
 import asyncio
 import shutil

@@ -1,5 +1,4 @@
-"""The primary of a store with Sentinels is cut off from all but the master beside it, to which work goes on being
-pushed."""
+"""A store's primary is cut off from all but the master beside it, while pushes to that master go on."""
 
 from pathlib import Path
 
@@ -25,7 +24,7 @@ async def test_nothing_accepted_is_lost_though_a_master_writes_to_an_isolated_pr
     tmp_path: Path, asks_sentinels: bool
 ) -> None:
     done = await one_round(tmp_path, "fsync+quorum", asks_sentinels=asks_sentinels)
-    # How soon is for the proof to say, on a machine that does nothing else.
+    # The speed is for the proof to judge, on an otherwise idle machine.
     shown, bounds = judge([done], resume_s=60)
     assert [text for holds, text in bounds if not holds] == [], shown
 

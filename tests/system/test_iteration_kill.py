@@ -1,4 +1,4 @@
-"""An iteration whose worker is killed again and again."""
+"""An iteration whose worker is killed repeatedly."""
 
 import os
 from pathlib import Path
@@ -10,13 +10,13 @@ from tests.support.processes import MasterProcess, Process, running
 from tests.support.waiting import wait_until
 from worker_sdk import Pusher
 
-# By hand: JQMASTER_ITERATION_ROWS=1000000 JQMASTER_ITERATION_KILLS=20
+# By hand, use JQMASTER_ITERATION_ROWS=1000000 JQMASTER_ITERATION_KILLS=20
 ROWS = int(os.environ.get("JQMASTER_ITERATION_ROWS", "12000"))
 KILLS = int(os.environ.get("JQMASTER_ITERATION_KILLS", "3"))
-# So slow that each attempt saves several checkpoints before it is killed.
+# Slow enough for each attempt to save several checkpoints before it is killed.
 PAUSE_S = 0.0003
 EVERY_S = 0.1
-# A row takes a millisecond on a busy machine, and a killed worker's job waits for the end of its lease.
+# A row takes a millisecond on a busy machine, and a killed worker's job waits for its lease to end.
 ATTEMPT_TAKES_S = 60 + ROWS / (KILLS + 2) / 1000
 
 pytestmark = [
@@ -44,13 +44,13 @@ worker.run()
 
 
 def written(rows: Path) -> list[tuple[int, float]]:
-    """Return the rows in the order in which they were done, with their times."""
+    """Return the rows with their times, in processing order."""
     lines = rows.read_bytes().splitlines() if rows.exists() else []
     return [(int(row), float(at_s)) for row, at_s in map(bytes.split, lines)]
 
 
 def last_row(rows: Path) -> int:
-    """Return the row that was done last; -1 before the first."""
+    """Return the last processed row, or -1 before the first."""
     if not rows.exists():
         return -1
     with rows.open("rb") as file:
@@ -62,11 +62,12 @@ def last_row(rows: Path) -> int:
 def assert_repeats_of_one_interval(done: list[tuple[int, float]]) -> list[int]:
     """Return how many rows each attempt repeated.
 
-    Each attempt begins at a row that the one before did within its last interval. The last row of an attempt may have
-    come after the end of the interval, and before its checkpoint."""
+    Each attempt begins at a row from the previous attempt's last interval. An attempt's last row may come after the end
+    of the interval but before its checkpoint.
+    """
     begins = [n for n in range(1, len(done)) if done[n][0] <= done[n - 1][0]]
     assert len(begins) <= KILLS
-    # An attempt of less than an interval would hold any bound.
+    # An attempt shorter than the interval would satisfy any bound.
     firsts = [0, *begins]
     attempts = list(zip(firsts, [*begins, len(done)], strict=True))
     for first, end in attempts:

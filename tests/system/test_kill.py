@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of the work: of the master, the worker, the store, each and all. Nothing accepted is lost."""
+"""SIGKILL in the middle of the work: to the master, the worker, the store, each and all. Accepted jobs are not lost."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from worker_sdk import Pusher
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240), real_time.PROCESSES]
 
-# Ten calls of the pusher; the kill comes at the first.
+# The pusher makes ten calls, and the kill comes at the first.
 JOBS, PER_CALL = 4_000, 400
 
 
@@ -39,7 +39,7 @@ async def all_over(api: Api, count: int, timeout_s: float = 120) -> dict[str, in
         except httpx.TransportError:
             return None
         if status != 200:
-            return None  # the store is on its way back
+            return None  # the store is restarting
         counts = page["counts"]
         done = sum(counts[state] for state in ("succeeded", "failed", "canceled", "skipped"))
         return counts if done == count else None
@@ -52,7 +52,7 @@ def starts(*workers: WorkerProcess) -> Counter[str]:
 
 
 async def assert_data_sound(master: MasterProcess) -> None:
-    """fsck on the data as the processes left them, with the master gone."""
+    """Run fsck on the data left by the processes, after the master is gone."""
     store = EmbeddedValkey(master.data_dir)
     await store.start()
     try:
@@ -99,7 +99,7 @@ async def test_no_accepted_job_is_lost_when_a_process_is_killed(
     assert counts["succeeded"] == JOBS
     assert set(starts(worker)) == set(ids)
     if victims in ("master", "store"):
-        # The worker lived through it: at-least-once is for lost workers, not for lost masters.
+        # The worker survived: at-least-once applies to lost workers, not to lost masters.
         assert max(starts(worker).values()) == 1
 
 
@@ -164,7 +164,7 @@ async def test_a_stopped_worker_that_wakes_changes_nothing(tmp_path: Path) -> No
             job = await api.until_state(job_id, "succeeded", timeout_s=30)
             assert job["worker_id"] != job["attempts"][0]["worker_id"]
             stopped.signal(signal.SIGCONT)
-            # It fences itself or is told: either way its word no longer counts, and it serves again.
+            # The worker fences itself or is told. Either way, its reports no longer count, and it serves again.
             follow_up = [await api.enqueue("echo", n) for n in range(20)]
             for n in follow_up:
                 await api.until_state(n, "succeeded", timeout_s=30)
@@ -174,7 +174,7 @@ async def test_a_stopped_worker_that_wakes_changes_nothing(tmp_path: Path) -> No
 
 @pytest.mark.req("M6")
 async def test_a_living_workers_long_job_runs_once_also_when_it_blocks_the_event_loop(tmp_path: Path) -> None:
-    """Ten leases long (1.5 s each), heartbeats from a thread of their own."""
+    """The job takes ten leases (1.5 s each). Heartbeats come from their own thread."""
     master = MasterProcess(tmp_path)
     worker = WorkerProcess(tmp_path, master.url)
     with running(master, worker):

@@ -1,4 +1,4 @@
-"""The leader is killed between the write to the archive of logs and the removal from the store."""
+"""The leader is killed between writing to the log archive and removing from the store."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def master_with(s3: S3Server, directory: Path) -> MasterProcess:
         log_archive_key_id=address.key_id.get_secret_value(),
         log_archive_secret=address.secret.get_secret_value(),
         retention_logs_s=0,
-        # A machine that stands still costs the job no attempt.
+        # A machine that stands still must not cost the job an attempt.
         lease_ms=60_000,
         offer_ms=30_000,
         worker_stale_s=60,
@@ -42,7 +42,7 @@ async def test_a_leader_that_is_killed_between_write_and_removal_loses_no_line_a
     tmp_path: Path,
 ) -> None:
     with S3Server().serving() as s3:
-        # It has written, and waits for what it is to compare with.
+        # The leader has written the archive, and waits to read it back for comparison.
         s3.fault = "slow reads"
         master = master_with(s3, tmp_path)
         with running(master):

@@ -1,4 +1,4 @@
-"""Five hundred workers that find their master again in the same moment."""
+"""Five hundred workers find their master again at the same moment."""
 
 import asyncio
 from pathlib import Path
@@ -21,7 +21,7 @@ MSGPACK = "application/msgpack"
 
 
 async def call(session: aiohttp.ClientSession, path: str, value: Any) -> Any:
-    """On a connection of its own."""
+    """Use a separate connection."""
     headers = {"Content-Type": MSGPACK, "Accept": MSGPACK}
     async with session.post(path, data=msgpack.packb(value), headers=headers) as response:
         answer = msgpack.unpackb(await response.read(), timestamp=3)

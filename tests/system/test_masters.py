@@ -26,7 +26,7 @@ DEFAULTS = {name: Settings.model_fields[name].default for name in QUICK if name 
 
 
 class Masters:
-    """Masters of one shard, by the names of their nodes (`a`, `b`, `a2` on node `a`), and clients of them."""
+    """Masters of one shard by node name (`a`, `b`, `a2` on node `a`), and their clients."""
 
     def __init__(
         self, store_url: str, directory: Path, nodes: Sequence[str], settings: dict[str, Any]
@@ -46,7 +46,7 @@ class Masters:
         return self.processes[name]
 
     async def seen_by(self, name: str) -> dict[str, str]:
-        """Roles as one of them tells them; nothing where it does not answer."""
+        """Return the roles that this master reports. The result is empty if it does not answer."""
         try:
             status, answer = await self.apis[name].call("GET", "/api/masters")
         except httpx.TransportError:
@@ -54,7 +54,7 @@ class Masters:
         names = {process.url: name for name, process in self.processes.items()}
         roles: dict[str, str] = {}
         for one in answer["masters"] if status == 200 else ():
-            # Its predecessors at the same address may be listed still: a clock that was set back keeps them fresh.
+            # Former masters at the same address may still be listed: a clock that was set back keeps them fresh.
             if roles.get(names[one["url"]]) != "leader":
                 roles[names[one["url"]]] = one["role"]
         return roles
@@ -64,7 +64,7 @@ class Masters:
         return str(answer["id"])
 
     async def until_leads(self, name: str, *, as_seen_by: str, timeout_s: float = 15) -> float:
-        """When it was seen."""
+        """Wait until this master leads, and return when that was seen."""
 
         async def leads() -> bool:
             return (await self.seen_by(as_seen_by)).get(name) == "leader"
@@ -73,7 +73,7 @@ class Masters:
         return asyncio.get_running_loop().time()
 
     async def until_another_leads(self, name: str, *, as_seen_by: str, timeout_s: float) -> tuple[str, float]:
-        """Return who leads, and when it was seen."""
+        """Return the new leader, and when it was seen."""
 
         async def another() -> str | None:
             roles = await self.seen_by(as_seen_by)
@@ -91,7 +91,7 @@ class Masters:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """The first one leads. Ends with fsck."""
+        """Start masters, the first of which leads. End with fsck."""
         with running(*self.processes.values()):
             try:
                 await self.until_known()
@@ -106,14 +106,14 @@ class Masters:
 async def masters_on(
     store: StoreServer, directory: Path, *nodes: str, settings: dict[str, Any] | None = None
 ) -> AsyncIterator[Masters]:
-    """The first one leads."""
+    """Start masters, the first of which leads."""
     masters = Masters(store.url, directory, nodes, settings or {})
     async with masters.running():
         yield masters
 
 
 class Load:
-    """Jobs, one after the other at one master, and a worker there that ends each as soon as it has it."""
+    """Jobs pushed one at a time to one master, and a worker there that ends each at once."""
 
     def __init__(self, api: Api, worker: ScriptedWorker) -> None:
         self.api = api
@@ -127,7 +127,7 @@ class Load:
     @classmethod
     @contextlib.asynccontextmanager
     async def at(cls, api: Api) -> AsyncIterator["Load"]:
-        """Ends when every job has."""
+        """Push in this block, and finally wait until every job has ended."""
         async with worker_at(api, max_jobs=50) as worker:
             load = cls(api, worker)
             working = asyncio.create_task(load._work())
@@ -136,7 +136,7 @@ class Load:
             try:
                 await wait_until(lambda: load.taken, what="the work is under way")
                 yield load
-                # Not cut off: it has to know what was accepted.
+                # Let the push finish, to know what was accepted.
                 load.is_over = True
                 await pushing
                 await wait_until(
@@ -170,26 +170,26 @@ class Load:
         assert set(self.taken) == set(self.enqueued)
 
     def longest_gap_s(self) -> float:
-        """Between two jobs."""
+        """Return the longest time between two jobs."""
         return max(after - before for before, after in self._pairs())
 
     def _pairs(self) -> Iterator[tuple[float, float]]:
         return zip(self.taken_at_s, self.taken_at_s[1:], strict=False)
 
     async def for_s(self, seconds: float) -> None:
-        """Work goes on for so long."""
+        """Keep the work going for `seconds`."""
         deadline_s = asyncio.get_running_loop().time() + seconds
         while asyncio.get_running_loop().time() < deadline_s:
             await self.goes_on()
 
     async def goes_on(self, timeout_s: float = 15) -> None:
-        """A job that is enqueued from now on is taken."""
+        """Wait until a job enqueued from now on is taken."""
         begun, taken = len(self.enqueued), self.taken
 
         def has_gone_on() -> bool:
             for task in self.tasks:
                 if task.done():
-                    task.result()  # raises what ended it
+                    task.result()  # raises the error that ended it
             return any(job_id in taken for job_id in self.enqueued[begun + 2 :])
 
         await wait_until(has_gone_on, timeout_s=timeout_s, what="jobs are dispatched")
@@ -219,12 +219,12 @@ async def test_after_a_kill_of_the_leader_dispatch_resumes_within_five_seconds_u
 async def test_a_leader_that_is_stopped_and_wakes_lets_nothing_stale_through(
     store_server: StoreServer, tmp_path: Path
 ) -> None:
-    """One, then the other: under load, and each time the next leader is at work when it wakes."""
+    """Stop both in turn, under load. Each time, the next leader is at work when the stopped one wakes."""
     ttl_s = 2.5
     async with masters_on(
         store_server, tmp_path, "a", "b", "a2", settings={"leader_ttl_s": ttl_s}
     ) as masters:
-        # A third one, never the sub-leader, is where client and worker are.
+        # Client and worker use a third master, which is never the sub-leader.
         async with Load.at(masters.apis["a2"]) as load:
             for stopped, other in (("a", "b"), ("b", "a")):
                 await masters.until_leads(stopped, as_seen_by="a2")
@@ -240,12 +240,12 @@ async def test_a_leader_that_is_stopped_and_wakes_lets_nothing_stale_through(
                     return roles.get(stopped) in ("follower", "sub_leader") and roles.get(other) == "leader"
 
                 await wait_until(follows, what=f"{stopped} follows {other}")
-                # Longer than it has to leave the lead to others.
+                # Wait longer than it has to leave the lead to others.
                 await load.for_s(ttl_s)
                 newest = load.worker.epochs[pushes - 1]
                 assert set(load.worker.epochs[pushes:]) == {newest}, "another master led meanwhile"
-        # A push that it was about to send when it was stopped leaves it when it wakes; it asks before each further
-        # push.
+        # A push that was about to go out when the master stopped leaves when it wakes. The master checks before each
+        # further push.
         assert len(load.worker.stale_epochs) <= 2
         assert max(load.taken.values()) == 1, "a job was started twice"
 
@@ -254,7 +254,7 @@ async def test_a_leader_that_is_stopped_and_wakes_lets_nothing_stale_through(
 async def test_a_leader_whose_loop_is_blocked_loses_the_lead_and_follows_when_it_wakes(
     store_server: StoreServer, tmp_path: Path
 ) -> None:
-    """Its process runs, its threads do, the kernel still takes connections for it: only its loop does nothing."""
+    """Its process and threads run and the kernel still accepts its connections. Only its event loop is stuck."""
     blocked_s = 6
     block = f"signal.signal(signal.SIGUSR1, lambda *_: time.sleep({blocked_s}))"
     serve = "sys.argv = ['jqmaster', 'serve']; runpy.run_module('jqmaster', run_name='__main__')"
@@ -266,7 +266,7 @@ async def test_a_leader_whose_loop_is_blocked_loses_the_lead_and_follows_when_it
             await load.goes_on()
             began_s = asyncio.get_running_loop().time()
             masters["a"].signal(signal.SIGUSR1)
-            # Where its lock runs out before it is missed, whoever comes first.
+            # If its lock expires before it is missed, anyone may take over.
             heir, taken_over_s = await masters.until_another_leads("a", as_seen_by="a2", timeout_s=blocked_s)
             assert taken_over_s < began_s + blocked_s
             await load.goes_on()
@@ -288,7 +288,7 @@ async def test_a_leader_whose_loop_is_blocked_loses_the_lead_and_follows_when_it
 async def test_an_orderly_end_of_the_leader_hands_over_within_a_second(
     store_server: StoreServer, tmp_path: Path
 ) -> None:
-    """The one that leaves tells the others, under the defaults, while it still answers requests."""
+    """Under the defaults, a leaving master tells the others while it still answers requests."""
     async with masters_on(store_server, tmp_path, "a", "b", settings=DEFAULTS) as masters:
         later = await masters.apis["b"].enqueue("later", delay=3600, keep_result=True)
         long_poll = asyncio.create_task(masters.apis["a"].call("GET", f"/api/jobs/{later}/result?wait=4"))
@@ -304,7 +304,7 @@ async def test_an_orderly_end_of_the_leader_hands_over_within_a_second(
         assert (await long_poll)[0] == 202
         ending = masters["a"].popen
         assert ending
-        # Not told a second time: in its last moments nothing would catch the signal.
+        # Do not send the signal twice: in its last moments, nothing would catch it.
         assert await asyncio.to_thread(ending.wait, 30) == 0
         assert await masters.seen_by("b") == {"b": "leader"}
 
@@ -315,7 +315,7 @@ async def test_a_demoted_leader_hands_over_to_another_node_within_a_second(
 ) -> None:
     async with masters_on(store_server, tmp_path, "a", "a2", "b", settings=DEFAULTS) as masters:
         async with Load.at(masters.apis["a"]) as load:
-            # As long as it takes to see that there is somebody on another node.
+            # Wait long enough for the master to see that another node has one.
             await load.for_s(1)
             assert await masters.seen_by("a") == {"a": "leader", "a2": "follower", "b": "sub_leader"}
             status, _ = await masters.apis["a2"].call(
@@ -334,8 +334,8 @@ async def test_a_demoted_leader_hands_over_to_another_node_within_a_second(
 async def test_a_lone_master_that_was_killed_leads_again_before_its_old_lock_runs_out(
     store_server: StoreServer, tmp_path: Path
 ) -> None:
-    """Its predecessor is silent in the store, and does not answer at their common address: the new one does."""
-    # Long enough for a start on a busy machine, and the eight seconds of silence after it.
+    """The former master is silent in the store and does not answer at their common address, but the new one does."""
+    # Long enough for a start on a busy machine and the following eight seconds of silence.
     settings = {**DEFAULTS, "leader_ttl_s": 20.0}
     async with masters_on(store_server, tmp_path, "a", settings=settings) as masters:
         before = await masters.id_of("a")

@@ -1,4 +1,5 @@
-"""The example with a database: a post reaches every follower, its page works in a browser, and nothing outlives it."""
+"""The example with a database: a post reaches every follower, its page works in a browser, and it leaves nothing
+behind."""
 
 import contextlib
 import re
@@ -83,13 +84,13 @@ def test_its_jobs_are_tested_by_the_kit_without_a_master(tmp_path: Path) -> None
         )
         for word in ("ok", test)
     ]
-    # A job that ends quietly leaves no traceback in the log.
+    # A quietly ending job does not leave a traceback in the log.
     assert "Discard" not in done.stderr
 
 
 @dataclass(frozen=True)
 class Running:
-    """A running example, the processes that it has started, and the address of its site."""
+    """A running example, its processes, and its site's address."""
 
     process: "subprocess.Popen[bytes]"
     family: list[psutil.Process]
@@ -161,10 +162,10 @@ async def test_people_post_look_and_delete_in_a_browser_and_nothing_outlives_the
         page.on("pageerror", lambda error: faults.append(str(error)))
         await post_and_look(page)
         assert faults == []
-        # Few feeds are written to at a time, so that posts do not wait. Operators may change it.
+        # Few feeds are written at a time, so that posts do not wait. Operators may change that.
         constraint = httpx.get(f"{example.master_url}/api/constraints/feeds").json()
         assert constraint["concurrency"] == FEEDS_AT_ONCE
-        # Whatever ends the example, even without a chance to clean up, its processes end with it.
+        # Whatever ends the example, even without a chance to clean up, also ends its processes.
         example.process.send_signal(signal.SIGKILL)
         example.process.wait(60)
         _, alive = psutil.wait_procs(example.family, 60)
@@ -179,7 +180,7 @@ async def post_and_look(page: Page) -> None:
     await page.get_by_label("What is new?").fill(text)
     await page.get_by_role("button", name="Post").click()
     mine = page.get_by_role("article").filter(has_text="Tea for all")
-    # As text, not as markup: the page escapes it.
+    # The page escapes it as text instead of markup.
     await expect(mine).to_contain_text(text)
     await expect(mine).to_contain_text("30 of 30 followers have it, the last after", timeout=wait_ms)
     await mine.get_by_role("link", name="#tea").click()

@@ -1,4 +1,4 @@
-"""The engine of the microblog: a transaction looks often whether the lock of SQLite is free."""
+"""The microblog's engine: a transaction often checks whether SQLite's lock is free."""
 
 import sqlite3
 import threading

@@ -1,4 +1,4 @@
-"""Workers in web applications that several processes serve: none takes the place of another."""
+"""Workers in multi-process web applications: none takes another's place."""
 
 import asyncio
 import contextlib
@@ -117,7 +117,7 @@ async def test_each_process_of_a_web_server_is_a_worker_of_its_own(
         await wait_until(all_worked, timeout_s=60, what="each process has run jobs")
         assert (await workers(master)).keys() == registered.keys(), process.log.read_text()
     if server == "hypercorn":
-        # As soon as one of its processes has ended, it kills those that still say goodbye.
+        # Once one of its processes has ended, it kills the others while they still say goodbye.
         async def all_gone() -> bool:
             return all(one["state"] == "detached" for one in (await workers(master)).values())
 

@@ -1,4 +1,4 @@
-"""A master that is killed while it tells of failures: each failure is told of, and the count is right."""
+"""A master is killed while it reports failures: each failure is reported, and the count is right."""
 
 import asyncio
 from pathlib import Path
@@ -47,7 +47,7 @@ async def test_the_count_is_right_although_the_master_is_killed(tmp_path: Path) 
                     assert (status, len(answer["accepted"])) == (200, JOBS // 3)
                     worker.running.clear()
                 if part:
-                    # With luck in the middle of a round, or while a mail is under way.
+                    # Perhaps in the middle of a round, or while a mail is on its way.
                     mails.hangs = True
                     await asyncio.to_thread(master.kill)
                     mails.hangs = False

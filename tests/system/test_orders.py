@@ -1,5 +1,4 @@
-"""The example of orders: its ledger balances while masters and workers are killed, and a ledger that does not is
-told."""
+"""The order example: its ledger balances while masters and workers are killed, and an unbalanced ledger is reported."""
 
 import os
 import subprocess
@@ -44,7 +43,7 @@ def test_the_ledger_balances_while_masters_and_workers_are_killed() -> None:
     assert done.returncode == 0, done.stdout[-3000:]
     assert "the ledger balances" in done.stdout
     assert "killed: " in done.stdout, done.stdout[-3000:]
-    # Six orders are dear, and one of them is too dear.
+    # Six orders are expensive, and one of them is too expensive.
     assert "the clerk answered on the pages of questions: " in done.stdout
     assert "failed REJECTED" in done.stdout
 

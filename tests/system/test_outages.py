@@ -1,4 +1,4 @@
-"""All masters gone, everything told to end at once, logs that nobody takes, no file descriptors left: work goes on."""
+"""All masters gone, everything told to end at once, logs without a reader, no file descriptors left: work goes on."""
 
 import asyncio
 import os
@@ -67,7 +67,7 @@ async def test_jobs_run_on_while_there_is_no_master_and_none_of_them_runs_again(
 async def test_all_processes_are_told_to_end_at_once_and_everything_accepted_runs_afterwards(
     tmp_path: Path,
 ) -> None:
-    """End all as a machine that is shut down does: master, store and worker, each by itself."""
+    """End everything as a shutdown of the machine does: master, store and worker, each separately."""
     master = MasterProcess(tmp_path)
     worker = WorkerProcess(tmp_path, master.url, max_jobs=5)
     jobs = 30
@@ -92,16 +92,15 @@ async def test_all_processes_are_told_to_end_at_once_and_everything_accepted_run
 
 
 def after(preparation: str) -> list[str]:
-    """Arguments of Python: `jqmaster serve` in a process that has done this first."""
+    """Return Python arguments for `jqmaster serve` in a process that first runs `preparation`."""
     serve = "sys.argv = ['jqmaster', 'serve']; runpy.run_module('jqmaster', run_name='__main__')"
     return ["-c", f"import os, resource, runpy, sys\n{preparation}\n{serve}"]
 
 
 @pytest.mark.req("M1")
 async def test_a_disk_that_fails_takes_nothing_that_was_accepted(tmp_path: Path) -> None:
-    """fsync tells of an error, once: the store ends rather than go on with what may be lost, and is started again on
-    data
-    that were written anew."""
+    """fsync reports an error only once. The store therefore ends rather than continue with possibly lost data, and
+    restarts on freshly written data."""
     master = MasterProcess(tmp_path)
     with running(master):
         api = Api(master.url)
@@ -109,7 +108,7 @@ async def test_a_disk_that_fails_takes_nothing_that_was_accepted(tmp_path: Path)
         store_pid = master.store_pid()
         with faulty_fsync(store_pid, "error=EIO"):
             job = {"name": "later", "id": new_id(), "delay": 3600}
-            # 201 where a write of the leader met the error, and the next server took the job.
+            # The status is 201 if a write of the leader met the error and the next server took the job.
             status, _ = await api.call("POST", "/api/jobs", job)
             assert status in (201, 503)
             await wait_until(lambda: not psutil.pid_exists(store_pid), what="the store ended")
@@ -125,13 +124,13 @@ async def test_a_disk_that_fails_takes_nothing_that_was_accepted(tmp_path: Path)
 @pytest.mark.req("M1")
 async def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     master = MasterProcess(tmp_path)
-    # Each write to it fails as on a full disk.
+    # Each write to its output fails, as on a full disk.
     master._arguments = after("full = os.open('/dev/full', os.O_WRONLY); os.dup2(full, 1); os.dup2(full, 2)")
     worker = WorkerProcess(tmp_path, master.url)
     with running(master, worker):
         api = Api(master.url)
         await api.until_state(await api.enqueue("echo", 1), "succeeded")
-        # That is told in its log, as is the return.
+        # The master logs the failure and the recovery.
         master.kill_store()
         await asyncio.to_thread(master.wait_until_ready)
         await api.until_state(await api.enqueue("echo", 2), "succeeded", timeout_s=30)
@@ -148,7 +147,7 @@ async def test_clients_that_take_all_file_descriptors_take_none_of_the_store_and
 ) -> None:
     descriptors, clients = 160, 300
     master = MasterProcess(tmp_path, receipt_deadline_s=600)
-    # A hard limit, which nobody without privileges can raise.
+    # Set a hard limit, which cannot be raised without privileges.
     master._arguments = after(f"resource.setrlimit(resource.RLIMIT_NOFILE, ({descriptors}, {descriptors}))")
     worker = WorkerProcess(tmp_path, master.url)
     with running(master, worker), ExitStack() as stack:
@@ -161,7 +160,7 @@ async def test_clients_that_take_all_file_descriptors_take_none_of_the_store_and
             one = stack.enter_context(socket.socket())
             one.setblocking(False)
             one.connect_ex(("127.0.0.1", master.port))
-        # On a connection that it has had since before; the others are refused, or wait.
+        # The worker uses an existing connection. Other connections are refused or wait.
         for n in range(20):
             await api.until_state(await api.enqueue("echo", n), "succeeded")
         job = await api.until_state(running_job, "succeeded")
@@ -173,7 +172,7 @@ async def test_clients_that_take_all_file_descriptors_take_none_of_the_store_and
 
 async def test_a_soft_limit_of_file_descriptors_is_raised(tmp_path: Path) -> None:
     master = MasterProcess(tmp_path)
-    # Room for 80 clients, if it stayed.
+    # This leaves room for 80 clients if not raised.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     master._arguments = after(f"resource.setrlimit(resource.RLIMIT_NOFILE, (160, {hard}))")
     with running(master), ExitStack() as stack:
@@ -187,7 +186,7 @@ async def test_a_soft_limit_of_file_descriptors_is_raised(tmp_path: Path) -> Non
 async def test_connections_to_the_store_that_are_reset_while_idle_cost_neither_a_push_nor_the_lead(
     tmp_path: Path,
 ) -> None:
-    """Connections are lost as by a firewall that forgets them, to a master as users start it."""
+    """Connections to a master, started as users do, are lost as when a firewall forgets them."""
     server = StoreServer()
     with started(server):
         link = RawLink("store", str(server.socket), seed=1)
@@ -199,7 +198,7 @@ async def test_connections_to_the_store_that_are_reset_while_idle_cost_neither_a
             for n in range(8):
                 for push in range(5):
                     status, answer = await api.call("POST", "/api/jobs", {"name": "later", "delay": 3600})
-                    # One that was under way is *unknown*.
+                    # A call under way ends with an unknown outcome.
                     assert status == 201 or answer["code"] == "outcome_unknown", (n, push, answer)
                 assert link.reset_idle()
                 await asyncio.sleep(0.2)

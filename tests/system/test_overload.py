@@ -1,4 +1,4 @@
-"""Far more than can be worked off, from many pushers at once: taken, and nothing that runs is disturbed."""
+"""Many pushers enqueue far more than can be processed: the jobs are taken, and running work is not disturbed."""
 
 import asyncio
 from pathlib import Path
@@ -29,7 +29,7 @@ async def test_a_fan_out_of_a_hundred_thousand_jobs_costs_no_lease_no_lead_and_l
     with running(master, worker):
         api = Api(master.url)
         _, before = await api.call("GET", "/api/masters")
-        # Until the fan-out is over, which takes longer than a lease: it is canceled then.
+        # It runs until the fan-out is over, which takes longer than a lease, and is then canceled.
         long = await api.enqueue("nap", 600.0, timeout=3600, max_retry=0)
         await wait_until(lambda: starts(worker), what="it runs")
         process = psutil.Process(master.pid)
@@ -59,7 +59,7 @@ async def test_a_fan_out_of_a_hundred_thousand_jobs_costs_no_lease_no_lead_and_l
         _, after = await api.call("GET", "/api/masters")
         assert after["epoch"] == before["epoch"], "it lost the lead"
         assert (most - resident) / 2**20 < MOST_MORE_MIB
-        # Among all these, the next one is served at once.
+        # Even among all these, the next job is served at once.
         await api.until_state(await api.enqueue("echo", 1), "succeeded")
         assert (await api.call("POST", f"/api/jobs/{long}/cancel"))[0] == 200
         await api.until_state(long, "canceled")

@@ -38,7 +38,7 @@ SERVERS = {
 
 @pytest.fixture
 async def master(store_server: StoreServer) -> AsyncIterator[Master]:
-    """A master with a worker that gives its jobs' arguments back."""
+    """A master and a worker that returns its jobs' arguments."""
     async with running_master(Settings(**QUICK, redis_url=store_server.url, shard="preforking")) as one:
         worker = Worker(one.server.url, max_jobs=50)
 
@@ -52,7 +52,7 @@ async def master(store_server: StoreServer) -> AsyncIterator[Master]:
 
 @pytest.fixture(params=SERVERS)
 async def site(request: pytest.FixtureRequest, master: Master, tmp_path: Path) -> AsyncIterator[str]:
-    """The address of the application, served by several processes."""
+    """Return the address of the application, served by several processes."""
     port = free_port()
     arguments = [part.format(address=f"127.0.0.1:{port}", port=port) for part in SERVERS[request.param]]
     server = Process(arguments, tmp_path / "server.log", JQMASTER_URL=master.server.url)

@@ -1,5 +1,4 @@
-"""`serve --processes` and `worker --processes`: several cores for one command, which stays one thing to start and to
-end."""
+"""`serve --processes` and `worker --processes`: one command that starts and ends as one, on several cores."""
 
 import contextlib
 import signal
@@ -36,7 +35,7 @@ class WorkerProcesses(WorkerProcess):
 async def masters_of(api: Api) -> list[dict[str, Any]]:
     try:
         status, answer = await api.call("GET", "/api/masters")
-    except httpx.TransportError:  # it was the one that is dead
+    except httpx.TransportError:  # it was the dead one
         return []
     return [one for one in answer["masters"] if one["state"] == "fresh"] if status == 200 else []
 
@@ -56,7 +55,7 @@ def alive(pids: list[int]) -> list[int]:
 
 @contextlib.asynccontextmanager
 async def client_of(master: MasterProcess) -> AsyncIterator[Api]:
-    """A connection for each call: it meets another process each time."""
+    """Yield a client with a new connection for each call, which therefore reaches different processes."""
     api = Api(master.url)
     await api.http.aclose()
     async with httpx.AsyncClient(
@@ -82,7 +81,7 @@ async def test_a_killed_master_process_is_started_again_and_nothing_is_lost(
                 await enqueue_all(pusher, JOBS // 2)
                 found = next(one for one in before if (one["role"] == "leader") == (victim == "leader"))
                 psutil.Process(found["pid"]).kill()
-                # The address serves without a break: the port is the other one's too.
+                # The address serves without a break, because the other process shares the port.
                 await enqueue_all(pusher, JOBS // 2)
             await until_masters(api, 2, without=found["pid"])
             counts = await all_over(api, JOBS)
@@ -112,7 +111,7 @@ async def test_all_processes_end_when_the_one_that_started_them_is_killed(tmp_pa
         await wait_until(lambda: not alive(of_workers), timeout_s=30, what="the workers have ended")
         master.kill()
         await wait_until(lambda: not alive(pids), timeout_s=30, what="the masters have ended")
-        # The port is free again, and the store, which outlived them, is taken over.
+        # The port is free again, and the master takes over the store, which outlived the processes.
         master.start()
         async with client_of(master) as api:
             await until_masters(api, 2)

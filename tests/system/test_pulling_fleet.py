@@ -1,4 +1,4 @@
-"""Workers that cannot be reached, beside others that can, as real processes."""
+"""Unreachable workers beside reachable ones, as real processes."""
 
 import signal
 import time
@@ -42,7 +42,7 @@ async def test_a_mixed_fleet_shares_the_work(tmp_path: Path) -> None:
         for job_id in answer["ids"]:
             await api.until_state(job_id, "succeeded", timeout_s=60)
         assert begun(pushed, pulls) == Counter(answer["ids"]), "each ran once"
-        # On a busy machine one of them may come late to most jobs.
+        # On a busy machine, one of them may come late to most jobs.
         assert min(len(starts(pushed)), len(starts(pulls))) > 10
         await api.http.aclose()
 
@@ -67,7 +67,7 @@ async def test_a_job_starts_as_soon_as_it_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.req("D5", "M3", "M6")
 async def test_the_master_that_holds_the_polls_is_killed(tmp_path: Path, store_server: StoreServer) -> None:
-    """First a follower, then the leader: jobs go on being given by the other, and none runs twice."""
+    """First kill a follower, then the leader. The other keeps giving jobs, and no job runs twice."""
     shard = f"p{time.time_ns()}"
     (tmp_path / "1").mkdir()
     (tmp_path / "2").mkdir()
@@ -115,7 +115,7 @@ async def test_a_killed_workers_jobs_run_elsewhere(tmp_path: Path) -> None:
 
 @pytest.mark.req("D16")
 async def test_one_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Jobs that are given to it while it ends are free for others at once, and not when their leases end."""
+    """Jobs given to it while it ends are free for others at once, before their leases end."""
     master = MasterProcess(tmp_path, lease_ms=60_000, offer_ms=20_000)
     with running(master):
         api = Api(master.url)

@@ -1,4 +1,4 @@
-"""Tasks of the file that Python was started with: `python app.py` runs its worker, and pushes."""
+"""Tasks in Python's start file: `python app.py` runs its worker and pushes."""
 
 import asyncio
 import subprocess
@@ -62,5 +62,5 @@ async def test_a_program_has_its_tasks_itself(api: Api, tmp_path: Path, how: lis
     await asyncio.to_thread(run, "work")
     results = [(await api.call("GET", f"/api/jobs/{job_id}/result"))[1]["result"] for job_id in ids.split()]
     assert results[0] == 42
-    # The process of an isolated task runs the file, and not what its guard holds.
+    # The process of an isolated task runs the file, but not the code under its guard.
     assert results[1] != "__main__"

@@ -1,4 +1,4 @@
-"""TLS between masters, workers and pushers, and certificates that are renewed while all goes on."""
+"""TLS between masters, workers and pushers, and certificates that are renewed during operation."""
 
 import asyncio
 import ssl
@@ -37,7 +37,7 @@ class Authority:
         self.ca.cert_pem.write_to_path(str(self.cafile))
 
     def issue(self, name: str, *identities: str) -> Files:
-        """Written in place, as renewers do; the key first."""
+        """Write the certificate in place as renewers do, with the key first."""
         issued = self.ca.issue_cert(*(identities or ("127.0.0.1",)))
         files = Files(self.directory / f"{name}.pem", self.directory / f"{name}.key")
         issued.private_key_pem.write_to_path(str(files.keyfile))
@@ -114,7 +114,7 @@ async def test_certificates_of_both_sides_are_asked_for_and_renewed(
                 assert result.result == 42
 
             await works()
-            # Strangers, and an old protocol, come in nowhere.
+            # Strangers and an old protocol are refused everywhere.
             stranger = ssl.create_default_context(cafile=authority.cafile)
             old = ssl.create_default_context(cafile=authority.cafile)
             old.load_cert_chain(of_worker.certfile, of_worker.keyfile)
@@ -141,7 +141,7 @@ async def test_certificates_of_both_sides_are_asked_for_and_renewed(
                 assert await is_alive(*connection)
                 connection[1].close()
             await works()
-            # Half of a renewal changes nothing.
+            # Half a renewal does not change anything.
             of_master.keyfile.write_bytes(of_worker.keyfile.read_bytes())
             await asyncio.sleep(0)
             assert await serial_served(ports[0], known) == after[0]
@@ -176,5 +176,5 @@ async def test_a_worker_that_is_not_who_it_says_gets_nothing(
         worker.handler("work")(lambda argument: None)
         async with worker.running():
             await wait_until(lambda: master.shard.leader.leadership, what="the master leads")
-            # It proves its address before it is registered, and that takes TLS.
+            # The worker proves its address before registration, which requires TLS.
             assert worker.worker_id is None

@@ -1,5 +1,4 @@
-"""Power cut in the middle of a write: what is left of the file holds all that was acknowledged, and nothing by
-halves."""
+"""A power cut in the middle of a write: the rest of the file holds every acknowledged write, and no partial ones."""
 
 import contextlib
 import random
@@ -20,7 +19,7 @@ from tests.support.store import StoreWorld
 
 pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
-# Where the file is cut, besides just behind each of the last acknowledged writes.
+# The number of random cuts, and of cuts just after the last acknowledged writes.
 CUTS, LAST = 10, 2
 
 
@@ -33,11 +32,11 @@ def directory() -> Iterator[Path]:
 
 @contextlib.asynccontextmanager
 async def shard_on(data_dir: Path, keys: Keys) -> AsyncIterator[Shard]:
-    """On a master's own Valkey."""
+    """Use a master's own Valkey."""
     embedded = EmbeddedValkey(data_dir)
     await embedded.start()
     client = StoreClient(embedded.url, connections=2)
-    # Its one user may do everything.
+    # Its only user may do everything.
     vars(client)["admin"] = client.redis
     try:
         yield Shard(client, keys)
@@ -55,7 +54,7 @@ async def test_a_file_cut_at_any_byte_has_all_that_was_acknowledged_before_and_n
     directory: Path,
 ) -> None:
     keys = Keys(f"t{uuid.uuid4().hex[:10]}")
-    # (bytes in the file when it was acknowledged, job, whether that was its success)
+    # (bytes in the file at acknowledgement, job, whether the job succeeded)
     acknowledged: list[tuple[int, str, bool]] = []
     async with shard_on(directory / "data", keys) as shard, StoreWorld.on(shard) as world:
         worker_id = await world.worker()
@@ -85,7 +84,7 @@ async def test_a_file_cut_at_any_byte_has_all_that_was_acknowledged_before_and_n
 
 
 async def holds(data_dir: Path, keys: Keys, acknowledged: list[tuple[str, bool]]) -> None:
-    """The data load, each of these jobs is there, ended if that was acknowledged, and all structures agree."""
+    """Assert that the data loads, each acknowledged job and end exists, and all structures agree."""
     async with shard_on(data_dir, keys) as shard:
         world = StoreWorld(shard)
         for job_id, has_succeeded in acknowledged:

@@ -1,4 +1,4 @@
-"""A master that is killed between the end of jobs and their webhooks: each end is told of, under one ID."""
+"""A master is killed between the end of jobs and their webhooks: each end is reported under one ID."""
 
 import asyncio
 from collections import defaultdict
@@ -25,7 +25,7 @@ async def test_every_end_is_told_of_although_the_master_is_killed(tmp_path: Path
         api = Api(master.url)
         async with receiver() as to:
             job_ids = {await api.enqueue("work", notify_url=to.url) for _ in range(JOBS)}
-            # It is gone before the master is killed: its heartbeats would fail.
+            # The worker leaves before the master is killed, because its heartbeats would fail.
             async with puller_at(api, max_jobs=JOBS) as worker:
                 jobs: list[dict[str, Any]] = []
                 while len(jobs) < JOBS:
@@ -34,7 +34,7 @@ async def test_every_end_is_told_of_although_the_master_is_killed(tmp_path: Path
                 assert (status, len(answer["accepted"])) == (200, JOBS)
                 worker.running.clear()
             for _ in range(2):
-                # The ends are written down, and most of their webhooks are not sent, or nobody knows that they are.
+                # The ends are written down, but most webhooks are not sent, or not known to be sent.
                 await asyncio.to_thread(master.kill)
                 await asyncio.to_thread(master.start)
                 await to.until(1)

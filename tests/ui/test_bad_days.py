@@ -1,4 +1,4 @@
-"""The web UI where it is not alone: behind a proxy, with other operators, with text of people who wish it ill."""
+"""The web UI in adverse conditions: behind a proxy, with other operators, and with hostile text."""
 
 import asyncio
 import contextlib
@@ -23,15 +23,15 @@ from tests.ui.test_core import LATER, accessible, tag
 pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
 ADMIN = "the-admins-token-0123456789"
-# Characters that may stand in names and labels, which take no control characters.
+# Characters for names and labels, which do not allow control characters.
 LABEL = "<img src=x onerror=alert(1)>"
-# The time that the page waits for a word of the master, by its own clock.
+# How long the page waits for news from the master, by its own clock.
 SILENCE_MS = 2_000 * live.PING_S + 5_000
 
 
 @contextlib.asynccontextmanager
 async def _guarded(store_server: StoreServer) -> AsyncIterator[Api]:
-    """The admin of a master that asks everybody who they are."""
+    """Yield the admin of a master that requires a login."""
     async with master_on(store_server.url, tokens=[f"admin:{ADMIN}"]) as (master, _):
         api = Api(master.server.url, ADMIN)
         try:
@@ -122,9 +122,9 @@ async def test_a_session_that_ends_while_one_types_keeps_the_form(
             await expect(form).to_have_count(0)
             await expect(page.locator(".connection")).to_have_text("Live")
             assert (await api.job(job))["priority"] == -12
-            # To close the dialog leads to the login page.
+            # Closing the dialog leads to the login page.
             await page.context.clear_cookies()
-            # The page reads the job again after the news of it, and is refused.
+            # On news of the job, the page reads it again and is refused.
             await api.call("PATCH", f"/api/jobs/{job}", {"priority": -13})
             await expect(login).to_be_visible()
             await page.keyboard.press("Escape")
@@ -200,7 +200,7 @@ async def test_what_another_operator_did_before_is_refused_counted_and_said(
         await confirm.click()
         await expect(page.locator(".action", has_text="2 done / 3 · 1 refused").first).to_be_visible()
         assert {await api.state(one) for one in ids} == {"canceled"}
-        # If two save the same constraint, the later is told that it has changed; nothing is lost.
+        # If two users save the same constraint, the later one learns that it has changed, and nothing is lost.
         document = {"matcher": {"field": "name", "op": "eq", "value": mark}, "concurrency": 2}
         await api.call("PUT", f"/api/constraints/{mark}", document)
         await page.goto(f"/#/constraints?name={mark}")
@@ -267,7 +267,7 @@ async def test_text_of_others_stays_text_on_the_pages_of_operations(
                 await expect(page.locator(".loading")).to_have_count(0)
                 found = page.locator("#app img, #app script, #app [onerror], #app [onclick]")
                 assert await found.count() == 0, address
-            # The editor tries the matcher out, and lists what it finds.
+            # The editor tries the matcher and lists the results.
             await page.goto("/#/constraints?name=evil")
             await page.get_by_role("button", name="Edit").click()
             await expect(page.locator(".preview .chip").first).to_contain_text("onerror=alert(1)")
@@ -282,7 +282,7 @@ async def test_text_of_others_stays_text_on_the_pages_of_operations(
 
 
 async def test_numbers_with_many_digits_are_read_exactly(screens: Screens) -> None:
-    """An answer with a share such as 1/6, which is not a long integer, was once not taken for JSON at all."""
+    """An answer with a fraction such as 1/6, which is not a long integer, was once not recognised as JSON."""
     text = '{"a":0.16666666666666666,"b":9007199254740993123,"c":"9007199254740993123","d":-1.2345678901234567e-07}'
     async with screens.open("#/jobs") as page:
         found = await page.evaluate(

@@ -1,4 +1,4 @@
-"""The pages of batches: the list, one batch with what one does to it, and 100,000 members."""
+"""Batch pages: the list, one batch with its actions, and 100,000 members."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ async def made(api: Api, **fields: Any) -> str:
 
 
 async def filled(api: Api, jobs: list[dict[str, Any]], **fields: Any) -> str:
-    """Make a batch of these jobs, and seal it."""
+    """Create a batch of these jobs and seal it."""
     batch = {"id": new_id(), **fields}
     status, answer = await api.call("POST", "/api/jobs/bulk", {"jobs": jobs, "batch": batch})
     assert status == 201, answer
@@ -64,7 +64,7 @@ async def test_an_open_batch_is_watched_sealed_and_canceled(screens: Screens, ap
         await expect(page.locator(".batch-counts")).to_contain_text("Scheduled 1")
         callbacks = page.locator("section[aria-labelledby=callbacks]")
         await expect(callbacks.locator("dd").first).to_have_text("ui.echo waiting")
-        # A job that comes in is seen without a reload.
+        # A new job appears without a reload.
         await api.enqueue("ui.echo", 3, batch=batch)
         await expect(page.locator(".batch-over")).to_contain_text("2 of 3 jobs finished")
         await page.get_by_role("button", name="Seal").click()
@@ -116,7 +116,7 @@ async def test_failed_jobs_are_found_and_retried_and_the_page_says_why_it_has_no
         await expect(page.locator("tbody tr")).to_have_count(25)
         await page.get_by_role("button", name="Next page").click()
         await expect(page.locator("tbody tr")).to_have_count(7)
-        # Its members among all jobs, where they are filtered, exported and acted upon.
+        # Show its members in the list of jobs, to filter, export and act on them.
         await page.get_by_role("link", name="Filter and export").click()
         await expect(page.locator(".matches")).to_have_text("32 jobs match")
         await expect(page.locator(".chips")).to_contain_text(f"Batch: …{batch[-10:]}")
@@ -125,7 +125,7 @@ async def test_failed_jobs_are_found_and_retried_and_the_page_says_why_it_has_no
         await page.get_by_role("button", name="Clear").click()
         field = page.get_by_role("searchbox", name="Batch ID")
         await expect(field).to_have_value("")
-        # Until an ID is whole the list stays as it is.
+        # The list does not change until the ID is complete.
         await field.press_sequentially(batch[:35])
         await page.wait_for_timeout(600)
         await expect(page).not_to_have_url(re.compile("batch="))

@@ -1,4 +1,4 @@
-"""People answer challenges in a real browser: the page at the address of a challenge, with and without a login."""
+"""People answer challenges in a real browser, on the page at a challenge's address, with and without a login."""
 
 import json
 from contextlib import AsyncExitStack
@@ -37,7 +37,7 @@ HOSTILE_FORM: dict[str, Any] = {
 
 
 async def look(page: Page) -> None:
-    """Nothing is wider than the page, and axe has nothing to say."""
+    """Assert that nothing is wider than the page and axe has no findings."""
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     found = await Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
@@ -54,11 +54,11 @@ async def test_a_person_answers_on_a_phone_in_the_dark_and_at_a_desk_by_day(
             ) as page:
                 await expect(page.get_by_role("heading", name="Refund order 42?")).to_be_visible()
                 await look(page)
-                # The browser itself asks for what is required; Enter sends nothing.
+                # The browser itself requires the fields, so Enter does not send the form.
                 await page.get_by_role("button", name="Approve").click()
                 await page.get_by_label("Amount").press("Enter")
                 await expect(page.get_by_role("button", name="Approve")).to_be_visible()
-                # The master tells at its field what only it knows.
+                # The field shows an error that only the master can find.
                 await page.get_by_role("button", name="Reject").click()
                 await expect(page.get_by_role("alert")).to_contain_text("Comment: is required")
                 await look(page)
@@ -111,7 +111,7 @@ async def test_a_user_logs_in_and_comes_back_to_the_question(
             await expect(page.get_by_role("heading", name="Refund order 42?")).to_be_visible()
             await expect(page.get_by_text("You answer as user:ada.")).to_be_visible()
             assert page.url.endswith(address)
-            # A person who is logged in is led on at once, as after a login by a provider.
+            # A logged-in person continues at once, as after a login by a provider.
             await page.goto(f"/#/login?then=callbacks/{opened['request_id']}")
             await expect(page.get_by_role("heading", name="Refund order 42?")).to_be_visible()
             await page.get_by_label("Amount").fill("7.5")
@@ -160,7 +160,7 @@ async def test_the_page_of_challenges_lists_them_and_people_answer_there(screens
 
 
 async def asked(api: Api, worker: Any, name: str, **fields: Any) -> dict[str, Any]:
-    """An open challenge of a job of this name."""
+    """Open a challenge of a job with this name."""
     job_id = await api.enqueue(name)
     (job,) = await worker.claim()
     request = {"job_id": job_id, "token": job["token"], "timeout_s": 60.0, **fields}

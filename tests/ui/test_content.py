@@ -1,4 +1,4 @@
-"""Content of jobs in the pages: who sees it, and that redacted values are not copied."""
+"""Job content in the pages: who sees it, and that redacted values are not copied."""
 
 import json
 import re
@@ -32,7 +32,7 @@ PAGES = sorted(path.stem for path in (Path(jqmaster.__file__).parent / "web" / "
 async def test_no_page_shows_content_to_viewers_or_what_is_redacted_to_anybody(
     store_server: StoreServer, screens: Screens
 ) -> None:
-    """On a master of its own, whose users log in."""
+    """Use a separate master whose users log in."""
     tokens = ["admin:t-admin"]
     async with master_on(store_server.url, tokens=tokens) as (master, _):
         admin = Api(master.server.url, "t-admin")
@@ -60,7 +60,7 @@ async def test_no_page_shows_content_to_viewers_or_what_is_redacted_to_anybody(
 
 
 async def marks_on_pages(screens: Screens, role: Role, ids: Marked) -> set[str]:
-    """The markers that a user of this role finds on any page."""
+    """Return the markers that a user with this role finds on any page."""
     addresses = [
         *(f"#/{page}" for page in PAGES),
         *(f"#/job?id={job_id}" for job_id in ids.jobs),
@@ -85,7 +85,7 @@ async def marks_on_pages(screens: Screens, role: Role, ids: Marked) -> set[str]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def redacting(api: Api) -> AsyncIterator[Api]:
-    """The session's master while it redacts."""
+    """Yield the session's master with redaction."""
     await api.call("PATCH", "/api/settings", {"redact_paths": ["argument.pin", "headers.x-key"]})
     yield api
     await api.call("PATCH", "/api/settings", {"redact_paths": None})

@@ -1,4 +1,4 @@
-"""The page of a name shows the contracts that its workers told."""
+"""The page of a name shows the contracts reported by its workers."""
 
 import uuid
 
@@ -29,7 +29,7 @@ async def test_the_page_of_a_name_shows_its_contracts_and_what_is_wrong_with_the
         assert (await api.call("POST", "/api/workers", worker))[0] == 201
     async with screens.open(f"#/names?name={name}") as page:
         card = page.locator("section", has=page.get_by_role("heading", name="Contracts"))
-        # These workers send no heartbeats.
+        # These workers do not send heartbeats.
         await expect(card).to_contain_text("No live worker runs jobs of this name.")
         await expect(card.locator("summary").filter(has_text="Version")).to_have_count(2)
         await expect(card).to_contain_text("account_id")

@@ -1,4 +1,4 @@
-"""The shell and the pages of jobs, as people use them: look, find, act, by pointer and by keyboard, in both themes and
+"""The shell and the job pages as people use them: look, find and act by pointer and keyboard, in both themes and
 languages."""
 
 import json
@@ -26,10 +26,10 @@ pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"),
 
 WEB = Path(__file__).parents[2] / "jqmaster" / "web"
 LATER = {"delay": 3600.0}
-# A folder for pictures of the pages, to be looked at; CI keeps them.
+# A folder for inspecting page pictures, which CI keeps.
 SCREENSHOTS = os.environ.get("JQMASTER_SCREENSHOTS")
 PHONE = 360
-# An answer without the many rules that the page keeps.
+# An answer without the many rules that the page satisfies.
 VIOLATIONS = "axe.run({resultTypes: ['violations']}).then((found) => found.violations)"
 LOOKS: list[tuple[int, Literal["light", "dark"]]] = [
     (1280, "dark"), (1280, "light"), (PHONE, "dark"), (PHONE, "light"),
@@ -37,15 +37,15 @@ LOOKS: list[tuple[int, Literal["light", "dark"]]] = [
 
 
 def tag() -> str:
-    """One that only the jobs of this test have."""
+    """Return a tag that only this test's jobs have."""
     return f"t{uuid.uuid4().hex[:8]}"
 
 
 async def accessible(page: Page) -> None:
-    """Axe finds nothing, and the page is not wider than the window."""
+    """Assert that axe has no findings and the page is not wider than the window."""
     if not await page.evaluate("'axe' in globalThis"):
         await page.evaluate(Axe().axe_script)
-    # Rows of a former query are dimmed until those of the next come.
+    # Rows of the former query are dimmed until those of the next arrive.
     await expect(page.locator(".outdated")).to_have_count(0)
     violations = await page.evaluate(VIOLATIONS)
     assert [(v["id"], [n["html"][:200] for n in v["nodes"]][:3]) for v in violations] == []
@@ -53,7 +53,7 @@ async def accessible(page: Page) -> None:
 
 
 async def accessible_in_each_look(page: Page, address: str) -> None:
-    """Axe finds nothing in either theme, on a desktop and on a phone, and a phone is wide enough."""
+    """Assert that axe has no findings in either theme, on desktop and phone, and that the page fits a phone."""
     number = re.sub(r"\W+", "-", address).strip("-")
     is_english = await page.evaluate("document.documentElement.lang") == "en"
     for width, theme in LOOKS if is_english else LOOKS[1:3]:
@@ -100,7 +100,7 @@ async def test_pages_are_accessible_and_fit_a_phone(screens: Screens, api: Api, 
 
 @pytest.mark.rule("E4.1")
 async def test_text_from_outside_stays_text(screens: Screens, api: Api) -> None:
-    """Rows 113 and 114: in what jobs carry and in every part of every address."""
+    """Rows 113 and 114: test job content and every part of every address."""
     content = {HOSTILE: [HOSTILE, {"$bin": HOSTILE}, {"$ext": [1, HOSTILE]}], "b": b"<script>"}
     waiting = await api.enqueue("ui.echo", content, tags=["<b>x</b>"], headers={"k": HOSTILE}, **LATER)
     failed = await api.enqueue("ui.fail", HOSTILE + "x" * 200_000, max_retry=0)
@@ -144,7 +144,7 @@ async def test_many_jobs_are_found_counted_and_canceled_by_keyboard(screens: Scr
         await expect(page).to_have_url(re.compile(f"tag={mark}"))
         rows = page.locator("tbody tr")
         await expect(rows).to_have_count(5)
-        # The address alone shows the same.
+        # The address alone shows the same list.
         await page.reload()
         await expect(rows).to_have_count(5)
         await page.keyboard.press("j")
@@ -154,7 +154,7 @@ async def test_many_jobs_are_found_counted_and_canceled_by_keyboard(screens: Scr
         await expect(page.get_by_text("2 selected")).to_be_visible()
         await page.get_by_role("button", name="Cancel…").click()
         dialog = page.get_by_role("dialog")
-        # One Enter too many does nothing.
+        # An extra Enter has no effect.
         await expect(dialog.get_by_role("button", name="Go back")).to_be_focused()
         await accessible(page)
         await page.keyboard.press("Tab")
@@ -162,7 +162,7 @@ async def test_many_jobs_are_found_counted_and_canceled_by_keyboard(screens: Scr
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("2 done / 2")).to_be_visible()
         assert [await api.state(one) for one in ids].count("canceled") == 2
-        # All that match, by filter: counted before, and named.
+        # All that match the filter: counted first, with the filter shown.
         await page.get_by_role("button", name="select all that match").click()
         await page.get_by_role("button", name="Delete…").click()
         await expect(dialog.get_by_text(mark)).to_be_visible()
@@ -286,7 +286,7 @@ async def test_a_form_changes_no_instant_that_nobody_touched(screens: Screens, a
     async with screens.open(f"#/constraints?name={name}") as page:
         await page.get_by_role("button", name="Edit").click()
         dialog = page.get_by_role("dialog")
-        # The master refuses an invalid time by name. It must not turn into "no end".
+        # The master refuses an invalid time and names the field. It must not become "no end".
         await dialog.get_by_label("Ends").fill("12026-01-01T00:00:00")
         await dialog.get_by_role("button", name="Save").click()
         await expect(dialog.locator(".field.invalid")).to_contain_text("Ends")
@@ -309,7 +309,7 @@ async def test_options_of_a_job_that_are_seldom_used_are_folded_while_they_are_e
         await page.get_by_text("More options").click()
         await key.fill("k")
         await expect(key).to_be_visible()
-        # A folded field with a problem opens.
+        # A collapsed field with a problem opens.
         await page.get_by_label("Headers").fill("no colon")
         await page.get_by_text("More options").click()
         await page.get_by_role("button", name="Enqueue", exact=True).click()
@@ -322,7 +322,7 @@ async def test_options_of_a_job_that_are_seldom_used_are_folded_while_they_are_e
 
 async def test_the_editor_replays_the_last_hour_under_a_constraint(screens: Screens, api: Api) -> None:
     name = tag()
-    # One after the other, so that a limit of one job at once holds none of them.
+    # Enqueue them one by one, so that a concurrency limit of one does not hold any of them.
     for _ in range(2):
         await api.until_state(await api.enqueue("ui.echo", tags=[name]), "succeeded")
     async with screens.open("#/constraints") as page:
@@ -358,7 +358,7 @@ async def test_rows_keep_still_under_the_pointer(screens: Screens, api: Api) -> 
         button = page.get_by_role("button", name="2 new")
         await expect(button).to_be_visible()
         await expect(rows).to_have_count(1)
-        # Rows are brought up to date where they stand.
+        # Rows are updated in place.
         await api.call("POST", f"/api/jobs/{first}/cancel")
         await expect(rows.first).to_contain_text("Canceled")
         await button.click()
@@ -412,7 +412,7 @@ async def test_a_role_that_may_only_look_logs_in_where_it_wanted_to_go_and_finds
             await expect(page.locator("input[type=checkbox]")).to_have_count(0)
             await page.get_by_role("button", name="Log out").click()
             await expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
-            # Operators act by the cookie and its CSRF token.
+            # Operators act with the cookie and its CSRF token.
             await page.goto(f"/#/job?id={one}")
             await page.get_by_label("Token", exact=True).fill("the-admins-token-0123456789")
             await page.keyboard.press("Enter")
@@ -433,7 +433,8 @@ async def test_every_text_is_there_in_both_languages(screens: Screens) -> None:
         await page.get_by_role("combobox", name="言語").select_option("en")
         await expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
     english, japanese = texts["en"], texts["ja"]
-    # Masters tell the English texts of settings (tests/contract/test_plain_words.py holds the Japanese ones to them).
+    # Masters return English texts for settings (tests/contract/test_plain_words.py checks that the Japanese ones
+    # match).
     of_settings = {key for key in japanese if re.match(r"settings\.(label|effect|group)\.", key)}
     assert english.keys() == japanese.keys() - of_settings
     for key, text in english.items():
@@ -467,7 +468,7 @@ async def test_the_command_palette_finds_pages_names_and_jobs_and_runs_actions(
         await page.keyboard.type(name)
         await page.get_by_role("option").filter(has_text=job[-10:]).click()
         await expect(page).to_have_url(re.compile(job))
-        # An action asks as it does everywhere.
+        # An action asks for confirmation, as everywhere.
         await page.keyboard.press("Control+k")
         await page.keyboard.type(name)
         await page.get_by_role("option", name=f"Pause {name}").click()
@@ -478,13 +479,13 @@ async def test_the_command_palette_finds_pages_names_and_jobs_and_runs_actions(
 
 async def test_the_progress_of_an_action_stays_when_one_leaves_the_page(screens: Screens, api: Api) -> None:
     mark = tag()
-    for _ in range(7):  # No other action of these tests is on as many.
+    for _ in range(7):  # No other action in these tests covers as many.
         await api.enqueue("ui.echo", tags=[mark], **LATER)
     async with screens.open(f"#/jobs?tag={mark}&state=scheduled") as page:
         await page.get_by_role("button", name="select all that match").click()
         await page.get_by_role("button", name="Set priority…").click()
         dialog = page.get_by_role("dialog")
-        # The count is of the priority that is typed: all of them have 0.
+        # The count depends on the typed priority: all of them have 0.
         await expect(dialog.locator(".confirm-count")).to_contain_text("0")
         await dialog.get_by_label("Priority").fill("-5")
         await dialog.get_by_role("button", name="Set priority (7)").click()
@@ -506,7 +507,7 @@ async def test_a_matcher_is_built_of_rows_and_keeps_the_types_of_values(screens:
         await expect(dialog.locator(".preview")).to_contain_text("2 jobs")
         await dialog.get_by_role("button", name="Add a condition").click()
         await dialog.get_by_label("Field 2").fill("argument.tenant")
-        # A number is a number; in quotes it is text.
+        # A number stays a number; in quotes, it is text.
         await dialog.get_by_label("Value 2").fill('"42"')
         await expect(dialog.locator(".preview")).to_contain_text("1 job")
         await accessible(page)

@@ -1,4 +1,4 @@
-"""The pages of definitions: made without cron, watched, paused, run, backfilled and deleted."""
+"""Definition pages: create without cron, watch, pause, run, backfill and delete."""
 
 import re
 from typing import Any
@@ -101,7 +101,7 @@ async def test_it_is_run_paused_with_a_reason_backfilled_and_deleted(screens: Sc
         await expect(runs).to_have_count(1)
         await expect(runs).to_contain_text("run by hand")
         await page.get_by_role("button", name="Backfill").click()
-        # The dialog begins with the last day, and says how many jobs it would start.
+        # The dialog starts with the last day and shows how many jobs it would start.
         await expect(dialog.get_by_role("status")).to_contain_text("24 of 24 instants")
         await dialog.get_by_label("Before").fill("2020-01-01T00:00")
         await expect(dialog.locator(".field.invalid")).to_contain_text("Before")
@@ -112,7 +112,7 @@ async def test_it_is_run_paused_with_a_reason_backfilled_and_deleted(screens: Sc
         await page.get_by_role("button", name="Backfill").click()
         await dialog.get_by_role("button", name="Start 24 jobs").click()
         await expect(page.locator(".toast").last).to_have_text("Started 24 jobs.")
-        # Rows keep still under the pointer.
+        # Rows do not move under the pointer.
         await page.mouse.move(0, 0)
         await expect(runs).to_have_count(25)
         await page.get_by_label("Outcome").select_option("missed")
@@ -145,7 +145,7 @@ async def test_two_people_change_one_definition_and_both_versions_are_shown(
         dialog = page.get_by_role("dialog")
         await dialog.get_by_label("Description").fill("mine")
         await made(api, name, description="theirs", time_zone="Asia/Tokyo", schedule={"daily_at": "03:45"})
-        # Changes of others touch no field of the form.
+        # Others' changes do not touch the form's fields.
         await expect(page.locator("main")).to_contain_text("daily at 03:45")
         await expect(dialog.get_by_label("Time", exact=True)).to_have_value("02:30")
         await dialog.get_by_role("button", name="Save").click()

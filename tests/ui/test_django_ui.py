@@ -1,4 +1,4 @@
-"""A user of a Django site works with the web UI that is a part of the site, in a real browser."""
+"""A Django site's user works with its web UI in a real browser."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ async def test_a_user_of_the_site_works_in_it(
             await expect(page.locator(".sent")).to_be_visible()
             await page.goto(f"{PATH}#/jobs")
             await expect(page.locator("tbody tr")).to_have_count(1)
-            # A page that is named by its path is found below the site's.
+            # A page named by its path is found below the site's path.
             await page.goto(f"{PATH}workers")
             await expect(page).to_have_url(f"{url}{PATH}#/workers")
             await page.context.clear_cookies(name="sessionid")

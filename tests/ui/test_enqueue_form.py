@@ -1,4 +1,4 @@
-"""The form for a new job builds itself from the schema that workers told of the name."""
+"""The new-job form builds itself from the schema that workers report for the name."""
 
 import contextlib
 import datetime as dt
@@ -35,7 +35,7 @@ class Crop:
 
 
 async def told(api: Api, function: Any, **options: Any) -> str:
-    """Have a worker tell of a task of this function, and return its name."""
+    """Have a worker report a task for this function, and return its name."""
     name = f"form.{uuid.uuid4().hex[:8]}"
     contract = contract_of(Tasks().task(name, **options)(function))
     worker = {
@@ -75,7 +75,7 @@ async def test_fields_make_the_argument(screens: Screens, api: Api) -> None:
     name = await told(api, thumbnail, timeout=600, max_retry=8, tags=["photos"])
     async with form_of(screens, name) as page:
         await expect(page.get_by_label("photo_id *")).to_be_visible()
-        # The options of the task are filled in.
+        # The task's options are filled in.
         await expect(page.get_by_label("Timeout")).to_have_value("600")
         await expect(page.get_by_label("Tags")).to_have_value("photos")
         await expect(page.locator("fieldset")).to_contain_text("Width by height.")
@@ -112,7 +112,7 @@ async def test_what_does_not_fit_is_shown_at_its_field(screens: Screens, api: Ap
         await expect(invalid).to_have_count(0)
         await page.get_by_label("crop").fill("{")
         await expect(invalid).to_contain_text("Enter JSON")
-        # The schema knows more than the form, and a master says it before anything is sent.
+        # The schema knows more than the form, and a master reports that before anything is sent.
         await page.get_by_label("crop").fill('{"width": "wide"}')
         await expect(invalid).to_contain_text('"wide" is not of type "integer"')
         await expect(invalid).to_contain_text("crop")
@@ -140,7 +140,7 @@ async def test_switching_loses_nothing(screens: Screens, api: Api) -> None:
         await argument.type("}")
         await fields.click()
         await expect(page.get_by_label("photo_id")).to_have_value("8")
-        # A value that its field cannot hold, and a field that the schema lacks, are JSON.
+        # A value that does not fit its field, and a field missing from the schema, are JSON.
         await expect(page.get_by_label("title")).to_have_value("null")
         await expect(page.get_by_label("at", exact=True)).to_have_value("2030-01-02T03:04:05+09:00")
         await expect(page.get_by_label("more")).to_have_value("[\n  1\n]")
@@ -148,7 +148,7 @@ async def test_switching_loses_nothing(screens: Screens, api: Api) -> None:
         await raw.click()
         typed = '{"photo_id": 8, "title": null, "at": "2030-01-02T03:04:05+09:00", "more": [1]}'
         await expect(argument).to_have_value(typed)
-        # Without a schema there are no fields; what was typed stays, and returns.
+        # Without a schema, there are no fields. Typed text stays and returns.
         await fields.click()
         await page.get_by_label("photo_id").fill("9")
         await page.get_by_label("Name").fill(f"{name}.other")

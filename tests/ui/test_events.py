@@ -1,4 +1,4 @@
-"""The pages of events: what came and what it started, and the definitions that events start, made without JSON."""
+"""Event pages: received events, what they started, and definitions for events, made without JSON."""
 
 import re
 from typing import Any
@@ -56,7 +56,7 @@ async def test_a_definition_of_events_is_made_without_json_and_shows_what_it_wou
         await dialog.locator(".rule").first.get_by_label("Value 1").fill("10")
         await expect(preview.nth(0)).to_contain_text("yes")
         await expect(preview.nth(1)).to_contain_text("no")
-        # Paths are suggested by events of this type.
+        # Paths come from events of this type.
         paths = await dialog.locator("datalist[id$=fields] option").evaluate_all(
             "all => all.map((o) => o.value)"
         )
@@ -149,7 +149,7 @@ async def test_the_list_is_live_filters_and_tells_what_each_event_started(screen
         await expect(rows).to_have_count(2)
         await expect(rows.first).to_contain_text("fired")
         await expect(rows.first).to_contain_text(name)
-        # Rows keep still under the pointer.
+        # Rows do not move under the pointer.
         await rows.first.hover()
         await sent(api, f"{kind}.paid", {"n": 3})
         await page.get_by_role("button", name="1 new").click()

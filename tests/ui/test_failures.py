@@ -1,4 +1,4 @@
-"""The page of failures: trends, marks, versions, ignoring, splitting, and a retry that counts again."""
+"""The failure page: trends, marks, versions, ignoring, splitting, and a retry that counts again."""
 
 import re
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.req("J15", "P8"), pytest.mark.asyncio(loop_scope="sess
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def failing(store_server: StoreServer) -> AsyncIterator[Api]:
-    """A master whose worker has failed three jobs for one reason and one for another."""
+    """Yield a master whose worker has failed three jobs for one reason and one for another."""
     async with master_on(store_server.url) as (master, api), worker_on(master.server.url).running():
         for message in ("disk 1 is full", "disk 2 is full", "disk 3 is full", "KeyError: 'vat_id'"):
             job = await api.enqueue("ui.fail", message, max_retry=0)
@@ -112,7 +112,7 @@ async def test_a_retry_counts_again_before_it_acts(its_screens: Screens, failing
         await card(page, "disk <n> is full").get_by_role("button", name="Retry…").click()
         dialog = page.get_by_role("dialog")
         await expect(dialog.locator(".confirm-count strong")).to_have_text("3")
-        # Meanwhile somebody else deletes one of them, and another fails, which nobody was asked about.
+        # Meanwhile another user deletes one job and another job fails, about which this user was not asked.
         (group,) = [g for g in await until_groups(failing, 2) if "disk" in g["message"]]
         assert (await failing.call("DELETE", f"/api/jobs/{group['example_job_id']}"))[0] == 204
         later = await failing.enqueue("ui.fail", "disk 9 is full", max_retry=0)

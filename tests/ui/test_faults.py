@@ -1,5 +1,5 @@
-"""Faults are on the Overview soon after they began, and until they are over: those of a real queue, and those that a
-test can only pretend."""
+"""Faults appear on the Overview soon after they begin and stay until they are over: those of a real queue, and those
+that a test can only simulate."""
 
 import asyncio
 import contextlib
@@ -18,9 +18,9 @@ from tests.ui.conftest import Screens, worker_on
 pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
 LONG_S = 600
-# A fault is on the Overview within this time after it began.
+# A fault appears on the Overview within this time.
 TOLD_WITHIN_MS = 10_000
-# How often the Overview asks for constraints.
+# How often the Overview requests constraints.
 FULL_MS = 2_500
 
 
@@ -81,7 +81,7 @@ async def test_faults_of_a_queue_are_told_until_they_are_over(
 
         for text in over:
             await expect(_fault(page, text)).to_be_visible(timeout=TOLD_WITHIN_MS)
-        # Failures of the last hour stay for that hour, unless somebody acknowledges them.
+        # Failures of the last hour stay for that hour unless acknowledged.
         failing = _fault(page, "ui.fail: 3 failed in the last hour")
         await expect(failing).to_be_visible()
         await failing.get_by_role("button", name="Acknowledge").click()
@@ -120,7 +120,7 @@ PRETENDED: dict[str, tuple[str, Callable[[Any], object]]] = {
 
 @contextlib.asynccontextmanager
 async def pretended(page: Page) -> AsyncIterator[list[Callable[[Any], object]]]:
-    """Let the page see figures as the yielded functions change them."""
+    """Let the page see figures as changed by the yielded functions."""
     present: list[Callable[[Any], object]] = []
 
     async def pretend(route: Route) -> None:
@@ -130,7 +130,7 @@ async def pretended(page: Page) -> AsyncIterator[list[Callable[[Any], object]]]:
             change(stats)
         await route.fulfill(response=answer, body=json.dumps(stats))
 
-    # Without the stream the page asks for the figures.
+    # Without the stream, the page requests the figures.
     await page.route("**/api/stream", lambda route: route.abort())
     await page.route("**/api/stats", pretend)
     yield present
@@ -166,7 +166,7 @@ async def test_faults_that_come_and_go_move_nothing(browser: Browser, store_serv
             places.append(await tiles.bounding_box())
         two, three, none = places
         assert two == before
-        # A third one makes room for itself, and leaves it behind.
+        # A third fault makes room for itself, and that room stays.
         assert none == three != before
 
 
@@ -207,7 +207,7 @@ async def test_a_constraint_that_is_full_for_moments_is_no_fault(screens: Screen
         looks = 1
         while not await look():
             looks += 1
-        # The first answer, and with it the fault, may be one that was on its way.
+        # The first answer, which already contains the fault, may have been on its way.
         assert looks in (2, 3)
 
 
@@ -221,7 +221,7 @@ async def test_the_overview_says_that_all_is_well_only_when_it_knows(screens: Sc
     async with screens.open("icon.svg") as page:
         await page.route("**/api/constraints", slow)
         await page.goto("/#/overview")
-        # The page does not wait long for what is slow.
+        # The page does not wait long for slow answers.
         await expect(page.locator(".tiles")).to_be_visible()
         await expect(page.get_by_text("No problems.")).to_have_count(0)
         held.set()

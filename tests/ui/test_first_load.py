@@ -1,4 +1,4 @@
-"""The first load of the web UI: few requests, few round trips, one language, and by itself after an outage."""
+"""The web UI's first load: few requests, few round trips, one language, and automatic recovery after an outage."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ LATENCY_MS = 400
 
 
 class Rounds:
-    """Holds the requests of a page until the test lets them go, so that each round trip is one step of the test."""
+    """Holds a page's requests until the test releases them, so that each round trip is one test step."""
 
     def __init__(self) -> None:
         self.waiting: list[Route] = []
@@ -34,7 +34,7 @@ class Rounds:
         self.waiting.append(route)
 
     async def go_on(self, *expected: str) -> None:
-        """Wait until requests for these are held, and let all go that are."""
+        """Wait until these requests are held, then release all held ones."""
 
         def are_there() -> bool:
             return all(any(part in route.request.url for route in self.waiting) for part in expected)
@@ -53,7 +53,7 @@ async def test_the_first_page_takes_three_round_trips_and_few_requests(screens: 
         going = asyncio.create_task(page.goto("/#/overview", wait_until="commit"))
         await rounds.go_on("/")
         await going
-        # Everything that draws the page is asked for at once, and who is there as well.
+        # Everything needed to draw the page is requested at once, including the current user.
         await rounds.go_on("app.css", "app.js", "en.js", "api/session")
         await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
         assert not [url for url in rounds.urls if "ja.js" in url]
@@ -64,7 +64,7 @@ async def test_the_first_page_takes_three_round_trips_and_few_requests(screens: 
         await expect(page.locator(".connection")).to_have_text("Live")
         await _is_quiet(page)
         asked = [url for url in await _asked(page) if "favicon" not in url]
-        # With the page itself.
+        # Add the page itself.
         assert len(asked) + 1 <= MOST_REQUESTS, asked
 
 
@@ -113,7 +113,7 @@ async def test_a_page_whose_master_was_away_while_it_loaded_heals_by_itself(
 async def test_it_is_measured_at_a_latency_of_400_ms(
     screens: Screens, record_property: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The reader judges the figure; the test does not, since other tests share the machine."""
+    """The reader judges the figure. The test does not, because other tests share the machine."""
     async with screens.open("icon.svg") as page:
         network = await page.context.new_cdp_session(page)
         await network.send("Network.enable")
@@ -132,8 +132,8 @@ async def test_it_is_measured_at_a_latency_of_400_ms(
 
 
 async def test_large_queues_are_shown(browser: Browser) -> None:
-    """100,000 jobs of 200 names, 50 workers, 500 constraints. The store is gone afterwards: to check it and to empty it
-    would take longer than the test."""
+    """Yield 100,000 jobs of 200 names, 50 workers, and 500 constraints. The store is discarded, because checking and
+    emptying it would take longer than the test."""
     store = StoreServer("--appendonly", "no")
     settings = {**QUICK, "worker_stale_s": 600, "durability": "besteffort", "redis_url": store.url}
     async with contextlib.AsyncExitStack() as stack:
@@ -142,7 +142,7 @@ async def test_large_queues_are_shown(browser: Browser) -> None:
         api = Api(master.server.url)
         stack.push_async_callback(api.http.aclose)
         await wait_until(lambda: master.shard.leader.leadership, what="the master leads")
-        # First: with jobs in the store, each change asks which of them it is about.
+        # Create constraints first: with jobs in the store, each change looks for the jobs it affects.
         for n in range(500):
             document = {
                 "matcher": {"field": "name", "op": "eq", "value": f"other.{n}"},
@@ -188,7 +188,7 @@ async def _asked(page: Page) -> list[str]:
 
 
 async def _is_quiet(page: Page) -> None:
-    """Wait until every answer but that of the stream has come."""
+    """Wait until every answer except the stream has arrived."""
     await expect(page.locator(".loading")).to_have_count(0)
     await page.wait_for_function(
         """performance.getEntriesByType("resource").filter((e) => e.name.includes("/api/")).length >= 7"""

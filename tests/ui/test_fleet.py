@@ -1,4 +1,4 @@
-"""Workers by worker, machine, version and label: their figures, those that stand out, and draining a set of them."""
+"""Workers by worker, machine, version and label: their figures, outliers, and draining a set of them."""
 
 import re
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.req("D10", "D14", "D21"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER
 ]  # fmt: skip
 
-# Machine, version and label of each worker, then the run time of its attempts in ms, how many succeeded and failed.
+# Machine, version and label of each worker, the run time of its attempts in ms, and how many succeeded and failed.
 FLEET: list[tuple[str, str, dict[str, str], int, int, int]] = [
     ("web-1", "1.4.2", {"zone": "a"}, 80, 400, 2),
     ("web-1", "1.4.2", {"zone": "a"}, 90, 380, 1),
@@ -31,7 +31,7 @@ FLEET: list[tuple[str, str, dict[str, str], int, int, int]] = [
 
 
 class Fleet:
-    """A master with the workers of `FLEET`, which pull and beat by themselves, and what was counted of them."""
+    """A master with the workers of `FLEET`, which pull and send their own heartbeats, and their counts."""
 
     def __init__(self, api: Api, tally: Tally) -> None:
         self.api = api
@@ -66,7 +66,7 @@ class Fleet:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def fleet(store_server: StoreServer) -> AsyncIterator[Fleet]:
-    # Nobody beats: the workers are as they registered for as long as the test takes.
+    # Without heartbeats, the workers stay as registered for the whole test.
     async with master_on(store_server.url, worker_stale_s=600.0, lease_ms=600_000) as (master, api):
         one = Fleet(api, master.shard.parts.tally)
         await one.register()

@@ -1,4 +1,4 @@
-"""Flows as graphs on the page of a job and of a batch: read, walked by keys, live, and with 500 jobs."""
+"""Flow graphs on job and batch pages: reading, keyboard navigation, live updates, and 500 jobs."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 
-# It takes a tenth of this on a machine that has nothing else to do.
+# It takes a tenth of this on an idle machine.
 MOST_MS = 15_000
 
 
@@ -36,7 +36,7 @@ async def pushed(api: Api, jobs: list[dict[str, Any]], **fields: Any) -> None:
 
 
 async def album(api: Api, **first: Any) -> dict[str, Any]:
-    """Push a flow: each photo is loaded and resized to two widths; the album is published, and then reported."""
+    """Push a flow: load each photo, resize it to two widths, publish the album, then report it."""
     loads = [new_id() for _ in range(3)]
     sizes = [new_id() for _ in range(6)]
     album_id, report = new_id(), new_id()
@@ -63,7 +63,7 @@ async def test_a_flow_is_a_graph_that_is_walked_by_keys(screens: Screens, api: A
         await expect(graph.locator("path")).to_have_count(6 + 6 + 1)
         await expect(page.locator(".flow-tools")).to_contain_text("11 jobs")
         await expect(node(page, flow["album"])).to_have_attribute("aria-current", "true")
-        # One stop of the Tab key, on the job of this page.
+        # The graph is one Tab stop, on this page's job.
         assert await graph.locator(".flow-node[tabindex='0']").count() == 1
         await node(page, flow["album"]).focus()
         await page.keyboard.press("ArrowRight")
@@ -103,7 +103,7 @@ async def test_a_graph_is_live_and_keeps_the_focus(screens: Screens, api: Api) -
         await expect(first).to_be_focused()
         await expect(node(page, flow["sizes"][0])).to_contain_text("Ready")
         await expect(page.locator(".flow path.over")).to_have_count(2)
-        # A job that comes into the flow meanwhile is told, and moves nothing that one reads.
+        # A job that joins the flow meanwhile is announced, without moving what the user reads.
         late = {"name": "late", "after": {"jobs": [flow["album"]]}}
         assert (await api.call("POST", "/api/jobs", late))[0] == 201
         await page.get_by_role("button", name="1 new").click()
@@ -135,7 +135,7 @@ async def test_jobs_that_are_alike_stand_as_one_until_one_looks_at_each(screens:
         took = await page.evaluate("performance.now() - window.began")
         print(f"500 jobs are drawn within {took:.0f} ms")
         assert took < MOST_MS
-        # The job of this page stays in sight.
+        # This page's job stays in sight.
         assert await node(page, last).evaluate(IN_BOX)
         await accessible(page)
         await page.get_by_role("button", name="Fit").click()

@@ -1,4 +1,4 @@
-"""The log on the page of a job, in a browser: live, by level, searched, with colours, and as a file."""
+"""The log on a job's page, in a browser: live, by level, searched, with colours, and as a file."""
 
 import asyncio
 import uuid
@@ -45,7 +45,7 @@ async def test_a_log_is_followed_selected_searched_and_saved(
             await expect(log.locator(".ansi-fg-1").first).to_have_text("red")
             await expect(lines.nth(1)).to_contain_text("<img src=x onerror=alert(1)>")
             await send({"seq": 5, "text": "it fails", "level": "error"})
-            # Live within a second, and it says what is missing.
+            # The line appears within a second, and the page shows what is missing.
             await expect(lines).to_have_count(3)
             await expect(log).to_contain_text("2 lines are missing here.")
             await accessible(page)

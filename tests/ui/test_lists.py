@@ -1,4 +1,4 @@
-"""Lists of jobs in a browser: what they show, find, count and export, and that nothing in them jumps."""
+"""Job lists in a browser: what they show, find, count and export, and that nothing in them jumps."""
 
 import asyncio
 import contextlib
@@ -30,9 +30,9 @@ LISTS = [
     "#/workers", "#/masters", "#/batches", "#/definitions", "#/definitions?name=lists-timer", "#/events", "#/notices",
     "#/notices?name=lists-notice", "#/challenges",
 ]  # fmt: skip
-# How many pages are open at a time.
+# How many pages are open at once.
 WATCHED = 8
-# It also tells which elements moved, so that a failure names its cause.
+# It also lists the elements that moved, so that a failure names its cause.
 SHIFTS = """() => {
   window.shifted = 0;
   window.moved = [];
@@ -98,7 +98,7 @@ async def test_filters_by_argument_and_time_find_count_and_export(
         await page.get_by_label("Value").press_sequentially("globex", delay=20)
         await expect(page.locator(".matches")).to_have_text("3 jobs match")
         await expect(page.locator("tbody tr")).to_have_count(3)
-        # Its fields show the filter, and so no chip does.
+        # Its fields show the filter, so there is no chip for it.
         await expect(page.get_by_label("Value")).to_have_value("globex")
         await picture(page, "list-matcher")
         for kind in ("CSV", "JSON"):
@@ -134,7 +134,7 @@ async def test_progress_moves_in_the_list_of_running_jobs_and_on_the_page_of_one
         _, listed = await api.call("GET", f"/api/jobs?tag={mark}&include=progress")
         assert listed["jobs"][0]["progress"]["message"].startswith("row ")
         assert (await api.call("GET", f"/api/jobs?tag={mark}"))[1]["jobs"][0]["progress"] is None
-        # The filter stands in its field, and nowhere else.
+        # The filter appears only in its field.
         await expect(page.get_by_label("Tag", exact=True)).to_have_value(mark)
         await expect(
             page.locator(".chip:visible").filter(has_text=mark).and_(page.locator(".filters *"))
@@ -154,7 +154,7 @@ async def test_a_search_goes_on_by_itself_and_can_be_stopped(screens: Screens, a
     for _ in range(2):
         jobs = [{"name": "ui.many", "delay": 7200, "tags": [f"many-{mark}"]} for _ in range(5_000)]
         assert (await api.call("POST", "/api/jobs/bulk", {"jobs": jobs}))[0] == 201
-    # Other tests leave scheduled jobs, too.
+    # Other tests also leave scheduled jobs.
     total = f"{(await api.call('GET', '/api/jobs/count?state=scheduled'))[1]['count']:,}"
     held = asyncio.Event()
     async with screens.open() as page:
@@ -187,7 +187,7 @@ async def test_ages_stay_on_one_line_on_a_phone(screens: Screens, api: Api) -> N
     mark = f"t{uuid.uuid4().hex[:8]}"
     ages_s = (5, 599, 35_999, 86_399, 9 * 86_400 + 80_000, 700 * 86_400)
     ids = [await api.enqueue("task.old", {}, tags=[mark], delay=3600) for _ in ages_s]
-    # The list has the newest first, and may come in several parts.
+    # The list shows the newest first, and may arrive in several parts.
     age_of = dict(zip(reversed(ids), ages_s, strict=True))
 
     async def grown_old(route: Route) -> None:
@@ -240,14 +240,14 @@ async def test_the_column_of_errors_comes_with_the_first_error(screens: Screens,
         failed = await api.enqueue("ui.fail", "broken", tags=[mark], max_retry=0)
         await api.until_state(failed, "failed")
         await expect(error).to_be_visible()
-        # It was chosen, so it stays.
+        # The column was chosen, so it stays.
         await page.goto(f"/#/jobs?tag={mark}&state=succeeded&columns=name,error")
         await expect(page.locator("tbody tr")).to_have_count(1)
         await expect(error).to_be_visible()
 
 
 class Things(NamedTuple):
-    """The ID of an open batch, and the row of an open challenge."""
+    """Return the ID of an open batch and the row of an open challenge."""
 
     batch: str
     challenge: str
@@ -255,7 +255,7 @@ class Things(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def things_of_lists(api: Api) -> AsyncIterator[Things]:
-    """Make one of each thing that has a list."""
+    """Create one of each object that has a list."""
     timer = {"job": {"name": "ui.echo"}, "schedule": {"every_minutes": 1}, "time_zone": "UTC"}
     event = {"kind": "event", "event_type": "lists.came", "job": {"name": "ui.echo"}}
     notice = {"when": "job_failed", "to": [{"slack": "https://hooks.example/services/one"}]}
@@ -304,7 +304,7 @@ async def _leave_and_return(screens: Screens, api: Api, made: Things) -> None:
         "workers": (worker["id"], worker["node_id"], "Workers"),
     }
     async with screens.open() as page:
-        # So that the list has to be scrolled.
+        # Use a small window, so that the list needs scrolling.
         await page.set_viewport_size({"width": 1280, "height": 140})
         for address, (key, name, title) in things.items():
             await page.goto(f"/#/{address}")
@@ -321,7 +321,7 @@ async def _leave_and_return(screens: Screens, api: Api, made: Things) -> None:
             assert await page.evaluate("scrollY") > 0, address
             await expect(row).to_be_in_viewport()
             await expect(page).to_have_title(f"{title} · jqmaster")
-            # A link to the list begins at its top.
+            # A link to the list starts at its top.
             await page.get_by_role("link", name="Overview").first.click()
             await expect(page).to_have_title("Overview · jqmaster")
             await page.goto(f"/#/{address}")
@@ -351,7 +351,7 @@ async def test_nothing_jumps_in_any_list_while_jobs_run(screens: Screens, api: A
     async def watch(address: str) -> None:
         async with places, screens.open(address) as page:
             await expect(page.locator("main tbody tr, main li").first).to_be_visible()
-            # On a slow machine parts of a page may come late: what is there is watched, not the first load.
+            # On a slow machine, parts of a page may come late. This watches the loaded page, not the first load.
             await expect(page.locator(".loading, main [aria-busy=true]")).to_have_count(0)
             before = await page.locator("main").inner_text()
             await page.evaluate(SHIFTS)

@@ -1,4 +1,4 @@
-"""The pages of notices: made without JSON, tested, muted, acknowledged and deleted; the webhook and links of a job."""
+"""Notice pages: create without JSON, test, mute, acknowledge and delete; a job's webhook and links."""
 
 import re
 from typing import Any
@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     real_time.BROWSER,
 ]
-# Nobody listens there, and no webhook may go there.
+# Nothing listens on this address, and webhooks may not go there.
 SLACK = "http://127.0.0.1:9/services/credential"
 
 
@@ -50,7 +50,7 @@ async def test_a_notice_is_made_changed_tested_muted_and_deleted(screens: Screen
         await dialog.get_by_role("button", name="Save").click()
         await expect(dialog).to_have_count(0)
         changed = await view_of(api, name)
-        # The addresses were sent back as they were shown.
+        # The addresses were sent back as shown.
         assert (changed["description"], changed["to"]) == ("for the night", made["to"])
 
         await page.get_by_role("button", name="Send a test").click()

@@ -1,4 +1,4 @@
-"""The pages of those who keep it running: workers, masters, audit, settings, tokens and users."""
+"""Pages for those who run the system: workers, masters, audit, settings, tokens and users."""
 
 import re
 import uuid
@@ -51,7 +51,7 @@ async def test_a_worker_is_drained_resumed_and_what_it_runs_is_seen(screens: Scr
     job = await api.enqueue("ui.nap", 30.0)
     await api.until_state(job, "running")
     async with screens.open("#/workers") as page:
-        # Workers of other tests may have fallen silent, and stand above.
+        # Silent workers of other tests may come first.
         await page.locator("tbody tr").filter(has_text="live").locator("a").first.click()
         await expect(page.locator("tbody").get_by_role("link", name="ui.nap").first).to_be_visible()
         await page.get_by_role("button", name="Drain").click()
@@ -63,7 +63,7 @@ async def test_a_worker_is_drained_resumed_and_what_it_runs_is_seen(screens: Scr
         await expect(dialog.get_by_role("button", name="Detach")).to_be_visible()
         await page.keyboard.press("Escape")
         await expect(dialog).to_have_count(0)
-        # The audit log tells who did that.
+        # The audit log names who did that.
         await page.goto("/#/audit")
         await expect(page.locator(".entry").first).to_contain_text("Worker resumed")
         await expect(page.locator(".entry").first).to_contain_text(re.compile("draining.*was yes.*is no"))
@@ -116,7 +116,7 @@ async def test_a_setting_is_changed_refused_where_it_is_out_of_range_and_reset(
 async def test_tokens_are_shown_once_and_users_rule_who_sees_what(
     store_server: StoreServer, screens: Screens
 ) -> None:
-    """On a master of its own: with the first user it asks everybody who they are."""
+    """Use a separate master: once it has a user, it requires a login."""
     async with master_on(store_server.url) as (master, _):
         its = Screens(screens.browser, master.server.url)
         secret = uuid.uuid4().hex
@@ -182,7 +182,7 @@ async def test_two_operators_change_one_constraint_and_nobodys_words_are_lost(
         await expect(one.get_by_role("dialog")).to_have_count(0)
         await two.get_by_role("button", name="Save").click()
         dialog = two.get_by_role("dialog")
-        # Both versions are shown; one is chosen, and then saved.
+        # Both versions are shown; the user chooses one and saves it.
         conflict = dialog.get_by_role("row").filter(has_text="Running at once")
         await expect(conflict.get_by_role("cell")).to_have_text(["5", "4", "3"])
         await expect(dialog.get_by_label("Running at once")).to_have_value("4")
@@ -194,7 +194,7 @@ async def test_two_operators_change_one_constraint_and_nobodys_words_are_lost(
         await expect(dialog).to_have_count(0)
         saved = (await api.call("GET", f"/api/constraints/{name}"))[1]
         assert (saved["concurrency"], saved["max_backlog"]) == (3, 1000)
-        # One value has a limit of its own; the changes stand below.
+        # One value has its own limit; the changes appear below.
         await one.get_by_role("button", name="Limit…").click()
         await one.get_by_role("dialog").get_by_label("Running at once").fill("2")
         await one.get_by_role("dialog").get_by_role("button", name="Save").click()

@@ -1,5 +1,5 @@
-"""The tasks of an operator, done by pointer and keys on a live queue: twenty jobs a second, 150 ms a key. Several are
-done at the same time, as by several people on one queue."""
+"""Operator tasks with pointer and keys on a live queue: twenty jobs a second, 150 ms per key. Several run at the same
+time, like several people on one queue."""
 
 import asyncio
 import contextlib
@@ -34,13 +34,13 @@ pytestmark = [
 ADMIN = "the-admins-token-0123456789"
 PASSWORD = "correct horse battery staple"
 MANY = 500
-# How many people do the tasks at the same time: the machine has few cores.
+# How many people work at the same time: the machine has few cores.
 PEOPLE = 3
 LONG_S = 600
 
 
 class Slow(Middleware):
-    """Makes each job of a worker take longer."""
+    """Slow down each job of a worker."""
 
     async def around_async_job(self, ctx: Context) -> AsyncIterator[None]:
         await asyncio.sleep(0.1)
@@ -48,13 +48,13 @@ class Slow(Middleware):
 
 
 async def typed(control: Locator, text: str) -> None:
-    """Type as a person does, and hold what stands there against it."""
+    """Type like a person, and check the resulting text."""
     await control.click()
     await control.press_sequentially(text, delay=KEY_MS)
     await expect(control).to_have_value(text)
 
 
-# --- the tasks, each with a page that somebody has logged in to
+# --- the tasks, each on the page of a logged-in user
 
 
 async def why_does_a_job_wait(page: Page, api: Api) -> None:
@@ -229,7 +229,7 @@ async def test_the_tasks_of_an_operator_on_a_live_queue(browser: Browser, store_
                 pages = [await people.enter_async_context(login) for login in logins]
                 async with live_queue(api):
                     await _do_all(pages, api)
-            # The last task: the master restarts while a page is open and a form is half filled in.
+            # The last task: the master restarts while a page is open and a form is half completed.
             page, *others = pages
             for other in others:
                 await other.goto("about:blank")
@@ -252,7 +252,7 @@ async def test_the_tasks_of_an_operator_on_a_live_queue(browser: Browser, store_
 
 
 async def _do_all(pages: list[Page], api: Api) -> None:
-    """Have a person at each page do one task after the other, and say of each that failed which it was."""
+    """Have a person at each page do one task after another, and name each failed task."""
     tasks = TASKS.copy()
     failed: list[str] = []
 
@@ -263,7 +263,7 @@ async def _do_all(pages: list[Page], api: Api) -> None:
                 await task(page, api)
             except (AssertionError, PlaywrightError) as error:
                 failed.append(f"{task.__name__}: {error}")
-                # Another task begins without what this one left open.
+                # The next task must start without this one's leftovers.
                 await page.reload()
 
     async with asyncio.TaskGroup() as people:

@@ -1,4 +1,4 @@
-"""The page of a job that waits for others, in a browser: who is before it, who behind it, and why it was skipped."""
+"""The page of a job that waits for others, in a browser: its predecessors and dependents, and why it was skipped."""
 
 import uuid
 from typing import Any
@@ -20,7 +20,7 @@ pytestmark = [
 
 
 async def test_the_page_of_a_job_leads_to_those_before_and_behind_it(screens: Screens, api: Api) -> None:
-    # Nobody runs jobs of this name.
+    # No worker runs jobs of this name.
     name = f"waits.{uuid.uuid4().hex[:8]}"
     first, second = new_id(), new_id()
     behind = [new_id() for _ in range(11)]

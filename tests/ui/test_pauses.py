@@ -1,4 +1,4 @@
-"""Pauses in the web UI: of a name, a tag, a constraint or one value, with a reason and an end, and taken back."""
+"""Pauses in the web UI: of a name, a tag, a constraint or one value, with a reason and an end, and their removal."""
 
 import pytest
 from playwright.async_api import Page, expect
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.req("J13", "J15"), pytest.mark.asyncio(loop_scope="ses
 
 
 async def pause(page: Page, reason: str, duration: str = "") -> None:
-    """Fill the dialog that is open, and send it."""
+    """Complete the open dialog and send it."""
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Reason").fill(reason)
     await dialog.get_by_label("For").select_option(duration)
@@ -40,7 +40,7 @@ async def test_one_tenant_whose_name_is_a_number_is_paused_and_keeps_its_limit(
     async with screens.open(f"#/constraints?name={name}") as page:
         rows = page.locator(".keys-list > li")
         await expect(rows).to_have_count(3)
-        # Both are found by what a person types.
+        # The typed text finds both.
         await page.get_by_label("Show one value").fill("42")
         await expect(rows).to_have_count(2)
         row = rows.filter(has_text='"42"')

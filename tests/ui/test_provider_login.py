@@ -1,4 +1,4 @@
-"""Somebody logs in by a provider, in a real browser: from the link that was wanted back to the page that it names."""
+"""Login through a provider in a real browser: from the requested link back to the page it names."""
 
 from contextlib import AsyncExitStack
 
@@ -45,7 +45,7 @@ async def test_a_person_logs_in_by_the_provider_and_out_again(
             await expect(page).to_have_url(f"{url}/#/jobs?state=failed")
             await expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
             await expect(page.locator(".who")).to_contain_text("ada")
-            # The page of a session that has ended stays; the provider gets a tab of its own.
+            # The page of an ended session stays; the provider gets its own tab.
             await page.context.clear_cookies(name="jqmaster_session")
             dialog = page.get_by_role("dialog")
             await page.evaluate("location.hash = '#/workers'")

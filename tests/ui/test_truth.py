@@ -1,4 +1,4 @@
-"""The web UI tells the truth: charts without a false dip, faults that stay until they are over, lists that are live."""
+"""The web UI tells the truth: charts without false dips, faults that stay until they are over, live lists."""
 
 import asyncio
 import re
@@ -155,7 +155,7 @@ async def test_a_running_step_is_not_drawn_and_a_dragged_part_leads_to_its_jobs(
         await plot.scroll_into_view_if_needed()
         await page.get_by_role("button", name=re.compile("^Failed")).first.click()
         await expect(page.locator("button.legend-item[aria-pressed=false]")).to_have_count(1)
-        # The chart is made anew without the line that was switched off. A hover waits until it stands.
+        # The chart is redrawn without the hidden line. A hover waits for it.
         await plot.hover(position={"x": 200, "y": 60})
         box = await plot.bounding_box()
         assert box

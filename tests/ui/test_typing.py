@@ -1,7 +1,7 @@
-"""Typing on a live queue loses nothing: every input of every page, found by the test itself, key by key.
+"""Typing on a live queue does not lose text: the test finds every input of every page and types key by key.
 
-A new page, input or dialog is covered without a word here. A button that opens a dialog says so (`aria-haspopup`), and
-the number of forms in dialogs is held against the sources.
+New pages, inputs and dialogs are covered automatically. A button that opens a dialog says so (`aria-haspopup`), and the
+number of dialog forms is checked against the sources.
 """
 
 import asyncio
@@ -35,20 +35,20 @@ WEB = Path(__file__).parents[2] / "jqmaster" / "web"
 ADMIN = "the-admins-token-0123456789"
 JOBS_PER_S = 20
 KEY_MS = 150
-# How many pages are typed into at the same time, as by several people: most of the time goes into waiting for the next
-# key, and for news of the queue.
+# How many pages are typed into at once, like several people: most of the time goes into waiting for the next key and
+# for news of the queue.
 AT_ONCE = 6
 LATER = {"delay": 3600.0}
-# The list of names is read anew after five seconds; every other page is quicker.
+# The list of names refreshes after five seconds; every other page is faster.
 NEWS_MS = 6_000
 TEXTS = {"number": "4217", "datetime-local": "11222026083000A", "password": "correct horse"}
-# In two halves, the second typed before the first: a refresh that moves the caret shows itself.
+# Type the second half before the first, to expose a refresh that moves the caret.
 HALVES = ("cd", "ab")
 TYPED = "input:not([type=checkbox], [type=radio], [type=file]), textarea, select, input[type=checkbox]"
 
-# A choice may show further controls.
+# A choice may reveal further controls.
 CHOICES = ("select-one", "checkbox")
-# Each of these asks about all controls in one call: asked one by one, each new one would cost a walk over all others.
+# Each of these queries all controls in one call. One by one, each new control would cost a walk over all others.
 LABEL = """const labelOf = (e) =>
     e.getAttribute('aria-label') || e.labels?.[0]?.firstChild?.textContent?.trim() || e.name || e.id;"""
 # Returns [index, label, type] of each control that a person can use.
@@ -59,13 +59,13 @@ USABLE = f"""(controls) => {{ {LABEL}
     return usable && !choosesRow ? [[index, labelOf(e), e.type]] : [];
   }});
 }}"""
-# Returns [label, value] of each.
+# Returns [label, value] of each control.
 SHOWN = f"""(controls) => {{ {LABEL}
   const valueOf = (e) => e.type !== 'checkbox' ? e.value : e.checked ? 'True' : 'False';
   return controls.map((e) => [labelOf(e), valueOf(e)]);
 }}"""
-# Returns [index, name] of each button that can be used. The rows of a list have the same button each, whose first word
-# is its name; of those beside rows the first stands for all.
+# Returns [index, name] of each usable button. All rows of a list have the same button, whose first word is its name.
+# The first button beside the rows stands for all of them.
 OPENERS = """(buttons) => {
   let hasRowAction = false;
   return buttons.flatMap((e, index) => {
@@ -82,7 +82,7 @@ OPENERS = """(buttons) => {
 
 @dataclass
 class Walk:
-    """One person on a page, and the inputs that all of them typed into so far."""
+    """One person on a page, and the inputs that all of them have typed into."""
 
     page: Page
     forms: set[frozenset[str]] = field(default_factory=set)
@@ -91,7 +91,7 @@ class Walk:
 
 @contextlib.asynccontextmanager
 async def live_queue(api: Api) -> AsyncIterator[None]:
-    """Jobs that come without end, some of which fail, of two tenants whose names look like other things."""
+    """Create an endless stream of jobs, some failing, for two tenants whose names look like other things."""
 
     async def push() -> None:
         number = 0
@@ -113,9 +113,9 @@ async def live_queue(api: Api) -> AsyncIterator[None]:
 
 
 async def type_into(page: Page, control: Locator, kind: str) -> str:
-    """Type as a person does; return what must stand there."""
+    """Type like a person, and return the expected text."""
     if kind == "datetime-local":
-        # A click would choose one of its parts.
+        # A click would select one of its parts.
         await control.focus()
         await control.press_sequentially(TEXTS[kind], delay=KEY_MS)
         await page.keyboard.press("Tab")
@@ -133,8 +133,8 @@ async def type_into(page: Page, control: Locator, kind: str) -> str:
 
 
 async def fill_all(walk: Walk, scope: Locator) -> None:
-    """Type into every control below `scope`, wait for news of the queue, and hold what stands there against what was
-    typed. A choice may show further controls, so it is made first."""
+    """Type into every control below `scope`, wait for news of the queue, and check that the typed text is still there.
+    Choices come first, because they may reveal further controls."""
     page = walk.page
     for folded in await scope.locator("details.more:not([open]) > summary").all():
         await folded.click()
@@ -160,13 +160,13 @@ async def fill_all(walk: Walk, scope: Locator) -> None:
             typed[label] = wanted
             walk.inputs.append(label)
             if kind in CHOICES:
-                # It may show or hide others, and so give them other places.
+                # It may show or hide other controls and thereby change their positions.
                 break
     if not typed:
         return
     with contextlib.suppress(TooLate):
         await page.wait_for_event("response", lambda answer: "/api/" in answer.url, timeout=NEWS_MS)
-    # By its label: a page may draw the control anew, and what it then shows is what counts.
+    # Compare by label: a page may redraw the control, and its new contents count.
     shown: dict[str, list[str]] = {}
     for label, value in await controls.evaluate_all(SHOWN):
         shown.setdefault(label, []).append(value)
@@ -179,7 +179,7 @@ async def fill_all(walk: Walk, scope: Locator) -> None:
 
 
 async def walk_dialogs(walk: Walk) -> None:
-    """Open every dialog of the page once, type into it, and leave it: changed forms ask before they are gone."""
+    """Open every dialog of the page once, type into it, and leave it. Changed forms ask before they are discarded."""
     page = walk.page
     done: set[str] = set()
 
@@ -198,8 +198,8 @@ async def walk_dialogs(walk: Walk) -> None:
         await expect(dialog).to_be_visible()
         await expect(dialog.get_by_text("Counting")).to_have_count(0)
         names = await dialog.locator("form [name]").evaluate_all("(all) => all.map((e) => e.name)")
-        # A new constraint and a changed one have one form, in which only the new one gets its name; a new definition is
-        # also asked for its kind.
+        # New and changed constraints share a form, in which only a new one gets its name. A new definition also needs
+        # its kind.
         walk.forms.add(frozenset(names) - {"name", "kind"})
         await fill_all(walk, dialog)
         for other_way in await dialog.locator("button[aria-pressed=false]").all():
@@ -214,7 +214,7 @@ async def walk_dialogs(walk: Walk) -> None:
 
 @contextlib.asynccontextmanager
 async def logged_in(browser: Browser, url: str, user: str, password: str) -> AsyncIterator[Page]:
-    """A page that somebody has logged in to."""
+    """Yield the page of a logged-in user."""
     async with Screens(browser, url).open("#/overview") as page:
         await page.get_by_label("User", exact=True).fill(user)
         await page.get_by_label("Password", exact=True).fill(password)
@@ -224,9 +224,7 @@ async def logged_in(browser: Browser, url: str, user: str, password: str) -> Asy
 
 
 def forms_in_dialogs() -> int:
-    """Return how many forms the sources have. Each has fields of other names than the rest, by which the walk tells
-    them apart.
-    """
+    """Return how many forms the sources have. Each has different field names, by which the walk tells them apart."""
     files = [*WEB.glob("*.js"), *WEB.glob("pages/*.js")]
     return sum(file.read_text().count("<${FormDialog} ") for file in files)
 
@@ -269,7 +267,7 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
             live_queue(api),
         ):
             await _some_jobs(api)
-            # One answer has a form for people, the other is that of a system.
+            # One challenge has a form for people; the other is answered by a system.
             await asked(api, asker, "people.asked", timeout_s=3600.0, form=FORM)
             await asked(api, asker, "system.asked", timeout_s=3600.0)
             async with logged_in(browser, master.server.url, "ada", password) as page:

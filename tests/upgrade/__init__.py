@@ -1,1 +1,1 @@
-"""A release and the one before it: data of the former one, and both at work on one store."""
+"""A release and the one before it: data of the former release, and both releases at work on one store."""

@@ -9,7 +9,7 @@ from tests.upgrade.former import extracted
 
 @pytest.fixture(scope="session")
 def release() -> Iterator[Path]:
-    """The former release, as its wheel installs it."""
+    """The former release as its wheel installs it."""
     directory = extracted()
     yield directory
     shutil.rmtree(directory)

@@ -1,4 +1,4 @@
-"""The former release, from its wheel, in processes of its own."""
+"""The former release, from its wheel, in separate processes."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ WHEEL = DATA / f"jqmaster-{VERSION}-py3-none-any.whl"
 
 
 def extracted(wheel: Path = WHEEL) -> Path:
-    """A new directory that holds what the wheel installs."""
+    """Unpack the wheel into a new directory."""
     directory = Path(tempfile.mkdtemp(prefix="jq-former-", dir="/tmp"))
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(directory)
@@ -23,7 +23,7 @@ def extracted(wheel: Path = WHEEL) -> Path:
 
 
 def environment_of(release: Path) -> dict[str, str]:
-    """Python finds the release in this directory before any installed one, and handlers of the tests after it."""
+    """Make Python find this release before any installed one, and the tests' handlers after it."""
     return {"PYTHONPATH": f"{release}{os.pathsep}{ROOT}", "PYTHONSAFEPATH": "1"}
 
 
@@ -45,7 +45,7 @@ class FormerWorker(WorkerProcess):
         self._environment |= environment_of(release)
 
     def run_handlers(self, module: str, **environment: str) -> None:
-        """Others than those of tests/support/workers.py."""
+        """Run other handlers than those of tests/support/workers.py."""
         self._arguments[self._arguments.index("worker") + 1] = module
         self._environment |= environment
 

@@ -27,7 +27,7 @@ PASSWORD = "correct horse battery staple"
 FAR = "2099-01-01T00:00:00Z"
 FINISHED_AT = "2026-11-21T04:30:00.123Z"
 YEARS_S = 3650 * 86_400
-# Nothing is lost, expires or is swept while the fixture is made, and nothing of it by the time it is read.
+# Nothing is lost, expires or is swept while the fixture is made, or before it is read.
 SETTINGS: dict[str, Any] = {
     "shard": SHARD,
     "node_id": "node-1",
@@ -42,7 +42,7 @@ SETTINGS: dict[str, Any] = {
     "session_life_s": 30 * 86_400,
     "session_idle_s": 30 * 86_400,
 }
-# Not from the start: for as long as one lease lasts a new leader takes nothing back.
+# These settings come later: a new leader takes nothing back for the length of one lease.
 LONG_LEASES = {"lease_ms": 500_000, "offer_ms": 60_000, "worker_stale_s": 500}
 # Kinds of keys that live for moments only.
 FLEETING = {"demoted", "reopened", "damaged"}
@@ -70,12 +70,12 @@ CONSTRAINTS: dict[str, dict[str, Any]] = {
     "paused": {"matcher": named("paused"), "paused": True},
     "disabled": {"matcher": named("serial"), "enabled": False, "paused": True},
 }
-# The name that all workers take, so that only constraints, time and workers hold jobs up.
+# All workers take these names, so that only constraints, time and workers hold jobs up.
 WORKED_ON = ("echo", "serial", "hosted", "hourly", "seen", "paused", "held", "fail", "failing")
 
 
 class Former:
-    """An operator, pusher and worker at the former master, in JSON."""
+    """An operator, pusher and worker at the former master, which speaks JSON."""
 
     def __init__(self, url: str) -> None:
         self.http = httpx.AsyncClient(
@@ -107,7 +107,7 @@ class Former:
 
 
 class Puller:
-    """A worker that asks for jobs and ends them as it is told."""
+    """A worker that pulls jobs and ends them as the test says."""
 
     def __init__(self, former: Former, *names: str, max_jobs: int = 100) -> None:
         self._former = former
@@ -128,10 +128,10 @@ class Puller:
         await self._former.call("POST", f"/api/workers/{self.id}/heartbeat", body)
 
     async def take(self, *labels: str) -> None:
-        """Ask until it has these."""
+        """Pull until it has these jobs."""
         wanted = {self._former.jobs[label] for label in labels}
         while not wanted <= set(self.held):
-            # A new call says that the answers before were heard.
+            # A new call confirms the previous answers.
             answer = await self._former.call("POST", f"/api/workers/{self.id}/claim", {"max": 100, "wait": 1})
             self.held |= {job["job_id"]: job for job in answer["jobs"]}
         await self.beat()
@@ -165,7 +165,7 @@ SLOW = {"base_s": 86_400, "max_s": 7 * 86_400, "jitter": False}
 
 
 async def _suspect(former: Former, lost: Puller) -> None:
-    """Its worker is lost: before its last try a job waits for one to itself."""
+    """Lose the job's worker: before its last try, the job waits for a worker to itself."""
     await former.push("suspect", "risky", None, rerun_lost=True, timeout=86_400)
     await lost.register()
     await lost.take("suspect")
@@ -303,7 +303,7 @@ async def _identity(former: Former) -> None:
 
 @contextlib.asynccontextmanager
 async def _polling(former: Former, admin: Any) -> AsyncIterator[None]:
-    """A worker waits for jobs, and another one has not heard of its own yet."""
+    """One worker waits for jobs, and another one has not yet heard of its job."""
     idle, deaf = Puller(former, "unheard"), Puller(former, "unconfirmed")
     await idle.register()
     await deaf.register()
@@ -358,7 +358,7 @@ async def _story(
         return {"minute", "hour", "failure_groups", "backlog", "action", "token_uses", "watched"} <= kinds
 
     await wait_until(has_counts, what="the counts are written", timeout_s=60)
-    # The tests compare with what the former master shows.
+    # The tests compare these views with their own.
     async with _polling(former, admin):
         views = {
             label: await former.call("GET", f"/api/jobs/{job_id}") for label, job_id in former.jobs.items()

@@ -1,4 +1,4 @@
-"""All keys of a shard as one portable file: types and values, whatever the server, and no addresses of a machine."""
+"""All keys of a shard as one portable file: types and values for any server, and no addresses of a machine."""
 
 import gzip
 from pathlib import Path
@@ -12,7 +12,7 @@ FIXTURE = DATA / f"store-{VERSION}.msgpack.gz"
 
 
 async def dump(admin: Any, tag: str) -> list[list[Any]]:
-    """[key without the tag, type, value, TTL in ms or -1] of each key."""
+    """Return [key without the tag, type, value, TTL in ms or -1] for each key."""
     found = sorted([key async for key in admin.scan_iter(match=f"{tag}*", count=1_000)])
     return [
         [key.decode().removeprefix(tag), kind, await _value(admin, key, kind), await admin.pttl(key)]
@@ -41,7 +41,7 @@ async def _value(admin: Any, key: bytes, kind: str) -> Any:
 
 
 async def restore(admin: Any, tag: str, keys: list[list[Any]]) -> None:
-    """Return what `dump` gave, under another tag."""
+    """Restore what `dump` returned, under another tag."""
     for name, kind, value, ttl_ms in keys:
         key = tag + name
         match kind:

@@ -1,4 +1,4 @@
-"""This release reads what the former one stored, all of it, and works it off."""
+"""This release reads everything that the former one stored, and works it off."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -27,12 +27,12 @@ from worker_sdk import Worker
 pytestmark = [pytest.mark.req("M12"), pytest.mark.system, pytest.mark.timeout(120), real_time.PROCESSES]
 
 FINISHED = {"succeeded", "failed", "canceled", "skipped"}
-# Fields that no state of a job changes.
+# Fields that do not depend on the state of a job.
 TERMS = (
     "id", "name", "argument", "priority", "max_retry", "timeout", "keep_result", "tags", "headers", "created_at",
     "expires_at", "attempts",
 )  # fmt: skip
-# An action of the former release still retries these.
+# An action of the former release is still retrying these.
 IN_ACTION = {"failed again 0", "failed again 1"}
 FORMER = read()
 JOBS: dict[str, dict[str, Any]] = FORMER["jobs"]
@@ -40,7 +40,7 @@ JOBS: dict[str, dict[str, Any]] = FORMER["jobs"]
 
 @pytest.fixture
 async def shard(store_server: StoreServer) -> AsyncIterator[Shard]:
-    """The data of the former release, on a shard of its own."""
+    """Load the data of the former release into a new shard."""
     client = StoreClient(store_server.url, connections=4)
     shard = Shard(client, Keys(f"u{uuid4().hex[:10]}"))
     await restore(admin_of(client), shard.keys.tag, FORMER["keys"])
@@ -90,7 +90,7 @@ async def test_statistics_of_the_former_release_are_read(shard: Shard) -> None:
 
 
 async def _with_quick_leases(shard: Shard) -> None:
-    """The settings that the former release stored are those that it was given; changed, they are stored again."""
+    """The stored settings are those that the former release was given; after a change they are stored again."""
     settings = SettingsStore(shard)
     stored = await settings.load()
     assert stored.values == {**LONG_LEASES, "log_level": "warning"}
@@ -120,7 +120,7 @@ async def test_all_that_the_former_release_stored_is_shown_and_worked_off(
 
 
 async def _json(api: Api, path: str) -> Any:
-    """Return an answer as the views of the fixture were read."""
+    """Return an answer in the format in which the fixture's views were read."""
     response = await api.http.get(path, headers={"Accept": "application/json"})
     assert response.status_code == 200, response.text
     return response.json()
@@ -132,7 +132,7 @@ async def _shows_jobs(api: Api) -> None:
         has_ended = former["state"] in FINISHED and label not in IN_ACTION
         same = dict(former) if has_ended else {term: former[term] for term in TERMS}
         if label == "fetched":
-            # Kept for a minute only.
+            # The result is kept for only a minute.
             del same["has_result"], same["result"]
         _assert_covers(now, same, label)
     _, kept = await api.call("GET", f"/api/jobs/{JOBS['kept']['id']}/result")
@@ -142,13 +142,13 @@ async def _shows_jobs(api: Api) -> None:
 
 
 def _assert_covers(now: Any, former: Any, where: str) -> None:
-    """All that there was; this release may show more, and jobs may have gone on."""
+    """Assert that nothing is missing; this release may show more, and jobs may have gone on."""
     if isinstance(former, dict):
         for key, value in former.items():
             _assert_covers(now[key], value, f"{where}.{key}")
     elif isinstance(former, list) and former and isinstance(former[0], dict):
         for n, value in enumerate(former):
-            # An attempt that ran has ended.
+            # The attempt that ran then has ended by now.
             ran = value.get("finished_at", "") is None
             _assert_covers(now[n], {"attempt": value["attempt"]} if ran else value, f"{where}.{n}")
     else:
@@ -176,7 +176,7 @@ async def _shows_the_rest(api: Api) -> None:
 
 
 async def _knows_repeats(api: Api) -> None:
-    """The digest of a request is as it was: a pusher that repeats itself after the upgrade makes no second job."""
+    """The digest of a request is unchanged: a pusher that repeats itself after the upgrade creates no second job."""
     body = {"id": JOBS["ready and full"]["id"], "name": "nobody", "argument": {"deep": [{"x": "y"}]}, **FULL}
     status, answer = await api.call("POST", "/api/jobs", body)
     assert (status, answer["id"]) == (200, body["id"]), answer
@@ -217,7 +217,7 @@ async def _works_off(api: Api, url: str) -> None:
         if former["state"] in FINISHED and label not in IN_ACTION:
             assert job["state"] == former["state"], label
         elif label == "running once":
-            # It may have run, and may not run twice.
+            # The job may have run, so it must not run again.
             assert (job["state"], job["cause"]) == ("failed", "lost"), label
         else:
             assert job["state"] == "succeeded", (label, job)

@@ -1,4 +1,4 @@
-"""Masters, workers and pushers of two releases at work on one store: up, back down once, and up again, under load."""
+"""Masters, workers and pushers of two releases on one store: upgrade, roll back once, and upgrade again, under load."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from worker_sdk.pusher import Pusher
 
 pytestmark = [pytest.mark.req("M12"), pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
-# Calls that pushers of both releases make alike; the former one in a process of its own.
+# Pushers of both releases make the same calls; the former one runs in its own process.
 PUSHES = """
 import asyncio, json, sys
 from worker_sdk.pusher import Pusher
@@ -60,7 +60,7 @@ class Load:
                 self.pushed.append(await self._pusher.enqueue(name, argument, **more))
 
     async def goes_on(self, url: str) -> None:
-        """This master shows some of the jobs as ended that are pushed from now on."""
+        """Wait until this master shows some of the jobs that are pushed from now on as ended."""
         begun = len(self.pushed)
         async with httpx.AsyncClient(base_url=url, trust_env=False) as http:
 
@@ -116,14 +116,14 @@ async def test_masters_roll_up_and_back_down_under_load_and_nothing_is_lost(
             await load.goes_on(former.url)
             try:
                 await asyncio.to_thread(this.start)
-                # Both see what the other one accepted, while the former one leads.
+                # Each sees what the other one accepted, while the former one leads.
                 await load.goes_on(this.url)
                 await load.goes_on(former.url)
                 await asyncio.to_thread(former.terminate)  # up
                 await _until_leads(this)
                 await load.goes_on(this.url)
                 await asyncio.to_thread(former.start)
-                # Both again, while this one leads.
+                # The same holds while this one leads.
                 await load.goes_on(former.url)
                 await asyncio.to_thread(this.terminate)  # back down
                 await _until_leads(former)
@@ -143,7 +143,7 @@ async def test_masters_roll_up_and_back_down_under_load_and_nothing_is_lost(
         for what, job_id, attempt, _ in worker.events()
         if what == "start"
     )
-    # Each ran once, but for those that fail the first time.
+    # Each job ran once, except those that fail the first time.
     assert set(starts.values()) == {1}
     assert {job_id for job_id, _ in starts} == set(load.pushed)
     assert len(starts) == len(load.pushed) // 3 * 4
@@ -178,7 +178,7 @@ async def test_pushers_of_either_release_work_with_masters_of_the_other(
     former = FormerMaster(release, tmp_path / "former", store_server.url, shard=f"u{uuid4().hex[:10]}")
     this = MasterProcess(tmp_path / "this", store_server.url, shard=f"u{uuid4().hex[:10]}")
     workers = [
-        # Served and pulling: each way in which jobs come.
+        # The workers cover each way in which jobs arrive.
         WorkerProcess(tmp_path / "this", former.url, pull=True),
         FormerWorker(release, tmp_path / "former", this.url, pull=True),
     ]
@@ -196,7 +196,7 @@ async def test_pushers_of_either_release_work_with_masters_of_the_other(
 async def test_a_data_directory_is_opened_by_the_next_release_and_by_the_former_one_again(
     tmp_path: Path, release: Path
 ) -> None:
-    """One master with the embedded store, whose release is replaced: up, back down once, and up again."""
+    """One master with the embedded store, whose release is replaced: upgrade, roll back once, and upgrade again."""
     directory = tmp_path / "master"
     directory.mkdir()
     pushed: list[str] = []

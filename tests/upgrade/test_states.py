@@ -43,7 +43,7 @@ def _worker(url: str) -> Worker:
 async def test_jobs_in_states_that_the_former_release_does_not_know_rest_until_the_newer_one_is_back(
     store_server: StoreServer, tmp_path: Path, release: Path
 ) -> None:
-    """Rolled back once and up again: the former release works beside them, and spoils none."""
+    """Roll back once and upgrade again: the former release works beside these jobs, and damages none."""
     shard = f"u{uuid4().hex[:10]}"
     async with master_on(store_server.url, shard=shard) as (master, api):
         later = await api.enqueue("echo", "later", run_at=FAR)

@@ -1,4 +1,4 @@
-"""Batches over HTTP: made, filled, sealed, listed, canceled, retried, refused."""
+"""Batches over HTTP: create, fill, seal, list, cancel, retry and refuse them."""
 
 from typing import Any
 

@@ -21,7 +21,7 @@ async def puller(api: Api) -> AsyncIterator[ScriptedWorker]:
 
 
 def at(opened: dict[str, Any], request_id: str) -> dict[str, Any]:
-    """Return a challenge with the address of another request ID."""
+    """Return the challenge with its address changed to another request ID."""
     return {**opened, "callback_url": opened["callback_url"].replace(opened["request_id"], request_id)}
 
 
@@ -38,7 +38,7 @@ async def test_wrong_and_foreign_ids_are_unknown_and_change_nothing(api: Api, pu
         mine["request_id"][:-1],
         mine["request_id"] + "A",
         mine["request_id"].swapcase(),
-        # The job of one and the secret of the other.
+        # The first half names one job, the second half is the secret of another.
         mine["request_id"][:22] + other["request_id"][22:],
         "%E2%98%83" * 9,
         "%00" * 54,
@@ -86,7 +86,7 @@ async def test_a_body_of_ten_megabytes_is_refused_and_the_challenge_goes_on(
             try:
                 status = (await outside.post(opened["callback_url"], content=content)).status_code
             except httpx.TransportError:
-                # The master hung up while the rest was still being sent.
+                # The master closed the connection while the rest was still being sent.
                 status = 413
             assert status == 413
     assert await answers(opened) == (202, "")
@@ -142,7 +142,7 @@ async def test_a_job_that_is_canceled_while_its_callback_runs_stays_canceled(
 async def test_an_outside_system_that_answers_with_an_error_and_calls_back_anyway_is_told_that_it_is_over(
     api: Api, puller: ScriptedWorker
 ) -> None:
-    """The attempt failed by what the system said. The next one calls it again, with the same key."""
+    """The attempt failed because of the system's answer. The next attempt calls the system again, with the same key."""
     await api.enqueue("work", max_retry=1, retry={"base_s": 0.0, "factor": 1.0, "max_s": 0.0})
     (job,) = await puller.claim()
     _, opened = await open_challenge(puller, job)

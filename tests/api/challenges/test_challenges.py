@@ -29,7 +29,7 @@ async def open_challenge(worker: ScriptedWorker, job: dict[str, Any], **fields: 
 
 
 async def awaiting(api: Api, worker: ScriptedWorker, **fields: Any) -> dict[str, Any]:
-    """An open challenge whose job waits for the callback."""
+    """Return an open challenge whose job waits for the callback."""
     await api.enqueue("work")
     (job,) = await worker.claim()
     status, opened = await open_challenge(worker, job, **fields)

@@ -53,7 +53,7 @@ async def get(opened: dict[str, Any], query: str = "", **headers: str) -> httpx.
 
 
 async def send(opened: dict[str, Any], query: str = "", **fields: str) -> httpx.Response:
-    """Send the form of the page as a browser does."""
+    """Submit the form of the page as a browser does."""
     async with httpx.AsyncClient(trust_env=False) as browser:
         data = {name.replace("__", "."): value for name, value in fields.items()}
         return await browser.post(opened["callback_url"] + query, data=data, headers=BROWSER)
@@ -269,7 +269,7 @@ async def test_an_operator_answers_the_form_by_the_api(api: Api, puller: Scripte
 
 
 class Person:
-    """A browser of somebody who logs in at a master."""
+    """The browser of a person who logs in at a master."""
 
     def __init__(self, url: str) -> None:
         self.http = httpx.AsyncClient(base_url=url, trust_env=False, headers=BROWSER)

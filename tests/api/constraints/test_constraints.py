@@ -1,4 +1,4 @@
-"""Constraints over HTTP: made, changed by several callers, limited, previewed, obeyed by real masters and workers."""
+"""Constraints over HTTP: create, change by several callers, limit, preview, and obey with real masters and workers."""
 
 import asyncio
 import base64
@@ -150,7 +150,7 @@ async def test_the_second_of_two_editors_is_told(api: Api) -> None:
     assert (await shown(api, "c1"))["concurrency"] == 2
     now = f'W/"other", "{(await shown(api, "c1"))["etag"]}"'
     assert (await api.call("DELETE", path, **{"If-Match": now}))[0] == 204
-    # Deleted meanwhile is changed too.
+    # A constraint that was deleted meanwhile has changed, too.
     for demand in (tag, "*"):
         assert (await api.call("PUT", path, ONE_AT_ONCE, **{"If-Match": demand}))[0] == 412
         assert (await api.call("DELETE", path, **{"If-Match": demand}))[0] == 412
@@ -187,7 +187,7 @@ async def test_of_many_writers_without_preconditions_each_writes_whole(api: Api)
     assert sorted(await asyncio.gather(*map(put, range(1, 9)))) == [200] * 7 + [201]
     found = await shown(api, "c1")
     assert found["concurrency"] == found["max_backlog"]
-    # Changes of single values do not undo one another.
+    # Concurrent changes to different values do not undo one another.
     assert await asyncio.gather(*map(pause, range(8))) == [200] * 8
     assert sorted(o["value"] for o in (await shown(api, "c1"))["overrides"]) == list(range(8))
     _, audit = await api.call("GET", "/api/audit?limit=500")
@@ -335,7 +335,7 @@ async def test_the_last_override_may_go_although_there_is_nothing_else(api: Api)
 
 
 async def test_values_are_what_they_are(api: Api) -> None:
-    """1.0 is 1; null, true, text and binary are others."""
+    """1.0 equals 1; null, true, text and binary are distinct values."""
     await made(api, "c1", key="argument.host", concurrency=5)
     for value in (1, 1.0, "1", True, None, b"1", 1.5, -(2**63), "x" * 1024):
         status, _ = await api.call("POST", "/api/constraints/c1/values", {"value": value, "paused": True})
@@ -524,7 +524,7 @@ async def test_a_preview_tells_which_jobs_wait_and_changes_nothing(api: Api) -> 
     assert {example["id"] for example in found["examples"]} <= set(wanted)
     assert (await api.call("GET", "/api/constraints"))[1] == {"constraints": []}
 
-    # By the name alone no ready job has to be read.
+    # A matcher on the name alone needs to read no ready job.
     _, found = await api.call("POST", "/api/constraints/preview", {"matcher": WORK})
     assert (found["count"], found["looked_at"], found["keys"]) == (7, 1, None)
     assert {example["name"] for example in found["examples"]} == {"work"}
@@ -569,7 +569,7 @@ async def test_it_is_obeyed_while_jobs_wait_and_its_end_frees_them_at_once(api: 
         await made(api, "c1", concurrency=3)
         await worker.next_job()
         assert (await shown(api, "c2"))["usage"]["running"] == 2
-        # Deletion in use: what it held back starts, what runs goes on.
+        # Deleting a constraint in use starts the jobs that it held back; running jobs go on.
         assert (await api.call("DELETE", "/api/constraints/c2"))[0] == 204
         await worker.next_job()
         await worker.end(first)
@@ -622,7 +622,7 @@ async def test_one_job_that_met_a_429_holds_all_others_of_its_host(api: Api) -> 
                 "scheduled" if job_id == throttled[0] else "ready",
                 0,
             )
-        # Made anew, it knows nothing of the hold.
+        # A constraint that is created again does not know the hold.
         await api.call("DELETE", "/api/constraints/hosts")
         assert (await worker.next_job())["job_id"] == throttled[1]
 
@@ -690,7 +690,7 @@ async def test_a_full_backlog_refuses_single_and_whole_pushes(api: Api) -> None:
     assert int(response.headers["retry-after"]) >= 1
     problem = msgpack.unpackb(response.content)
     assert (problem["code"], "backlog" in problem["detail"]) == ("backlog_full", True)
-    # A job that was accepted may be repeated, other values have room, and a bulk is accepted whole or not at all.
+    # An accepted job may be repeated, other values have room, and a bulk is accepted whole or not at all.
     assert (await api.call("POST", "/api/jobs", {**job, "id": job_id}))[0] == 200
     other = {"name": "work", "argument": {"host": "b"}}
     status, problem = await api.call("POST", "/api/jobs/bulk", {"jobs": [other, job]})

@@ -1,4 +1,4 @@
-"""A job is previewed: what would limit it is told, what is wrong with it too, and nothing is enqueued."""
+"""A preview of a job tells which constraints would limit it and what is wrong with it, and enqueues nothing."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ async def test_a_preview_names_the_constraints_that_would_apply_and_enqueues_not
             "max_backlog": None,
         },
     }
-    # A job without the key is not limited by it.
+    # The constraint does not limit a job without the key.
     status, found = await api.call("POST", "/api/jobs/preview", {"name": "mail", "argument": 1})
     assert [one["name"] for one in found["constraints"]] == ["all-mail"]
     assert sum((await api.counts()).values()) == 0

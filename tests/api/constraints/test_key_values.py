@@ -1,4 +1,4 @@
-"""One value of a constraint's key is limited and paused by the ID that answers carry, whatever its type and length."""
+"""One value of a constraint's key is limited and paused by the ID in the answers, whatever its type and length."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ async def test_a_value_is_paused_limited_and_reset_by_its_id(api: Api, value: An
     key = await one()
     assert key["own_limits"] == {"concurrency": 1, "rate": None, "paused": True}
     assert (key["is_open"], key["limits"]["paused"]) == (False, True)
-    # Only the value that was meant is paused.
+    # Only the named value is paused.
     (other,) = [k for k in (await shown(api, "hosts"))["top_keys"] if k["value"] == "another"]
     assert other["is_open"]
     status, answer = await api.call("POST", path, {"value_id": key["id"]})

@@ -1,4 +1,4 @@
-"""A pause is a thing of its own: of a name, a tag, a constraint or one value; with a reason, an end and an author."""
+"""A pause is an object of its own: of a name, a tag, a constraint or one value; with a reason, an end and an author."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ async def paused(api: Api, **fields: Any) -> dict[str, Any]:
 
 
 async def reasons(api: Api, job_id: str) -> list[str]:
-    """The constraints that keep the job from running."""
+    """Return the constraints that keep the job from running."""
     status, why = await api.call("GET", f"/api/jobs/{job_id}/why")
     assert status == 200
     return [one["name"] for one in why["constraints"] if not one["passes"]]

@@ -1,4 +1,4 @@
-"""The last hour is replayed under a constraint over HTTP, by the jobs that are still stored."""
+"""Replay the last hour under a constraint over HTTP, from the jobs that are still stored."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -20,7 +20,8 @@ WORK = {"field": "name", "op": "eq", "value": "work"}
 
 @pytest.fixture
 async def api(store_server: StoreServer) -> AsyncIterator[Api]:
-    """A client of a master whose leases outlast a busy machine: a job that ran twice would run beside no other."""
+    """A client of a master whose leases outlast a busy machine: a job that ran twice would not run beside the
+    others."""
     async with master_on(store_server.url, previews_per_minute=10_000, **PATIENT) as (_, one):
         yield one
 
@@ -52,7 +53,7 @@ async def test_it_tells_what_would_have_been_held_and_changes_nothing(api: Api) 
         assert (status, found["started"], found["held"]) == (200, 4, 3)
         return found if found["held_now"] == 0 else None
 
-    # One after the other they would have taken longer than they took side by side.
+    # The jobs would have taken longer one after the other than they took side by side.
     found = await wait_until(has_let_all_go, what="the last of them would have begun by now")
     assert (found["looked_at"], found["is_whole"], found["gone"], found["keys"]) == (4, True, 0, None)
     assert sum(point["started"] for point in found["points"]) == 4

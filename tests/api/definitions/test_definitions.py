@@ -1,4 +1,4 @@
-"""Definitions over HTTP: made, changed, previewed, run, backfilled, and fired by a real master."""
+"""Definitions over HTTP: create, change, preview, run and backfill them, and a real master that fires them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -41,7 +41,7 @@ async def test_a_definition_is_made_read_changed_and_removed(api: Api) -> None:
     assert view["next_due_at"]
     assert await api.call("GET", "/api/definitions/nightly") == (200, view)
     assert await api.call("GET", "/api/definitions") == (200, {"definitions": [view], "next_cursor": None})
-    # The same again writes nothing.
+    # A repeat of the same request writes nothing.
     assert await api.call("PUT", "/api/definitions/nightly", body) == (200, view)
     status, changed = await api.call("PUT", "/api/definitions/nightly", body | {"enabled": False})
     assert (status, changed["enabled"]) == (200, False)
@@ -207,7 +207,7 @@ async def test_redacted_parts_that_are_sent_back_stay_as_they_are(store_server: 
 async def test_a_master_fires_what_is_due(store_server: StoreServer) -> None:
     async with master_on(store_server.url) as (master, api):
         await made(api, schedule=EVERY_MINUTE)
-        # As if the minute before last had not been handled.
+        # Pretend that the minute before last was not handled.
         link = master.shard.parts.link
         redis = admin_of(link.client)
         handled_ms = int((await redis.hget(link.keys.definition_clocks, "nightly")).split(b" ")[0])
@@ -234,7 +234,7 @@ async def test_a_pause_has_a_reason_and_leaves_the_rest_as_it_is(api: Api) -> No
     status, paused = await api.call("POST", f"{path}/pause", {"reason": "the printer is away"})
     assert (status, paused["enabled"], paused["reason"]) == (200, False, "the printer is away")
     assert paused["etag"] != before["etag"]
-    # The same again writes nothing.
+    # A repeat of the same request writes nothing.
     assert (await api.call("POST", f"{path}/pause", {"reason": "the printer is away"}))[1] == paused
     status, problem = await api.call("POST", f"{path}/pause", {"reason": "x" * 501})
     assert (status, problem["errors"][0]["loc"]) == (422, ["reason"])
@@ -271,7 +271,7 @@ async def test_the_list_is_filtered_and_shows_the_newest_runs(api: Api) -> None:
     (one,) = page["definitions"]
     assert [run["job_id"] for run in one["runs"]] == job_ids[:0:-1]
     assert one["last_run"] == one["runs"][0]
-    # No worker takes it.
+    # No worker claims it.
     assert one["last_run"]["job_state"] == "ready"
     assert (await api.call("DELETE", f"/api/jobs/{job_ids[2]}"))[0] == 204
     _, page = await api.call("GET", "/api/definitions/mail-a/runs?limit=1")

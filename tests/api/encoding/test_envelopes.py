@@ -20,7 +20,7 @@ MSGPACK = {b"content-type": b"application/msgpack"}
 
 
 def read_list_of_maps(body: bytes, *, max_items: int) -> Iterator[dict[str, Any]]:
-    """`read_list` where nothing is usual."""
+    """Call `read_list` with a fast path that accepts nothing."""
     for item in read_list(
         body, "jobs", ARGUMENT, lambda _data, _limits: None, max_items=max_items, limits=LIMITS
     ):

@@ -1,4 +1,4 @@
-"""The short way of the usual job, event and result says what the models say, or leaves it to them."""
+"""The fast path for usual jobs, events and results agrees with the models, or leaves the body to them."""
 
 import dataclasses
 import struct
@@ -235,7 +235,7 @@ def test_a_key_that_comes_twice_is_left_to_the_models() -> None:
 def test_a_key_that_comes_twice_is_not_made_up_for_by_a_number_that_is_written_short() -> None:
     name = msgpack.packb("name") + msgpack.packb("n")
     timeout = msgpack.packb("timeout")
-    # Four bytes less than a float of 64 bits, and four bytes more than a number at its shortest.
+    # One is four bytes shorter than with a 64-bit float, the other four bytes longer than with the shortest number.
     short = b"\x82" + name + timeout + b"\xca" + struct.pack(">f", 1.5)
     long = b"\x82" + name + msgpack.packb("priority") + b"\xd2" + bytes(4)
     twice = b"\x83" + name + name + msgpack.packb("id") + msgpack.packb(JOB_ID)

@@ -1,6 +1,5 @@
-"""Values on their whole way, through real masters and workers of the SDK: accepted values come back, and a value that
-only an earlier release accepted fails alone.
-"""
+"""Values on their whole way through real masters and SDK workers: accepted values come back, and a value that only an
+earlier release accepted fails alone."""
 
 import struct
 from collections.abc import AsyncIterator
@@ -60,7 +59,7 @@ VALUES = NUMBERS + EXTENSIONS + INSTANTS + OTHERS
 
 @pytest.fixture(params=[False, True], ids=["push", "pull"])
 async def worker(request: pytest.FixtureRequest) -> Worker:
-    """Not started: it echoes."""
+    """Return a worker that echoes; it is not started."""
     one = Worker("", grace_s=0.2, max_jobs=50, pull=request.param)
     one.handler("echo")(lambda argument: argument)
     return one

@@ -1,4 +1,4 @@
-"""Events over HTTP: sent in each form, listed, replayed, refused."""
+"""Events over HTTP: send them in each form, list, replay and refuse them."""
 
 import base64
 import json
@@ -40,7 +40,7 @@ async def test_a_definition_of_events_is_made_read_and_changed(api: Api) -> None
     for field in body.keys() - {"job"}:
         assert view[field] == body[field], field
     assert (view["schedule"], view["next_due_at"], view["debounce"]) == (None, None, None)
-    # A view can be sent back, and changes nothing.
+    # Sending a view back changes nothing.
     fields = {
         field: view[field]
         for field in (

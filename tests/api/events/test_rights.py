@@ -32,7 +32,7 @@ async def test_a_token_for_some_names_sends_events_of_such_types(store_server: S
         reader = Api(master.server.url, (await create(admin, "read"))["token"])
         _, view = await reader.call("GET", f"/api/events/{event_id}")
         assert (view["payload"], view["payload_hidden"], view["payload_bytes"]) == (None, True, 1)
-        # A preview lets nobody guess a payload by trying matchers.
+        # A preview does not let anybody guess a payload by trying matchers.
         draft = {"kind": "event", "event_type": "*"}
         for matcher, matches in ((None, True), ({"field": "payload", "op": "eq", "value": None}, None)):
             _, preview = await reader.call("POST", "/api/definitions/preview", {**draft, "matcher": matcher})
@@ -81,5 +81,5 @@ async def test_redacted_parts_are_redacted_in_payloads_and_stay_when_sent_back(
         ):
             status, problem = await api.call("PUT", "/api/definitions/other", {**body, **fields})
             assert (status, problem["code"], problem["errors"][0]["loc"]) == (403, "content_redacted", loc)
-        # At its own place, it is redacted there as well.
+        # The value is redacted at its own path as well.
         await define(api, "other", argument={"secret": {"from": "payload.secret"}})

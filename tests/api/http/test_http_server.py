@@ -37,7 +37,7 @@ LARGE_BYTES = 8_000_000
 
 
 class App:
-    """Answers a path's behaviour; remembers what reached it."""
+    """Answers according to the path and remembers what reached it."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, bytes]] = []
@@ -115,7 +115,7 @@ class Edge:
                 await writer.wait_closed()
 
     async def exchange(self, sent: bytes, *, half_close: bool = False) -> bytes:
-        """All that comes back until the server closes."""
+        """Return everything that comes back until the server closes."""
         async with self.connection() as (reader, writer):
             writer.write(sent)
             with contextlib.suppress(ConnectionError):
@@ -479,7 +479,7 @@ async def test_a_client_that_reads_nothing_is_cut_off(start: Start) -> None:
 
 @contextlib.asynccontextmanager
 async def large_answer(edge: Edge) -> AsyncIterator[tuple[socket.socket, EdgeProtocol]]:
-    """A new connection whose answer waits to be read, and the server's side of it. The sweep leaves it alone."""
+    """Yield a new connection with an unread answer, and the server's side of it. The sweeper is off."""
     assert edge.server._sweeper is not None
     edge.server._sweeper.cancel()
     loop = asyncio.get_running_loop()
@@ -589,7 +589,7 @@ PROVED = GET.replace(b"/", b"/proved", 1)
 async def held(
     edge: Edge, count: int, request: bytes = GET
 ) -> AsyncIterator[list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]:
-    """So many connections, each idle after an answered request; without `request`, idle from the start."""
+    """Yield this many connections, each idle after an answered request; without `request`, idle from the start."""
     async with contextlib.AsyncExitStack() as stack:
         connections = []
         for _ in range(count):
@@ -644,7 +644,7 @@ async def test_the_reserve_is_for_workers_who_prove_it(start: Start) -> None:
     edge = await start(max_connections=64, address_share=1)
     async with held(edge, 64, PROVED):
         worker = GET.replace(b"/", b"/api/workers/proved", 1)
-        # Other callers get none of it, whatever path they ask for, and do not keep workers out.
+        # Other callers get none of this room, whatever path they request, and do not keep workers out.
         assert await ask(edge, PROVED) == 503
         async with held(edge, 10, GET.replace(b"/", b"/api/workers", 1)), held(edge, 2, worker):
             assert await ask(edge, GET.replace(b"/", b"/healthz", 1)) == 200
@@ -675,7 +675,7 @@ async def test_a_caller_that_is_sending_a_body_reads_that_there_is_no_room(start
 async def test_what_was_pipelined_before_a_broken_request_costs_no_traceback(
     edge: Edge, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The older of two requests is told, too, that its client has gone."""
+    """The older of two requests also learns that its client has gone."""
     sent = GET.replace(b"/", b"/wait", 1) + POST_CHUNKED + b"zz\r\n"
     async with edge.connection() as (reader, writer):
         writer.write(sent)

@@ -1,4 +1,4 @@
-"""Failed logins of others lock nobody out, and cost the master little."""
+"""Failed logins of others lock nobody out and cost the master little."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ pytestmark = real_time.MASTER
 
 @pytest.fixture
 def real_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Passwords cost here what they cost in production."""
+    """Passwords cost as much here as in production."""
     monkeypatch.setattr(passwords, "PasswordHasher", PasswordHasher)
 
 
@@ -51,7 +51,7 @@ async def test_a_user_logs_in_on_a_known_device_whatever_others_fail(store_serve
         await fail_until_refused(eve)
         assert await new.status_of("POST", "/api/session", WRONG) == 429, "as eve, it is no known device"
         await ada.log_in("ada")
-        # Nobody guesses more from there than elsewhere.
+        # Nobody gets more guesses from there than from elsewhere.
         await fail_until_refused(ada)
 
 
@@ -65,7 +65,7 @@ async def test_a_device_is_known_for_its_user_and_until_the_password_changes(
         assert not devices.is_known(other, "ada", "hash")
     assert not devices.is_known(proof, "bob", "hash")
     assert not devices.is_known(proof, "ada", "another hash")
-    # It opens nothing.
+    # The cookie opens nothing.
     async with guarded(store_server.url) as (master, admin), browsers(master) as (ada,):
         await add_user(admin, "ada")
         await ada.log_in("ada")
@@ -100,7 +100,7 @@ async def test_behind_a_trusted_proxy_each_caller_is_counted_alone(store_server:
 
 
 class Held(Passwords):
-    """Checks that take until they are let go."""
+    """Password checks that block until they are released."""
 
     def __init__(self) -> None:
         super().__init__()

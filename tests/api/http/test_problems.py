@@ -1,4 +1,4 @@
-"""Problems: one status a class, bounded, without the input and without what is inside."""
+"""Problems: one status per class, bounded, without the input and without internals."""
 
 import json
 import logging
@@ -94,7 +94,7 @@ def test_every_error_that_is_no_fault_of_ours_has_a_status_below_500() -> None:
         error = errors.NotUniqueError("held", "a job") if cls is errors.NotUniqueError else cls()
         status = problem_response(error, Encoding.JSON).status_code
         assert status < 500 or status == 503, cls
-    # The status of these is that of their base.
+    # These classes take the status of their base class.
     assert set(STATUS) >= classes - {
         errors.AddressRefusedError,
         errors.DataDirInUseError,
@@ -246,7 +246,7 @@ def test_bytes_that_were_no_request_get_a_problem_too() -> None:
 
 
 async def test_text_that_is_sent_as_binary_is_called_so(api: Api) -> None:
-    """Some libraries write every string as `bin`: the error says it, and not that a good text is a bad one."""
+    """Some libraries write every string as `bin`: the error says so, and does not call a valid text invalid."""
     registration = {"url": None, "names": ["work"], "max_jobs": 1, "secret": "s" * 32}
     for field, value in {
         "node_id": b"host",
@@ -262,7 +262,7 @@ async def test_text_that_is_sent_as_binary_is_called_so(api: Api) -> None:
         assert problem["detail"] == f"{'.'.join(map(str, error['loc']))}: {BINARY_RULE}"
     status, problem = await api.call("POST", "/api/jobs", {"name": "work", "run_at": b"2026-11-21T04:30:00Z"})
     assert (status, problem["detail"]) == (422, f"run_at: {BINARY_RULE}")
-    # The message about a number does not call it a text.
+    # The message about a number does not mention text.
     status, problem = await api.call("POST", "/api/workers", {**registration, "max_jobs": b"1"})
     assert (status, problem["detail"]) == (422, "max_jobs: Input should be a valid integer")
     status, problem = await api.call("POST", "/api/workers", {**registration, b"node_id": "host"})
@@ -278,7 +278,7 @@ async def test_the_detail_says_the_first_error_and_how_many_follow(api: Api) -> 
 
 
 async def test_who_names_no_type_reads_json(api: Api) -> None:
-    """curl, a browser and their like, also in errors; a body that was MessagePack is answered so."""
+    """curl, browsers and the like get JSON, also for errors; a MessagePack body is answered in MessagePack."""
     async with httpx.AsyncClient(base_url=api.http.base_url, trust_env=False) as http:
         for accept in ("*/*", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"):
             answer = await http.get("/api/stats", headers={"Accept": accept})

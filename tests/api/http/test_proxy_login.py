@@ -1,4 +1,4 @@
-"""People whom a proxy names in headers: who believes it, and who does not. Each proxy has an address of its own."""
+"""People whom a proxy names in headers: who is believed and who is not. Each proxy has its own address."""
 
 import contextlib
 import logging
@@ -41,7 +41,7 @@ def at(master_url: str, address: str) -> httpx.AsyncClient:
 async def callers(
     store_url: str, *addresses: str, **changed: Any
 ) -> AsyncIterator[tuple[list[httpx.AsyncClient], Api]]:
-    """Clients at these addresses, and an admin of the master."""
+    """Yield clients at these addresses, and an admin of the master."""
     async with (
         master_on(store_url, **{**SETTINGS, **changed}) as (master, _),
         contextlib.AsyncExitStack() as stack,
@@ -69,7 +69,7 @@ async def test_a_person_whom_the_proxy_names_acts_under_that_name(store_server: 
         assert (await proxy.get("/api/tokens", headers=ADA)).status_code == 403
         status, found = await admin.call("GET", "/api/audit?who=proxy:ada")
         assert (status, len(found["entries"])) == (200, 1)
-        # A change that the page of another site has the browser send.
+        # A page of another site makes the browser send a change.
         for headers in (ADA, ADA | {"X-CSRF-Token": "x"}, shown | {"Origin": "https://evil.example"}):
             refused = await proxy.post("/api/jobs", json={"name": "a"}, headers=headers)
             assert refused.status_code == 403
@@ -90,12 +90,12 @@ async def test_a_header_from_elsewhere_is_ignored_and_told(
             assert (await session_of(client, headers))["who"] is None
             assert (await client.get("/api/jobs", headers=headers)).status_code == 401
         told = [line for line in caplog.messages if "Remote-User" in line]
-        # Once a minute: whoever floods does not fill the log.
+        # The warning is logged once a minute: a flood does not fill the log.
         assert told == [
             f"the header Remote-User of a request from {STRANGER} is ignored: it did not come through a network of "
             "login_proxies"
         ]
-        # A token is as good there as ever.
+        # A token is as valid there as elsewhere.
         bearer = ADA | {"Authorization": f"Bearer {ADMIN_TOKEN}"}
         assert (await session_of(stranger, bearer))["method"] == "token"
 

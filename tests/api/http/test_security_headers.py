@@ -1,4 +1,4 @@
-"""The security headers of every answer, and proof that GET changes nothing."""
+"""The security headers of every answer, and a proof that GET changes nothing."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ from tests.support.strict_answers import check_headers, headers_of
 
 pytestmark = real_time.MASTER
 
-# An answer for ever has no end to wait for.
+# A stream never ends, so the test cannot wait for its answer.
 STREAMS = {"/api/stream"}
 
 
@@ -49,7 +49,7 @@ async def test_every_get_answers_strictly_and_changes_nothing(store_server: Stor
             filled = path.replace("{job_id}", job_id)
             answer = await admin.http.get(re.sub(r"{\w+}", "unknown", filled), headers=fields)
             check_headers(answer.headers)
-        # A GET of any other route changes nothing either.
+        # A GET of any other route also changes nothing.
         for path in {op.path for op in OPERATIONS} - set(paths) - STREAMS:
             filled = path.replace("{job_id}", job_id)
             answer = await admin.http.get(re.sub(r"{\w+}", "unknown", filled), headers=fields)

@@ -1,4 +1,4 @@
-"""The web UI's files: a fixed table at `/`, open to anybody, under a policy that runs nothing foreign."""
+"""The web UI's files: a fixed table at `/`, open to everybody, under a policy that runs no foreign code."""
 
 import base64
 import gzip
@@ -94,12 +94,12 @@ async def test_the_bundle_is_served_as_long_as_it_was_made_of_the_sources(tmp_pa
         index = await http.get("/")
         assert index.text.endswith("bundle")
         assert (await http.get("/index.html")).text == index.text
-        # The script within the page runs by its hash, and no other.
+        # The policy allows the script within the page by its hash, and no other inline script.
         digest = base64.b64encode(hashlib.sha256(b"boot()").digest()).decode()
         allowed = CSP.replace("script-src 'self'", f"script-src 'self' 'sha256-{digest}'")
         assert index.headers["content-security-policy"] == allowed
         assert (await http.get("/bundle/sources.sha256")).status_code == 404
-        # Browsers keep a file whose address has its hash, and ask again for any other.
+        # Browsers keep a file whose address contains its hash, and revalidate any other.
         version = hashlib.sha256(b"boot").hexdigest()[:16]
         for query, kept in ((f"?v={version}", "immutable"), ("?v=other", "no-cache"), ("", "no-cache")):
             assert kept in (await http.get(f"/bundle/app.js{query}")).headers["cache-control"]

@@ -1,4 +1,4 @@
-"""The audit log: every change with its author, what was and what is, the newest first."""
+"""The audit log: every change with its author, its before and its after, the newest first."""
 
 from typing import Any
 
@@ -94,7 +94,7 @@ async def test_it_is_read_in_pages_and_by_target(api: Api, monkeypatch: pytest.M
     assert len({e["id"] for e in found}) == 7
     assert [e["after"]["concurrency"] for e in await entries(api, "?target=even")] == [6, 4, 2]
     assert await entries(api, "?target=nothing") == []
-    # A rare target is looked for in bounds, and the cursor goes on from there.
+    # The search for a rare target is bounded, and the cursor continues from there.
     monkeypatch.setattr(store, "MAX_LOOKED_AT", 2)
     monkeypatch.setattr(store, "ENTRIES_PER_READ", 2)
     _, page = await api.call("GET", "/api/audit?target=nothing")
@@ -168,7 +168,7 @@ async def test_a_flood_of_changes_ages_no_access_event_out(api: Api, master: Mas
         of_access = await entries(ada, "?log=access&limit=500")
         assert [e["action"] for e in of_access] == ["session.login", "user.add"]
         assert {e["log"] for e in of_access} == {"access"}
-        # Both logs are read as one, by time.
+        # Both logs are read as one, in order of time.
         assert [e["action"] for e in await entries(ada, "?limit=2")] == ["constraint.put", "job.cancel"]
     finally:
         await ada.http.aclose()
@@ -190,7 +190,7 @@ async def test_what_is_written_from_now_on_is_read_in_order_from_both_logs(api: 
         if not page["entries"]:
             break
         seen += [(e["log"], e["action"]) for e in page["entries"]]
-    # Within a millisecond the order of the two logs is open.
+    # Within a millisecond, the order of the two logs is undefined.
     assert sorted(seen) == [("access", "settings.change")] * 3 + [("changes", "constraint.put")] * 3
 
 

@@ -1,4 +1,4 @@
-"""Logins by an OpenID Connect provider: what a browser meets on the way, and what lets nobody in."""
+"""Logins by an OpenID Connect provider: what a browser meets on the way, and which logins are refused."""
 
 import contextlib
 import json
@@ -39,13 +39,13 @@ class Site:
     admin: Api
 
     async def begin(self, page: str = "#/jobs?state=failed") -> str:
-        """Return the address at the provider to which a login leads."""
+        """Begin a login and return its address at the provider."""
         response = await self.browser.get("/api/login/oidc", params={"page": page})
         assert response.status_code == 302
         return response.headers["location"]
 
     async def log_in(self, page: str = "#/jobs?state=failed") -> str:
-        """Return where the browser is at the end of a login."""
+        """Log in and return where the browser ends up."""
         return await self.come_back(await self.provider.return_of(await self.begin(page)))
 
     async def come_back(self, address: str) -> str:
@@ -57,7 +57,7 @@ class Site:
         return (await self.browser.get("/api/session", headers={"Accept": "application/json"})).json()
 
     async def refusal(self, page: str = "#/jobs") -> tuple[str, str]:
-        """Log in, which must fail; return the code that the person sees, and the reason in the access log."""
+        """Log in, expect a failure, and return the code that the person sees and the reason in the access log."""
         address = await self.log_in(page)
         assert (await self.session())["who"] is None
         return problem_of(address), (await self.audit())[0]["after"]["reason"]
@@ -135,7 +135,7 @@ async def test_cookies_of_a_login_are_kept_from_scripts_and_the_code_flow_has_pk
         assert query["code_challenge_method"] == ["S256"]
         assert query["scope"] == ["openid profile email"]
         assert len({query[name][0] for name in ("state", "nonce", "code_challenge")}) == 3
-        # The browser sends it although a page of the provider led here.
+        # The browser sends the cookie although a page of the provider led here.
         back = urlsplit(await here.provider.return_of(begun.headers["location"]))
         kept = {"Cookie": cookie.partition(";")[0], "Sec-Fetch-Site": "cross-site"}
         done = await here.browser.get(f"{CALLBACK}?{back.query}", headers=kept)
@@ -228,7 +228,7 @@ async def test_a_token_without_the_providers_signature_lets_nobody_in(
 
 async def test_a_login_that_this_browser_did_not_begin_is_refused(store_server: StoreServer) -> None:
     async with site(store_server.url) as here:
-        # Somebody else's address of return, which a page could send anybody to.
+        # A page could send anybody to the return address of somebody else.
         theirs = await here.provider.return_of(await here.begin())
         here.browser.cookies.clear()
         assert problem_of(await here.come_back(theirs)) == "login_expired"
@@ -271,7 +271,7 @@ async def test_a_login_leads_to_a_page_of_the_web_ui_and_nowhere_else(
 
 @pytest.mark.req("P4", "D26")
 async def test_a_login_for_a_question_leads_back_to_it(store_server: StoreServer) -> None:
-    """The page of a question sends people there who are not logged in."""
+    """The page of a question sends people there if they are not logged in."""
     async with site(store_server.url) as here:
         assert await here.log_in(QUESTION) == f"{str(here.browser.base_url).rstrip('/')}/{QUESTION}"
         assert (await here.session())["who"] == "oidc:ada"
@@ -362,7 +362,7 @@ async def test_a_provider_that_goes_away_does_not_keep_people_from_logging_out(
         async with one.serving():
             begun = await browser.get("/api/login/oidc")
             back = await one.return_of(begun.headers["location"])
-        # Gone before it could take the code.
+        # The provider went away before it could take the code.
         answer = await browser.get(back)
         assert problem_of(answer.headers["location"]) == "provider_unavailable"
         async with one.serving():
@@ -418,8 +418,8 @@ async def test_the_secret_may_be_in_a_file_and_be_sent_in_the_form(
 
 @contextlib.asynccontextmanager
 async def beside(here: Site, **changed: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """Another master on the same data, and a browser with the cookies of the first one. `changed`: settings, or None
-    for those that it lacks."""
+    """Another master on the same data, and a browser with the cookies of the first one. `changed` holds settings; None
+    stands for a setting that the other master lacks."""
     named = (
         "redis_url",
         "shard",
@@ -475,7 +475,7 @@ async def test_roles_follow_the_settings_and_end_with_the_provider(
 async def test_logins_that_fail_again_and_again_have_to_wait(store_server: StoreServer) -> None:
     async with site(store_server.url, login_attempts_per_minute=1) as here:
         for _ in range(5):
-            await here.log_in()  # those that succeed do not count
+            await here.log_in()  # successful logins do not count
         here.provider.error = "access_denied"
         found = [problem_of(await here.log_in()) for _ in range(5)]
         assert found == ["login_denied"] * 3 + ["too_many_logins"] * 2

@@ -1,4 +1,4 @@
-"""Logins of browsers: what the cookie is like, what it opens, and what ends it."""
+"""Logins of browsers: the attributes of the cookie, what it opens, and what ends it."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ COOKIE = "jqmaster_session"
 
 
 class Browser:
-    """Keeps cookies as a browser does, speaks JSON, and shows the CSRF token with what changes something."""
+    """Keeps cookies as a browser does, speaks JSON, and sends the CSRF token with every change."""
 
     def __init__(self, url: str, base_path: str = "") -> None:
         self.http = httpx.AsyncClient(base_url=url + base_path, timeout=60, trust_env=False)
@@ -80,7 +80,7 @@ async def add_user(admin: Api, name: str, role: str = "admin", password: str = P
 
 
 async def dump(store_url: str, shard: str) -> bytes:
-    """Everything that the shard keeps, as bytes."""
+    """Return everything that the shard keeps, as bytes."""
     client = StoreClient(store_url, connections=2)
     try:
         redis = admin_of(client)
@@ -124,7 +124,7 @@ async def test_cookies_of_neighbours_on_the_site_log_nobody_out(store_server: St
         for others in (f"{COOKIE}=x", f"{COOKIE}={'A' * 43}", "big=" + "x" * 8000):
             assert await who(others, f"{COOKIE}={mine}") == "user:ada"
             assert await who(f"{COOKIE}={mine}", others) == "user:ada"
-        # An attacker who planted a session of their own in ada's browser does not make her act under it.
+        # An attacker who planted their own session in ada's browser does not make her act under it.
         assert await who(f"{COOKIE}={hers}", f"{COOKIE}={mine}") is None
         cookies = f"{COOKIE}={'A' * 43}; {COOKIE}={mine}"
         assert await ada.status_of("DELETE", "/api/session", Cookie=cookies) == 204
@@ -152,7 +152,7 @@ async def test_a_user_logs_in_acts_and_logs_out(store_server: StoreServer) -> No
         status, made = await ada.call("POST", "/api/jobs", {"name": "work"})
         assert status == 201
         assert await ada.status_of("GET", "/api/tokens") == 403
-        # Requests that another site makes a browser send, or could.
+        # Another site makes a browser send these requests, or could.
         path = f"/api/jobs/{made['id']}/cancel"
         for headers, code in (
             ({"X-CSRF-Token": ""}, "csrf"),
@@ -165,7 +165,7 @@ async def test_a_user_logs_in_acts_and_logs_out(store_server: StoreServer) -> No
         assert (await admin.job(made["id"]))["state"] == "ready"
         status, problem = await ada.call("DELETE", "/api/session", **{"X-CSRF-Token": "0"})
         assert (status, problem["code"]) == (403, "csrf")
-        # A cookie that was changed, and one that outlives its session.
+        # One cookie was changed, the other one outlives its session.
         secret = ada.http.cookies[COOKIE]
         thief.http.cookies.set(COOKIE, ("A" if secret[0] != "A" else "B") + secret[1:])
         assert await thief.status_of("GET", "/api/jobs") == 401
@@ -254,10 +254,10 @@ async def test_guessing_is_stopped_also_while_the_store_is_full(store: StoreServ
             if status == 429:
                 assert problem["code"] == "too_many_logins"
                 assert 1 <= int(guesser.last.headers["retry-after"]) <= 60
-        # A minute may have begun anew meanwhile, once or twice.
+        # A new minute may have begun meanwhile, once or twice.
         assert 10 <= statuses.count(401) <= 30
         assert statuses.count(401) + statuses.count(429) == 100
-        # Others log in from the same address still, and a login that succeeds does not count.
+        # Others can still log in from the same address, and a successful login does not count.
         for _ in range(12):
             await ada.log_in("bob")
         await admin_of(client).config_set("maxmemory", "0")
@@ -377,7 +377,7 @@ def test_the_cookie_is_as_narrow_as_it_can_be(
     ]
     for field in (b"", b"x=y", f"{name}=s".encode(), f"x{name}={mine}".encode(), b"a" * 5000):
         assert cookie.candidates({b"cookie": field}) == []
-    # Each costs a question to the store.
+    # Each candidate costs a query to the store.
     many = "; ".join(f"{name}={n:043d}" for n in range(100))
     assert len(cookie.candidates({b"cookie": many.encode()})) == 4
 
@@ -400,7 +400,7 @@ async def test_users_change_their_own_password_and_their_other_logins_end(store_
         (fault,) = answer["errors"]
         assert fault["loc"] == ["new_password"]
         change = {"old_password": PASSWORD, "new_password": new}
-        # Neither another site nor a token does it.
+        # Neither another site nor a token can change the password.
         assert (await ada.call("POST", path, change, **{"X-CSRF-Token": "x"}))[1]["code"] == "csrf"
         assert (await admin.call("POST", path, change))[1]["code"] == "no_session"
         assert await ada.status_of("POST", path, change) == 204
@@ -450,7 +450,7 @@ async def test_people_see_their_logins_and_end_them(store_server: StoreServer) -
         assert await ada.status_of("DELETE", "/api/sessions") == 204
         assert await phone.status_of("GET", "/api/jobs") == 401
         assert await ada.status_of("GET", "/api/jobs") == 200
-        # An admin ends all of somebody's.
+        # An admin can end all sessions of a user.
         assert await bob.status_of("DELETE", "/api/users/ada/sessions") == 403
         assert (await admin.call("DELETE", "/api/users/nobody/sessions"))[0] == 404
         assert (await admin.call("DELETE", "/api/users/ada/sessions"))[0] == 204

@@ -1,4 +1,4 @@
-"""Tokens that are kept in the store: what they open, how long, and on which masters."""
+"""Tokens that are kept in the store: what they open, for how long, and on which masters."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ async def test_a_token_is_made_used_replaced_and_revoked(store_server: StoreServ
             (listed,) = (await admin.call("GET", "/api/tokens"))[1]["tokens"]
             assert listed["last_used_at"]
             assert "token" not in listed
-            # The new one opens too, the old one for a while.
+            # The new token works too, and the old one for a while longer.
             status, new = await admin.call("POST", f"/api/tokens/{made['id']}/rotate", {"overlap_s": 600})
             assert status == 201
             assert (new["label"], new["scopes"], new["names"]) == ("shop", ["push"], [])
@@ -69,7 +69,7 @@ async def test_a_token_is_made_used_replaced_and_revoked(store_server: StoreServ
             await wait_until(lambda: opens(renewed), what="the other master knows the new token")
             assert await opens(there)
             assert await opens(here)
-            # In force at once here, and within 5 s everywhere.
+            # The deletion takes effect here at once, and everywhere within 5 s.
             assert (await admin.call("DELETE", f"/api/tokens/{made['id']}"))[0] == 204
             assert not await opens(here)
 
@@ -183,7 +183,7 @@ async def test_a_token_for_some_names_learns_nothing_of_other_jobs_by_waiting_fo
 
         async def asked(path: str, hidden: str) -> tuple[int, str]:
             job = {"name": "mail.send", "after": {"jobs": [own, hidden]}}
-            # A fault of another job of the push is told alike as well.
+            # An error in another job of the push is reported in the same way.
             other = {"name": "mail.send", "after": {"jobs": [never]}}
             body = {"jobs": [{"name": "mail.send"}, job, other]} if path.endswith("bulk") else job
             status, problem = await api.call("POST", path, body)
@@ -194,7 +194,7 @@ async def test_a_token_for_some_names_learns_nothing_of_other_jobs_by_waiting_fo
             ((status, text),) = answers
             assert (status, "'unknown_predecessor'" in text) == (422, True)
         assert (await admin.counts())["awaiting_jobs"] == 0
-        # Jobs of its own names, and a repeat when they are over.
+        # A job may wait for jobs of its own names, and may be repeated when they are over.
         waiting = new_id()
         job = {"id": waiting, "name": "mail.send", "after": {"jobs": [own], "when": "finished"}}
         assert (await api.call("POST", "/api/jobs", job))[0] == 201
@@ -232,7 +232,7 @@ async def test_who_cannot_tell_whether_a_token_was_revoked_lets_nobody_in(store_
 
 
 class Later(SystemClock):
-    """A clock that can be moved on."""
+    """A clock that can be advanced."""
 
     later_s = 0.0
 

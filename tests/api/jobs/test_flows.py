@@ -1,4 +1,4 @@
-"""The flow around a job or of a batch, in one answer that stays bounded."""
+"""The flow around a job or of a batch, in one bounded answer."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -25,7 +25,7 @@ async def flow_of(api: Api, path: str, **query: Any) -> dict[str, Any]:
 
 
 async def diamond(api: Api, **fields: Any) -> list[str]:
-    """Push a job, two behind it, and one behind these."""
+    """Push a job, two that wait for it, and one that waits for these two."""
     ids = [new_id() for _ in range(4)]
     jobs: list[dict[str, Any]] = [
         {"id": ids[0], "name": "load"},

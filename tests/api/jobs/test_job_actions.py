@@ -1,4 +1,4 @@
-"""Actions on many jobs: what they touch, how they end, and that they go on after a change of the lead."""
+"""Actions on many jobs: which jobs they change, how they end, and that they go on under a new leader."""
 
 import asyncio
 from typing import Any
@@ -39,7 +39,7 @@ async def done(api: Api, action: str, **body: Any) -> dict[str, Any]:
 
 
 async def failed_jobs(api: Api, count: int, name: str = "work", message: str = "no") -> list[str]:
-    """Jobs that failed for good, each by itself."""
+    """Make jobs fail for good, each in its own attempt."""
     made = await enqueue_many(api, count, name, max_retry=0)
     async with worker_at(api, name, max_jobs=max(count, 1)) as worker:
         for _ in range(count):
@@ -219,7 +219,7 @@ async def test_of_deleted_jobs_the_store_keeps_no_trace(store_server: StoreServe
 
 
 async def traces_of(redis: Any, master: Any, text: str) -> list[str]:
-    """Keys that name it or hold it, as text or as the bytes of an ID."""
+    """Return the keys that name the text or hold it, as text or as the bytes of an ID."""
     found = []
     sought = [text.encode()]
     if text.count("-") == 4:

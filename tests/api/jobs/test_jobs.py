@@ -1,4 +1,4 @@
-"""Jobs over HTTP: enqueue, view, steer."""
+"""Jobs over HTTP: enqueue, view and steer them."""
 
 import asyncio
 import datetime as dt
@@ -65,7 +65,7 @@ async def test_any_value_reaches_the_worker_as_it_was_sent(api: Api) -> None:
 
 @pytest.mark.req("J3")
 async def test_the_bytes_of_an_argument_are_not_rewritten(api: Api) -> None:
-    # 1 in nine bytes, "a" in a str32, a map16, NaN with a payload: no packer of ours would write any of these.
+    # 1 in nine bytes, "a" in a str32, a map16, NaN with a payload: none of our packers would write these.
     odd = (
         b"\xde\x00\x01\xdb\x00\x00\x00\x01a\x93\xcf"
         + (1).to_bytes(8, "big")

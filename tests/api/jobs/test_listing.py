@@ -1,4 +1,4 @@
-"""Lists: every filter, pages that join to the whole also while jobs move, counts."""
+"""Lists: every filter, counts, and pages that together give the whole list, even while jobs move."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ async def ids(api: Api, query: str = "") -> set[str]:
 
 
 async def walk(api: Api, query: str, limit: int) -> list[str]:
-    """IDs of all pages, in order."""
+    """Return the IDs of all pages, in order."""
     found: list[str] = []
     cursor = ""
     while True:
@@ -136,7 +136,7 @@ async def test_pages_end_and_skip_nothing_that_stays_while_jobs_move(api: Api) -
         if answer["next_cursor"] is None:
             break
         cursor = f"&cursor={quote(answer['next_cursor'])}"
-        # Half of those that move leave the index that is being read, half of them for one that comes later.
+        # Half of the jobs that move leave the index that is being read; the other half move to a later index.
         for n, job_id in enumerate([job_id for job_id in (next(movers, None), next(movers, None)) if job_id]):
             assert (
                 await api.call("DELETE", f"/api/jobs/{job_id}")

@@ -1,4 +1,4 @@
-"""Logs of a master: events as data, nothing secret, nothing that acts on a terminal or begins a line."""
+"""Logs of a master: events as data, without secrets, and without text that controls a terminal or starts a line."""
 
 import io
 import json
@@ -28,7 +28,7 @@ MARKER = "s3cr3t-m4rk3r"
 
 @pytest.fixture
 def written() -> Iterator[Callable[..., Written]]:
-    """Begins to write the logs of this process down, in a format; gives what was written."""
+    """Return a function that starts to capture the logs of this process in a format."""
     handlers = []
 
     def begin(log_format: LogFormat, *secrets: str) -> Written:
@@ -86,7 +86,7 @@ def test_what_others_send_begins_no_line_and_moves_no_cursor(
     logger: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # A server of this process has turned it off, as masters do.
+    # A server in this process has turned propagation off, as masters do.
     monkeypatch.setattr(logging.getLogger(logger), "propagate", True)
     text = written(log_format)
     hostile = "a\r\n2026-01-01 CRITICAL jqmaster: forged\x1b[2J\x1b]0;t\x07\x9b31m\x7f\u202e\u2066"
@@ -153,7 +153,7 @@ def test_the_secrets_of_a_configuration_are_known() -> None:
 async def test_no_secret_of_a_request_is_logged(
     store_server: StoreServer, written: Callable[..., Written]
 ) -> None:
-    """Each way in which a request can carry one, also where the master fails over it."""
+    """Try each way in which a request can carry a secret, also when the master fails on it."""
     async with master_on(store_server.url, tokens=[f"admin:{MARKER}"]) as (master, api):
         text = written("json")
         logging.getLogger("jqmaster").setLevel("DEBUG")

@@ -26,7 +26,7 @@ async def send(worker: ScriptedWorker, job: dict[str, Any], *values: Any, first:
 
 
 class Listener:
-    """The events that one client of a stream has heard: name, ID and data of each."""
+    """Records the events that one client of a stream received: name, ID and data of each."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, Any]] = []
@@ -92,7 +92,7 @@ async def test_a_retry_begins_anew_and_the_stream_says_so(api: Api) -> None:
         assert [(name, event_id) for name, event_id, _ in heard.events] == [
             ("attempt", "1-0"), ("part", "1-1"), ("attempt", "2-0"), ("part", "2-1"), ("end", "end"),
         ]  # fmt: skip
-        # A late call of the first attempt changes nothing.
+        # A late call from the first attempt changes nothing.
         status, problem = await send(worker, job, "late", first=2)
         assert (status, problem["code"]) == (409, "stale_token")
 
@@ -148,7 +148,7 @@ async def test_an_attempt_has_bounds_and_the_answer_names_them(store_server: Sto
         await wait_until(lambda: heard.events, what="the stream is open")
         refused = await api.http.get(f"/api/jobs/{job_id}/stream", headers=EVENTS)
         assert refused.status_code == 503
-        # A master that stops does not wait for its streams.
+        # A master that stops does not wait for its streams to end.
         async with asyncio.timeout(10):
             await master.services.feed.stop()
             await listening

@@ -1,4 +1,5 @@
-"""More is pushed than can be taken in: refused with a time to come back, before memory grows, and nobody else waits."""
+"""More jobs are pushed than the master can take in: it refuses them with a Retry-After before memory grows, and nobody
+else waits."""
 
 import asyncio
 import contextlib
@@ -30,7 +31,7 @@ CALM = {"worker_stale_s": 30, "lease_ms": 60_000, "leader_ttl_s": 10.0}
 
 @contextlib.asynccontextmanager
 async def held_up(master: Master, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    """The store takes no new job while this lasts."""
+    """Block every enqueue at the store."""
     free = asyncio.Event()
     store = master.shard.parts.stores.acceptance
     enqueue = store.enqueue
@@ -53,7 +54,7 @@ class Pushers:
         self._session = session
 
     async def push(self, path: str, value: Any, *, is_chunked: bool = False) -> tuple[int, str, int]:
-        """Status, code, seconds of Retry-After."""
+        """Return the status, the code and the seconds of Retry-After."""
         body = msgpack.packb(value)
 
         async def pieces() -> AsyncIterator[bytes]:
@@ -95,7 +96,7 @@ async def test_bodies_that_are_held_are_bounded_and_the_rest_is_told_when_to_com
             pushes = [
                 asyncio.create_task(pushers.bulk(5, 100 * KIB, is_chunked=is_chunked)) for _ in range(12)
             ]
-            # Four of half a MiB at most; all others have their answer while these wait.
+            # At most four pushes of half a MiB wait; all others are answered meanwhile.
             await wait_until(lambda: sum(push.done() for push in pushes) >= 8, what="the others are refused")
             assert master.shard.parts.intake.held_bytes <= 2 * MIB
             for push in pushes:

@@ -13,7 +13,7 @@ pytestmark = real_time.MASTER
 
 
 async def labeled(api: Api, worker: ScriptedWorker, **labels: str) -> None:
-    """Register the worker anew, with these labels."""
+    """Register the worker again with these labels."""
     status, answer = await worker.register(labels=labels, **({} if worker.url else {"url": None}))
     assert status == 201
     worker.id = answer["worker_id"]

@@ -1,4 +1,4 @@
-"""Fetching results: at once, by long poll, again within the grace, and never after."""
+"""Fetch results: at once, by long poll, again within the grace, and never after it."""
 
 import asyncio
 import time
@@ -77,7 +77,7 @@ async def test_a_long_poll_is_answered_when_the_job_ends(api: Api) -> None:
         job_id = await api.enqueue("work", keep_result=True)
         job = await worker.next_job()
         polls = [asyncio.create_task(result_of(api, job_id, "?wait=60")) for _ in range(3)]
-        # One more request is answered only after those before it arrived: they do wait by now.
+        # This request is answered only after the earlier ones arrived: the polls wait by now.
         await wait_until(lambda: api.job(job_id))
         assert not any(poll.done() for poll in polls)
         began = time.monotonic()
@@ -91,7 +91,7 @@ async def test_a_long_poll_is_answered_when_the_job_ends(api: Api) -> None:
 async def test_a_long_poll_ends_when_the_job_is_canceled_or_deleted(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jqmaster.service.jobs.reader.LOOK_AGAIN_S", 0.3)  # nobody is told of a deletion
+    monkeypatch.setattr("jqmaster.service.jobs.reader.LOOK_AGAIN_S", 0.3)  # no message announces a deletion
     for method, tail in (("POST", "/cancel"), ("DELETE", "")):
         job_id = await api.enqueue("work", keep_result=True)
         poll = asyncio.create_task(result_of(api, job_id, "?wait=60"))
@@ -122,7 +122,7 @@ async def test_a_result_that_nobody_fetches_is_discarded(store_server: StoreServ
         job_id = await api.enqueue("work", keep_result=True)
         await worker.end(await worker.next_job(), result=1)
 
-        # Asking starts the grace, so there is one question, and it must come late enough.
+        # The request itself starts the grace, so the test makes only one, and makes it late enough.
         await asyncio.sleep(0.6)
         assert await result_of(api, job_id) == (200, None)
 
@@ -161,7 +161,7 @@ async def _is_null(api: Api, job_id: str) -> bool:
 
 
 async def test_polls_leave_connections_to_pushes(store_server: StoreServer) -> None:
-    """Polls for which there is no room are answered at once, and their connections are closed."""
+    """The master answers polls at once when there is no room for them, and closes their connections."""
     async with master_on(store_server.url, max_connections=16) as (master, api):
         job_id = await api.enqueue("work", keep_result=True)
         waiting = master.services.waiting

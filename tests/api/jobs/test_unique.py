@@ -153,7 +153,7 @@ async def test_an_idempotency_key_gives_the_same_answer_again(api: Api, how: str
     assert answer == (200, {"id": first["id"], "duplicate" if how == "existing" else "replaced": True})
     await api.call("POST", f"/api/jobs/{first['id']}/cancel")
     assert await send({"Idempotency-Key": "i"}) == answer
-    # The same of the field `key`, in a bulk too.
+    # The same holds for the field `key`, in a bulk too.
     _, second = await push(api, 0, unique={"key": "a"}, delay=60)
     keyed = await send({}, key="mine")
     assert keyed[1]["id"] == second["id"]

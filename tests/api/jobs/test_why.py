@@ -1,4 +1,4 @@
-"""GET /api/jobs/{id}/why on a real master with real workers; each answer is held against the contract."""
+"""GET /api/jobs/{id}/why on a real master with real workers; each answer is checked against the contract."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ async def why(api: Api, job_id: str) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def follower_of(store_server: StoreServer, master: Master) -> AsyncIterator[Api]:
-    """A client of a second master on the same shard, which does not lead."""
+    """A client of a second master on the same shard, which is not the leader."""
     settings = Settings(**{**QUICK, "redis_url": store_server.url, "shard": master.settings.shard})
     async with running_master(settings) as other:
         api = Api(other.server.url)

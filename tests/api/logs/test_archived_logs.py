@@ -1,4 +1,4 @@
-"""Logs that went to the archive, over HTTP: the same view, also of jobs that are gone."""
+"""Archived logs over HTTP: the view is the same, also for jobs that are gone."""
 
 import asyncio
 import shutil
@@ -28,7 +28,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def over(api: Api, *texts: str) -> str:
-    """A job that succeeded and wrote these lines."""
+    """Run a job that writes these lines and succeeds."""
     async with puller_at(api, "logs.work") as worker:
         job_id = await api.enqueue("logs.work")
         (job,) = await worker.claim()
@@ -95,7 +95,7 @@ async def test_an_operator_erases_the_log_of_a_job_that_is_gone(
 
 async def test_a_handle_reads_the_archive(store_server: StoreServer, tmp_path: Path) -> None:
     def work() -> None:
-        """Done by a scripted worker."""
+        """A scripted worker runs this."""
 
     task = Tasks().task("logs.work")(work)
     async with master_on(store_server.url, log_archive_url=f"file://{tmp_path}", **ARCHIVE) as (master, _):
@@ -109,7 +109,7 @@ async def test_a_handle_reads_the_archive(store_server: StoreServer, tmp_path: P
             assert [line.text for line in await asyncio.to_thread(list, handle.logs(tail=1))] == ["b"]
             for path in tmp_path.rglob("*.gz"):
                 path.write_bytes(b"spoiled")
-            # The archive will not answer otherwise: it is not asked again.
+            # The archive would answer the same again, so it is not asked again.
             with pytest.raises(RefusedError) as refused:
                 await asyncio.to_thread(list, handle.logs())
             assert refused.value.code == "archive_damaged"
@@ -128,7 +128,7 @@ async def test_the_log_of_a_job_that_is_gone_is_read_with_the_same_rights(
 
         async def gone() -> bool:
             found = await page(api, job_id)
-            # Wherever it is just now.
+            # The lines are readable wherever they are at the moment.
             assert [entry["text"] for entry in found["entries"]] == ["a", "b"]
             return found["state"] is None and found["is_archived"]
 
@@ -157,6 +157,6 @@ async def test_a_damaged_object_is_502_and_an_archive_that_is_away_503(
         answer = await api.http.get(f"/api/jobs/{job_id}/logs")
         assert (answer.status_code, answer.json()["code"]) == (503, "archive_unavailable")
         assert int(answer.headers["retry-after"]) > 0
-        # All else goes on.
+        # Everything else goes on.
         assert (await api.job(job_id))["state"] == "succeeded"
         await api.http.aclose()

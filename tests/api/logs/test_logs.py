@@ -1,4 +1,4 @@
-"""Logs over HTTP: sent by the worker, read and followed by people."""
+"""Logs over HTTP: workers send them, people read and follow them."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ async def test_lines_are_kept_and_read_by_page_level_and_attempt(api: Api) -> No
                 {"seq": 3, "attempt": 1, "at": "2027-01-15T08:00:00.003Z", "level": "warning", "text": "\ufffdraw"},
             ],
         }  # fmt: skip
-        # A repeat writes nothing twice, also in part.
+        # A repeat writes nothing twice, even if only a part of it is a repeat.
         assert (await send(worker, line(job, 3, "again"), line(job, 4, "new")))[1]["accepted"] == 2
         assert [e["text"] for e in (await page(api, job_id, after=2))["entries"]] == ["\ufffdraw", "new"]
         await worker.end(job, "failure", reason="other", should_retry=True, message="no")
@@ -88,7 +88,7 @@ async def test_a_follower_hears_of_lines_at_once_and_of_the_end(api: Api) -> Non
         async with asyncio.timeout(10):
             found = await waiting
         assert [e["text"] for e in found["entries"]] == ["first"]
-        # A filter that selects nothing of what comes waits on.
+        # A read goes on waiting while its filter selects none of the new lines.
         waiting = asyncio.create_task(page(api, job_id, after=1, wait=20, level="error"))
         await send(worker, line(job, 2, "quiet"))
         await send(worker, line(job, 3, "loud", level="error"))
@@ -194,7 +194,7 @@ async def test_bad_calls_are_refused_and_name_the_field(api: Api) -> None:
         for query in ("after=-1", "level=loud", "attempt=0", "limit=0", "tail=x", "wait=x", "more=1"):
             assert (await api.call("GET", f"/api/jobs/{job['job_id']}/logs?{query}"))[0] == 422, query
         assert (await api.call("GET", "/api/jobs/nothing/logs"))[1]["code"] == "unknown_job"
-        # Numbers out of order, and one that is there twice.
+        # The numbers are out of order, and one of them occurs twice.
         assert (await send(worker, line(job, 2, "b"), line(job, 1, "a"), line(job, 2, "c")))[0] == 200
         assert [e["text"] for e in (await page(api, job["job_id"]))["entries"]] == ["a", "b"]
         await worker.end(job)

@@ -1,4 +1,4 @@
-"""Notices over HTTP: a real master, which tells a real mail server and real receivers of webhooks."""
+"""Notices over HTTP: a real master sends them to a real mail server and real webhook receivers."""
 
 import json
 from collections.abc import AsyncIterator
@@ -117,7 +117,7 @@ async def test_bad_notices_name_the_field(api: Api, fields: dict[str, Any], loc:
 async def test_failed_jobs_become_one_mail(api: Api, mails: MailServer) -> None:
     await put(api)
     async with puller_at(api) as worker:
-        # Failures before the first look do not count.
+        # Failures before the first evaluation do not count.
         await wait_until_looked(api)
         for _ in range(3):
             await api.enqueue("work", max_retry=0)
@@ -125,7 +125,7 @@ async def test_failed_jobs_become_one_mail(api: Api, mails: MailServer) -> None:
             await worker.end(
                 job, "failure", reason="other", should_retry=False, message="<script>x</script>", error=None
             )
-    # The first one is that of `wait_until_looked`.
+    # The first mail is the one from `wait_until_looked`.
     _, (address, mail), *more = await mails.until(2)
     assert (address, mail["Subject"], more) == ("ops@shop.example", "[jqmaster] 3 jobs failed", [])
     html = mail.get_body(("html",))
@@ -142,12 +142,12 @@ async def test_failed_jobs_become_one_mail(api: Api, mails: MailServer) -> None:
     status, answer = await api.call("POST", "/api/notices/n/acknowledge", {"key": ""})
     assert (status, answer["acknowledged"]) == (200, 1)
     assert (await api.call("GET", "/api/notices/n"))[1]["incidents"][0]["acknowledged_by"] == "local"
-    # Mails are jobs, which nobody reads about here: their argument is not shown.
+    # Mails are jobs, but their argument is not shown here.
     assert b"script" not in (await api.http.get(f"/api/jobs/{delivery['id']}")).content
 
 
 async def wait_until_looked(api: Api, when: str = "job_failed") -> None:
-    """A test message is sent in the round that looks first."""
+    """Wait until a test message is sent: the first evaluation sends it."""
     first = {**MAIL, "when": when, "to": [{"mail": ["first@shop.example"]}]}
     await api.call("PUT", "/api/notices/first", first)
     await api.call("POST", "/api/notices/first/test")
@@ -192,7 +192,7 @@ async def test_a_test_reaches_every_destination_and_shows_no_credential(api: Api
             return found if "running" not in found and "ready" not in found else None
 
         assert await wait_until(states) == ["failed", "succeeded", "succeeded", "succeeded"]
-        # As it is shown, it is sent back, and still leads to the same places, with another secret.
+        # A notice that is sent back as it is shown keeps its receivers and takes the new secret.
         shown["to"][1]["secret"] = FORMER_SECRET
         await put(api, to=shown["to"])
         assert (await api.call("POST", "/api/notices/n/test"))[0] == 202
@@ -263,7 +263,7 @@ async def test_a_mail_reminds_people_and_leads_to_the_page_where_they_answer(
         api.http.headers["authorization"] = "Bearer token-a"
         await put(api, when="challenge_waiting")
         async with puller_at(api) as worker:
-            # Questions of before the first look do not count.
+            # Questions from before the first evaluation do not count.
             await wait_until_looked(api, "challenge_waiting")
             await api.enqueue("work")
             (job,) = await worker.claim()
@@ -286,7 +286,7 @@ async def test_a_mail_reminds_people_and_leads_to_the_page_where_they_answer(
             assert "work: Refund <order> 42?, until " in text.get_content()
             assert url in "".join(text.get_content().splitlines())
             assert "Refund &lt;order&gt; 42?" in html.get_content()
-            # Nobody reads the address, which is a credential, in a view of the delivery or of the challenge.
+            # The address is a credential: no view of the delivery or of the challenge shows it.
             (delivery,) = await deliveries(api)
             for path in (
                 f"/api/jobs/{delivery['id']}",
@@ -303,7 +303,7 @@ async def test_a_mail_reminds_people_and_leads_to_the_page_where_they_answer(
 async def test_a_password_of_the_mail_server_is_replaced_and_shown_nowhere(
     store_server: StoreServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A mail that the former password could not send goes out by the new one, after a restart with it."""
+    """A mail that the old password could not send goes out after a restart with the new one."""
     authority, shard = Authority(tmp_path), f"mail{new_id()[:8]}"
     former, new = "the-former-password", "the-new-password"
 

@@ -1,4 +1,4 @@
-"""Webhooks of jobs' ends: a real master, a real worker, and a receiver that is slow, refuses, or is gone."""
+"""Webhooks at the end of jobs: a real master, a real worker, and a receiver that is slow, refuses, or is gone."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -52,7 +52,7 @@ async def delivery_in(api: Api, job_id: str, *states: str) -> dict[str, Any]:
 
 
 async def fail(api: Api, worker: ScriptedWorker, to: Receiver, **fields: Any) -> str:
-    """A job that fails for good, and is told of."""
+    """Run a job that fails for good and notifies the receiver."""
     job_id = await api.enqueue("work", max_retry=0, **({"notify": {"url": to.url}} | fields))
     (job,) = await worker.claim()
     await worker.end(job, "failure", reason="other", should_retry=False, message="no", error=None)
@@ -120,7 +120,7 @@ async def test_a_failed_delivery_is_tried_again_with_the_same_id(api: Api, worke
         assert [one.path for one in to.received] == ["/hook?key=k1"] * 3
         shown = await delivery_in(api, job_id, "succeeded")
         assert [one["code"] for one in shown["attempts"]] == ["failed", "failed"]
-        # A delivery that went well can be sent once more, and the audit log tells who asked for it.
+        # A successful delivery can be sent again, and the audit log tells who asked for it.
         assert (await api.call("POST", f"/api/jobs/{job_id}/deliveries/{shown['id']}/resend"))[0] == 202
         await to.until(4)
         entries = (await api.call("GET", "/api/audit"))[1]["entries"]
@@ -145,7 +145,7 @@ async def test_a_receiver_that_asks_for_time_gets_it(api: Api, worker: ScriptedW
         shown = await delivery_in(api, job_id, "retrying")
         ended, due = map(datetime.fromisoformat, (shown["attempts"][0]["finished_at"], shown["next_at"]))
         assert 115 <= (due - ended).total_seconds() <= 130
-        # Others for the same receiver wait as long, and no retry of theirs is used.
+        # Other deliveries to the same receiver wait as long, and use none of their retries.
         other = await fail(api, worker, to)
         waits = await delivery_in(api, other, "scheduled")
         assert waits["attempts"][0]["outcome"] == "deferred"
@@ -259,7 +259,7 @@ async def test_while_a_secret_is_replaced_both_sign(store_server: StoreServer) -
 
 
 async def test_another_leader_delivers_what_the_former_left(store_server: StoreServer) -> None:
-    """The former one ends while the receiver hangs: the webhook comes again, under the same ID."""
+    """The old leader ends while the receiver hangs: the webhook is sent again, under the same ID."""
     async with receiver(Answer(hangs=True), Answer(200)) as to:
         async with (
             master_on(store_server.url, shard="webhooks_left", **LOOPBACK) as (_, api),

@@ -1,4 +1,4 @@
-"""Contracts of names over HTTP: told, shown, and held against pushes."""
+"""Contracts of names over HTTP: reported, shown, and checked against pushes."""
 
 from typing import Any
 
@@ -100,7 +100,7 @@ async def test_an_answer_lists_the_names_that_no_worker_has_ever_served(api: Api
     await register(api)
     assert await unserved({"name": "work"}) is None
     assert await unserved({"name": "wrok"}) == "wrok"
-    # Each answer says it, also that to a repeat.
+    # Each answer says so, also the answer to a repeat.
     job_id = (await api.call("POST", "/api/jobs", {"name": "wrok"}))[1]["id"]
     assert await unserved({"name": "wrok", "id": job_id}) == "wrok"
     names = ["work", "wrok", "plain", "plian", "wrok"]

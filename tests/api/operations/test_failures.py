@@ -1,4 +1,4 @@
-"""Failures over HTTP: what changed about a group, and ignoring it."""
+"""Failures over HTTP: what changed about a group, and how to ignore it."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The masters of a store over HTTP: who leads, and an operator who has another one lead."""
+"""The masters of a store over HTTP: which one leads, and an operator who makes another one lead."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from worker_sdk.transport.http_client import NotSentError
 
 pytestmark = real_time.MASTER
 
-# Long enough that nothing here happens because a lock ran out.
+# The lock lives so long that nothing here happens because it expired.
 CALM: dict[str, Any] = {"leader_ttl_s": 30.0}
 
 
@@ -37,7 +37,7 @@ async def roles(api: Api) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def follower_of(url: str, master: Master, **settings: Any) -> AsyncIterator[tuple[Master, Api]]:
-    """A second master on the same shard, once the first one knows it."""
+    """A second master on the same shard; the first one already knows it."""
     given = {**QUICK, "redis_url": url, "shard": master.settings.shard, **settings}
     async with running_master(Settings(**given)) as second:
         api = Api(second.server.url)
@@ -98,7 +98,7 @@ async def test_an_operator_has_another_master_lead(store_server: StoreServer) ->
     ):
         assert first.shard.leader.leadership
         epoch = first.shard.leader.leadership.number
-        # Any master takes the order.
+        # Any master accepts the order.
         assert await second_api.call("POST", f"/api/masters/{first.id}/demote") == (
             202, {"id": first.id, "epoch": epoch},
         )  # fmt: skip
@@ -110,7 +110,7 @@ async def test_an_operator_has_another_master_lead(store_server: StoreServer) ->
         (entry,) = page["entries"]
         assert (entry["who"], entry["action"]) == ("local", "master.demote")
         assert (entry["before"], entry["after"]) == ({"leader": first.id, "epoch": epoch}, {"leader": None})
-        # The one that stepped down serves on, and its enqueues wake the other.
+        # The demoted master goes on serving, and its enqueues wake the other.
         async with worker_at(second_api) as worker:
             job_id = await api.enqueue("work")
             await worker.next_job()
@@ -133,7 +133,7 @@ async def test_only_a_leader_with_others_beside_it_is_demoted(store_server: Stor
 
 @pytest.mark.req("D1")
 async def test_a_follower_serves_the_whole_api_and_wakes_the_leader(store_server: StoreServer) -> None:
-    """Enqueue, work, result, cancel and constraints, all at a master that does not lead."""
+    """Enqueue, work, result, cancel and constraints all work at a master that does not lead."""
     async with (
         master_on(store_server.url, **CALM) as (first, _),
         follower_of(store_server.url, first, **CALM) as (second, api),
@@ -160,7 +160,7 @@ async def test_a_follower_serves_the_whole_api_and_wakes_the_leader(store_server
 async def test_a_leader_that_reaches_no_worker_takes_nothing_from_those_that_reach_another_master(
     store_server: StoreServer,
 ) -> None:
-    """Its pushes and pings arrive nowhere. The workers' word comes through the follower."""
+    """The leader's pushes and pings reach no worker. The workers' heartbeats come through the follower."""
     async with (
         master_on(store_server.url, max_missed_pings=1, ping_timeout_s=0.2, **CALM) as (first, _),
         follower_of(store_server.url, first, **CALM) as (_, api),
@@ -185,7 +185,7 @@ async def test_a_leader_that_reaches_no_worker_takes_nothing_from_those_that_rea
 
             await wait_until(was_tried, what="offers come back")
             beats = [len(worker.beats) for worker in workers]
-            # Three leases, by the heartbeats of ten a second.
+            # Wait for three leases, measured in heartbeats at ten a second.
             await wait_until(
                 lambda: all(len(w.beats) > n + 40 for w, n in zip(workers, beats, strict=True)), timeout_s=20
             )

@@ -1,4 +1,4 @@
-"""/metrics: true, bounded, and there when the store is not."""
+"""/metrics: true, bounded, and available when the store is not."""
 
 import signal
 
@@ -19,7 +19,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 async def scraped(api: Api) -> Samples:
-    # As Prometheus asks.
+    # This is the header that Prometheus sends.
     accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"
     response = await api.http.get("/metrics", headers={"Accept": accept})
     assert response.status_code == 200

@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.req("D15"), real_time.MASTER]
 
 
-# Settings that each master has for itself.
+# Each master has its own value of these settings.
 OWN = {"node_id"}
 
 
@@ -67,7 +67,7 @@ async def test_a_change_is_in_force_on_all_masters_within_a_second_and_audited(
         assert status == 200
         assert {one["key"] for one in answer["settings"] if one["source"] == "runtime"} == changes.keys()
         assert (await api.call("POST", "/api/jobs", spec))[0] == 413
-        # By a message; no timing is asserted here but that of the test's patience.
+        # A message brings the change; the test asserts no timing except its own timeout.
         await wait_until(lambda: second.live.version == answer["version"], what="the other master heard")
         assert (await other.call("POST", "/api/jobs", spec))[0] == 413
         assert (await settings_of(other))["lease_ms"]["value"] == 3000
@@ -142,7 +142,7 @@ async def test_a_document_that_a_master_cannot_use_leaves_what_it_had(store_serv
     async with master_on(store_server.url) as (master, api):
         _, before = await api.call("PATCH", "/api/settings", {"max_push_jobs": 7})
         admin, key = admin_of(master.shard.parts.link.client), master.shard.parts.link.keys.settings
-        # By another version of the program: one setting is not known, one has a value that is not taken here.
+        # Another version of the program wrote this: one setting is unknown, one has a value that is invalid here.
         newer = b"\x83\xadmax_push_jobs\x09\xa6fresh!\x01\xa8lease_ms\x01"
         await admin.hset(key, mapping={"version": before["version"] + 1, "document": newer})
         await wait_until(lambda: master.live.current.max_push_jobs == 9)
@@ -196,7 +196,7 @@ async def test_what_protects_content_and_logins_is_changed_by_admins_alone(store
                 )
                 assert (status, problem["code"]) == (403, "admin_only"), key
                 assert problem["errors"][0]["loc"] == [key]
-        # Nothing of it was taken.
+        # The refused changes left nothing behind.
         assert (await settings_of(operator))["max_push_jobs"]["source"] == "default"
         assert (await operator.call("PATCH", "/api/settings", {"max_push_jobs": 7}))[0] == 200
         assert (await admin.call("PATCH", "/api/settings", {"redact_paths": []}))[0] == 200

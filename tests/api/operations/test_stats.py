@@ -1,4 +1,4 @@
-"""Statistics over HTTP: of real jobs, on a real master."""
+"""Statistics over HTTP, of real jobs on a real master."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ async def get(api: Api, path: str) -> Any:
 
 
 async def get_unchecked(api: Api, path: str) -> Any:
-    """The answer as JSON, not held against the contract."""
+    """Return the answer as JSON, without checking it against the contract."""
     response = await api.http.get(path, headers={"Accept": "application/json"})
     assert response.status_code == 200, response.text
     return response.json()
@@ -76,7 +76,7 @@ async def test_jobs_are_seen_in_stats_history_and_names(api: Api) -> None:
     await wait_until(waits, what="the leader looked at the backlog")
     assert (await get(api, "/api/stats"))["rates"]["pushed"] > 0
     for span in SPANS:
-        # The contract is held against short ones only: to check it takes longer than to answer.
+        # Only short answers are checked against the contract: the check takes longer than the answer.
         whole = await get_unchecked(api, f"/api/stats/history?span={span}")
         assert sum(point["pushed"] for point in whole["points"]) == 4
         assert whole["step_s"] == (60 if span in SPANS[:4] else 3600)
@@ -160,5 +160,5 @@ async def test_failures_come_by_group_and_hostile_messages_stay_text(api: Api, m
     assert list(groups) == ["<script>alert(<n>)</script> Set-Cookie: a=b"]
     page = await get_unchecked(api, "/api/failures?q=ORDER&name=mail")
     assert [one["message"] for one in page["groups"]] == ["order <n> is gone"]
-    # For the list of the jobs themselves.
+    # The group's ID also filters the list of jobs.
     assert (await api.call("GET", f"/api/jobs?failure_group={group['id']}"))[0] == 200

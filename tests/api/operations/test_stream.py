@@ -1,4 +1,4 @@
-"""The stream of events: the present state at once, then what changes; ended when it must."""
+"""The stream of events: the present state at once, then each change; it ends when it must."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ def url_of(api: Api) -> str:
 
 
 class Dashboard:
-    """The events that one client has heard: the newest of each, and all names in order."""
+    """Records the events that one client received: the newest of each kind, and all names in order."""
 
     def __init__(self) -> None:
         self.newest: dict[str, Any] = {}
@@ -200,6 +200,7 @@ async def test_open_streams_do_not_hold_up_the_stop(store_server: StoreServer) -
         async with master_on(store_server.url) as (master, api):
             all_of_them = [await stack.enter_async_context(dashboard_at(url_of(api))) for _ in range(5)]
             await wait_until(lambda: len(master.services.feed._listeners) == 5)
-        # Each came to its own end; what a server cuts off after its grace time is an error to the client.
+        # Each stream ended by itself; a stream that the server cuts off after its grace would be an error to the
+        # client.
         for each in all_of_them:
             await wait_until(lambda each=each: each.is_over)

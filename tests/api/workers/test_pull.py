@@ -1,4 +1,4 @@
-"""Workers without an address ask a master for jobs, over HTTP."""
+"""Workers without an address pull jobs from a master over HTTP."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ async def puller(api: Api) -> AsyncIterator[ScriptedWorker]:
 
 
 async def hanging(master: Master, worker: ScriptedWorker, **fields: Any) -> "asyncio.Task[tuple[int, Any]]":
-    """A call that waits at this master and may be given jobs."""
+    """Open a call that waits at this master for jobs."""
     call = asyncio.create_task(worker.ask(**{"max": 10, "wait": 30, **fields}))
 
     async def is_open() -> bool:
@@ -102,7 +102,7 @@ async def test_the_same_call_again_is_given_the_same_jobs_at_once(api: Api, pull
 async def test_an_answer_that_nobody_waited_for_is_given_to_the_next_call(
     api: Api, master: Master, puller: ScriptedWorker
 ) -> None:
-    """The worker hung up, and the master found that out before or after the claim."""
+    """The worker hung up, and the master noticed it before or after the claim."""
     call = await hanging(master, puller)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
@@ -118,7 +118,7 @@ async def test_what_was_given_and_never_begun_comes_back_and_counts_nothing(
     api: Api, puller: ScriptedWorker
 ) -> None:
     job_id = await api.enqueue("work", 1, max_retry=0)
-    puller.is_silent = True  # what follows beats for itself
+    puller.is_silent = True  # from here on, the test sends the heartbeats itself
     _, beat = await puller.beat()
     (job,) = await puller.claim()
     puller.running.clear()  # the answer was lost, and the call is not repeated
@@ -254,7 +254,7 @@ async def test_pushed_and_pulling_workers_share_the_work(
 async def test_any_master_serves_it(
     store_server: StoreServer, master: Master, api: Api, puller: ScriptedWorker
 ) -> None:
-    """One follows and holds the call; the leader claims for it."""
+    """A follower holds the call; the leader claims for it."""
     async with follower_of(store_server.url, master) as (follower, other):
         assert follower.shard.leader.leadership is None
         call = asyncio.create_task(puller.ask(other, max=10, wait=30, poll_id="p"))
@@ -285,7 +285,7 @@ async def test_a_master_that_stops_answers_those_that_wait(store_server: StoreSe
         assert (await worker.ask(max=1))[1]["code"] == "overloaded"
 
 
-# --- what is seen of them
+# --- what people see of them
 
 
 @pytest.mark.req("D10")
@@ -309,7 +309,7 @@ async def test_why_says_that_nobody_asks(api: Api, master: Master, puller: Scrip
     await puller.end(job)
 
 
-# --- what is refused
+# --- refusals
 
 
 async def test_a_worker_with_an_address_does_not_ask(api: Api) -> None:

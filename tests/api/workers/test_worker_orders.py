@@ -1,4 +1,4 @@
-"""Orders of people to workers, and the way back of one that was silent."""
+"""People's orders to workers, and how a silent worker comes back."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -139,7 +139,7 @@ async def test_orders_need_the_scope_operate(store_server: StoreServer) -> None:
 
 @pytest.mark.req("D12", "D13")
 async def test_a_silent_worker_is_detached_and_goes_on_when_it_asks(store_server: StoreServer) -> None:
-    """Its lease is long, so that silence alone does not end it; nobody else gets its job meanwhile."""
+    """Its lease is long, so that silence alone does not end it; meanwhile nobody else gets its job."""
     settings = {
         "lease_ms": 4_000,
         "worker_stale_s": 0.5,
@@ -162,7 +162,7 @@ async def test_a_silent_worker_is_detached_and_goes_on_when_it_asks(store_server
             found: str = view["state"]
             return found
 
-        # Past the grace after the election, heard all the while.
+        # The grace after the election passes, and the worker is heard all the while.
         assert master.settings.lease_ms == 4_000
         await wait_until(
             lambda: master.shard.duties is not None and master.shard.duties.grace.is_over, timeout_s=20
@@ -192,7 +192,7 @@ async def test_a_silent_worker_is_detached_and_goes_on_when_it_asks(store_server
 
 @pytest.mark.req("D10", "M6")
 async def test_a_restart_on_the_same_address_frees_the_jobs_at_once(store_server: StoreServer) -> None:
-    """Long before the lease of 30 s ends, and in the grace after the election."""
+    """The jobs are freed long before the lease of 30 s ends, and during the grace after the election."""
     async with master_on(store_server.url, lease_ms=30_000) as (_, api), worker_at(api) as worker:
         worker.id = (await worker.register(place="this machine"))[1]["worker_id"]
         job_id = await api.enqueue("work")

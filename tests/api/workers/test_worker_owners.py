@@ -69,7 +69,7 @@ async def test_no_other_token_speaks_for_a_worker(store_server: StoreServer) -> 
                     status, problem = await caller.call(method, path, body)
                     assert (status, problem["code"]) == (403, "foreign_worker"), (method, path)
             assert await admin.state(job_id) == "running"
-            # People order it all the same.
+            # People may still give it orders.
             assert (await admin.call("POST", f"/api/workers/{worker.id}/drain"))[0] == 200
             await worker.end(job)
             assert await admin.state(job_id) == "succeeded"
@@ -121,7 +121,7 @@ async def test_a_rotated_token_has_the_workers_and_keys_of_the_one_before(store_
                 assert status == 201
             async with apis(master.server.url, token["token"]) as (new,):
                 assert await new.call("POST", "/api/jobs", {"name": "work"}, **once) == (200, first)
-                # The old and the new one hold at the same time.
+                # The old and the new token are both valid.
                 for api in (new, old, new):
                     worker.api = api
                     assert (await worker.beat())[0] == 200
@@ -142,14 +142,14 @@ async def test_an_idempotency_key_is_of_its_token_alone(store_server: StoreServe
             assert status == 201
             assert own != theirs
             assert await admin.call("POST", "/api/jobs", {"name": "bank.pay"}, **once) == (200, theirs)
-            # A caller that chooses the ID of another's job learns only that the ID is taken.
+            # A caller that chooses the ID of somebody else's job learns only that the ID is taken.
             status, problem = await api.call("POST", "/api/jobs", {"name": "mine.a", "id": theirs["id"]})
             assert (status, problem["code"]) == (409, "id_taken")
             assert problem["detail"] == f"the ID {theirs['id']} is taken"
 
 
 async def test_a_challenge_never_makes_a_proof(store_server: StoreServer) -> None:
-    """Anybody may have a worker sign a nonce with the same secret."""
+    """Anybody may make a worker sign a nonce with the same secret."""
     text = worker_owners.adoption_proof("s" * 32, "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e", b"token")
     assert len(text) == 64
     from worker_sdk.transport.signature import SignatureCheck
@@ -224,7 +224,7 @@ async def test_a_token_that_is_bound_to_names_makes_workers_of_those_alone(store
             assert (await pusher.call("POST", "/api/jobs", {"name": "bank.pay"}))[1][
                 "code"
             ] == "name_forbidden"
-            # A bound token does not take over a worker of other names either.
+            # A bound token also cannot take over a worker of other names.
             async with worker_at(any_, "bank.pay") as worker:
                 worker.api = bound
                 status, problem = await worker.beat(proof=proof_of(worker, made["token"]))

@@ -44,12 +44,12 @@ async def test_a_set_is_counted_drained_and_resumed(api: Api) -> None:
         done = await order(api, "drain", version="1")
         assert (done["count"], set(done["worker_ids"])) == (2, set(old))
         assert await draining(api) == set(old)
-        # Those that drain already are not counted again.
+        # Workers that already drain are not counted again.
         assert (await order(api, "drain", node_id="n0"))["worker_ids"] == [new]
         assert (await order(api, "drain", version="1", node_id="n0"))["count"] == 0
         audit = (await api.call("GET", "/api/audit"))[1]["entries"]
         assert {entry["target"] for entry in audit if entry["action"] == "worker.drain"} == {*old, new}
-        # The undo concerns the same workers, and no others.
+        # The undo affects the same workers, and no others.
         assert (await order(api, "resume", worker_ids=done["worker_ids"]))["count"] == 2
         assert await draining(api) == {new}
         assert (await order(api, "resume", worker_ids=[*old, new], version="2"))["count"] == 1

@@ -1,4 +1,4 @@
-"""Workers over HTTP: register, heartbeat, start, results, leave, and what is seen of them."""
+"""Workers over HTTP: register, heartbeat, start, results, leave, and how they are shown."""
 
 import asyncio
 import subprocess
@@ -81,7 +81,7 @@ async def test_an_address_that_does_not_prove_the_secret_is_refused(api: Api) ->
         status, problem = await worker.register(url="http://no-such-host.invalid:9000")
         assert (status, problem["code"]) == (422, "address_unverified")
         told.add(problem["detail"])
-    status, problem = await worker.register()  # nobody listens there any more
+    status, problem = await worker.register()  # nobody listens there any longer
     assert (status, problem["code"]) == (422, "address_unverified")
     told.add(problem["detail"])
     assert len(told) == 1, "whoever looks around in the network learns nothing"
@@ -212,7 +212,7 @@ async def test_foreign_and_repeated_tokens_in_a_heartbeat(api: Api, worker: Scri
         "POST", f"/api/workers/{worker.id}/heartbeat", {"running": [wrong], "free": 1}
     )
     assert answer["lost"] == [wrong]
-    # Two claims of one job, of which only one is the present: each is judged by itself.
+    # Two claims name one job, and only one is current: each is judged separately.
     status, answer = await api.call(
         "POST", f"/api/workers/{worker.id}/heartbeat", {"running": [own, wrong], "free": 1}
     )
@@ -310,7 +310,7 @@ async def test_what_each_ending_means_for_the_job(
         job_id = await api.enqueue("work", retry={"base_s": 3600, "jitter": False})
         await worker.end(first)
         job = await worker.next_job()
-        worker.reject = "draining"  # so that what goes back to ready stays there
+        worker.reject = "draining"  # so that a job that goes back to ready stays there
         await worker.end(job, kind, **fields)
         view = await api.until_state(job_id, state)
     assert view["failures"] == failures
@@ -438,7 +438,7 @@ async def test_a_worker_that_is_not_one_cannot_report(api: Api) -> None:
 async def test_a_report_of_a_worker_that_is_not_registered_is_not_called_stale(
     api: Api, worker: ScriptedWorker, kind: str
 ) -> None:
-    """It would be dropped, and a master of the worker's own store could still take it."""
+    """The report would be lost, though a master of the worker's own store could still accept it."""
     await api.enqueue("work")
     known = await worker.next_job()
     for job in (known, {"job_id": new_id(), "token": TOKEN}):
@@ -498,7 +498,7 @@ async def test_a_worker_in_a_process_of_its_own_without_our_code_works(api: Api,
     command = [sys.executable, "-I", str(script), master.server.url, "square"]
     processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL) for _ in range(2)]
     try:
-        # One that comes first could do all of the jobs before the other is there.
+        # A worker that registers first could run all jobs before the other one is there.
         async with asyncio.timeout(20):
             while len(await workers_of(api)) < 2:
                 await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Challenges without a store: request IDs, signatures of callbacks, and what workers and metrics get of them."""
+"""Challenges without a store: request IDs, signatures of callbacks, and what workers and metrics see of them."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Forms of challenges: what a form may ask, and what answers it."""
+"""Forms of challenges: which questions a form may ask, and which answers are valid."""
 
 from typing import Any
 

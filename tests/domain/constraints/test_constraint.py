@@ -258,7 +258,7 @@ SMALL: st.SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=4,
 )
-# Texts like those that show other values, and such values.
+# Texts that look like the encodings of other values, and those values.
 JSON_LIKE: st.SearchStrategy[Any] = st.one_of(
     st.text('019-.eE"[]{}:, nulltrefasi\\x\n', max_size=6),
     st.recursive(
@@ -270,7 +270,7 @@ JSON_LIKE: st.SearchStrategy[Any] = st.one_of(
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two values are one key value, found another way than by bytes."""
+    """Return whether two values are the same key value, without comparing bytes."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):

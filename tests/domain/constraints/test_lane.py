@@ -20,7 +20,7 @@ ODD = parse_matcher({"field": "argument.odd", "op": "eq", "value": True})
 @given(constraints=CONSTRAINTS, jobs=st.lists(JOBS, min_size=1, max_size=6))
 def test_jobs_share_a_lane_exactly_when_they_share_name_and_gates(constraints: Any, jobs: Any) -> None:
     constraint_set = ConstraintSet(7, constraints)
-    # Twice: the second time from what was kept.
+    # The second pass uses the cached lanes.
     seen = [(one, constraint_set.lane_of(one)) for one in [*jobs, *jobs]]
     for one, lane in seen:
         assert (lane.shared, lane.keyed) == constraint_set.gates(one)

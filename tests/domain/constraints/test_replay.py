@@ -1,4 +1,4 @@
-"""Runs of the past are replayed under a constraint."""
+"""Replay past runs under a constraint."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ def test_jobs_that_fit_are_not_held() -> None:
 def test_a_job_that_finds_no_slot_waits_for_the_one_before_it_and_runs_as_long_as_it_did() -> None:
     runs = [PastRun(0, 10_000), PastRun(1_000, 6_000), PastRun(2_000, 3_000)]
     told = replay(ONE, runs, 0, HOUR_MS)
-    # The second starts at 10 s instead of 1, the third at 15 s instead of 2.
+    # The second run starts at 10 s instead of 1 s, the third at 15 s instead of 2 s.
     assert (told.started, told.held, told.most_held) == (3, 2, 2)
     assert (told.p95_ms, told.longest_ms) == (13_000, 13_000)
 
@@ -35,7 +35,7 @@ def test_a_job_that_finds_no_slot_waits_for_the_one_before_it_and_runs_as_long_a
 def test_a_rate_lets_so_many_start_in_any_period() -> None:
     rate = dataclasses.replace(ONE, concurrency=None, rate=Rate(2, 10_000))
     told = replay(rate, [PastRun(n * 1_000, n * 1_000 + 1) for n in range(4)], 0, HOUR_MS)
-    # The third waits from 2 s to 10 s, the fourth from 3 s to 11 s.
+    # The third run waits from 2 s to 10 s, the fourth from 3 s to 11 s.
     assert (told.held, told.most_held, told.longest_ms) == (2, 2, 8_000)
 
 

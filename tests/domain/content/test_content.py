@@ -91,7 +91,7 @@ def test_without_the_right_keys_are_hidden_and_other_fields_are_not() -> None:
     assert viewer.key_text(parse_path("headers.tenant"), "acme") == HIDDEN
     assert viewer.key_text(parse_path("priority"), "7") == "7"
     assert viewer.key_text(None, "") == ""
-    # Redaction is told apart: nobody else sees it either.
+    # A redacted value is marked as redacted: nobody else sees it either.
     assert access("argument.host", is_granted=False).key_text(parse_path("argument.host"), "x") == REDACTED
 
 
@@ -144,7 +144,7 @@ def test_the_audit_log_is_covered_as_views_are() -> None:
         "key": "argument.pin", "value": REDACTED,
     }  # fmt: skip
     assert redacting.audited("constraint.value", {"key": "argument.a", "value": "s"})["value"] == "s"  # type: ignore[index]
-    # Earlier versions did not write down of which key.
+    # Earlier versions did not record the key.
     assert redacting.audited("constraint.value", {"value": "s"}) == {"value": REDACTED}
     assert access().audited("constraint.value", {"value": "s"}) == {"value": "s"}
     assert redacting.audited("jobs.retry", {"filter": {"text": "s"}}) == {"filter": {"text": REDACTED}}

@@ -1,4 +1,4 @@
-"""The content of one job as one caller sees it: hidden, redacted, and copies of redacted values in texts of errors."""
+"""The content of one job as one caller sees it: hidden, redacted, and redacted values that error texts quote."""
 
 from dataclasses import replace
 from typing import Any
@@ -199,7 +199,7 @@ def test_a_value_that_cannot_be_decoded_is_not_shown_where_something_is_redacted
     assert shown.result(msgpack.packb([1])) is None
     assert unpacked(shown.error(damaged)) == REDACTED
     assert shown.message(damaged) == "no"
-    # Paths of the argument alone leave errors as they are, unless they hold a redacted value.
+    # Paths in the argument alone leave errors unchanged, unless they hold a redacted value.
     assert content("argument.card.pin").error(damaged) is None
     assert content("argument.none").error(damaged) == BROKEN
 

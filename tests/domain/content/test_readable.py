@@ -1,4 +1,4 @@
-"""Values that cannot be decoded are shown as binary, and the others stay as they are."""
+"""Values that cannot be decoded are shown as binary; other values stay unchanged."""
 
 import msgpack
 import pytest

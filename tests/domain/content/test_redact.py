@@ -1,4 +1,4 @@
-"""Redaction takes out what its paths name, and leaves the rest as it was, to the byte."""
+"""Redaction removes what its paths name, and leaves every other byte unchanged."""
 
 from typing import Any
 

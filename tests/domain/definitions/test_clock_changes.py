@@ -12,13 +12,13 @@ from jqmaster.domain.definitions.schedule import parse_schedule
 from jqmaster.domain.definitions.time_zone import Oddity
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
-# Half an hour and a whole one, at midnight and at two, by law, by the moon, and by decree.
+# Clock changes of half an hour and of a whole one, at midnight and at two, by law, by the moon, and by decree.
 ZONES = (
     "Africa/Casablanca", "America/New_York", "America/Santiago", "America/St_Johns", "Asia/Gaza", "Asia/Tehran",
     "Australia/Lord_Howe", "Europe/Dublin", "Europe/Berlin", "Pacific/Auckland",
 )  # fmt: skip
 FIRST, LAST = datetime(2017, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
-# Each with its meaning for one local minute, written without any library.
+# Each schedule with its meaning for one local minute, written without a library.
 FORMS: list[tuple[dict[str, Any], Callable[[datetime], bool]]] = [
     ({"hourly_at": 0}, lambda t: t.minute == 0),
     ({"hourly_at": 45}, lambda t: t.minute == 45),
@@ -33,7 +33,7 @@ FORMS: list[tuple[dict[str, Any], Callable[[datetime], bool]]] = [
 
 
 def changes_of(zone: ZoneInfo) -> Iterator[datetime]:
-    """Yield the hours in which the clocks of a zone are moved."""
+    """Yield the hours in which the clocks of a zone change."""
     hours = takewhile(lambda at: at < LAST, (FIRST + n * HOUR for n in range(10 * 366 * 24)))
     for one, other in pairwise(hours):
         if one.astimezone(zone).utcoffset() != other.astimezone(zone).utcoffset():
@@ -41,8 +41,8 @@ def changes_of(zone: ZoneInfo) -> Iterator[datetime]:
 
 
 def expected(walk: list[tuple[datetime, datetime]], is_due: Callable[[datetime], bool]) -> list[datetime]:
-    """Return the instants in a walk of (instant, local time) by minutes: a local minute counts when a clock first shows
-    it or a later one."""
+    """Return the due instants of a walk by minutes over (instant, local time): a local minute is due when the clock
+    first shows it or a later one."""
     found = []
     shown = walk[0][1]
     for at, local in walk[1:]:

@@ -38,7 +38,7 @@ def test_instants_before_the_start_and_from_the_end_on_do_not_count(after_ms: in
 def test_jitter_delays_all_instants_of_a_definition_alike(jitter_ms: int, name: str) -> None:
     plain = replace(definition(), name=name)
     shifted = replace(plain, trigger=replace(plain.of_time, jitter_ms=jitter_ms))
-    # A new incarnation keeps its place, too.
+    # A new incarnation keeps its delay, too.
     assert replace(shifted, did=new_did()).delay_ms == shifted.delay_ms < jitter_ms
     assert plain.delay_ms == 0
     expected = [o.at_ms + shifted.delay_ms for o in islice(plain.due_after(NOW_MS), 3)]
@@ -131,5 +131,5 @@ def test_an_instant_is_late_only_after_its_limit() -> None:
     trigger = replace(EVERY_MINUTE, catch_up=CatchUp.SKIP, skip_late_after_ms=300_000)
     assert judge([NOW_MS - 300_000], NOW_MS, trigger) == [OK]
     assert judge([NOW_MS - 300_001], NOW_MS, trigger) == [LATE]
-    # The store's clock may have been put back since.
+    # The store's clock may have been set back since then.
     assert judge([NOW_MS + 5], NOW_MS, trigger) == [OK]

@@ -1,4 +1,4 @@
-"""Which events start a definition, and what argument they make."""
+"""Which events start a definition, and which argument they produce."""
 
 from typing import Any
 

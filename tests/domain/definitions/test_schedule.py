@@ -46,7 +46,7 @@ def test_instants_grow_and_each_follows_the_one_before(
     assert found[0].at_ms > after_ms
     assert all(one.at_ms < other.at_ms for one, other in pairwise(found))
     assert all(occurrence.at_ms % 60_000 == 0 for occurrence in found)
-    # It does not matter from where one counts: the leader begins at the last instant that it handled.
+    # The starting point does not matter: the leader starts at the last instant that it handled.
     for one, other in pairwise(found):
         assert next(schedule.occurrences(one.at_ms, place)) == other
         assert next(schedule.occurrences(other.at_ms - 1, place)).at_ms == other.at_ms
@@ -127,7 +127,7 @@ def test_names_and_nicknames_of_cron_are_known() -> None:
 
 def test_a_leap_day_is_waited_for() -> None:
     found = islice(parse_schedule({"cron": "0 0 29 2 *"}).occurrences(4_000_000_000_000, UTC), 3)
-    # 2100 has none.
+    # 2100 is not a leap year.
     assert [occurrence.local.year for occurrence in found if occurrence.local] == [2104, 2108, 2112]
 
 

@@ -1,4 +1,4 @@
-"""Whom limits count as one caller."""
+"""Which requests the limits count as one caller."""
 
 import pytest
 
@@ -31,13 +31,13 @@ PROXIES = TrustedProxies(["127.0.0.1", "10.0.0.0/8"])
         ("127.0.0.1", b"192.0.2.1, 10.1.1.1", "192.0.2.1"),
         ("127.0.0.1", b"192.0.2.1:4711", "192.0.2.1"),
         ("127.0.0.1", b"[2001:db8::1]:4711", "2001:db8::1"),
-        # Addresses that the caller itself put in front are not believed.
+        # Addresses that the caller put in front are ignored.
         ("127.0.0.1", b"198.51.100.7, 192.0.2.1", "192.0.2.1"),
         ("127.0.0.1", b"nonsense, 10.1.1.1", "10.1.1.1"),
         ("127.0.0.1", b"192.0.2.1, nonsense", "127.0.0.1"),
         ("127.0.0.1", b"10.1.1.1", "10.1.1.1"),
         ("127.0.0.1", None, "127.0.0.1"),
-        # Only a trusted proxy speaks for others.
+        # Only a trusted proxy may speak for others.
         ("192.0.2.9", b"192.0.2.1", "192.0.2.9"),
     ],
 )
@@ -70,7 +70,7 @@ BETWEEN = TrustedProxies(["10.8.0.0/16"])
         ("10.9.0.1", None, True),
         ("::ffff:10.9.0.1", None, True),
         ("10.9.0.1", b"192.0.2.1", True),
-        # Through others that are known, and through nobody else.
+        # The request came through other known proxies, and through nobody else.
         ("10.8.0.1", b"192.0.2.1, 10.9.0.1", True),
         ("10.8.0.1", b"192.0.2.1, 10.9.0.1:4711, 10.8.0.2", True),
         ("10.8.0.1", b"10.9.0.1, 192.0.2.1", False),

@@ -1,4 +1,4 @@
-"""Which role a person has by groups, and how claims are found."""
+"""The role that a person's groups give, and the search for claims."""
 
 from typing import Any
 

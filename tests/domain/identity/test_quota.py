@@ -1,4 +1,4 @@
-"""Counting by key, in bounded memory."""
+"""Counts per key, in bounded memory."""
 
 from jqmaster.domain.identity.quota import WINDOW_S, Quota
 

@@ -1,4 +1,4 @@
-"""Actions on many jobs: the jobs that one may touch, and when a retry stops by itself."""
+"""Actions on many jobs: which jobs a caller may change, and when a retry stops by itself."""
 
 from dataclasses import replace
 from typing import Any

@@ -87,5 +87,5 @@ def test_name_cause_and_kind_tell_groups_apart() -> None:
     ["error ", "key 'a", "'", '"', "1.", "a:", "/a", "a@", "a.", "1-", "://", "0x", "`", "A", "::", "1e"],
 )
 def test_no_message_is_slow(part: str) -> None:
-    # With backtracking that grows exponentially this would not end.
+    # Exponential backtracking would never finish.
     assert len(normalise(part * 1_000)) <= MAX_MESSAGE

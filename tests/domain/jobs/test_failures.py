@@ -1,4 +1,4 @@
-"""Groups of failures: trend, marks, and what ends that one is ignored."""
+"""Groups of failures: trend, marks, and what ends the ignoring of a group."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,7 +38,7 @@ def test_nobody_ignores_a_group_at_first() -> None:
 
 def test_a_group_is_ignored_until_a_time() -> None:
     ignore = group().ignored(who="ada", now_ms=NOW_MS, until_ms=NOW_MS + 1_000, reason="")
-    # Whatever it does meanwhile.
+    # The group stays ignored whatever it does meanwhile.
     ignored = group(ignore=ignore, regressed_ms=NOW_MS + 1, hours={HOUR: 1_000})
     assert ignored.is_ignored(NOW_MS + 999)
     assert (ignored.is_ignored(NOW_MS + 1_000), ignored.changed(NOW_MS + 1_000)) == (False, "time")

@@ -25,8 +25,8 @@ def test_every_state_can_be_reached_and_no_state_is_a_trap() -> None:
 
 
 def test_a_job_runs_only_by_a_claim() -> None:
-    """The claim of a ready job, of one that has its callbacks, or of one that waits, before its last run, for a worker
-    to itself."""
+    """A claim takes a ready job, a job whose callbacks came, or a job that waits for a worker to itself before its last
+    run."""
     assert {key for key, targets in TRANSITIONS.items() if JobState.RUNNING in targets} == {
         (JobState.READY, "claim"),
         (JobState.AWAITING_CALLBACK, "claim"),
@@ -58,12 +58,12 @@ def test_actions_are_offered_where_the_table_of_transitions_has_their_event() ->
     }
     for action, event in events.items():
         assert set(states_for(action)) == {state for state, of_event in TRANSITIONS if of_event == event}
-    # A deleted job is in no state.
+    # A deleted job has no state.
     assert set(states_for(ActionKind.DELETE)) == set(JobState) - HOLDS_SLOTS
 
 
 def test_an_action_goes_through_the_states_as_jobs_do() -> None:
-    """A job that moves on while an action goes through all of them is met again."""
+    """An action that goes through all states meets a job again that moves on meanwhile."""
     order = states_for(ActionKind.CANCEL)
     for (source, event), targets in TRANSITIONS.items():
         if source in WAITING and event in ("promote", "claim"):

@@ -186,7 +186,7 @@ def test_a_job_whose_callback_is_there_never_waits_for_a_worker_to_itself() -> N
 def waits(
     times: int, *, since_ms: int = 0, now_ms: int = 0, first_s: float | None = 2.0, **rules: float
 ) -> Decision:
-    """Return the decision about a job that was not ready so often, with waits of 2 s up to 60 s."""
+    """Return the decision about a job that was not ready this many times, with waits from 2 s to 60 s."""
     report = outcome(
         "deferred", retry_after_s=first_s, not_ready=NotReadyReport(**({"max_wait_s": 60.0} | rules))
     )
@@ -198,7 +198,7 @@ def test_each_wait_of_a_job_that_is_not_ready_is_twice_as_long_up_to_a_ceiling()
     delays_ms = [waits(times).delay_ms for times in (1, 2, 3, 5, 6, 31, 32, 10**9)]
     assert delays_ms == [2_000, 4_000, 8_000, 32_000, 60_000, 60_000, 60_000, 60_000]
     assert waits(4) == Decision(JobState.SCHEDULED, "not_ready", delay_ms=16_000)
-    # The first wait counts even where the ceiling is lower.
+    # The first wait applies even where the ceiling is lower.
     assert waits(1, max_wait_s=1.0).delay_ms == waits(9, max_wait_s=1.0).delay_ms == 2_000
     assert waits(9, first_s=None).delay_ms == 0
 
@@ -207,13 +207,13 @@ def test_each_wait_of_a_job_that_is_not_ready_is_twice_as_long_up_to_a_ceiling()
 def test_a_job_that_is_not_ready_for_too_long_fails_and_is_asked_once_more_before() -> None:
     for_s = 100.0
     assert waits(5, now_ms=40_000, for_s=for_s).delay_ms == 32_000
-    # The last wait ends when the time is over.
+    # The last wait ends when the total time is over.
     assert waits(6, now_ms=90_500, for_s=for_s).delay_ms == 9_500
     assert waits(6, now_ms=99_999, for_s=for_s) == Decision(JobState.SCHEDULED, "not_ready", delay_ms=1)
     assert waits(7, now_ms=100_000, for_s=for_s) == Decision(
         JobState.FAILED, "not_ready", cause=Cause.NOT_READY
     )
-    # No retry is used, and no clock that was set back makes the wait longer than its rules.
+    # A wait uses no retry, and a clock that was set back does not make it longer than the rules allow.
     assert not waits(7, now_ms=100_000, for_s=for_s).is_counted
     assert waits(6, since_ms=5_000, now_ms=0, for_s=for_s).delay_ms == 60_000
 

@@ -1,4 +1,4 @@
-"""Places in partial results, as clients name them."""
+"""Positions in partial results, as clients name them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The text of a log line as it is kept, and the chunks that lines are kept in."""
+"""The stored text of a log line, and the chunks that hold lines."""
 
 import pytest
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.req("D17")
         ("user\u202egnp.exe", "user\ufffdgnp.exe"),
         ("\u2028", "\ufffd"),
         ("日本語 ünï 🎉", "日本語 ünï 🎉"),
-        # Two sequences, one within the other, leave no sequence behind.
+        # Two nested sequences leave no sequence behind.
         ("\x1b\x1b]x\x07[2Jx", "[2Jx"),
         ("\x1b[3\x1b]x\x071mx", "1mx"),
         (b"binary \xff\xfe", "binary \ufffd\ufffd"),

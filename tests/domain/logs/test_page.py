@@ -1,4 +1,4 @@
-"""When the log of a job is whole."""
+"""When the log of a job is complete."""
 
 import pytest
 

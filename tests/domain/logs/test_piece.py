@@ -51,7 +51,7 @@ def test_damage_is_found(harm: str) -> None:
     elif harm == "other bytes":
         data = data[:-3] + b"xyz"
     else:
-        # Written so, by something else.
+        # Something else wrote this data.
         data = {
             "no gzip": b"plain",
             "no lines": gzip.compress(b"plain"),

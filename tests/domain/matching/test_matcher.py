@@ -39,7 +39,7 @@ def holds(field: str, op: str, value: object, argument: object = None, **fields:
     return parse_matcher(leaf(field, op, value)).matches(job(argument, **fields))
 
 
-# --- an oracle: the same meaning, written another way
+# --- an oracle: the same meaning in other code
 
 
 def same_kind(one: object, other: object) -> bool:
@@ -52,7 +52,7 @@ def same_kind(one: object, other: object) -> bool:
 
 
 def look_up(field: str, fields: JobFields) -> list[Any]:
-    """The value in a list, an empty list for none."""
+    """Return the value in a list, or an empty list if there is none."""
     root, _, rest = field.partition(".")
     if root == "headers":
         return [fields.headers[rest]] if rest in fields.headers else []
@@ -543,7 +543,7 @@ def test_a_glob_finds_what_it_was_made_from(data: st.DataObject, pattern: str) -
 
 
 class CountedText(str):
-    """Text that counts how often a part of it is looked for."""
+    """Text that counts how often it is searched."""
 
     looks = 0
 
@@ -553,7 +553,7 @@ class CountedText(str):
 
 
 def test_no_star_is_tried_twice() -> None:
-    """A search that comes back to a star would look some 3^20 times."""
+    """A search that returns to a star would look about 3^20 times."""
     fits = compile_glob("*a" * 20 + "*c*b")
     value = CountedText("a" * 60 + "b")
     assert not fits(value)

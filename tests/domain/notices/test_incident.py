@@ -1,4 +1,4 @@
-"""Many findings become few messages, never closer than the notice says, and their counts are right."""
+"""Many findings become few messages, never closer together than the notice allows, with correct counts."""
 
 import itertools
 from dataclasses import replace

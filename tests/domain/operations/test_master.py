@@ -61,7 +61,7 @@ def test_a_leader_that_lives_is_not_suspected_and_a_dead_one_before_its_lock_run
     pace = Pace(ttl_s)
     assert pace.suspect_s >= 2 * pace.beat_s
     assert pace.fresh_ms >= 3000 * pace.beat_s
-    # At worst its last beat is seen one look late, and the end of the time one look late too.
+    # At worst, its last beat is seen one look late, and so is the end of the time.
     assert pace.suspect_s + 2 * pace.look_s < ttl_s
     # A demoted master leaves the lead for a whole life of the lock, and a sub-leader is the first to take it.
     assert pace.hold_ms == ttl_s * 1000

@@ -27,7 +27,7 @@ def test_each_end_of_an_attempt_is_counted_once_as_what_it_is() -> None:
     assert (counts.failed, counts.retried, counts.lost) == (2, 3, 3)
     assert (counts.handed_back, counts.deferred, counts.canceled, counts.succeeded) == (1, 1, 1, 0)
     assert counts.discarded == 1
-    # Attempts that ended by themselves.
+    # These attempts ended by themselves.
     assert counts.run.count == 3
     failures = tally.take().failures
     assert {key: (f.count, f.example_job_id) for key, f in failures.items()} == {

@@ -1,4 +1,4 @@
-"""Verdicts, from a look at the store and the workers: order, numbers and sentences."""
+"""Verdicts from a look at the store and the workers: order, numbers and sentences."""
 
 from dataclasses import replace
 from typing import Any
@@ -215,7 +215,7 @@ def test_a_gate_that_several_limits_close_tells_them_all_the_most_lasting_first(
     assert isinstance(verdict, ByConstraint)
     assert verdict.kind is PAUSE
     assert closing(gate) == CLOSERS
-    # A rate that a pause outlasts has no instant of its own.
+    # The text names no time for a rate limit that the pause outlasts.
     assert verdict.text.endswith("1 of 1 starts in the last 1 s are used.")
 
 
@@ -446,7 +446,7 @@ def test_a_job_awaits_its_callback_until_its_deadline(left_ms: int, text: str) -
         "Another system has the work of attempt 3. The wait for its callback ends at "
         f"{iso_ms(due_at_ms)}, {text}."
     )
-    # It waits for nobody's room: no worker needs to be there.
+    # The job does not wait for room: no worker needs to be there.
     assert told(snapshot(job, gates=(GATE,)), fleet()) == [("awaiting_callback", expected)]
     assert codes(snapshot(job, has_leader=False)) == ["awaiting_callback", "no_leader"]
 

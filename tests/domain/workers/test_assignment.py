@@ -47,7 +47,7 @@ def test_a_lone_worker_takes_all_it_has_room_for(max_jobs: int, busy: int, cap: 
 @pytest.mark.req("D11")
 @given(candidates=CANDIDATES, cap=CAPS, jobs=st.integers(1, 2_000))
 def test_rounds_of_assignment_spread_the_load(candidates: list[Candidate], cap: int, jobs: int) -> None:
-    """A worker that was given something ends at most its share per push above the others."""
+    """A worker that was given jobs ends at most its share per push above the others."""
     busy = {c.worker_id: c.busy for c in candidates}
     given_to = set()
     left = jobs
@@ -104,7 +104,7 @@ def test_a_round_gives_each_worker_once_what_it_has_room_for_and_no_more_than_it
     assert len({c.worker_id for c in chosen}) == len(chosen)
     assert chosen == sorted(chosen, key=lambda c: (c.load, c.worker_id))
     assert all(1 <= a.limit <= min(by_id[a.worker_id].free, cap) for a in found)
-    # The cap bounds what the first may take alone.
+    # The cap bounds what the first worker may take alone.
     assert sum(a.limit for a in found[1:]) <= max(0, most - found[0].limit) if found else True
     assert bool(found) == any(c.free > 0 for c in candidates)
 

@@ -65,7 +65,7 @@ def test_who_was_cut_off_by_people_or_has_a_successor_is_expected_to_be_silent()
 
 
 def test_those_who_came_after_it_do_not_hide_a_crowd() -> None:
-    """A supervisor starts as many anew as died."""
+    """A supervisor starts as many workers again as died."""
     silent = [worker(6_000) for _ in range(3)]
     new = [worker(10, registered_ago_ms=2_000) for _ in range(20)]
     old = [worker(10) for _ in range(6)]

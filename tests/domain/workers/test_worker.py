@@ -1,4 +1,4 @@
-"""The state of a worker that people see."""
+"""The state of a worker as people see it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Figures of workers: rates, and marks by comparison with those that serve the same names."""
+"""Figures of workers: rates, and marks from a comparison with workers that serve the same names."""
 
 from jqmaster.domain.operations.tally import WorkerCounts
 from jqmaster.domain.workers.worker import Worker, WorkerSpec
@@ -55,7 +55,7 @@ def test_the_rate_of_a_new_worker_is_of_its_own_time() -> None:
 def test_a_worker_is_slow_beside_those_that_serve_the_same_names() -> None:
     three = [worker("a"), worker("b"), worker("c")]
     assert marks(three, a=counted(), b=counted(120), c=counted(900)) == {"c": ("slow",)}
-    # With two workers, the quick one is the measure.
+    # With two workers, the fast one is the reference.
     assert marks(three[:2], a=counted(), b=counted(900)) == {"b": ("slow",)}
     assert marks(three, a=counted(), b=counted(120), c=counted(900, succeeded=19)) == {}, "too few attempts"
     assert marks(three, a=counted(2), b=counted(2), c=counted(8)) == {}, "by some milliseconds"

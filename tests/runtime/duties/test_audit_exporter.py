@@ -1,4 +1,4 @@
-"""The audit log goes out as it grows: in order, at least once, from where it stopped."""
+"""The audit log is exported as it grows: in order, at least once, from where the export stopped."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.rule("E6.4"), real_time.LOOPS]
 
 
 class Exporting:
-    """One leadership's exporter, which looks again only when it is told to."""
+    """The exporter of one leadership, which looks again only when the test says so."""
 
     def __init__(self, world: StoreWorld, path: Path, epoch: str | None = None) -> None:
         self.clock = ManualClock()
@@ -46,7 +46,7 @@ class Exporting:
         self.stale += 1
 
     async def round(self) -> None:
-        """One look, and no more."""
+        """Look once."""
         assert await self.exporter._round()
 
     async def stop(self) -> None:
@@ -71,7 +71,7 @@ def of_log(path: Path, log: str) -> list[tuple[int, str]]:
 
 
 def assert_by_time(path: Path) -> None:
-    """Within a millisecond the order of the two logs is open."""
+    """Within a millisecond, the order of the two logs is undefined."""
     instants = [int(line["id"].partition("-")[0]) for line in lines(path)]
     assert instants == sorted(instants)
 
@@ -115,7 +115,7 @@ async def test_the_next_leader_goes_on_where_the_last_one_stopped(world: StoreWo
     await first.round()
     await first.stop()
     await change(world, "c2")
-    # The one before writes on, and what it notes is refused.
+    # The former exporter goes on writing, and the store refuses its position.
     stale = Exporting(world, path, epoch="1:former")
     with pytest.raises(StaleEpochError):
         await stale.exporter._round()
@@ -139,7 +139,7 @@ async def test_what_was_written_and_not_noted_goes_out_again(
         patch.setattr(exporting.store, "save", dies)
         with pytest.raises(asyncio.CancelledError):
             await exporting.exporter._round()
-    # A part of a line at the end of the file does not spoil the next one.
+    # An incomplete line at the end of the file does not spoil the next one.
     with path.open("a") as file:
         file.write('{"log":"cha')
     await exporting.stop()

@@ -1,4 +1,4 @@
-"""Actions on many jobs over time: rates, passes, changes of the lead, ends by themselves."""
+"""Actions on many jobs over time: rates, passes, changes of the leader, and ends without an order."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ pytestmark = real_time.LOOPS
 
 
 class Acting:
-    """Time of the store and of the clock move together."""
+    """The store's time and the clock move together."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
@@ -42,7 +42,7 @@ class Acting:
         return self.world.now_ms
 
     async def tell(self, worker_id: str, job_id: str, token: str) -> None:
-        """Nobody is there to be told."""
+        """There is no worker to tell."""
 
     def on_stale(self) -> None:
         self.stale += 1
@@ -72,7 +72,7 @@ class Acting:
     async def begin(self, kind: ActionKind, wanted: JobFilter | None = None, **options: Any) -> str:
         wish = Wish(kind, wanted if wanted is not None else JobFilter(), None, **options)
         stored = await self.service.begin(wish, "me")
-        # Jobs that are enqueued from now on are younger.
+        # Jobs that are enqueued from now on are newer.
         self.world.pass_ms(1)
         return stored.action.id
 
@@ -154,7 +154,7 @@ async def test_what_a_killed_leader_did_and_did_not_write_down_is_counted(
     wish = Wish(kind, wanted, ids if by_ids else None, priority=priority)
     action = (await acting.service.begin(wish, "me")).action
     world.pass_ms(1)
-    # The part of its page that the killed leader got through.
+    # The killed leader got through this part of its page.
     counted_by = CountedBy(action.id)
     jobs = list((await world.records.get_all(ids[:12])).values())
     match kind:
@@ -183,7 +183,7 @@ async def test_a_job_that_is_as_it_should_be_already_is_not_counted(world: Store
         await world.steering.cancel_all([job_id], CountedBy(action_id))
         await world.steering.run_all_now([job_id], CountedBy(action_id))
     assert await acting.store.done(action_id) == 1
-    # Nothing is kept for an action that is not known.
+    # An unknown action stores nothing.
     await world.steering.retry_all(
         [job for job in [await world.get(job_id)] if job], counted_by=CountedBy("gone", is_watched=True)
     )
@@ -195,7 +195,7 @@ async def test_the_jobs_of_a_page_that_was_not_written_down_are_waited_for(world
     acting = Acting(world)
     ids = await failed(world, 300)
     action_id = await acting.begin(ActionKind.RETRY, stop_at_failure_share=0.25)
-    # A whole wave, by a leader that was killed before it wrote anything down.
+    # A leader retried a whole wave and was killed before it recorded anything.
     jobs = list((await world.records.get_all(ids[:MAX_WATCHED])).values())
     await world.steering.retry_all(jobs, counted_by=CountedBy(action_id, is_watched=True))
     async with acting.leading():
@@ -232,7 +232,7 @@ async def test_jobs_that_move_on_meanwhile_are_met_again_and_younger_ones_are_le
         found = await scan(*args, **kwargs)
         looks += 1
         if looks == 1:
-            # They were read as scheduled, and are run by somebody before they can be canceled.
+            # The action read these jobs as scheduled, but somebody runs them before it can cancel them.
             for job_id in moving[1:]:
                 await world.steering.run_now(job_id)
         return found

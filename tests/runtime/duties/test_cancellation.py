@@ -1,4 +1,4 @@
-"""CancelledError always passes: what is stopped must stop, whatever the libraries below make of it."""
+"""CancelledError always propagates: a stopped task must stop, whatever the libraries below make of it."""
 
 import asyncio
 import random

@@ -37,7 +37,7 @@ async def test_a_callback_that_does_not_come_for_a_day_ends_the_attempt(world: S
     expiring = Expiring(world)
     _, job, request = await world.awaiting(wait_ms=DAY_MS, max_retry=0, keep_result=True)
     world.pass_ms(DAY_MS)
-    # Callers may have found no master for a while.
+    # Callers may have been without a master for a while.
     assert await expiring.duty._round() == POLL_S
     assert await world.state(job.job_id) is JobState.AWAITING_CALLBACK
     expiring.clock.jump(GRACE_S)
@@ -47,7 +47,7 @@ async def test_a_callback_that_does_not_come_for_a_day_ends_the_attempt(world: S
     (attempt,) = await world.records.history(job.job_id)
     assert (attempt.outcome, attempt.message) == ("callback_timeout", "no callback came in time")
     assert expiring.figures.expired == 1
-    # It comes a day late.
+    # The callback comes a day late.
     world.pass_ms(DAY_MS)
     async with world.unchanged():
         assert await world.call_back(request) is CallbackAnswer.OVER

@@ -25,19 +25,19 @@ MINUTE_MS = 60_000
 
 
 class Keeping:
-    """A keeper on a real store. It polls so seldom that what a test sees within its time was no poll."""
+    """A keeper on a real store. It polls so rarely that no effect within the test's time is due to a poll."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
         self.constraints = ConstrainedWorld(world)
         self.clock = ManualClock()
         self.ready = self.stale = 0
-        # The sleep after each round that is over, unless it is woken.
+        # The sleep after each finished round, unless something wakes it.
         self.sleeps_ms: list[int] = []
         self.keeper = self.another()
 
     def another(self) -> ConstraintKeeper:
-        """Return a keeper for the leadership of this moment."""
+        """Return a keeper for the current leadership."""
 
         def on_ready() -> None:
             self.ready += 1
@@ -68,7 +68,7 @@ class Keeping:
         await self.keeper.stop()
 
     async def idle(self) -> None:
-        """Everything was followed up."""
+        """Wait until everything is followed up."""
 
         async def is_idle() -> bool:
             constraints = await self.world.rule_store.load()
@@ -134,7 +134,7 @@ async def test_dispatch_goes_on_while_twenty_thousand_waiting_jobs_follow_a_chan
     await keeping.idle()
     while more := await keeping.try_to_claim(worker):
         got += more
-    # Those that are oldest of each key, and no more of any.
+    # These are the oldest jobs of each key, and no further ones.
     assert sorted(got) == jobs[:1200]
 
 
@@ -167,7 +167,7 @@ async def test_it_sleeps_until_the_next_gate_opens_and_then_wakes_the_dispatcher
     await wait_until(lambda: keeping.sleeps_ms[-1] == 1)
     assert keeping.ready == ready
     world.pass_ms(1)
-    # Its own sleep of a millisecond ends by real time; store time is past by then.
+    # The keeper's sleep of a millisecond ends by real time; store time has passed by then.
     await wait_until(lambda: keeping.ready > ready)
     assert await constraints.take(worker) == jobs[1:]
 

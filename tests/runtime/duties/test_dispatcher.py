@@ -28,11 +28,11 @@ from tests.support.waiting import wait_until
 
 pytestmark = real_time.LOOPS
 
-# Long enough for anything that is going to happen to happen, where a test shows that nothing does.
+# Where a test shows that nothing happens, it waits long enough for anything that would happen.
 WATCH_S = 0.4
 
 
-# --- the plain way
+# --- the normal way
 
 
 @pytest.mark.req("J10", "J3")
@@ -69,7 +69,7 @@ async def test_an_idle_dispatcher_starts_a_job_without_waiting_for_its_poll(disp
     for n in range(20):
         await dispatching.world.enqueue()
         await wait_until(lambda n=n: len(worker.started) == n + 1)
-    # Twenty polls would take twenty seconds.
+    # With polls alone, this would take twenty seconds.
     assert loop.time() - began_s < 10
 
 
@@ -157,7 +157,7 @@ async def test_a_silent_worker_gets_nothing_until_it_is_heard(dispatching: Dispa
 
 
 async def test_under_load_pushes_carry_many_jobs(dispatching: Dispatching) -> None:
-    """Natural batching: no push waits for a full batch, and few jobs travel alone."""
+    """Batching is natural: no push waits for a full batch, and few jobs travel alone."""
     worker = await dispatching.worker(max_jobs=50)
     worker.works(dispatching.world.settlements, run_s=0.01)
     await dispatching.start()
@@ -180,7 +180,7 @@ async def test_expired_jobs_in_front_do_not_hide_those_behind(dispatching: Dispa
     await dispatching.start()
     await wait_until(lambda: worker.started)
     assert worker.started[0][0] == good
-    # In the first round: four claims that give nothing must not each wait for a poll.
+    # In the first round, four claims that find nothing must not each wait for a poll.
     assert asyncio.get_running_loop().time() - began_s < 3
 
 
@@ -201,7 +201,7 @@ async def test_a_lane_of_the_wrong_type_holds_up_its_own_names_only(dispatching:
 
 
 async def test_a_worker_that_cannot_be_reached_gives_the_offer_back_at_once(dispatching: Dispatching) -> None:
-    """Nothing counts against the job: not an attempt, not a retry, not a loss."""
+    """Nothing counts against the job: no attempt, no retry and no loss."""
     world = dispatching.world
     dead = await dispatching.worker()
     dead.die()
@@ -231,7 +231,7 @@ async def test_a_refused_job_goes_to_another_worker_and_the_refuser_is_left_alon
     assert len(refuser.pushes) == 1
     job = await world.get(job_id)
     assert (job.attempt, job.failures, job.losses, job.worker_id) == (1, 0, 0, good.id)
-    # A worker's word alone deposes nobody; the store knows no newer epoch.
+    # A worker's word alone deposes nobody: the store knows no newer epoch.
     assert dispatching.stale == 0
 
 
@@ -250,7 +250,7 @@ async def test_a_refuser_without_a_time_is_asked_again_soon(dispatching: Dispatc
 async def test_a_worker_that_asks_for_no_pause_gets_one_all_the_same(
     dispatching: Dispatching, behaviour: fake.Behaviour
 ) -> None:
-    """Otherwise one refuser would keep the store busy with claims and returns."""
+    """Otherwise one worker that refuses would keep the store busy with claims and returns."""
     worker = await dispatching.worker(default=behaviour)
     await dispatching.start()
     await dispatching.world.enqueue()
@@ -333,7 +333,7 @@ AMBIGUOUS = [
 async def test_a_push_without_an_answer_is_repeated_with_the_same_token_to_the_same_worker(
     dispatching: Dispatching, behaviour: fake.Behaviour
 ) -> None:
-    """It may have started: another worker would run it a second time."""
+    """The job may have started: another worker would run it a second time."""
     world = dispatching.world
     odd = await dispatching.worker(behaviour)
     job_id = await world.enqueue()
@@ -352,7 +352,7 @@ async def test_a_push_without_an_answer_is_repeated_with_the_same_token_to_the_s
 async def test_a_push_too_large_for_a_slow_link_is_given_up_and_holds_up_nobody_else(
     dispatching: Dispatching,
 ) -> None:
-    """A mebibyte at 64 kbit/s would take two minutes; the worker sees no whole request, and starts nothing."""
+    """A mebibyte at 64 kbit/s would take two minutes; the worker gets no complete request, and starts nothing."""
 
     async def take_slowly(exchange: fake.Exchange) -> None:
         with contextlib.suppress(ConnectionError):
@@ -369,7 +369,7 @@ async def test_a_push_too_large_for_a_slow_link_is_given_up_and_holds_up_nobody_
         await world.enqueue("small")
     await wait_until(lambda: len(quick.started) == 5)
     assert slow.started == []
-    # The link is quick again: the same offer, for the first one may have arrived.
+    # The link is fast again: the offer is the same, for the first push may have arrived.
     await wait_until(lambda: slow.started and not dispatching.member(slow).pushes)
     job = await world.get(large)
     assert slow.started == [(large, job.token)]
@@ -378,7 +378,7 @@ async def test_a_push_too_large_for_a_slow_link_is_given_up_and_holds_up_nobody_
 
 @pytest.mark.req("M3")
 async def test_a_push_is_repeated_only_as_long_as_the_offer_holds(dispatching: Dispatching) -> None:
-    """Then it is left to the end of its lease, and to no other worker before."""
+    """Afterwards the job waits for the end of its lease, and goes to no other worker before."""
     world = dispatching.world
     hole = await dispatching.worker(default=fake.hang, max_jobs=1)
     job_id = await world.enqueue()
@@ -444,7 +444,7 @@ async def test_after_five_failures_a_worker_is_left_alone_and_then_probed_with_o
     dispatching.claims = dispatching.claim_store(offer_ms=100)
     await dispatching.world.enqueue_many(9)
     dispatcher = await dispatching.start()
-    # Each push takes all that is free, so work must keep coming to see five of them.
+    # Each push takes all free slots, so work must keep coming until five pushes are seen.
     while len(worker.pushes) < 5:
         await dispatching.world.enqueue()
         await asyncio.sleep(0.01)
@@ -478,7 +478,7 @@ async def test_a_probe_that_is_told_to_come_later_does_not_lock_the_worker_out(
 
 
 async def test_a_probe_that_was_cut_off_does_not_lock_the_worker_out(dispatching: Dispatching) -> None:
-    """The fleet outlives a leadership; what was known of a probe must not."""
+    """The fleet outlives a leadership; the state of a probe must not."""
     dispatching.claims = dispatching.claim_store(offer_ms=100)
     worker = await dispatching.worker(fake.hang, max_jobs=2)
     dispatcher = await dispatching.start()
@@ -510,7 +510,7 @@ async def test_bad_workers_do_not_slow_the_good_ones(dispatching: Dispatching) -
     await dispatching.world.acceptance.enqueue([dispatching.world.spec(argument=n) for n in range(300)])
     held_at_most = sum(worker.max_jobs for worker in bad)
     await wait_until(lambda: sum(len(w.started) for w in good) >= 300 - held_at_most, timeout_s=40)
-    # The good ones are through while the first push to the slow ones is still under way.
+    # The fast workers are done while the first push to the slow ones is still under way.
     assert [len(worker.pushes) for worker in bad[:2]] == [1, 1]
     assert [dispatching.member(worker).pushes for worker in bad[:2]] == [1, 1]
     for worker in bad:
@@ -553,7 +553,7 @@ async def test_a_job_enqueued_by_another_process_wakes_the_leader(
 async def test_the_first_job_with_new_labels_that_another_process_enqueues_starts_at_once(
     dispatching: Dispatching, store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The leader finds nothing by itself: it has to be told.
+    # The leader finds nothing by polling: it needs a message.
     monkeypatch.setattr(dispatcher_module, "POLL_S", 3600.0)
     worker = await dispatching.worker(labels={"gpu": "1", "at": "a:b"})
     dispatcher = await dispatching.start()
@@ -647,7 +647,7 @@ async def test_a_leader_that_cannot_trust_its_lock_pushes_nothing_and_gives_the_
 async def test_a_leader_that_lost_its_lock_between_claim_and_push_pushes_nothing(
     dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that is stopped just there finds this when it wakes."""
+    """A process that is stopped at this point finds this when it wakes."""
     world = dispatching.world
     worker = await dispatching.worker()
     claim = dispatching.claims.claim_each
@@ -742,7 +742,7 @@ async def test_a_claim_under_way_when_the_lead_ends_is_given_back_and_not_left_t
     job_id = await world.enqueue()
     dispatcher = await dispatching.start()
     await asyncio.wait_for(claimed.wait(), 15)
-    # As the leader does: it counts as none before its duties stop, and gives the lock back after.
+    # The leader does the same: its trust ends before its duties stop, and it gives the lock back afterwards.
     dispatching.is_trusted = False
     stopping = asyncio.create_task(dispatcher.stop())
     await asyncio.sleep(0)
@@ -857,7 +857,7 @@ async def test_a_backlog_is_claimed_for_many_workers_at_once_and_one_job_for_one
 async def test_a_job_that_is_canceled_between_the_claim_of_its_callback_and_the_offer_is_not_pushed(
     dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its worker would take it for a new one, and open its challenge again."""
+    """The worker would take the job for a new one, and open its challenge again."""
     world = dispatching.world
     gone, job, request = await world.awaiting()
     await world.workers.forget(gone)

@@ -84,7 +84,7 @@ async def test_names_decide_who_is_asked(dispatching: Dispatching) -> None:
 
 @pytest.mark.req("D4")
 async def test_a_leader_that_is_not_trusted_lets_the_store_speak(dispatching: Dispatching) -> None:
-    """It stood still between claim and answer; what it claimed may be another's by now."""
+    """The leader stood still between claim and answer; its claim may belong to somebody else by now."""
     await dispatching.start()
     dispatching.is_trusted = False
     worker_id = await puller(dispatching)

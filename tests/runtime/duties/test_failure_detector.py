@@ -1,4 +1,4 @@
-"""Silent workers: pinged, detached, forgotten, and never in a crowd."""
+"""Silent workers are pinged, detached and forgotten, but never many at once."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ GRACE_S = 17
 
 
 class Attending:
-    """`deaf` are the workers that answer no ping; `pinged` those that were pinged, in order."""
+    """`deaf` holds the workers that answer no ping, `pinged` the pinged workers in order."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
@@ -97,14 +97,14 @@ async def test_a_silent_worker_that_misses_three_pings_is_detached(attending: At
 
 @pytest.mark.req("D12")
 async def test_a_silent_worker_that_answers_pings_is_not_detached(attending: Attending) -> None:
-    """Its way to the masters is broken, not the worker: it gets no new jobs, and keeps its leases as long as they
-    last."""
+    """Its way to the masters is broken, not the worker itself: it gets no new jobs, and keeps its leases for their
+    length."""
     worker = await attending.world.worker()
     await attending.pass_s(GRACE_S + 1, worker)
     await attending.pass_s(30)
     assert len(attending.pinged) >= 20
     assert await attending.detached_by(worker) is None
-    # One answer between two misses counts as well.
+    # A single answer between two misses also counts.
     attending.deaf = {worker}
     await attending.pass_s(2)
     attending.deaf = set()
@@ -193,7 +193,7 @@ async def test_a_worker_without_jobs_is_forgotten_after_long_silence(attending: 
 
 @pytest.mark.req("D12")
 async def test_silence_before_this_leadership_forgets_nobody(world: StoreWorld) -> None:
-    """The store or the masters may have been away: whole fleets would have to register anew."""
+    """The store or the masters may have been away: whole fleets would have to register again."""
     worker = await world.worker()
     world.pass_ms(10**7)
     attending = Attending(world)

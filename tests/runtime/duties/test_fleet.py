@@ -51,7 +51,7 @@ def test_one_that_pulls_takes_jobs_only_while_it_asks() -> None:
     assert fleet.polls(pulls.id, 3.0)
     assert not fleet.polls(new_id(), 3.0)
     assert ids(fleet) == {pulls.id}
-    # The answer may be older than the worker's question.
+    # The store's answer may be older than the worker's poll.
     fleet.refresh([pulls], NOW_MS)
     assert ids(fleet) == {pulls.id}
     clock.jump(3)
@@ -117,7 +117,7 @@ def test_a_refresh_keeps_what_was_learned_and_drops_who_is_gone() -> None:
 
 
 def test_while_a_push_is_under_way_its_own_count_stands() -> None:
-    """The answer of the store may be older than the claim."""
+    """The store's answer may be older than the claim."""
     one = worker()
     fleet, _ = fleet_of(one)
     member = fleet.get(one.id)
@@ -201,18 +201,18 @@ def test_the_worker_inside_the_leader_gets_what_nobody_else_has_room_for() -> No
     assert names() == {companion.id: ("a", "b")}
     assert names(both) == {both.id: ("a", "b")}
     assert names(only_a) == {only_a.id: ("a",), companion.id: ("b",)}
-    # Others are full, silent, draining: only the companion is left.
+    # When the others are full, silent or draining, only the companion is left.
     assert names(replace(both, busy=4))[companion.id] == ("a", "b")
     assert names(replace(both, is_draining=True))[companion.id] == ("a", "b")
     assert names(replace(both, last_seen_ms=NOW_MS - 5_001))[companion.id] == ("a", "b")
-    # A push that is under way takes no room away.
+    # A push under way does not count as a lack of room.
     fleet.refresh([companion, both], NOW_MS)
     member = fleet.get(both.id)
     assert member
     member.pushes = 1
     assert ids(fleet) == set()
     member.pushes = 0
-    # The companion of another master is a worker as any other.
+    # The companion of another master is an ordinary worker.
     other = worker(companion_of="other")
     assert set(names(other)) == {other.id}
 

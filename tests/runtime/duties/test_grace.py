@@ -1,4 +1,4 @@
-"""When nothing may be taken from anybody, on a clock that the test moves."""
+"""Times in which nothing may be taken from anybody, on a clock that the test moves."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.req("D12"), real_time.LOOPS]
 
 
 class Asking:
-    """A grace, past its first time, and a store that answers as the test says."""
+    """A grace whose first period is over, and a store that answers as the test says."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -47,12 +47,12 @@ class Asking:
             await self.grace.ask(read, lambda answer: answer)
 
     async def pause(self, seconds: float, *, late_s: float = 0.0) -> None:
-        """A pause from which the loop comes back late."""
+        """Pause, and let the loop return late."""
         pausing = asyncio.ensure_future(self.grace.pause(seconds))
         await self.clock.asleep()
         self.clock.jump(late_s)
         await asyncio.sleep(0)
-        # Nobody sleeps after it.
+        # Nobody sleeps after this.
         self.clock.jump(seconds)
         for _, _, sleeper in self.clock._sleepers:
             if not sleeper.done():
@@ -102,7 +102,7 @@ async def test_hiccups_do_not_add_up(asking: Asking) -> None:
 
 
 async def test_a_store_that_answers_late_was_away(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stood still, and kept the call."""
+    """The store stood still and held the call."""
     monkeypatch.setattr(module, "TICK_S", 0.01)
 
     async def read() -> int:
@@ -119,11 +119,11 @@ async def test_a_store_that_answers_late_was_away(asking: Asking, monkeypatch: p
 
 @pytest.mark.parametrize("stall_s", [1.5, 4.5])
 async def test_an_own_stall_is_no_outage(asking: Asking, stall_s: float) -> None:
-    """A master that is busy with other things would never take anything back."""
+    """Otherwise a busy master would never take anything back."""
     await asking.pause(0.5, late_s=stall_s)
     await asking.ask()
     await asking.pause(0.5)
-    # Also one between the question and the answer.
+    # The same holds for a stall between query and answer.
     await asking.ask(during=lambda: asking.clock.jump(stall_s))
     await asking.pause(0.5)
     await asking.ask()
@@ -144,7 +144,7 @@ async def test_a_step_of_the_stores_clock(asking: Asking, step_ms: int) -> None:
 
 
 async def test_a_stall_while_the_store_answers_is_no_step_of_its_clock(asking: Asking) -> None:
-    """The store's time is of some instant between question and answer."""
+    """The store's time belongs to some instant between query and answer."""
     asking.store_ms -= 1_500
 
     async def read() -> int:

@@ -47,7 +47,7 @@ class Duty:
         self.stale += 1
 
     async def logs(self, count: int) -> list[str]:
-        """Jobs whose logs are due, the oldest first."""
+        """Create jobs whose logs are due, the oldest first."""
         ids = []
         for n in range(count):
             worker, job = await self.world.running()
@@ -98,7 +98,7 @@ async def test_an_archive_that_is_away_for_a_day_is_told_once_and_catches_up(
         assert len(await duty.waiting()) == 20
         told = [r for r in caplog.records if "logs of jobs wait for the archive" in r.message]
         assert len(told) == 1
-        # It waits longer and longer, and at most a minute.
+        # The wait grows, up to a minute.
         assert duty.archiver._retry_s == module.LONGEST_RETRY_S
         assert duty.figures.failures > 0
         duty.archive.is_away = False
@@ -154,12 +154,12 @@ async def test_damaged_logs_are_told_once_and_stay(duty: Duty, caplog: pytest.Lo
     assert await duty.waiting() == ids[:3]
     assert len(duty.archive.objects()) == 3
     told = [r.message for r in caplog.records if r.levelno == logging.ERROR]
-    # Several are on their way together.
+    # Several pieces travel together, so their order is undefined.
     assert sorted(told) == [
         f"the log of job {i} cannot be read, and does not go to the archive" for i in sorted(ids[:3])
     ]
     assert duty.figures.damaged == 3
-    # They go as they would without an archive.
+    # These logs are removed as they would be without an archive.
     await keeper(duty, wait_ms=0)._round()
     assert await duty.waiting() == []
 
@@ -217,7 +217,7 @@ async def test_a_log_that_is_being_written_when_its_job_is_deleted_is_removed_be
 
     async def slow_put(job_id: str, name: PieceName, data: bytes) -> None:
         await world.steering.delete(job_id)
-        # It cannot be there yet.
+        # The object cannot be there yet.
         assert await duty.archiver._erase() == module.POLL_S
         await put(job_id, name, data)
 
@@ -232,8 +232,8 @@ async def test_a_log_that_is_being_written_when_its_job_is_deleted_is_removed_be
 async def frozen_while_its_job_is_deleted(
     world: StoreWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Callable[[], None]
 ) -> Duty:
-    """Freeze a leader that is about to write to the archive; another one leads meanwhile, and removes what it finds of
-    the job, which is deleted. `end` runs when the write is done. Return the duty of the present leader."""
+    """Freeze a leader that is about to write to the archive; meanwhile another one leads and removes what it finds of
+    the deleted job. `end` runs when the write is done. Return the duty of the present leader."""
     old = Duty(world, tmp_path)
     put = old.archive.put
     (job_id,) = await old.logs(1)

@@ -1,4 +1,4 @@
-"""Mails while their server is away, in injected time."""
+"""Mails while their server is down, in simulated time."""
 
 import pytest
 
@@ -35,7 +35,7 @@ async def test_a_mail_server_that_is_away_for_an_hour_gets_each_mail_once_when_i
     (told,) = await notices.told()
 
     async def attempt(client: MailClient) -> None:
-        """One attempt of the master's own worker, when the delivery is due."""
+        """Run one attempt in the master's own worker when the delivery is due."""
         job = await world.get(told.job.id)
         world.pass_ms(max(0, job.due_at_ms - world.now_ms))
         await world.due.promote(world.epoch, JobState.RETRYING)
@@ -51,7 +51,7 @@ async def test_a_mail_server_that_is_away_for_an_hour_gets_each_mail_once_when_i
         await attempt(away)
         attempts += 1
         assert await world.state(told.job.id) is JobState.RETRYING
-    # It is asked less and less often, and no notice tells that mails fail.
+    # The attempts get rarer, and no notice reports that mails fail.
     assert 8 <= attempts <= 12
     await notices.rounds(14)
     assert len(await notices.told()) == 0

@@ -1,4 +1,4 @@
-"""A job that its worker cannot read, or answers with nonsense, holds up nobody but itself."""
+"""A job that its worker cannot read, or answers with nonsense, delays no other job."""
 
 import msgpack
 import pytest
@@ -17,7 +17,7 @@ UNREADABLE = msgpack.packb({"code": "unparsable", "detail": "code must be 0~127"
 
 
 def only_for(odd: set[str], behaviour: fake.Behaviour) -> fake.Behaviour:
-    """Behaves so when one of these jobs is among the pushed, and takes the others."""
+    """Act this way when one of these jobs is in the push, and accept any other push."""
 
     async def act(exchange: fake.Exchange) -> None:
         assert exchange.push
@@ -68,7 +68,7 @@ async def test_one_that_cannot_be_read_fails_and_the_others_of_its_push_get_thro
     result = msgpack.unpackb(await world.results.look_at_result(bad))
     assert (result["type"], result["should_retry"]) == ("failure", True)
     assert dispatching.member(worker).breaker.failures == 0
-    # All with the tokens of one claim each: nothing was given out twice.
+    # All pushes carry the tokens of one claim each: nothing was claimed twice.
     assert len({token for push in worker.pushes for token in push.tokens}) == len(ids) + 2
 
 
@@ -119,7 +119,7 @@ async def test_jobs_of_the_same_and_other_names_go_on_beside_one_that_is_answere
     world = dispatching.world
     odd: set[str] = set()
     worker = await dispatching.worker(default=only_for(odd, behaviour), names=("work", "other"), max_jobs=100)
-    # In front of all others, in one push with them.
+    # The odd job comes first, in one push with the others.
     odd.add(await world.enqueue(priority=-1))
     ids = [await world.enqueue(name) for name in ["work", "other"] * 4]
     await dispatching.start()
@@ -133,7 +133,7 @@ async def test_jobs_of_the_same_and_other_names_go_on_beside_one_that_is_answere
 
 @pytest.mark.parametrize("code", [302, 404])
 async def test_one_that_opened_the_breaker_does_not_keep_it_open(dispatching: Dispatching, code: int) -> None:
-    """Alone at first, and always the first to be offered again."""
+    """It is alone at first, and always the first to be offered again."""
     world = dispatching.world
     odd: set[str] = set()
     worker = await dispatching.worker(default=only_for(odd, fake.status(code)), max_jobs=100)
@@ -142,7 +142,7 @@ async def test_one_that_opened_the_breaker_does_not_keep_it_open(dispatching: Di
     await wait_until(lambda: dispatching.fleet.breaker_states().get(worker.id) == "open")
     good = await world.enqueue()
     await wait_until(lambda: [job_id for job_id, _ in worker.started] == [good], timeout_s=20)
-    # The worker starts it before the dispatcher reads the answer.
+    # The worker starts the job before the dispatcher reads the answer.
     await wait_until(lambda: dispatching.member(worker).breaker.state(0.0) == "closed")
     job = await world.get(bad)
     assert (job.state, job.failures, job.losses) == (JobState.SCHEDULED, 0, 0)

@@ -20,7 +20,7 @@ class Promoting:
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
         self.ready = self.stale = 0
-        # The sleep after each round that is over, unless it is woken.
+        # The sleep after each finished round, unless something wakes it.
         self.sleeps_ms: list[int] = []
 
         def on_ready() -> None:
@@ -49,7 +49,7 @@ class Promoting:
 
 @pytest.fixture
 async def promoting(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Promoting]:
-    # An effect that a test sees within its time was not found by polling.
+    # No effect within the test's time is due to a poll.
     monkeypatch.setattr(module, "POLL_MS", 600_000)
     one = Promoting(world)
     yield one
@@ -87,7 +87,7 @@ async def test_it_sleeps_until_the_next_is_due(promoting: Promoting) -> None:
     await wait_until(lambda: promoting.sleeps_ms)
     assert promoting.sleeps_ms == [300]
     world.pass_ms(300)
-    # Its own sleep of 300 ms ends by real time; store time is past by then.
+    # The promoter's sleep of 300 ms ends by real time; store time has passed by then.
     await promoting.until(job_id, JobState.READY)
 
 

@@ -1,4 +1,4 @@
-"""A worker to itself for a job that workers were lost under, on a clock that the test moves."""
+"""A job under which workers were lost gets a worker to itself, on a clock that the test moves."""
 
 from collections.abc import AsyncIterator
 
@@ -20,7 +20,7 @@ LOST = Decision(JobState.RETRYING, "lost", delay_ms=60_000, is_loss=True)
 
 
 class Giving:
-    """`given` are (worker ID, claim), in order."""
+    """`given` holds (worker ID, claim), in order."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
@@ -61,7 +61,7 @@ class Giving:
         return worker_id
 
     async def round(self) -> None:
-        """The work of the dispatcher in each second, and then a round."""
+        """Do the dispatcher's work of one second, and then a round."""
         for worker_id in self.workers:
             await self.world.workers.renew(worker_id, [], 1)
         workers, now_ms = await self.world.workers.all_with_time()
@@ -147,13 +147,13 @@ async def test_the_smallest_priority_first(giving: Giving) -> None:
 
 
 async def test_a_quarter_of_the_fleet_runs_single_jobs_at_most(giving: Giving) -> None:
-    """After an accident that took many workers there are many of these, and the others must go on."""
+    """After an accident with many workers there are many of these jobs, and the others must go on."""
     for _ in range(12):
         await giving.worker()
     jobs = [await giving.suspect() for _ in range(6)]
     for _ in range(6):
         await giving.round()
-    # Those whose workers were lost are silent, and count for nothing.
+    # The workers that were lost are silent, and do not count.
     allowed = 12 // 4
     assert len(giving.given) == allowed < len(jobs)
     assert len({worker_id for worker_id, _ in giving.given}) == allowed
@@ -171,7 +171,7 @@ async def test_under_a_stale_epoch_nothing_is_given(giving: Giving) -> None:
     workers, now_ms = await giving.world.workers.all_with_time()
     giving.fleet.refresh(workers, now_ms)
     with pytest.raises(AssertionError, match="nobody sleeps"):
-        # The loop ends with the round that finds out.
+        # The loop ends with the round that notices it.
         await giving.clock.pass_s(0.5, within_s=1)
     assert (giving.stale, giving.given) == (1, [])
     assert await giving.world.state(job_id) is JobState.RETRYING

@@ -23,7 +23,7 @@ GRACE_S = LEASE_MS / 1000 + 2
 
 
 class Reaping:
-    """A reaper whose clock moves the store's clock along."""
+    """A reaper whose clock also moves the store's clock."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
@@ -131,14 +131,14 @@ async def test_a_run_that_its_living_worker_does_not_end_is_a_timeout(reaping: R
 async def test_a_lost_run_that_is_found_after_its_time_is_a_loss_although_its_worker_lives_again(
     reaping: Reaping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lease ended long before its time did, and nobody looked: the retries of the job are for its own failures."""
+    """The lease ended long before the job's time did, and nobody looked: the retries are for the job's own failures."""
     world = reaping.world
     await reaping.past_grace()
     worker, job = await world.running(timeout_ms=20_000, max_retry=1)
     await reaping.beat(worker, (job.job_id, job.token))
     with store_away(world, monkeypatch):
         await reaping.clock.pass_s(60)
-    # It heard meanwhile that it was cut off, ended the run, and has nothing to name.
+    # The worker learned that it was cut off, ended the run, and has nothing to name.
     await reaping.beat_for(round(GRACE_S) + 2, worker)
     found = await world.get(job.job_id)
     assert (found.state, found.cause, found.losses, found.failures) == (JobState.READY, Cause.NONE, 1, 0)
@@ -171,7 +171,7 @@ async def test_the_third_loss_ends_the_job(reaping: Reaping) -> None:
         await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
         found = await world.get(job_id)
         assert found.losses == losses
-        # Before its last try it waits for a worker to itself.
+        # Before its last try, the job waits for a worker to itself.
         assert found.state == (JobState.READY, JobState.RETRYING, JobState.FAILED)[losses - 1]
     assert (found.cause, found.failures) == (Cause.LOST, 0)
     assert [a.outcome for a in await world.records.history(job_id)] == ["lost"] * 3
@@ -223,7 +223,7 @@ async def test_nothing_is_taken_back_in_the_grace_after_an_election(world: Store
 
 @pytest.mark.req("M3", "D12")
 async def test_what_was_never_taken_up_returns_also_in_the_grace_after_an_election(world: StoreWorld) -> None:
-    """Its claimant died before it was sent, and its worker says so: nobody could run it twice."""
+    """The claimant died before the push, and the worker says so: nobody could run the job twice."""
     worker, offered = await world.running()
     _, silent = await world.running("other")
     world.pass_ms(LEASE_MS + 1)
@@ -252,7 +252,7 @@ def store_away(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> Any:
 async def test_nothing_is_taken_back_in_the_grace_after_an_outage(
     reaping: Reaping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No heartbeat could arrive: every long job would run twice."""
+    """No heartbeat could arrive, so every long job would run twice."""
     world = reaping.world
     await reaping.past_grace()
     worker, job = await world.running(timeout_ms=86_400_000)
@@ -269,7 +269,7 @@ async def test_nothing_is_taken_back_in_the_grace_after_an_outage(
 async def test_a_short_outage_keeps_no_runaway_run_whose_worker_reports(
     reaping: Reaping, monkeypatch: pytest.MonkeyPatch, away_s: int, is_ended: bool
 ) -> None:
-    """It had as long as ever to report its end. After a longer one its report may be on its way still."""
+    """The worker had the usual time to report the end. After a longer outage its report may still be on its way."""
     world = reaping.world
     await reaping.past_grace()
     worker, job = await world.running(timeout_ms=2_000, max_retry=0)
@@ -328,7 +328,7 @@ async def test_a_step_of_the_stores_clock_takes_nothing_back(reaping: Reaping, s
 async def test_after_the_stores_clock_was_set_back_a_dead_workers_job_runs_again_soon(
     reaping: Reaping,
 ) -> None:
-    """Its lease would else last until the time that the clock had shown before, and a lease longer."""
+    """Otherwise the lease would last until the time that the clock showed before, plus the length of a lease."""
     world = reaping.world
     await reaping.past_grace()
     worker, job = await world.running(timeout_ms=86_400_000)
@@ -350,7 +350,7 @@ async def test_under_a_stale_epoch_no_lease_is_shortened(reaping: Reaping) -> No
     await world.reelect()
     before = await world.score(world.shard.keys.running, job.job_id)
     world.pass_ms(-3_600_000)
-    with contextlib.suppress(AssertionError):  # the loop ends with that round
+    with contextlib.suppress(AssertionError):  # the loop ends with this round
         await reaping.clock.pass_s(2, within_s=1)
     assert reaping.stale == 1
     assert await world.score(world.shard.keys.running, job.job_id) == before
@@ -383,7 +383,7 @@ async def test_under_a_stale_epoch_nothing_is_taken_back(reaping: Reaping) -> No
     await reaping.clock.asleep()
     with contextlib.suppress(
         AssertionError
-    ):  # the loop ends with the round that finds out, and sleeps no more
+    ):  # the loop ends with the round that notices it, and does not sleep
         await reaping.clock.pass_s(LEASE_MS / 1000 + 2, within_s=1)
     assert reaping.stale == 1
     assert await world.get(job.job_id) == before
@@ -394,7 +394,7 @@ async def test_under_a_stale_epoch_nothing_is_taken_back(reaping: Reaping) -> No
 
 @pytest.mark.req("D12")
 async def test_the_leases_of_a_crowd_that_fell_silent_at_once_get_a_grace(reaping: Reaping) -> None:
-    """A switch that fails for twenty seconds must not run every job of a rack twice."""
+    """A switch that fails for twenty seconds must not make every job of a rack run twice."""
     world = reaping.world
     await reaping.past_grace()
     crowd = [await world.running(timeout_ms=86_400_000) for _ in range(3)]
@@ -460,7 +460,8 @@ async def test_the_history_says_that_people_detached_the_worker(reaping: Reaping
 
 @pytest.mark.req("M6")
 async def test_a_master_that_stalls_again_and_again_takes_back_all_the_same(reaping: Reaping) -> None:
-    """Its own delays do not count as an outage of the store: else nothing would ever be taken back under load."""
+    """The master's own delays do not count as an outage of the store: otherwise it would take nothing back under
+    load."""
     world = reaping.world
     await reaping.past_grace()
     _, job = await world.running()

@@ -1,4 +1,4 @@
-"""Jobs that wait under older constraints go to the lanes of the present ones, while others work."""
+"""Waiting jobs move from the lanes of older constraints to the lanes of the present ones, while others work."""
 
 import contextlib
 import logging
@@ -17,7 +17,7 @@ from tests.support.store import StoreWorld
 
 pytestmark = pytest.mark.req("J13")
 
-# Every job matches, each value has a gate of its own: all lanes are new.
+# Every job matches, and each value has its own gate: all lanes are new.
 BY_KEY = {"field": "argument", "op": "exists"}
 
 
@@ -27,21 +27,21 @@ def constraints(world: StoreWorld) -> ConstrainedWorld:
 
 
 async def begun(constraints: ConstrainedWorld) -> Relocation:
-    """A constraint was made and is in force for what runs; no waiting job was moved yet."""
+    """Create a constraint that applies to running jobs, before any waiting job is moved."""
     assert await constraints.settle()
     await constraints.open_gates()
     return Relocation(constraints.lanes, constraints.world.epoch, await constraints.constraints.reload())
 
 
 async def older(constraints: ConstrainedWorld) -> int:
-    """Lanes of older rules."""
+    """Return the number of lanes of older rules."""
     return len(
         await constraints.lanes.older_lanes((await constraints.constraints.reload()).constraint_set.edition)
     )
 
 
 async def end(relocation: Relocation, most_steps: int = 1000) -> int:
-    """Return how many jobs it moved until it was over."""
+    """Run the relocation until it is over, and return how many jobs it moved."""
     moved = 0
     for _ in range(most_steps):
         if relocation.is_over:
@@ -69,7 +69,7 @@ async def test_dispatch_goes_on_while_twenty_thousand_jobs_are_moved(constraints
         assert max(per_gate) <= 8
     assert moved == 19_900
     assert await older(constraints) == 0
-    # The first step already gave those that are next.
+    # The first step already made the next jobs available.
     assert claims_between >= 3
     assert len(running) == 50 * 8
     assert sorted(running) == jobs[: 50 * 8]
@@ -101,7 +101,7 @@ async def test_rules_that_change_in_the_middle_end_one_relocation_and_begin_the_
         await first.step()
     two = constraint("other", BY_KEY, concurrency=7)
     assert await constraints.change("other", two)
-    # It may be in the middle of a step still, and moves nothing any more.
+    # It may be in the middle of a step, but moves nothing any more.
     before = await constraints.structures()
     if not first.is_over:
         assert await end(first) == 0
@@ -122,7 +122,7 @@ async def test_another_leader_finishes_what_one_began(constraints: ConstrainedWo
     await constraints.world.reelect()
     if not first.is_over:
         before = await constraints.structures()
-        # It may have had nothing left to move.
+        # There may have been nothing left to move.
         with contextlib.suppress(StaleEpochError):
             assert await end(first) == 0
         assert await constraints.structures() == before
@@ -133,7 +133,7 @@ async def test_another_leader_finishes_what_one_began(constraints: ConstrainedWo
 
 
 class PromotingLanes(LaneStore):
-    """Just before the jobs that wait for a time are walked over, their time comes."""
+    """Makes scheduled jobs due just before the relocation walks over them."""
 
     world: StoreWorld
 
@@ -156,7 +156,7 @@ async def test_a_job_that_becomes_ready_between_two_looks_is_moved_all_the_same(
 
 
 async def test_jobs_that_change_while_they_are_moved_are_counted_once(constraints: ConstrainedWorld) -> None:
-    """Some are canceled, deleted or claimed between the look and the move."""
+    """Jobs are canceled, deleted or claimed between the look and the move."""
     world = constraints.world
     jobs = await constraints.enqueue_many(range(2500))
     assert await constraints.change("limit", constraint("limit", BY_KEY, key="argument", max_backlog=5))
@@ -191,7 +191,7 @@ async def test_a_lane_that_cannot_be_emptied_does_not_hold_the_others_up(
 
 
 async def test_a_lane_with_jobs_that_are_no_longer_there_is_emptied(constraints: ConstrainedWorld) -> None:
-    """Their records are gone or were damaged: they are set aside, and those behind them are moved."""
+    """Their records are gone or damaged: they are set aside, and the jobs behind them are moved."""
     world = constraints.world
     jobs = await constraints.enqueue_many(range(60))
     redis, k = world.redis, world.shard.keys

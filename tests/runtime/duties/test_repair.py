@@ -1,4 +1,4 @@
-"""A leader looks through the store again and again, and puts right what is certain."""
+"""A leader checks the store again and again, and repairs what is certain."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ def repair_of(world: StoreWorld) -> Repair:
 
 
 class EagerClock:
-    """Time moves as soon as somebody waits for it."""
+    """Time advances as soon as somebody waits for it."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -41,7 +41,7 @@ class EagerClock:
 
 
 class BusyClock(EagerClock):
-    """Each look at it finds that 0.1 s of work have passed."""
+    """Each look at it shows 0.1 s more of work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class BusyClock(EagerClock):
 
 
 class Run:
-    """A repair loop that need not wait."""
+    """A repair loop that never has to wait."""
 
     def __init__(self, world: StoreWorld, clock: EagerClock | None = None) -> None:
         self.stale = 0
@@ -112,7 +112,7 @@ async def test_a_sound_store_is_left_alone_and_not_spoken_of(
 
 
 class HourlyClock(EagerClock):
-    """Stands still after each round until the test lets the next one begin."""
+    """Stands still after each round until the test starts the next one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ def test_rounds_after_the_first_take_little_of_the_stores_time() -> None:
 
 
 class RestlessClock(ManualClock):
-    """The test moves it from look to look; the short rests of a round are over at once."""
+    """The test moves it from look to look; the short pauses within a round end at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class RestlessClock(ManualClock):
 
 
 class Lookout:
-    """A repair loop that looks when the test lets it. `left`: names of which jobs lie there beside free workers."""
+    """A repair loop that looks when the test says so. `left` holds the names whose jobs wait beside free workers."""
 
     def __init__(self, repair: Repair) -> None:
         self.clock = RestlessClock()
@@ -180,7 +180,7 @@ class Lookout:
     async def looks(self, times: int) -> None:
         for _ in range(times):
             before = self.asked
-            # A look that is not over would sleep from a later instant on, which time then does not reach.
+            # An unfinished look would sleep from a later instant on, which time would then not reach.
             await wait_until(lambda: self.clock.sleepers == 2, what="both loops sleep")
             await self.clock.pass_s(module.LOOK_S)
             await wait_until(lambda: self.asked > before)  # noqa: B023

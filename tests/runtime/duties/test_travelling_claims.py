@@ -24,7 +24,7 @@ Trips = list[list[str]]
 
 @pytest.fixture
 def trips(monkeypatch: pytest.MonkeyPatch) -> Trips:
-    """The scripts of each round trip of jobs."""
+    """Record the scripts of each round trip that concerns jobs."""
     found: Trips = []
     replies = StoreClient._replies
 
@@ -43,7 +43,7 @@ async def never() -> None:
 
 
 async def at_rest(dispatching: Dispatching, worker: FakeWorker) -> None:
-    """Its worker is known, and nothing was left to claim."""
+    """Wait until the worker is known and nothing is left to claim."""
     await wait_until(lambda: dispatching.fleet.get(worker.id) is not None)
     count = len(worker.started)
     await dispatching.world.enqueue()
@@ -149,7 +149,7 @@ async def test_a_leader_that_is_none_any_more_accepts_the_job_and_gives_it_to_no
     await at_rest(dispatching, worker)
     trips.clear()
     if loses_lead:
-        # It does not know it yet.
+        # The leader does not know yet that it lost the lead.
         await dispatching.world.reelect()
     else:
         dispatching.is_trusted = False

@@ -31,7 +31,7 @@ pytestmark = real_time.LOOPS
 
 
 class Log:
-    """The leaders over time, of all masters of a test."""
+    """The leaders of all masters of a test, over time."""
 
     def __init__(self) -> None:
         self.leading: list[str] = []
@@ -137,12 +137,12 @@ async def test_one_of_several_leads_and_keeps_the_lead(
         return is_held
 
     monkeypatch.setattr(LeadershipStore, "renew", counted)
-    # A lock of three seconds: a machine that is busy with other things must not lose it.
+    # The lock lives for three seconds: a busy machine must not lose it.
     leaders = [await electorate.leader(f"m{n}", ttl_s=3) for n in range(3)]
     await wait_until(lambda: electorate.log.leading)
     holder = await (await electorate.store()).current()
     assert holder
-    # Longer than the life of the lock: it lives by its renewals.
+    # This is longer than the life of the lock, which therefore lives by its renewals.
     await wait_until(lambda: renewals > RENEWALS_PER_TTL)
     assert await (await electorate.store()).current() == holder
     assert [leader.leadership for leader in leaders if leader.leadership] == [holder]
@@ -157,7 +157,7 @@ async def test_told_to_step_down_it_stops_its_duties_and_gives_the_lock_back(ele
     began_s = asyncio.get_running_loop().time()
     first.step_down()
     await wait_until(lambda: second.leadership)
-    # By the word of the one who resigned: its lock would have held for half a minute.
+    # The resigning leader said so: its lock would have lasted for half a minute.
     assert asyncio.get_running_loop().time() - began_s < 9
     assert (first.leadership, electorate.log.leading, electorate.log.most) == (None, ["m2"], 1)
     assert electorate.log.epochs == sorted(set(electorate.log.epochs))
@@ -206,7 +206,7 @@ async def test_a_lock_that_was_lost_is_won_again_under_a_greater_epoch(electorat
 
 @pytest.mark.req("D4")
 async def test_a_store_that_hangs_ends_the_lead_before_the_lock_could_go(own_store: StoreServer) -> None:
-    """Trust counts from when the last answered renewal was sent."""
+    """Trust counts from the sending of the last answered renewal."""
     async with contextlib.AsyncExitStack() as stack:
         electorate = Electorate(own_store.url, "l", stack)
         ttl_s = 4.0
@@ -216,7 +216,7 @@ async def test_a_store_that_hangs_ends_the_lead_before_the_lock_could_go(own_sto
         own_store.signal(signal.SIGSTOP)
         stopped_s = loop.time()
         await wait_until(lambda: not electorate.log.leading)
-        # Its last answered renewal was sent before the store stopped.
+        # The last answered renewal was sent before the store stopped.
         assert loop.time() - stopped_s <= ttl_s
         assert leader.leadership is None
         own_store.signal(signal.SIGCONT)
@@ -248,7 +248,7 @@ async def test_a_store_that_refuses_ends_the_lead_before_the_lock_could_go(
     monkeypatch.setattr("jqmaster.runtime.leadership.leader.asyncio.timeout", recorded)
     await wait_until(lambda: not electorate.log.leading)
     monkeypatch.undo()
-    # Alternately the wait for the next try and what the try itself may take.
+    # The wait for the next try alternates with the timeout of the try itself.
     pauses = waits[::2] if waits[0] <= ttl_s / RENEWALS_PER_TTL else waits[1::2]
     assert sum(pauses) <= ttl_s * TRUST + 0.01
     assert min(pauses) < ttl_s / RENEWALS_PER_TTL
@@ -288,7 +288,7 @@ async def test_under_constant_change_never_two_lead(electorate: Electorate) -> N
 
 
 async def registered(store: LeadershipStore, *names: str) -> dict[str, int]:
-    """Makes masters known; when each was seen."""
+    """Register masters and return when each was seen."""
     masters = MasterStore(store._shard)
     for name in names:
         await masters.beat(MasterRecord(name, "node", 1, f"http://{name}", "1", 1))
@@ -368,7 +368,7 @@ async def test_a_leader_that_was_seen_since_keeps_its_lock(electorate: Electorat
     leader = await electorate.leader("m1", ttl_s=1)
     leader.take_over(living, seen["living"] - 1)
     await wait_until(lambda: leader._silent is None)
-    # Another election or two pass: the wrong belief was dropped with its first use.
+    # Another election or two pass: the wrong belief was dropped when it was first used.
     await asyncio.sleep(0.7)
     assert (leader.leadership, await store.current()) == (None, living)
 
@@ -404,7 +404,7 @@ async def test_trust_in_the_lock_is_counted_from_when_its_renewal_was_sent(elect
     await wait_until(lambda: leader.leadership)
     clock.jump(ttl_s * TRUST - 0.01)
     assert leader.is_trusted()
-    # As after a SIGSTOP: nothing of this process has run, and time has passed all the same.
+    # This is as after a SIGSTOP: nothing in this process ran, yet time passed.
     clock.jump(0.02)
     assert leader.leadership
     assert not leader.is_trusted()
@@ -419,7 +419,7 @@ async def test_a_longer_life_of_the_lock_counts_from_the_renewal_that_asked_for_
     leader = await electorate.leader("m1", pace=pace, clock=clock)
     await wait_until(lambda: leader.leadership)
     pace.current = Pace(30.0)
-    # The store was told of two seconds: nothing longer may be trusted yet.
+    # The store was told two seconds: a longer trust is not allowed yet.
     clock.jump(ttl_s * TRUST + 0.01)
     assert not leader.is_trusted()
 

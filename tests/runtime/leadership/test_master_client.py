@@ -1,4 +1,4 @@
-"""The question whether another master lives: its own word, in time, or it does not."""
+"""Ask whether another master lives: only its own word, in time, proves it."""
 
 import asyncio
 import contextlib

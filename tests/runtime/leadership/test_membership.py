@@ -1,4 +1,4 @@
-"""A master says that it lives, and leaves when it ends."""
+"""A master announces that it lives, and leaves when it ends."""
 
 from collections.abc import AsyncIterator
 

@@ -26,5 +26,5 @@ def test_where_others_find_it(bound: str, store: str, expected: str) -> None:
         except OSError:
             pytest.skip("no IPv6 here")
     found = own_url(bound, store)
-    # `localhost` may mean either loopback.
+    # `localhost` may mean either loopback address.
     assert found == expected or ("localhost" in store and found == "http://[::1]:8080")

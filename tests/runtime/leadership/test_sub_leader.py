@@ -1,4 +1,4 @@
-"""The sub-leader takes over on two witnesses only: the store, and the leader itself."""
+"""The sub-leader takes over only on two witnesses: the store, and the leader itself."""
 
 from collections.abc import AsyncIterator
 
@@ -21,7 +21,7 @@ PACE = Pace(5.0)
 
 
 class Candidate(Leader):
-    """Remembers what it is asked for, and leads only if the test says so."""
+    """Records what it is asked, and leads only if the test says so."""
 
     def __init__(self) -> None:
         self.leadership: Leadership | None = None
@@ -36,7 +36,7 @@ class Candidate(Leader):
 
 
 class Watching:
-    """`me` watches; `master-1`, of the world, leads. Store time and the watcher's clock go together."""
+    """`me` watches `master-1`, which leads in the world. Store time and the watcher's clock move together."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
@@ -59,7 +59,7 @@ class Watching:
         await self.masters.beat(MasterRecord(master_id, node_id, 1, url, "1", started_at_ms))
 
     async def pass_s(self, seconds: float, *alive: str) -> None:
-        """Seconds in which these beat as often as they should."""
+        """Pass time in which these masters beat as often as they should."""
         for _ in range(round(seconds / PACE.beat_s)):
             for master_id in alive:
                 await self.beat(master_id)
@@ -113,7 +113,7 @@ async def test_only_who_stands_by_acts(watching: Watching) -> None:
         await watching.pass_s(1, "me")
     assert (watching.asked, watching.candidate.taken) == ([], [])
     assert not watching.sub_leader.is_standby
-    # The other one dies as well: now it is this one's turn.
+    # The other sub-leader dies as well: now it is this one's turn.
     await watching.pass_s(PACE.fresh_ms / 1000 + 1, "me")
     assert watching.candidate.taken
 
@@ -158,7 +158,7 @@ async def test_a_step_of_the_stores_clock_makes_nobody_look_dead(watching: Watch
     watching.world.pass_ms(step_ms)
     await watching.pass_s(10, "master-1", "me")
     assert (watching.asked, watching.candidate.taken) == ([], [])
-    # It does not hide a dead one either: silence is measured by the watcher's own clock.
+    # It does not hide a dead leader, either: the watcher measures silence by its own clock.
     await watching.pass_s(4, "me")
     assert watching.candidate.taken
 

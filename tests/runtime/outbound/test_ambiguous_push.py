@@ -1,4 +1,4 @@
-"""A push without an answer stays in doubt, whatever the next one meets."""
+"""A push without an answer stays in doubt, whatever happens to the next one."""
 
 import asyncio
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
         on_stale=lambda: pytest.fail("nothing was returned"),
     )
     member = Member(worker, busy=1, breaker=Breaker())
-    # The offer is nearly over: two tries fit into what is left of it.
+    # The offer is nearly over: the rest is enough for two tries.
     began_s = clock.monotonic_s() - OFFER_MS / 1000 + 0.3
     push = delivery.deliver(member, claim, began_s, lambda: pytest.fail("nothing was returned"))
     assert push

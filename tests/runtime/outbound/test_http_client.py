@@ -1,4 +1,4 @@
-"""The client of calls to workers, against peers that answer as they like, over raw sockets."""
+"""The client for calls to workers, against peers that answer in any way, over raw sockets."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Peer:
-    """Plays `script` on each connection."""
+    """Runs `script` on each connection."""
 
     def __init__(self) -> None:
         self.script: Script = answering(OK)
@@ -40,14 +40,14 @@ class Peer:
 
 
 async def request(reader: asyncio.StreamReader) -> bytes:
-    """Head and body of the next one."""
+    """Read head and body of the next request."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
     return head + await reader.readexactly(length)
 
 
 def answering(*answers: bytes) -> Script:
-    """One after the other, each to a request; then the connection stays open until the client closes it."""
+    """Send one answer for each request; then keep the connection open until the client closes it."""
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for answer in answers:
@@ -148,7 +148,7 @@ async def test_a_kept_connection_that_the_peer_closed_is_not_used(peer: Peer, cl
 async def test_what_nobody_asked_for_ends_the_connection(peer: Peer, client: HttpClient) -> None:
     peer.script = answering(OK + OK)
     assert (await call(client, peer.address)).body == b"ok"
-    # At once, and not when it has been idle for long.
+    # The client closes it at once, not after a long idle time.
     await wait_until(lambda: not client.open_connections, timeout_s=module.MAX_IDLE_S / 2)
     assert (await call(client, peer.address)).body == b"ok"
     assert peer.connections == 2

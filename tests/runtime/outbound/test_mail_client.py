@@ -1,4 +1,4 @@
-"""Mails to a real server: in the clear, with TLS, with a login; and to one that is away, slow or says no."""
+"""Mails to a real server: in the clear, with TLS, with a login; and to a server that is down, slow or refuses."""
 
 from pathlib import Path
 

@@ -58,7 +58,7 @@ def test_a_push_is_the_message_pack_of_the_contract_and_nothing_more(rows: list[
     worker_id, one = new_id(), claim(*jobs)
     body = encode_push(worker_id, 1_800_000_000_123, one)
     assert msgpack.unpackb(body) == as_maps(worker_id, 1_800_000_000_123, one)
-    # No longer than msgpack itself would write it: every length is in its shortest form.
+    # The body is not longer than msgpack's own: every length has its shortest form.
     assert len(body) == len(msgpack.packb(as_maps(worker_id, 1_800_000_000_123, one)))
 
 
@@ -74,11 +74,11 @@ def test_any_number_of_jobs_fits(count: int) -> None:
     [
         b"\xcb" + struct.pack(">Q", 0x7FF8_0000_DEAD_BEEF),  # NaN with a payload
         b"\xca" + struct.pack(">I", 0xFFC0_0001),
-        b"\xc7\x03\x2aabc",  # an ext type that nobody here knows
+        b"\xc7\x03\x2aabc",  # an unknown ext type
         b"\xd6\xff\x00\x00\x00\x01",  # timestamp
-        b"\xd3" + bytes(7) + b"\x01",  # one, in nine bytes
-        b"\x82\xa1b\x01\xa1a\x02",  # the order of keys
-        b"\xd9\x01a",  # a string with a longer head than it needs
+        b"\xd3" + bytes(7) + b"\x01",  # 1 in nine bytes
+        b"\x82\xa1b\x01\xa1a\x02",  # unusual order of keys
+        b"\xd9\x01a",  # a string with a longer head than necessary
         b"\xcb\x80" + bytes(7),  # minus zero
     ],
 )

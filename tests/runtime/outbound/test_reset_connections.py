@@ -1,4 +1,4 @@
-"""Kept HTTP connections that were reset while they lay idle: none is used again, and no caller notices."""
+"""Kept HTTP connections were reset while idle: none is used again, and no caller notices."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/msgpack\r\nContent-Length: 1
 
 
 class Peer:
-    """Answers every request, behind a link that resets."""
+    """Answers every request, over a link that resets connections."""
 
     def __init__(self, link: RawLink) -> None:
         self.link = link

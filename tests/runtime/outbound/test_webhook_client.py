@@ -1,4 +1,4 @@
-"""Calls of webhooks whose receivers do not answer as they should."""
+"""Webhook calls whose receivers do not answer as they should."""
 
 import time
 from email.utils import formatdate

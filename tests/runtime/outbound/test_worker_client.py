@@ -135,7 +135,7 @@ async def test_no_more_of_an_answer_is_read_than_its_cap(
     size = 64 << 20
     endpoint = await serve(fake.huge(size))
     assert isinstance(await push(worker_client, endpoint), MaybeDelivered)
-    # The bytes over the cap lay in the buffers of the kernel.
+    # The kernel's buffers held the bytes over the cap.
     assert endpoint.bytes_sent < MAX_ANSWER_BYTES + (16 << 20)
 
 
@@ -172,7 +172,7 @@ async def test_a_connection_that_never_comes_about_is_no_delivery(serve: Callabl
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         with contextlib.ExitStack() as stack:
-            for _ in range(4):  # fills the backlog: the kernel drops what comes after
+            for _ in range(4):  # fills the backlog: the kernel drops further connections
                 filler = stack.enter_context(socket.socket())
                 filler.setblocking(False)
                 filler.connect_ex(full.getsockname())
@@ -217,7 +217,7 @@ async def test_the_path_is_signed_as_it_is_sent(
 async def test_only_what_the_contract_names_leaves_the_master(
     worker_client: WorkerClient, serve: Callable
 ) -> None:
-    """No bearer token, no cookie, and no offer to unpack a compressed answer."""
+    """The call sends no bearer token and no cookie, and does not accept compressed answers."""
 
     async def sets_a_cookie(exchange: fake.Exchange) -> None:
         assert exchange.push
@@ -291,7 +291,7 @@ async def test_a_cancel_order_is_signed_and_names_token_and_epoch(
 async def test_an_order_to_a_worker_that_is_gone_or_dead_is_no_error(
     world: StoreWorld, worker_client: WorkerClient, serve: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next heartbeat tells it anyway."""
+    """The next heartbeat tells the worker anyway."""
     order = CancelOrders(world.workers, world.leadership, worker_client)
     await order(new_id(), new_id(), "ab" * 16)
     await order(await world.worker(), new_id(), "ab" * 16)

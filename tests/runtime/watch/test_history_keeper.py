@@ -1,4 +1,4 @@
-"""Counts reach the store once, whatever becomes of the answers."""
+"""Counts reach the store once, whatever happens to the answers."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ FAILED = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True
 
 
 class Unsteady(HistoryStore):
-    """Fails as it is told, before or after it did what was asked."""
+    """Fails as the test says, before or after it did its work."""
 
     fail_before: Exception | None = None
     fail_after: Exception | None = None

@@ -1,4 +1,4 @@
-"""A stall is what the store shows: jobs that are ready, workers that are free, and nobody who asks for them."""
+"""The store shows a stall: jobs are ready, workers are free, and nobody claims."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -19,7 +19,7 @@ STALE_MS = 5_000
 
 @dataclass
 class Rounds:
-    """A dispatcher, as far as progress looks at it."""
+    """The part of a dispatcher that progress looks at."""
 
     last_round_s: float
     claimed_at_s: float
@@ -40,7 +40,7 @@ class Leading:
         )
 
     async def after_s(self, seconds: float) -> float:
-        """The stall after so many more seconds with rounds, and none with a claim."""
+        """Return the stall after this many more seconds with rounds but without claims."""
         for _ in range(round(seconds)):
             self.clock.jump(1)
             if self.rounds:

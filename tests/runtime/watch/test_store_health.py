@@ -1,4 +1,4 @@
-"""A store that fills up, or is no more what it was at the start, takes no new jobs; everything else goes on."""
+"""A store that fills up, or is no longer as it was at the start, takes no new jobs; everything else goes on."""
 
 import contextlib
 import logging
@@ -23,7 +23,7 @@ from tests.support.waiting import wait_until
 pytestmark = real_time.LOOPS
 
 MIB = 1024 * 1024
-# The time that the reliability plan allows between a change and its alarm.
+# The reliability plan allows this time between a change and its alarm.
 ALARM_WITHIN_S = 10
 
 
@@ -39,7 +39,7 @@ async def gauge_of(url: str, **settings: Any) -> AsyncIterator[tuple[StoreClient
 
 @pytest.fixture
 async def gauged() -> AsyncIterator[tuple[StoreClient, StoreHealth]]:
-    """A store of its own, since its limits are changed."""
+    """A separate store, since the tests change its limits."""
     server = StoreServer()
     server.start()
     async with gauge_of(server.url) as one:
@@ -62,7 +62,7 @@ async def test_above_eighty_percent_new_jobs_are_refused_until_there_is_room(
     health.admit()
     used = (await admin_of(client).info("memory"))["used_memory"]
     await admin_of(client).config_set("maxmemory", used + 20 * MIB)
-    # Allocated there, not sent: what is on its way counts as used too.
+    # The memory is allocated there, not sent: data on its way would count as used, too.
     await admin_of(client).setrange("ballast", int((used + 20 * MIB) * 0.85 - used), "x")
     await wait_until(lambda: "space" in health.faults, what="the health sees it")
     assert refusal(health) == "store_full"
@@ -71,7 +71,7 @@ async def test_above_eighty_percent_new_jobs_are_refused_until_there_is_room(
     health.admit()
 
 
-# A change to a store that runs, its undoing, and the name in the alarm.
+# A change to a running store, its reversal, and the name in the alarm.
 CHANGES: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
     "it evicts": (
         ("CONFIG", "SET", "maxmemory-policy", "allkeys-lru"), ("CONFIG", "SET", "maxmemory-policy", "noeviction"),

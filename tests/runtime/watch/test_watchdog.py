@@ -17,7 +17,7 @@ pytestmark = real_time.LOOPS
 
 
 class Watching:
-    """A watchdog over a dispatcher that made its last round at `rounds_s`."""
+    """A watchdog over a dispatcher whose last round was at `rounds_s`."""
 
     def __init__(self, world: StoreWorld, mark: str) -> None:
         self.world = world
@@ -42,7 +42,7 @@ class Watching:
         )
 
     async def pass_s_with(self, seconds: int, error: Exception | None) -> None:
-        """Rounds are made; a loop fails with `error` once a second."""
+        """Let rounds happen while a loop fails with `error` once a second."""
         for _ in range(seconds):
             self.round_s = self.clock.now_s
             if error:

@@ -1,4 +1,4 @@
-"""A Django site in this process with outboxes on SQLite, PostgreSQL and MySQL, and a master that notes what it gets."""
+"""An in-process Django site with outboxes on SQLite, PostgreSQL and MySQL, and a master that records its calls."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ def mysql() -> Iterator[MySqlServer]:
     server.stop()
 
 
-# Before the modules of tests import models and tasks.
+# Set up before test modules import models and tasks.
 django_site.set_up()
 
 
@@ -45,7 +45,7 @@ def _clean() -> Iterator[None]:
 
 @pytest.fixture(params=["sqlite", "postgresql", "mysql"])
 def using(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The alias of a database with the tables of the site."""
+    """Return the alias of a database with the site's tables."""
     if request.param == "sqlite":
         yield "default"
         return
@@ -65,7 +65,7 @@ def using(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def told(master: FakeMaster) -> Iterator[FakeMaster]:
-    """The master that the site pushes to."""
+    """Yield the master that receives the site's pushes."""
     configure(url=master.url, token=master.token)
     yield master
     configure()

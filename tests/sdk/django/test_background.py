@@ -1,4 +1,4 @@
-"""Pushes of the outbox in a thread: nobody waits for the master after a commit."""
+"""Outbox pushes in a thread: a commit does not wait for the master."""
 
 import os
 import sqlite3
@@ -48,7 +48,7 @@ def test_a_commit_does_not_wait_for_the_master(
     assert (pushed(told), outbox.wait(0)) == ([], False)
     goes_on.set()
     assert outbox.wait(30)
-    # In the order of the commits. The first was on its way already, the others went together.
+    # The order is that of the commits. The first was already on its way, the others went together.
     assert pushed(told) == [[number, letter] for number in range(3) for letter in "ab"]
     assert outbox.stats().waiting == 0
     assert told.count("/api/jobs/bulk") <= 2
@@ -187,7 +187,7 @@ def test_the_setting_pushes_tasks_in_the_background(
 
 
 def test_who_reads_the_outbox_waits_for_no_writer(told: FakeMaster) -> None:
-    """`transaction_mode: IMMEDIATE`, which sites with SQLite set, locks out all others from the begin on."""
+    """`transaction_mode: IMMEDIATE`, as set by sites with SQLite, locks out all others from BEGIN on."""
     name = connections["default"].settings_dict["NAME"]
     django_site.add_sqlite("immediate", str(name), transaction_mode="IMMEDIATE", timeout=0)
     other = sqlite3.connect(name, isolation_level=None)
@@ -207,7 +207,7 @@ def test_who_reads_the_outbox_waits_for_no_writer(told: FakeMaster) -> None:
 
 @pytest.mark.parametrize("relays", [True, False])
 def test_who_claims_rows_waits_for_a_writer(relays: bool, told: FakeMaster) -> None:
-    """SQLite refuses a transaction that has read and then writes, at once, while another one writes."""
+    """SQLite at once refuses a transaction that has read and then writes while another one writes."""
     outbox = DjangoOutbox(is_direct=False)
     with outbox.transaction():
         outbox.add(("n", 1))
@@ -218,7 +218,7 @@ def test_who_claims_rows_waits_for_a_writer(relays: bool, told: FakeMaster) -> N
     ends = threading.Timer(0.1, other.commit)
 
     def noted(execute: Any, sql: str, *given: Any) -> Any:
-        # The other one ends while this statement waits.
+        # The other transaction ends while this statement waits.
         if sql.startswith("UPDATE") and ends.ident is None:
             ends.start()
         return execute(sql, *given)

@@ -1,4 +1,4 @@
-"""System checks name what is wrong with the settings, and the remedy."""
+"""System checks name faulty settings and their remedy."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Django's connections after a crash of PostgreSQL: a relay that runs on reaches the database again."""
+"""Django's connections after a PostgreSQL crash: a continuing relay reaches the database again."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The documented API of Django's tasks, on Django 6 and on the backport, against a real master and a real worker."""
+"""The documented API of Django's tasks, on Django 6 and the backport, with a real master and a real worker."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.req("D22"), real_time.MASTER]
 
 @pytest.fixture
 async def real(store_server: StoreServer) -> AsyncIterator[Api]:
-    """A real master that the site pushes to."""
+    """Yield a real master that receives the site's pushes."""
     async with master_on(store_server.url) as (master, client):
         configure(url=master.server.url)
         yield client
@@ -47,14 +47,14 @@ async def real(store_server: StoreServer) -> AsyncIterator[Api]:
 
 @asynccontextmanager
 async def working(**options: Any) -> AsyncIterator[Any]:
-    """A worker of the site."""
+    """Yield a worker of the site."""
     worker = await asyncio.to_thread(django_worker, relays=False, **options)
     async with worker.running():
         yield worker
 
 
 async def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function in a thread, as a view is."""
+    """Call a function in a thread, as Django does with views."""
 
     def run() -> Any:
         try:
@@ -168,7 +168,7 @@ async def test_a_task_with_a_time_runs_then(real: Api, using_tz: bool) -> None:
             far = timezone.now() + timedelta(hours=1)
             result = await call(tasks.add.using(run_after=far).enqueue, 1)
             waiting = await call(tasks.add.get_result, result.id)
-            # Instants travel in milliseconds.
+            # Instants are sent in milliseconds.
             assert abs(waiting.task.run_after - far) < timedelta(milliseconds=1)
             assert (waiting.status, waiting.started_at) == (TaskResultStatus.READY, None)
             at = timezone.now() + timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""Django's tasks, and those of the SDK, in Django's transactions: pushed exactly if the outermost one commits."""
+"""Django's and the SDK's tasks in Django transactions: they are pushed exactly if the outermost transaction commits."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def test_rollbacks_and_savepoints_take_their_jobs_along(using: str, told: FakeMa
     with pytest.raises(KeyError):
         fails()
     with transaction.atomic(using):
-        # The first row of the transaction is in a savepoint that is rolled back.
+        # The transaction's first row is in a savepoint that is rolled back.
         with pytest.raises(KeyError):
             fails()
         outbox.add(note.to_job("a"))
@@ -134,7 +134,7 @@ def test_two_relays_share_the_transactions(using: str, told: FakeMaster) -> None
     for first in range(0, 600, 200):
         with outbox.transaction():
             outbox.add_many(("n", number) for number in range(first, first + 200))
-    # Another relay has the first transaction.
+    # Another relay holds the first transaction.
     with transaction.atomic(using):
         assert len(DjangoRows(using).claim("other", 30_000, 1)) == 1
     Relay(outbox).run_once()
@@ -170,7 +170,7 @@ def test_a_task_of_django_is_pushed_after_the_commit(told: FakeMaster) -> None:
     with transaction.atomic():
         result = tasks.add.enqueue(1, b=2)
         assert (rows(), pushed(told)) == (1, [])
-        # It waits in the outbox, and is there for those who ask.
+        # It waits in the outbox but can already be queried.
         told.script(result.id, 404, {"status": 404, "code": "unknown_job", "detail": "", "errors": []})
         assert tasks.add.get_result(result.id).status == "READY"
     assert pushed(told) == [{"args": [1], "kwargs": {"b": 2}}]
@@ -253,6 +253,6 @@ def test_in_a_test_case_jobs_are_recorded_when_the_callbacks_run(told: FakeMaste
     finally:
         Case.tearDownClass()
         Case.doClassCleanups()
-    # The first was never committed; it shares the transaction of the test with the second.
+    # The first was never committed and shares the test's transaction with the second.
     assert seen == [0, [[1], [2]], [[1], [2], [3]]]
     assert told.calls == []

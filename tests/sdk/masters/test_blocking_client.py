@@ -1,4 +1,4 @@
-"""The client that blocks a thread, at the end of its process."""
+"""The thread-blocking client at the end of its process."""
 
 import subprocess
 import sys
@@ -7,8 +7,8 @@ import pytest
 
 from tests.sdk.fake_master import FakeMaster
 
-# Python clears the modules that are left in the reverse order of their import: what `codecs` holds is collected when
-# the names of the client's module are gone.
+# Python clears remaining modules in reverse import order: what `codecs` holds is collected after the names of the
+# client's module are gone.
 _KEEPS_A_CONNECTION = """
 import codecs
 import sys

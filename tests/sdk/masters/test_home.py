@@ -1,4 +1,4 @@
-"""Nothing that a master of another store says at an address of ours is believed."""
+"""Answers from a master of another store at one of our addresses are not believed."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ def own(master: FakeMaster) -> FakeMaster:
 
 
 class Asked:
-    """A Home that hears answers, at a time of the test's own."""
+    """A Home that receives answers at a time set by the test."""
 
     def __init__(self) -> None:
         self.now_s = 100.0

@@ -19,7 +19,7 @@ def test_each_that_fails_passes_the_turn_on_by_one(masters: Masters) -> None:
     assert masters.current == A
     masters.failed(A)
     assert masters.current == B
-    masters.failed(A)  # another thread, with the same news
+    masters.failed(A)  # another thread with the same news
     assert masters.current == B
     masters.failed(B)
     masters.failed(C)

@@ -1,6 +1,6 @@
 from importlib.util import find_spec
 
-# An environment that was made before these packages were test requirements.
+# The environment may be older than the requirement of these packages for tests.
 collect_ignore = [
     file
     for file, package in {"test_sentry.py": "sentry_sdk", "test_databases.py": "sqlalchemy"}.items()

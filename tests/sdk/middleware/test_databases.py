@@ -1,4 +1,4 @@
-"""Connections of Django and SQLAlchemy are given back after each attempt. Real packages, on files of SQLite."""
+"""Django and SQLAlchemy connections are returned after each attempt. Real packages, on SQLite files."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,17 +23,17 @@ pytestmark = [real_time.WORKER, pytest.mark.req("S7")]
 
 @pytest.fixture(scope="module", autouse=True)
 def _django() -> None:
-    """A Django with a file as its database, which `DEBUG` makes collect its queries."""
+    """Set up Django with a database file. `DEBUG` makes it collect queries."""
     django_site.set_up()
 
 
 def state(_: Any = None) -> list[Any]:
-    """Return whether this thread has an open connection, and the number of queries that Django remembers."""
+    """Return whether this thread has an open connection, and how many queries Django remembers."""
     return [connection.connection is not None, len(connection.queries)]
 
 
 def query(_: Any = None) -> list[Any]:
-    """The state before a query."""
+    """Return the state before a query."""
     before = state()
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
@@ -55,7 +55,7 @@ async def test_connections_of_django_are_closed_after_async_handlers() -> None:
     for _ in range(2):
         assert (await harness.run("async")).result == [False, 0]
     assert await sync_to_async(state)() == [False, 1]
-    # Without the middleware they stay, and so do the queries.
+    # Without the middleware, connections and queries stay.
     harness = WorkerHarness(django_worker())
     await harness.run("async")
     assert (await harness.run("async")).result == [True, 2]
@@ -67,7 +67,7 @@ async def test_connections_of_django_are_closed_in_the_thread_of_a_def_handler()
     states: list[list[Any]] = []
 
     class Looking(DjangoConnections):
-        """Looks after the end of the attempt, in the same thread."""
+        """Checks the state after the end of the attempt, in the same thread."""
 
         def around_job(self, ctx: Context) -> Iterator[None]:
             query()

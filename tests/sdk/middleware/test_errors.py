@@ -1,4 +1,4 @@
-"""Exceptions of handlers reach error trackers."""
+"""Handlers' exceptions reach error trackers."""
 
 import asyncio
 from typing import Any

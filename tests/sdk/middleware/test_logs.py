@@ -1,4 +1,4 @@
-"""Log records carry the job in which they were written."""
+"""Log records name the job in which they were written."""
 
 import io
 import json
@@ -21,7 +21,7 @@ library = logging.getLogger("some.library")
 
 @pytest.fixture
 def written() -> Iterator[io.StringIO]:
-    """The lines of JSON that the root logger writes."""
+    """Return the JSON lines written by the root logger."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())

@@ -1,4 +1,4 @@
-"""Errors of handlers in Sentry: the real package, which drops events at the last moment."""
+"""Handler errors in Sentry: the real package, with events dropped at the last moment."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ pytestmark = [real_time.WORKER, pytest.mark.req("S7")]
 
 @pytest.fixture
 def events() -> Iterator[list[dict[str, Any]]]:
-    """The events that Sentry would get."""
+    """Return the events that Sentry would receive."""
     kept: list[dict[str, Any]] = []
     sentry_sdk.init(
         dsn="http://key@127.0.0.1:9/1",

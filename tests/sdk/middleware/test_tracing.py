@@ -28,7 +28,7 @@ def spans() -> Iterator[InMemorySpanExporter]:
 
 
 def span_id() -> str:
-    """Return the ID of the span in which this runs."""
+    """Return the ID of the current span."""
     return f"{get_current_span().get_span_context().span_id:016x}"
 
 

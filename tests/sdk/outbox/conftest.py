@@ -1,4 +1,4 @@
-"""Databases with an outbox, and a master that notes what it gets."""
+"""Databases with an outbox, and a master that records what it receives."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -35,7 +35,7 @@ def mysql() -> Iterator[MySqlServer]:
 
 @pytest.fixture
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
-    """Call it with a driver for the address of a new database."""
+    """Return a function that takes a driver and returns a new database's address."""
 
     def make(driver: str) -> str:
         if driver.startswith("sqlite"):
@@ -49,7 +49,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], s
 
 @pytest.fixture(params=["sqlite", "postgresql+psycopg", "mysql+pymysql"])
 def engine(request: pytest.FixtureRequest, address: Callable[[str], str]) -> Iterator[sa.Engine]:
-    # A pool of one: a push that kept the connection of the session would wait for itself.
+    # With a pool of one, a push that kept the session's connection would wait for itself.
     one = sa.create_engine(address(request.param), pool_size=1, max_overflow=0, poolclass=sa.QueuePool)
     metadata.create_all(one)
     yield one
@@ -78,7 +78,7 @@ async def aoutbox(aengine: Any, master: FakeMaster) -> AsyncIterator[SqlAlchemyO
 
 
 def pushed(master: FakeMaster) -> list[Any]:
-    """The arguments of the jobs that a master has, in the order in which they came."""
+    """Return the arguments of a master's jobs in order of arrival."""
     return [job["argument"] for job in master.jobs.values()]
 
 
@@ -88,14 +88,14 @@ def rows_of(engine: sa.Engine) -> int:
 
 
 def expire(engine: sa.Engine) -> None:
-    """Let all leases be over."""
+    """Expire all leases."""
     with engine.begin() as connection:
         connection.execute(sa.update(table).values(lease_until_ms=0))
 
 
 @contextlib.contextmanager
 def gone(master: FakeMaster) -> Iterator[None]:
-    """No master answers in this block."""
+    """Prevent all masters from answering in this block."""
     master.stop()
     try:
         yield

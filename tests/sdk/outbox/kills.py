@@ -1,8 +1,8 @@
-"""SIGKILL between BEGIN and the acknowledged push, again and again: `python -m tests.sdk.outbox.kills --count 1000`.
+"""Repeated SIGKILL between BEGIN and the acknowledged push: `python -m tests.sdk.outbox.kills --count 1000`.
 
-Children write transactions with jobs, or relay, until they are killed at a random moment. In the end the jobs that the
-master has are those of the committed transactions. Some children use SQLAlchemy and push right after the commit, others
-use Django, whose thread pushes while the next transaction is written (`push_in_background`).
+Children write transactions with jobs, or relay, until killed at a random moment. In the end, the master's jobs must be
+those of the committed transactions. Some children use SQLAlchemy and push right after the commit, others use Django,
+whose thread pushes while the next transaction is written (`push_in_background`).
 """
 
 import argparse
@@ -42,15 +42,15 @@ table = outbox_table(metadata)
 committed = sa.Table(
     "committed", metadata, sa.Column("id", sa.Integer, primary_key=True), sa.Column("job_ids", sa.Text)
 )
-# A short lease, so that relays take over what a killed process still holds.
+# A short lease lets relays take over what a killed process still holds.
 _LEASE_S: Final = 0.05
-# A child works for up to so many times the CPU time of its first transaction, which takes longest, but not for longer
-# than that. How long a transaction takes depends on the machine, and on who else uses it.
+# A child works for at most this multiple of the CPU time of its first transaction, which takes longest, and at most
+# _LONGEST_S. The time of a transaction depends on the machine and its other users.
 _WORKS_UP_TO: Final = 2.0
 _LONGEST_S: Final = 1.0
 _RELAYS: Final = 0.2
 _ROLLED_BACK: Final = 0.1
-# Where a child is. The parent reads it in shared memory after the kill.
+# A child's current place. The parent reads it from shared memory after the kill.
 _BETWEEN, _IN_TRANSACTION, _COMMITTING, _COMMITTED, _PUSHING, _ACCEPTED = range(6)
 _STAGES: Final = (
     "between transactions",
@@ -60,7 +60,7 @@ _STAGES: Final = (
     "in the push",
     "between the push and the removal of the rows",
 )
-# The bytes of the shared memory: the main thread, and one that pushes in the background.
+# The bytes of the shared memory: for the main thread and a background pusher.
 _MAIN, _BACKGROUND = range(2)
 
 
@@ -69,12 +69,12 @@ def note(stage: mmap.mmap, number: int) -> None:
 
 
 class Writer(Protocol):
-    """Writes transactions with jobs to the table of the outbox. The parent makes it, and children use it."""
+    """Writes transactions with jobs to the outbox table. The parent creates it, and children use it."""
 
     outbox: Outbox
 
     def begin(self, stage: mmap.mmap) -> None:
-        """Connect. In a child: nothing of the parent is used."""
+        """Connect in a child, without using anything of the parent."""
 
     def write_one(self, rng: random.Random) -> None:
         """Write one transaction, which may roll back."""
@@ -84,7 +84,7 @@ class Writer(Protocol):
 
 
 class BySqlAlchemy:
-    """Pushes right after the commit."""
+    """Pushes directly after the commit."""
 
     def __init__(self, database: str, url: str) -> None:
         self.outbox: SqlAlchemyOutbox = outbox_of(database, url)
@@ -112,14 +112,14 @@ class BySqlAlchemy:
 
 
 class ByDjango:
-    """Pushes in a thread, while it writes the next transactions."""
+    """Pushes in a thread while it writes the next transactions."""
 
     def __init__(self, database: str, url: str) -> None:
         set_django_up(database)
         from worker_sdk.django import DjangoOutbox
 
         self._url = url
-        # The thread is begun in children: the parent, which forks, has none.
+        # The thread starts in children, because the parent forks and must not have one.
         self.outbox: Outbox = DjangoOutbox(master=url, lease_s=_LEASE_S)
 
     def begin(self, stage: mmap.mmap) -> None:
@@ -150,7 +150,7 @@ class ByDjango:
                 cursor.execute("INSERT INTO committed (job_ids) VALUES (%s)", [ids])
             outbox.add(*jobs)
             may_roll_back(rng)
-        # As requests do: they leave room for others who write.
+        # Like requests, leave time for other writers.
         time.sleep(rng.uniform(0, 0.005))
 
     def close(self) -> None:
@@ -201,7 +201,7 @@ def some_jobs(rng: random.Random) -> list[Any]:
 
 
 def may_roll_back(rng: random.Random) -> None:
-    """KeyError: the transaction is to be rolled back."""
+    """Raise KeyError when the transaction should roll back."""
     if rng.random() < _ROLLED_BACK:
         raise KeyError
 
@@ -239,11 +239,11 @@ def note_pushes(stage: mmap.mmap) -> None:
 
 
 def kill_children(url: str, database: str, count: int, seed: int, writers: Sequence[str]) -> Counter[str]:
-    """Run in a process without threads: it forks. Return how many children were killed at each place."""
+    """Run in a process without threads, because it forks. Return how many children were killed at each place."""
     rng = random.Random(seed)
     stage = mmap.mmap(-1, 2)
     killed: Counter[str] = Counter()
-    # Statements are compiled once: children inherit them, and spend their short lives in transactions.
+    # Statements are compiled once. Children inherit them, and spend their short lives in transactions.
     of = {name: WRITERS[name](database, url) for name in writers}
     for writer in of.values():
         writer.write_one(rng)
@@ -272,13 +272,13 @@ def kill_children(url: str, database: str, count: int, seed: int, writers: Seque
         os.read(begun, 1)
         os.close(begun)
         wait_for_work(child, rng.uniform(0, works_up_to_s[name]))
-        # It may be at work or wait for an answer.
+        # It may be working or waiting for an answer.
         time.sleep(rng.uniform(0, 0.005))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-        # A database that is locked for long ends a child before the signal does.
+        # A long database lock ends a child before the signal does.
         if os.WIFSIGNALED(status):
-            # A push in a thread counts, and not what the main thread does meanwhile.
+            # If a thread is pushing, count that instead of the main thread's place.
             where = _STAGES[stage[_BACKGROUND] or stage[_MAIN]]
             killed[f"{name}, {'relay' if is_relay else 'writer'}: {where}"] += 1
         else:
@@ -287,7 +287,7 @@ def kill_children(url: str, database: str, count: int, seed: int, writers: Seque
 
 
 def first_transaction_s(writer: Writer, stage: mmap.mmap, seed: float) -> float:
-    """Return the CPU time of the first transaction of a child, the median of five."""
+    """Return the median CPU time of five children's first transactions."""
     times: list[float] = []
     for number in range(5):
         took, taking = os.pipe()
@@ -311,22 +311,22 @@ def first_transaction_s(writer: Writer, stage: mmap.mmap, seed: float) -> float:
 
 
 def wait_for_work(child: int, work_s: float) -> None:
-    """Wait until a child has used so much CPU time from now on: on a busy machine time passes without work."""
+    """Wait until a child has used this much more CPU time: on a busy machine, time passes without work."""
     clock = (~child << 3) | 2  # Linux: the CPU time of another process
     enough_s, deadline_s = time.clock_gettime(clock) + work_s, time.monotonic() + _LONGEST_S
     while time.monotonic() < deadline_s:
         try:
             left_s = enough_s - time.clock_gettime(clock)
-        except OSError:  # it has ended
+        except OSError:  # the child has ended
             return
         if left_s <= 0:
             return
-        # One thread works: it uses no more CPU time than passes.
+        # A single working thread cannot use more CPU time than passes.
         time.sleep(max(0.0002, left_s))
 
 
 def finish(url: str, database: str) -> list[str]:
-    """Relay what the dead left, and return the IDs of the jobs of committed transactions."""
+    """Relay the rows that killed processes left, and return the job IDs of committed transactions."""
     outbox = outbox_of(database, url)
     while outbox.stats().waiting:
         expire(outbox.engine)
@@ -341,8 +341,8 @@ def finish(url: str, database: str) -> list[str]:
 async def kills(
     url: str, database: str, count: int, seed: int, at_once: int = 1, writers: Sequence[str] = tuple(WRITERS)
 ) -> tuple[list[str], Counter[str]]:
-    """Kill `at_once` children at a time, which use a master and an empty database, until `count` have been killed.
-    Return the IDs of the jobs of committed transactions, and the number of kills at each place."""
+    """Kill children, `at_once` at a time, until `count` have been killed. They use a master and an initially empty
+    database. Return the job IDs of committed transactions, and the number of kills at each place."""
     engine = sa.create_engine(database)
     metadata.create_all(engine)
     engine.dispose()
@@ -357,7 +357,7 @@ async def kills(
         try:
             said, _ = await process.communicate()
         finally:
-            # The others end with one that fails.
+            # If one fails, end the others.
             if process.returncode is None:
                 process.kill()
                 await process.wait()
@@ -371,7 +371,7 @@ async def kills(
 
 
 async def jobs_of(api: Any) -> list[str]:
-    """The IDs of all jobs of a master."""
+    """Return the IDs of all of a master's jobs."""
     ids: list[str] = []
     cursor = ""
     while True:
@@ -400,7 +400,7 @@ async def _by_hand(kind: str, count: int, seed: int, at_once: int, writers: Sequ
         with tempfile.TemporaryDirectory() as directory:
             place = f"/{Path(directory) / 'app.db'}" if server is None else server.new_database()
             database = f"{driver}://{place}"
-            # Masters are not what is tried here: on a busy machine, too, this one goes on leading.
+            # Masters are not under test here: this one must keep leading even on a busy machine.
             async with master_on(store.url, leader_ttl_s=10.0) as (master, api):
                 began_s = time.monotonic()
                 wanted, killed = await kills(master.server.url, database, count, seed, at_once, writers)
@@ -434,7 +434,7 @@ def main() -> None:
     parser.add_argument("--url", help=argparse.SUPPRESS)
     parser.add_argument("--on", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    # Each child would say so: nobody serves these jobs.
+    # Otherwise each child would warn that nobody serves these jobs.
     logging.getLogger("worker_sdk.pusher.unserved").setLevel(logging.ERROR)
     if given.url:
         print(json.dumps(kill_children(given.url, given.on, given.count, given.seed, given.writers)))

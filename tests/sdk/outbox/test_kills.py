@@ -1,4 +1,4 @@
-"""Processes are killed between BEGIN and the acknowledged push: jobs pushed = transactions committed."""
+"""Processes are killed between BEGIN and the acknowledged push: the pushed jobs match the committed transactions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.req("S11"), real_time.PROCESSES, pytest.mark.system]
 
 @pytest.fixture
 async def real(store_server: StoreServer) -> AsyncIterator[tuple[str, Api]]:
-    """A real master: its address, and a client."""
+    """Yield a real master's address and a client."""
     async with master_on(store_server.url) as (master, api):
         yield master.server.url, api
 

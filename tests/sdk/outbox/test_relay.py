@@ -1,4 +1,4 @@
-"""Relays: what they push, whose rows they leave alone, and what a refused job costs the others."""
+"""Relays: what they push, whose rows they leave alone, and how a refused job affects the others."""
 
 import threading
 from typing import Any
@@ -24,7 +24,7 @@ INVALID: dict[str, Any] = {"status": 422, "code": "invalid", "detail": "no"}
 
 @pytest.fixture
 def outbox(engine: sa.Engine, master: FakeMaster) -> SqlAlchemyOutbox:
-    """An outbox that leaves all pushes to relays."""
+    """Return an outbox that leaves all pushes to relays."""
     return SqlAlchemyOutbox(
         engine, table=table, master=master.url, token=master.token, is_direct=False, lease_s=30
     )
@@ -36,7 +36,7 @@ def write(outbox: SqlAlchemyOutbox, *numbers: int) -> None:
 
 
 def crash_after_the_push(outbox: SqlAlchemyOutbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relay dies when a master has the jobs and the rows are still there."""
+    """A relay dies when a master has the jobs but the rows still exist."""
 
     def die(*_: Any) -> None:
         raise OSError("killed")
@@ -54,7 +54,7 @@ def test_a_repeat_after_a_crash_is_no_second_job(
     crash_after_the_push(outbox, monkeypatch)
     bodies = [body for _, _, body in master.calls]
     assert rows_of(engine) == 2
-    # Its lease holds: nobody else touches the rows before it is over.
+    # While its lease lasts, no other relay touches the rows.
     assert Relay(outbox).run_once() is None
     expire(engine)
     done = Relay(outbox).run_once()
@@ -72,7 +72,7 @@ def test_a_relay_that_was_overtaken_leaves_the_rows_of_later_transactions(
     refuses: bool,
 ) -> None:
     table.drop(engine)
-    # As releases before 0.4 made the table: SQLite gives the number of the last row again when that is gone.
+    # Releases before 0.4 created the table this way: SQLite reuses the last row's number after its removal.
     with monkeypatch.context() as patch:
         patch.setitem(table.dialect_options["sqlite"]._non_defaults, "autoincrement", False)
         table.create(engine)
@@ -140,12 +140,12 @@ def test_relays_and_writers_do_not_wait_for_each_other(
     others = sa.create_engine(engine.url)
     with Session(others) as session, outbox.transaction(session):
         outbox.add(session, ("n", 2))
-        # A row that is not committed yet does not hold it up.
+        # An uncommitted row does not delay it.
         Relay(outbox).run_once()
         assert pushed(master) == [1]
     write(outbox, 3)
     with others.begin() as claiming:
-        # A relay that has not committed its claim, either.
+        # An uncommitted claim of another relay does not, either.
         assert len(SqlRows(claiming, table).claim("other", 30_000, 1_000)) == 2
         write(outbox, 4)
         Relay(outbox).run_once()
@@ -304,7 +304,7 @@ def test_an_outage_of_an_hour_is_outlived_in_order(
         assert "for 36" in caplog.text
     Relay(outbox).run_once()
     assert (pushed(master), rows_of(engine)) == (list(range(20)), 0)
-    # The keys that keep a repeat from making second jobs are as old as the push.
+    # The keys that prevent second jobs on a repeat are as old as the push.
     assert {job["key_ttl"] for job in master.jobs.values()} == {86_400}
 
 

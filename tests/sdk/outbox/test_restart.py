@@ -1,5 +1,5 @@
-"""PostgreSQL restarts, or its standby takes over, at any point between BEGIN and the acknowledged push: no
-job is lost, and none doubled."""
+"""PostgreSQL restarts, or its standby takes over, at any point between BEGIN and the acknowledged push: jobs are not
+lost or duplicated."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.req("S11"), real_time.PROCESSES, pytest.mark.system]
 
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
-    """A server of this test alone."""
+    """Return a server for this test alone."""
     one = postgres_or_skip()
     yield one
     one.stop()
@@ -44,7 +44,7 @@ def outbox(engine: sa.Engine, master: FakeMaster) -> Iterator[SqlAlchemyOutbox]:
 
 
 def relay_until_empty(outbox: SqlAlchemyOutbox) -> int:
-    """Relay as `Relay.run` does, which goes on after errors. Return the number of rounds that failed."""
+    """Relay like `Relay.run`, which continues after errors. Return the number of failed rounds."""
     failed = 0
     while True:
         try:
@@ -88,7 +88,7 @@ def test_a_restart_between_the_commit_and_the_push(
 
     monkeypatch.setattr(outbox, "own_steps", after_a_restart)
     caplog.set_level(logging.ERROR, "worker_sdk.outbox")
-    # The transaction is committed: its writer sees no error.
+    # The transaction is committed, so its writer does not see an error.
     with Session(engine) as session, outbox.transaction(session):
         outbox.add(session, ("n", 1), ("n", 2))
     assert "could not be pushed; it waits for the relay" in caplog.text
@@ -113,7 +113,7 @@ def test_a_restart_between_the_push_and_the_removal_of_its_rows(
 
     monkeypatch.setattr(SyncOf, "push", send_and_restart)
     assert relay_until_empty(outbox) == 1
-    # The second page was pushed twice, and is there once.
+    # The second page was pushed twice but is stored once.
     assert (list(master.jobs), rows_of(engine)) == (ids, 0)
     assert master.count("/api/jobs/bulk") == 3
     outbox.close()
@@ -121,7 +121,7 @@ def test_a_restart_between_the_push_and_the_removal_of_its_rows(
 
 @pytest.fixture
 def pair(server: PostgresServer) -> Iterator[tuple[PostgresServer, PostgresServer]]:
-    """A primary and its standby."""
+    """Yield a primary and its standby."""
     standby = server.standby()
     yield server, standby
     standby.stop()
@@ -176,7 +176,7 @@ def test_a_standby_takes_over(
     assert rows_of(engine) == (0 if point == "before the commit" else 2)
     relay_until_empty(outbox)
     assert (pushed(master), rows_of(engine)) == ([] if point == "before the commit" else [1, 2], 0)
-    # Writers go on at the new primary.
+    # Writers continue at the new primary.
     with Session(engine) as session, outbox.transaction(session):
         outbox.add(session, ("n", 3))
     assert (pushed(master)[-1], rows_of(engine)) == (3, 0)
@@ -185,6 +185,6 @@ def test_a_standby_takes_over(
 
 
 def rows_of_again(engine: sa.Engine) -> int:
-    """Count the rows on a new connection: those of the pool are cut."""
+    """Count the rows on a new connection, because the pool's are cut."""
     engine.dispose()
     return rows_of(engine)

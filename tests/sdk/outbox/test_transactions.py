@@ -1,4 +1,4 @@
-"""A job is pushed exactly if the transaction that enqueued it commits: SQLAlchemy, on SQLite, PostgreSQL and MySQL."""
+"""A job is pushed exactly if the enqueuing transaction commits: SQLAlchemy, on SQLite, PostgreSQL and MySQL."""
 
 import resource
 from typing import Any
@@ -99,7 +99,7 @@ def test_a_commit_whose_answer_is_lost_is_pushed_by_the_relay(
         patch.setattr(engine.dialect, "do_commit", commit_and_fail)
         with pytest.raises(OSError):
             write()
-    # The writer cannot know that its data is there; the job is there with the data.
+    # The writer cannot know that its data is there; the job exists with the data.
     assert (pushed(master), rows_of(engine), count(engine)) == ([], 1, 1)
     expire(engine)
     Relay(outbox).run_once()
@@ -243,7 +243,7 @@ def test_a_hundred_thousand_jobs_of_one_transaction_arrive_in_order_and_in_bound
         held_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         ids = outbox.add_many(session, (("n", number) for number in range(count)))
         assert len(ids) == count
-        # The IDs are returned; the jobs, 2 KiB each in Python, are not kept.
+        # The IDs are returned, but the jobs (2 KiB each in Python) are not kept.
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held_kib < 60 * 1024
     assert pushed(master) == list(range(count))
     assert max(master.chunks) <= 1_000
@@ -259,7 +259,7 @@ def test_without_a_master_the_commit_holds_and_the_rows_wait(
             note.enqueue("a")
         assert "they wait for the relay" in caplog.text
         assert (rows_of(engine), count(engine)) == (1, 1)
-        # The next one does not even try.
+        # The next push is not even tried.
         with outbox.transaction(session):
             note.enqueue("b")
     assert outbox.stats().waiting == 2

@@ -1,4 +1,4 @@
-"""The outbox of SQLAlchemy's sessions of threads needs no greenlet, which SQLAlchemy 2.1 no longer brings."""
+"""The outbox with thread-based SQLAlchemy sessions works without greenlet, which SQLAlchemy 2.1 no longer installs."""
 
 import subprocess
 import sys

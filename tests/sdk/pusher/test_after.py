@@ -1,4 +1,4 @@
-"""The option `after`, in each form that callers may give it."""
+"""The option `after`, in each form that callers may pass."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""A worker that learns that it was detached: it asks, three times, and goes on or gives up."""
+"""A worker that learns that it was detached asks three times, then continues or gives up."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.req("D13"), real_time.WORKER]
 
 @pytest.fixture
 def stopped(worker: Worker) -> asyncio.Event:
-    """Set when `hold`, which never ends by itself, was stopped."""
+    """Set once `hold`, which never ends by itself, has been stopped."""
     event = asyncio.Event()
 
     @worker.handler("hold")
@@ -93,7 +93,7 @@ async def test_one_that_is_not_answered_gives_up_after_three_questions(
     began = time.monotonic()
     master.detached = True
     await asyncio.wait_for(stopped.wait(), 10)
-    # Long before its lease of 5 s is over: it knows that others count it out.
+    # The stop comes long before its lease of 5 s ends, because it knows that the masters count it as gone.
     assert time.monotonic() - began < 4
     assert asked == 3
     master.detached = False
@@ -119,7 +119,7 @@ async def test_one_that_merely_hears_nothing_asks_nothing_and_goes_on(
 async def test_it_joins_anew_only_when_its_jobs_have_ended(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:
-    """The registration at its address sets their jobs free at once: they must not run here any more."""
+    """Registration at its address frees their jobs at once, so they must not run here any more."""
     release = threading.Event()
 
     @worker.handler("stubborn")
@@ -166,7 +166,7 @@ async def test_it_does_not_wait_for_a_thread_beyond_its_lease(
 async def test_leases_that_are_not_renewed_end_when_they_were_to_end(
     master: FakeMaster, worker: Worker, stopped: asyncio.Event, up: Callable[[], Any]
 ) -> None:
-    """`lease_until_ms` equal to the store's time says so; it must not stop the jobs at once either."""
+    """`lease_until_ms` equal to the store's time means this; it must not stop the jobs at once either."""
     await up()
     await master.run("hold")
     await wait_until(lambda: master.beats[-1]["running"])

@@ -1,4 +1,4 @@
-"""Middleware around calls that enqueue: it changes jobs, refuses them, and learns what became of the call."""
+"""Middleware around enqueue calls: it changes jobs, refuses them, and learns the outcome of the call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -29,7 +29,7 @@ pytestmark = real_time.WORKER
 
 
 class Tenant(Middleware):
-    """Gives each job a header, refuses negative arguments, and notes the ends of calls."""
+    """Gives each job a header, refuses negative arguments, and records the ends of calls."""
 
     def __init__(self) -> None:
         self.notes: list[Any] = []
@@ -104,7 +104,7 @@ async def test_a_refusal_in_a_bulk_says_which_jobs_were_sent(
     assert list(caught.value.accepted_ids) == list(master.jobs)
     assert caught.value.unknown_ids == ()
     assert master.chunks == [1_000]
-    # Those that waited for their chunk learn that it was not sent.
+    # Jobs that waited for their chunk learn that it was not sent.
     assert tenant.notes[:1_000] == list(range(1_000))
     assert sorted(tenant.notes[1_000:]) == [(n, EnqueueRefused) for n in range(1_000, 1_500)]
 
@@ -151,7 +151,7 @@ async def test_middleware_learns_that_a_call_failed(
 
 
 class Odd(Middleware):
-    """Does what `how` says."""
+    """Acts according to `how`."""
 
     def __init__(self, how: str) -> None:
         self.how = how

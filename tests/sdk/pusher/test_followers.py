@@ -1,4 +1,4 @@
-"""A newer claim of a job whose earlier run has not ended yet: it is taken, and never runs beside the earlier one."""
+"""A newer claim of a job whose earlier run has not yet ended: it is accepted, but never runs beside the earlier one."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def may_end() -> asyncio.Event:
 
 @pytest.fixture
 def starts(worker: Worker, may_end: asyncio.Event) -> list[int]:
-    """Attempts of `stubborn`, which does not end before it may, whatever it is told."""
+    """Return attempts of `stubborn`, which does not end before it may, even if told to."""
     begun: list[int] = []
 
     @worker.handler("stubborn")

@@ -1,4 +1,4 @@
-"""Pushers in forked processes, in several threads and in several event loops: each answer reaches the one who asked."""
+"""Pushers in forked processes, several threads and several event loops: each answer reaches its caller."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from worker_sdk import AnswerMismatchError, Pusher, SyncPusher, make_job
 from worker_sdk.masters.masters import backoff_s
 from worker_sdk.pusher.ids import new_job_id
 
-# Python warns of threads when it forks, of which tests always have some: that they do no harm is what is tested.
+# Python warns about threads when it forks, and tests always have some. This tests that they are harmless.
 pytestmark = [pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning"), real_time.PROCESSES]
 
 CALLS = 100
@@ -36,7 +36,7 @@ def fork(request: pytest.FixtureRequest) -> Callable[[], int]:
 
 @pytest.fixture
 def telling(master: FakeMaster) -> FakeMaster:
-    """A master whose results say which job they are of."""
+    """Yield a master whose results name their jobs."""
 
     def result(path: str) -> Any:
         return {"type": "success", "finished_at": "2026-11-21T04:30:00.123Z", "result": path.split("/")[3]}
@@ -46,7 +46,7 @@ def telling(master: FakeMaster) -> FakeMaster:
 
 
 def strangers(pusher: SyncPusher, calls: int = CALLS) -> list[tuple[str, Any]]:
-    """Answers that were another job's."""
+    """Return answers that belonged to another job."""
     wrong: list[tuple[str, Any]] = []
     for _ in range(calls):
         job_id = new_job_id()
@@ -68,7 +68,7 @@ def test_a_fork_after_a_call_mixes_no_answers_up(telling: FakeMaster, fork: Call
 
 
 def test_children_of_one_moment_make_other_ids(fork: Callable[[], int]) -> None:
-    """The first thing that they do is to make an ID. Its last 48 bits are random, whatever the clock says."""
+    """Children first make an ID. Its last 48 bits are random, whatever the clock says."""
     new_job_id()
     children = [Child(new_job_id, fork) for _ in range(3)]
     made = [new_job_id(), *(child.result() for child in children)]
@@ -128,7 +128,7 @@ class SecureMaster(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a master that serves HTTPS, and notes the port of each caller."""
+    """Yield the address of a master that serves HTTPS and records each caller's port."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     monkeypatch.setenv("JQMASTER_CLIENT_CAFILE", str(tmp_path / "ca.pem"))
@@ -218,7 +218,7 @@ def test_a_pusher_outlives_its_event_loop(master: FakeMaster) -> None:
 
 
 def test_a_pusher_serves_more_event_loops_than_it_has_room_for_calls(master: FakeMaster) -> None:
-    """A semaphore of asyncio belongs to the loop in which somebody first waited for it."""
+    """An asyncio semaphore belongs to the loop that first waited for it."""
     pusher = Pusher(master.url, token=master.token)
 
     async def crowd() -> None:

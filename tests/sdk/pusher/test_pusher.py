@@ -1,4 +1,4 @@
-"""Pushers: what they send, what they repeat, and what they make of the answers."""
+"""Pushers: what they send and repeat, and how they interpret answers."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 
 
 class AnyPusher:
-    """One face for both, so that each test proves both."""
+    """One interface for both pushers, so that each test covers both."""
 
     def __init__(self, kind: str, master: Any, **options: Any) -> None:
         self.is_async = kind == "async"
@@ -99,7 +99,7 @@ async def test_a_job_with_a_key_has_the_id_of_the_first(master: FakeMaster, push
 async def test_a_name_that_nobody_ever_served_is_logged_once(
     master: FakeMaster, pusher: AnyPusher, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Each is logged once in the life of a process, which may run this test again.
+    # A process logs each name once, and may run this test again.
     names = [f"{kind}.{word}.{uuid.uuid4().hex}" for word in ("wrok", "plian")]
     for listed in (names[0], ", ".join(names), names[1], "no name, , "):
         for _ in range(2):
@@ -143,7 +143,7 @@ async def test_a_lost_answer_is_repeated(master: FakeMaster, kind: str) -> None:
 
 @contextlib.asynccontextmanager
 async def trickling(at_once: bytes, piece: bytes) -> AsyncIterator[str]:
-    """The address of a master whose answers go on and on."""
+    """Yield the address of a master whose answers never end."""
     served: list[asyncio.Task[None]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -329,7 +329,7 @@ async def test_what_was_accepted_before_a_failure_is_told(master: FakeMaster, ki
 async def test_a_refusal_after_a_lost_answer_leaves_the_outcome_open(
     master: FakeMaster, pusher: AnyPusher
 ) -> None:
-    """The try that was not answered may have been carried out, whatever a later one is told."""
+    """The unanswered try may have been carried out, whatever the answer to a later one."""
     master.script("bulk", 503, {"code": "outcome_unknown"})
     master.script("bulk", 401, {"code": "unauthorized"})
     with pytest.raises(RefusedError) as caught:
@@ -368,7 +368,7 @@ async def test_a_master_where_too_many_wait_is_asked_when_it_said(
     began_s = time.monotonic()
     assert (await pusher.result("j", wait=20)) is not None
     assert time.monotonic() - began_s >= 1
-    # It does not wait for longer than its caller does either.
+    # It also does not wait longer than its caller.
     master.script("result", 202, {"state": "running"}, **{"Retry-After": "60"})
     master.script("result", 202, {"state": "running"}, **{"Retry-After": "60"})
     with pytest.raises(NotFinishedError):
@@ -436,7 +436,7 @@ async def test_what_is_no_master_is_not_believed(master: FakeMaster, kind: str) 
 async def test_a_pusher_in_a_storm_waits_with_as_few_calls_as_ever(
     master: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A caller that is told to come back keeps its place, so that the others of this process do not ask meanwhile."""
+    """A caller told to come back keeps its place, so that the process's other callers do not ask meanwhile."""
     monkeypatch.setattr("worker_sdk.pusher.client.MAX_CALLS", 2)
     is_over = False
     master.hooks["jobs"] = lambda body: (
@@ -497,7 +497,7 @@ async def test_a_pusher_that_is_told_nothing_reads_the_variables(
     pusher = AnyPusher(kind, None)
     await pusher.enqueue("x", 1)
     await pusher.close()
-    # An explicit value goes first.
+    # An explicit value takes precedence.
     explicit = AnyPusher(kind, master.url, token="another", max_wait_s=0)
     with pytest.raises(RefusedError, match="401"):
         await explicit.enqueue("x", 2)

@@ -65,7 +65,7 @@ def anything(payload: Any, size: int) -> int:
 
 
 class Session:
-    """A value that a function gives to a task."""
+    """Return a value that a function passes to a task."""
 
 
 def open_session() -> Iterator[Session]:

@@ -1,4 +1,4 @@
-"""A module of Celery tasks runs with another import, and what is missing is told at the import."""
+"""A Celery task module runs with only its import changed, and missing features are reported at the import."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The clients that the tasks of a process share: used from threads, loops, forked processes and signal handlers."""
+"""The clients shared by a process's tasks: used from threads, loops, forked processes and signal handlers."""
 
 import asyncio
 import signal
@@ -50,7 +50,7 @@ def test_tasks_find_the_master_in_the_environment_or_the_configuration(
     double.enqueue(2)
     assert process_pushers.get() is not first
     monkeypatch.setenv("JQMASTER_URL", "http://127.0.0.1:1")
-    double.enqueue(3)  # the configuration goes first
+    double.enqueue(3)  # the configuration takes precedence
     Tasks(master=master.url, token=master.token).task("other")(double.function).enqueue(4)
     assert master.count("/api/jobs") == 4
 
@@ -98,7 +98,7 @@ def test_each_event_loop_has_connections_of_its_own(configured: FakeMaster) -> N
         await asyncio.sleep(0)  # the connection closes
         return job_id
 
-    assert len({asyncio.run(push()) for _ in range(3)}) == 3  # the loop before is closed
+    assert len({asyncio.run(push()) for _ in range(3)}) == 3  # the previous loop is closed
 
 
 def test_a_handler_of_signals_may_enqueue_while_a_call_is_under_way(configured: FakeMaster) -> None:

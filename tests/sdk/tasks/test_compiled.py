@@ -1,4 +1,4 @@
-"""The functions that are written out for the parameters of a task do what the general ones do."""
+"""The functions generated for a task's parameters behave like the general ones."""
 
 import enum
 import math

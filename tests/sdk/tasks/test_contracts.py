@@ -1,4 +1,4 @@
-"""A worker tells masters of each task a version, the schema of the argument and the options."""
+"""For each task, a worker sends masters a version, the argument's schema and the options."""
 
 import datetime as dt
 import enum

@@ -1,4 +1,4 @@
-"""Functions that can be tasks, and those that are refused when a module is imported."""
+"""Functions that can be tasks, and those that are refused on module import."""
 
 import pickle
 import subprocess
@@ -226,7 +226,7 @@ def test_a_module_of_tasks_brings_no_client_no_worker_and_no_checker() -> None:
              "inspect", "logging", "msgpack", "msgspec", "pydantic", "random", "signal", "socket", "ssl", "subprocess",
              "threading", "traceback", "urllib", "uuid", "uvicorn"}  # fmt: skip
     assert {name for name in loaded if name in heavy or name.partition(".")[0] in heavy} == set()
-    # A module that is added here costs every web application that enqueues.
+    # Every module added here costs all enqueuing web applications.
     assert {name for name in loaded if name.startswith("worker_sdk.")} == {
         "worker_sdk.dependencies", "worker_sdk.dependencies.depends", "worker_sdk.errors",
         "worker_sdk.job", "worker_sdk.parameters", "worker_sdk.tasks", "worker_sdk.tasks.collection",

@@ -1,4 +1,4 @@
-"""Flows: what they let wait for what, what is refused before anything is sent, and what steps are given."""
+"""Flows: dependencies between steps, refusals before anything is sent, and the inputs of steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def publish(photos: list[Photo | None] = INPUTS, title: str = "", *, ctx: Contex
 
 
 def after(jobs: list[Any], job: Any) -> Any:
-    """Return the IDs of the jobs for which a job waits, and its condition."""
+    """Return the IDs of the jobs that a job waits for, and its condition."""
     found = next(one for one in jobs if one["id"] == job["id"]).get("after")
     return found and (found["jobs"], found["when"])
 
@@ -74,7 +74,7 @@ def test_the_steps_of_a_chain_wait_for_the_one_before() -> None:
     assert after(jobs, first) is None
     assert after(jobs, second) == ([first.id], "succeeded")
     assert after(jobs, third) == ([second.id], "succeeded")
-    # The jobs of the caller stay as they were.
+    # The caller's jobs do not change.
     assert "after" not in second
 
 

@@ -1,4 +1,4 @@
-"""Definitions that are declared beside tasks."""
+"""Definitions declared beside tasks."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -22,7 +22,7 @@ def test_a_task_has_as_many_definitions_as_one_declares() -> None:
         jitter=timedelta(seconds=90), skip_late_after=60, catch_up="all", max_catch_up=3, enabled=False,
         starts_at=datetime(2026, 1, 1, tzinfo=UTC), description="of the night",
     )(report)  # fmt: skip
-    # Both give the task itself, which is called as before.
+    # Both return the task itself, which is called as before.
     assert declared is report is tasks["report/build"]
     assert report() == "daily"
     job = {"name": "report/build", "max_retry": 3, "timeout": 60.0, "tags": ["night"]}

@@ -1,4 +1,4 @@
-"""Type checkers verify the calls of tasks: what fits passes, and what does not is an error."""
+"""Type checkers verify task calls: correct ones pass, and others are errors."""
 
 import json
 import os
@@ -17,7 +17,7 @@ MARK = "# wrong"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with the right and the wrong uses, outside the repository as a user's own."""
+    """Return a folder with the right and wrong uses, outside the repository, like a user's own."""
     shutil.copy(HERE / "right_uses.py", tmp_path / "right_uses.py")
     shutil.copy(HERE / "wrong_uses.txt", tmp_path / "wrong_uses.py")
     return tmp_path
@@ -31,7 +31,7 @@ def marked(project: Path) -> set[tuple[str, int]]:
 
 
 def errors(output: str) -> set[tuple[str, int]]:
-    """File and line of each error. mypy writes `FILE:LINE: error`, pyright `FILE:LINE:COLUMN - error`."""
+    """Return the file and line of each error. mypy writes `FILE:LINE: error`, pyright `FILE:LINE:COLUMN - error`."""
     return {
         (Path(file).name, int(line))
         for file, line in re.findall(r"(\S+\.py):(\d+)(?::\d+ -|:) error", output)

@@ -1,4 +1,4 @@
-"""The test kit: code that enqueues, and handlers, without a master."""
+"""The test kit: enqueuing code and handlers, without a master."""
 
 import asyncio
 import threading
@@ -218,7 +218,7 @@ def test_drain_raises_the_original_exception_or_returns_it() -> None:
 
 
 class SyncPusherOf:
-    """Enqueues what an older release of the application would."""
+    """Enqueues jobs as an older release of the application would."""
 
     @staticmethod
     def enqueue(job: Any) -> None:

@@ -16,7 +16,7 @@ tasks = Tasks()
 
 
 class Loop:
-    """A value that is bound to its event loop, as pools are."""
+    """A value bound to its event loop, like a pool."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Jobs that wait for others in the test kit: what runs, what is skipped, and what handlers are given."""
+"""Jobs that wait for others in the test kit: what runs, what is skipped, and the inputs of handlers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The fixtures of the pytest plugin, in a session of their own."""
+"""The pytest plugin's fixtures, in a separate session."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Unique and debounced jobs in the test kit: as a master decides."""
+"""Unique and debounced jobs in the test kit: the same decisions as by a master."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The client below all calls of the event loop, with a scripted server that knows nothing of HTTP."""
+"""The client below all event-loop calls, with a scripted server that does not understand HTTP."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/a\r\nContent-Length: 2\r\n\r\nhi"
 
 
 class Server:
-    """Each connection gets the next script; the last one holds for all that follow."""
+    """Each connection gets the next script, and later ones repeat the last."""
 
     def __init__(self) -> None:
         self.scripts: list[Script] = []
@@ -39,7 +39,7 @@ class Server:
         self.bodies.append(await reader.readexactly(int(lines[0][15:]) if lines else 0))
 
     def says(self, *answers: bytes, then_closes: bool = False) -> Script:
-        """One answer for each request."""
+        """Give one answer for each request."""
 
         async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             for answer in answers:
@@ -166,7 +166,7 @@ async def test_what_is_no_answer(client: LoopClients, server: Server, answer: by
     server.scripts = [server.says(answer, then_closes=True), server.says(OK)]
     with pytest.raises(NoAnswerError):
         await call(client, server)
-    assert server.connections == 1  # a new connection that fails is no reason to try another one
+    assert server.connections == 1  # failure of a new connection does not justify another
     assert (await call(client, server)).body == b"hi"
     assert server.connections == 2
 

@@ -23,7 +23,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class App:
-    """Answers with what it got; `/early` before the body, `/hold` when released, `/large` with much."""
+    """Echo the body. `/early` answers before the body, `/hold` on release, `/large` with a large body."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -60,7 +60,7 @@ class Edge:
         return await asyncio.open_connection("127.0.0.1", self.server.bound_port)
 
     async def exchange(self, *sent: bytes) -> bytes:
-        """All that comes back until the server closes."""
+        """Return everything that arrives until the server closes."""
         reader, writer = await self.connect()
         try:
             for piece in sent:
@@ -81,7 +81,7 @@ async def to_end(reader: asyncio.StreamReader) -> bytes:
 
 
 async def answer_on(streams: Streams, request: bytes = GET) -> int:
-    """The status of the answer on a connection that is kept."""
+    """Return the status of the answer on a connection that stays open."""
     reader, writer = streams
     writer.write(request)
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
@@ -141,8 +141,8 @@ async def test_the_longest_idle_connection_makes_room(start: Start) -> None:
     kept = [await edge.connect() for _ in range(3)]
     for streams in kept:
         assert await answer_on(streams) == 200
-    kept[1][1].write(POST)  # a request that begins to arrive is no idle connection
-    assert await answer_on(kept[0]) == 200  # the third is the longest idle one now
+    kept[1][1].write(POST)  # a starting request makes the connection busy
+    assert await answer_on(kept[0]) == 200  # the third has now been idle longest
     newcomer = await edge.connect()
     assert await answer_on(newcomer) == 200
     assert await to_end(kept[2][0]) == b""
@@ -300,7 +300,7 @@ async def test_trailers_are_bounded_and_change_no_request(start: Start) -> None:
 async def test_nobody_asks_before_the_answer_has_come(start: Start) -> None:
     edge = await start()
     assert statuses(await edge.exchange(GET * 3)) == [200]
-    # Garbage behind a request costs its answer nothing.
+    # Garbage after a request does not affect its answer.
     assert statuses(await edge.exchange(POST + b"Content-Length: 5\r\n\r\n0123456789")) == [200]
     assert edge.app.paths == ["/", "/"]
 
@@ -347,7 +347,7 @@ async def test_the_end_waits_for_answers_and_not_for_the_idle(start: Start) -> N
 
 
 class Sender:
-    """A body that arrives as the test says."""
+    """A body that arrives under the test's control."""
 
     def __init__(self, bodies: Bodies, max_bytes: int = 1_000) -> None:
         self._pieces: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -372,7 +372,7 @@ async def test_bodies_are_bounded_together_and_the_largest_gives_way() -> None:
     assert await larger.answer == (503, b"")
     small.send(b"y", is_last=True)
     assert await small.answer == (0, b"x" * 200 + b"y")
-    # Room was made: the other one goes on.
+    # There is room again, so the other one continues.
     large.send(bytes(500))
     large.send(b"", is_last=True)
     assert await large.answer == (0, bytes(900))

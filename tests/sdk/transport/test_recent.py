@@ -1,4 +1,4 @@
-"""Entries are remembered for a while, and no longer."""
+"""Entries are remembered for a limited time."""
 
 from worker_sdk.transport.recent import NonceCache, RecentMap
 

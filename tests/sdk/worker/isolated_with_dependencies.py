@@ -1,4 +1,4 @@
-"""Isolated handlers that processes of their own import."""
+"""Isolated handlers that their own processes import."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def die(argument: Any) -> None:
 
 
 async def model() -> AsyncIterator[dict[str, int]]:
-    """Live as long as the worker, which here is the process of the attempt."""
+    """Live as long as the worker, which here means the attempt's process."""
     yield {"pid": os.getpid()}
 
 
@@ -44,7 +44,7 @@ async def with_session_async(argument: Any, session: list[Any] = Depends(session
     return [*session, argument, os.getpid()]
 
 
-# A process of an isolated handler finds it by the name that the import of this module registers.
+# An isolated handler's process finds it by the name that importing this module registers.
 _worker = Worker()
 _functions: dict[str, Any] = {
     "isolated": plain,

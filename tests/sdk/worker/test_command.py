@@ -1,4 +1,4 @@
-"""Command jobs: real processes, their exit codes, their end and their limits."""
+"""Command jobs: real processes, with their exit codes, ends and limits."""
 
 import asyncio
 import os
@@ -114,7 +114,7 @@ async def test_the_end_of_a_flood_of_output_is_kept() -> None:
     assert stdout.endswith("x\ufffdend")
 
 
-# Each writes the PIDs of all its processes, and ends only when it is killed.
+# Each writes the PIDs of all its processes, and ends only when killed.
 SLEEP = "import time\nwhile True: time.sleep(60)"
 STUBBORN = f"""
 import os, signal, sys
@@ -193,7 +193,7 @@ async def test_a_command_cannot_fill_the_disk_with_a_file(tmp_path: Path) -> Non
 
 
 async def test_commands_end_with_their_worker(tmp_path: Path) -> None:
-    """A worker that is killed leaves no command behind."""
+    """A killed worker does not leave commands behind."""
     file = tmp_path / "pids"
     program = f"""
 from worker_sdk import Tasks

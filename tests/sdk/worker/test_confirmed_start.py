@@ -1,4 +1,4 @@
-"""The cost of the wait for the store's word, for a job that asks for it."""
+"""The cost of waiting for the store's confirmation, for a job that requests it."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ pytestmark = real_time.WORKER
 
 
 class Held:
-    """An executor whose confirmations come when the test says so."""
+    """An executor with confirmations controlled by the test."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -48,7 +48,7 @@ class Held:
         return await self.word
 
     async def take(self, name: str, *, lease_s: float = 60, timeout_s: float = 60) -> JobRun:
-        """A run whose confirmation has been asked for."""
+        """Return a run that has requested confirmation."""
         handler = self.worker.find(name)
         assert handler is not None
         offer: Any = {
@@ -61,14 +61,14 @@ class Held:
         return run
 
     def say_yes_but_late(self, after_s: float) -> None:
-        """The loop is busy meanwhile, and comes to the word before it comes to its timers."""
+        """Keep the loop busy, so that it handles the confirmation before its timers."""
         self.word.set_result(True)
         time.sleep(after_s)
 
 
 @pytest.fixture
 def ran() -> list[float]:
-    """The rest of the timeout when a handler began."""
+    """Return the rest of the timeout at each handler's start."""
     return []
 
 

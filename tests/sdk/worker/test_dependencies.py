@@ -1,4 +1,4 @@
-"""Dependencies: values that the worker gives to handlers and tasks."""
+"""Dependencies: values that the worker passes to handlers and tasks."""
 
 import asyncio
 import functools
@@ -28,7 +28,7 @@ def notes() -> Notes:
 
 @pytest.fixture
 def worker(notes: Notes) -> Worker:
-    """Handlers of each kind, with values that live as long as the worker, or the job."""
+    """Handlers of each kind, with values that live as long as the worker or the job."""
     worker = Worker()
 
     async def pool() -> AsyncIterator[str]:
@@ -269,7 +269,7 @@ async def test_a_parameter_with_depends_is_no_argument_of_a_task(worker: Worker,
         read.to_job("u", 5, "x")
     ending = await harness.run("feed.read", {"url": "u", "db": "x"})
     assert ending.fields["reason"] == "invalid_argument"
-    # An ordinary call gives it, as a test would.
+    # An ordinary call passes it, as a test would.
     assert await read("u", db="my session", n=1) == "u my session 3 1"
 
 

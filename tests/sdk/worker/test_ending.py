@@ -1,4 +1,4 @@
-"""Ends of workers: in its own process, inside an application, and mounted in one."""
+"""Worker ends: in its own process, inside an application, and mounted in one."""
 
 import asyncio
 import contextlib
@@ -57,11 +57,11 @@ async def test_sigterm_finishes_what_ends_in_time_and_hands_the_rest_back(master
 async def test_a_job_that_cannot_be_stopped_is_left_to_its_lease_when_the_process_ends(
     master: FakeMaster, name: str
 ) -> None:
-    """Handed back, it could be started elsewhere while its thread still runs here."""
+    """If handed back, it could start elsewhere while its thread still runs here."""
     async with worker_process(master) as process:
         job = await master.run(name, 60, lease_until_ms=master.now_ms() + 60_000)
         process.send_signal(signal.SIGTERM)
-        # A handler that does not end keeps the process no longer than its lease.
+        # A handler that does not end cannot keep the process beyond its lease.
         assert await asyncio.wait_for(process.wait(), 10) == 0
         ended_ms = master.now_ms()
     assert master.result(job["job_id"]) is None
@@ -104,7 +104,7 @@ async def test_an_embedded_worker_hands_back_what_it_can_stop(master: FakeMaster
         jobs = {name: await master.run(name) for name in ("async", "polite", "deaf")}
     assert master.results[jobs["async"]["job_id"]][0]["type"] == "handed_back"
     assert master.results[jobs["polite"]["job_id"]][0]["result"] == "ended in time"
-    # It still runs in this process: its lease must end before it may run elsewhere.
+    # It still runs in this process, so its lease must end before it may run elsewhere.
     assert master.result(jobs["deaf"]["job_id"]) is None
     may_end.set()
     assert worker.worker_id is None

@@ -1,4 +1,4 @@
-"""Pushes, orders and registration: each way the exchange between a master and a worker can go wrong."""
+"""Pushes, orders and registration: each way that exchanges between a master and a worker can fail."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ pytestmark = real_time.WORKER
 
 @pytest.fixture
 def ran(worker: Worker) -> list[Any]:
-    """The arguments with which `note` was called."""
+    """Return the arguments of calls to `note`."""
     got: list[Any] = []
 
     @worker.handler("note")
@@ -38,7 +38,7 @@ def ran(worker: Worker) -> list[Any]:
 
 @pytest.fixture
 def gate(worker: Worker) -> asyncio.Event:
-    """`hold` runs until it is set."""
+    """Return the event that ends `hold`."""
     opened = asyncio.Event()
 
     @worker.handler("hold")
@@ -75,7 +75,7 @@ async def test_the_same_token_again_is_accepted_and_not_started_again(
     assert (await master.push(job, job))["accepted"] == [job["job_id"]] * 2
     await wait_until(lambda: master.result(job["job_id"]))
     await wait_until(lambda: master.beats[-1]["running"] == [])
-    # Also after it has ended and was answered, and when the offer would be too old for a new job.
+    # This also holds after the job ended and was answered, and after the offer became too old for a new job.
     late = {**job, "not_after_ms": 0}
     assert (await master.push(late))["accepted"] == [job["job_id"]]
     assert ran == ["once"]
@@ -91,7 +91,7 @@ async def test_a_full_worker_says_busy_and_takes_others_up_to_its_limit(
     answer = await master.push(*jobs)
     assert answer["accepted"] == [job["job_id"] for job in jobs[:4]]
     assert [r["reason"] for r in answer["rejected"]] == ["busy", "busy"]
-    # The copy of a refused offer is refused, too: its master has given the job to another meanwhile.
+    # The copy of a refused offer is refused too, because the master has since given the job to another worker.
     gate.set()
     await wait_until(lambda: len(master.results) == 4)
     assert (await master.push(jobs[5]))["rejected"][0]["reason"] == "busy"
@@ -108,7 +108,7 @@ async def test_offers_are_judged_one_by_one(
         "unknown_name": [master.dispatch("nobody"), master.dispatch("note", phase="unknown")],
         "too_late": [
             master.dispatch("note", not_after_ms=now_ms - 1),
-            # A local clock that is an hour behind store time would take this one.
+            # A local clock an hour behind store time would accept this one.
             master.dispatch("note", not_after_ms=int(time.time() * 1000)),
             master.dispatch("note", lease_until_ms=now_ms),
         ],
@@ -166,7 +166,7 @@ async def test_orders_of_an_older_leader_are_refused(
     old = {"token": running["token"], "epoch": master.epoch - 1}
     assert (await master.send("POST", f"/jobs/{running['job_id']}/cancel", old)).status_code == 409
     assert (await master.send("POST", "/drain", {"epoch": master.epoch - 1})).status_code == 409
-    # A newer one is learned from a push as well.
+    # A newer epoch is also learned from a push.
     await master.push(master.dispatch("note", "new"), epoch=master.epoch + 1)
     assert (await master.push(master.dispatch("note"), epoch=master.epoch))["rejected"][0][
         "reason"
@@ -211,9 +211,7 @@ async def test_a_malformed_push_starts_nothing(
 async def test_a_push_that_breaks_off_starts_nothing(
     master: FakeMaster, ran: list[Any], up: Callable[[], Any], end: str
 ) -> None:
-    """A push that breaks off changes nothing, whatever part of it had arrived; and the same push, whole, is taken
-    afterwards.
-    """
+    """An aborted push does not change anything, whatever part has arrived. The whole push is accepted afterwards."""
     await up()
     job = master.dispatch("note", 1)
     own = {"worker_id": master.worker["worker_id"], "epoch": master.epoch, "store_time_ms": master.now_ms()}
@@ -235,7 +233,7 @@ async def test_a_push_that_breaks_off_starts_nothing(
             writer.transport.abort()
         else:
             writer.write_eof()
-            # Refused, or closed without a word.
+            # It is refused, or closed without an answer.
             assert b" 200 " not in await reader.read()
         writer.close()
         with contextlib.suppress(ConnectionError):
@@ -382,7 +380,7 @@ async def test_bodies_are_capped_typed_and_parsed_after_the_signature(
 ) -> None:
     await up()
 
-    # Straight to the application: a client would see a reset before the answer.
+    # Call the application directly, because a client would see a reset before the answer.
     signed = sign(
         secret=master.worker["secret"], method="POST", path="/jobs", worker_id=master.worker["worker_id"],
         timestamp_ms=time.time_ns() // 1_000_000, nonce=secrets.token_urlsafe(16), body=b"",
@@ -523,7 +521,7 @@ async def test_a_detached_worker_asks_again_before_it_believes_it(
     def beat(body: Any) -> None:
         nonlocal told
         told += master.detached
-        if told == 2:  # an error that is put right in time
+        if told == 2:  # an error corrected in time
             master.detached = False
 
     master.hooks["heartbeat"] = beat
@@ -544,7 +542,7 @@ async def test_a_detached_worker_asks_again_before_it_believes_it(
 async def test_a_push_that_overtakes_the_answer_to_the_registration_is_served(
     master: FakeMaster, ran: list[Any], worker: Worker
 ) -> None:
-    """The master knows the worker a moment before the worker knows its ID."""
+    """The master knows the worker just before the worker knows its ID."""
     pushed: list[asyncio.Task[Any]] = []
     loop = asyncio.get_running_loop()
     original = master._register

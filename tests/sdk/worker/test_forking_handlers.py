@@ -1,4 +1,4 @@
-"""Handlers that fork: the worker stays one worker, whatever becomes of its children."""
+"""Handlers that fork: the worker stays one worker, whatever its children do."""
 
 import asyncio
 import multiprocessing
@@ -21,19 +21,19 @@ from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
 from worker_sdk.worker.context import CancelSignal
 
-# Python warns of threads when it forks, of which tests always have some: that they do no harm is what is tested.
+# Python warns about threads when it forks, and tests always have some. This tests that they are harmless.
 pytestmark = [pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning"), real_time.PROCESSES]
 
 
 def exit_status(pid: int) -> int | None:
-    """None while it runs. For a child of this process."""
+    """Return the exit status of a child of this process, or None while it runs."""
     ended, status = os.waitpid(pid, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
 @pytest.fixture
 def children() -> Iterator[list[int]]:
-    """Process IDs of children that a test may leave behind."""
+    """Collect the process IDs of children that a test may leave behind."""
     pids: list[int] = []
     yield pids
     for pid in pids:
@@ -153,7 +153,7 @@ def test_a_cancel_signal_that_another_thread_holds_does_not_hold_the_child() -> 
 
 
 class HandlersProcess(Process):
-    """`python -m tests.sdk.handlers URL`."""
+    """Run `python -m tests.sdk.handlers URL`."""
 
     def __init__(self, directory: Path, master: FakeMaster) -> None:
         super().__init__(["-m", "tests.sdk.handlers", master.url], directory / "worker.log")
@@ -217,6 +217,6 @@ async def test_a_child_that_outlives_the_worker_holds_neither_its_port_nor_its_i
         assert is_refused(url)
         isolated = int(isolated_pid.read_text().split()[0])
         await wait_until(lambda: is_gone(isolated), timeout_s=10)
-        os.kill(orphan, 0)  # it lives on
+        os.kill(orphan, 0)  # it survives
     finally:
         os.kill(orphan, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The three kinds of handlers, and every way in which an attempt ends."""
+"""The three kinds of handlers, and every way for an attempt to end."""
 
 import asyncio
 import contextvars
@@ -136,12 +136,12 @@ async def test_sync_handlers_run_in_threads_side_by_side(
 async def test_an_exception_is_a_failure_that_is_retried_and_described(
     master: FakeMaster, worker: Worker, up: Callable[[], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    # pytest captures only valid text, and this message is not.
+    # pytest captures only valid text, which this message is not.
     caplog.set_level("CRITICAL", "worker_sdk.worker.endings")
 
     @worker.handler("broken")
     async def broken(argument: Any, ctx: Context) -> None:
-        password = "hunter2"  # a local: must not be told
+        password = "hunter2"  # a local: must not be sent
         assert password
         raise ValueError("no such thing \ud800 " + "x" * 100_000)
 
@@ -210,12 +210,12 @@ async def test_policies_decide_what_an_exception_means(
     caplog.set_level("INFO", "worker_sdk.worker.endings")
     job = await master.run("policy", attempt=attempt)
     result = await wait_until(lambda: master.result(job["job_id"]))
-    # A failure is named by whether it should be retried.
+    # A failure is identified by whether it should be retried.
     assert result["type"] == (ending if isinstance(ending, str) else "failure")
     assert result.get("should_retry", ending) is ending
     if ending is not False:
         assert result.get("retry_after") == retry_after
-    # The worker's own log has it too, unless the handler asked for just that.
+    # The worker's own log has it too, unless the handler asked for exactly that.
     records = [record for record in caplog.records if record.name.startswith("worker_sdk")]
     told = [record for record in records if record.exc_info]
     assert [record.levelname for record in told] == ([logged] if logged else [])
@@ -344,7 +344,7 @@ async def test_a_thread_that_outlives_its_timeout_is_reported_at_once_and_keeps_
     assert result["reason"] == "timeout"
     assert "does not stop" in caplog.text
     await wait_until(lambda: master.beats[-1] == {"running": [], "free": 3})
-    # The same job again, by a new claim, is not run beside it.
+    # A new claim of the same job does not run beside it.
     again = master.dispatch("deaf", job_id=job["job_id"], attempt=2)
     assert (await master.push(again))["rejected"][0]["reason"] == "duplicate"
     may_end.set()
@@ -413,7 +413,7 @@ async def test_a_worker_tells_the_contracts_of_its_names(
     async def plain(argument: int) -> None: ...
 
     def refuse(body: Any) -> Any:
-        # As a master of release 0.2 does.
+        # A master of release 0.2 does this.
         problem = {"code": "invalid", "errors": [{"loc": ["contracts"], "msg": "unknown field"}]}
         return (422, problem, {}) if is_former and "contracts" in body else None
 

@@ -1,4 +1,4 @@
-"""Handlers under test without a master: the helper that the SDK ships."""
+"""Handlers tested without a master: the helper that the SDK ships."""
 
 import asyncio
 import uuid
@@ -54,7 +54,7 @@ def fan_sync(argument: int, ctx: Context) -> list[str]:
 @pytest.mark.req("J16", "S3")
 async def test_jobs_that_are_enqueued_once_have_the_same_ids_in_each_attempt() -> None:
     harness = WorkerHarness(worker)
-    # Each run of the harness is another job: the ID of the first is that of any first.
+    # Each harness run is a new job, but the first ID is the same in every harness.
     parent = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
     expected = [derived_id(parent, n) for n in range(4)]
     assert sorted(set(expected)) == expected

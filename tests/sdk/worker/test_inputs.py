@@ -1,4 +1,4 @@
-"""`ctx.inputs`: what a handler learns of the jobs for which its job waited."""
+"""`ctx.inputs`: what a handler learns about the jobs its job waited for."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Handlers in processes of their own."""
+"""Handlers in their own processes."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # A zombie that its new parent has not reaped yet runs no more.
+    # A zombie that its new parent has not yet reaped does not run any more.
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 
@@ -159,7 +159,7 @@ async def test_a_process_that_must_stop_is_killed_with_all_it_started(
     elif end == "lost":
         master.lost = {job["token"]}
     elif end == "lease":
-        # Also while the event loop does nothing at all: its thread watches the lease.
+        # This also works while the event loop is blocked, because a thread watches the lease.
         master.hooks["heartbeat"] = lambda body: (503, None, {})
         deadline = time.monotonic() + 5
         while not all(is_gone(pid) for pid in pids) and time.monotonic() < deadline:

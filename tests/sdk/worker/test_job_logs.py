@@ -1,4 +1,4 @@
-"""Logs of jobs: what handlers log, and what isolated handlers and commands print, arrives in order."""
+"""Job logs: lines from handlers, isolated handlers and commands arrive in order."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ logger = logging.getLogger("tests.of.logs")
 
 
 class Keeper:
-    """The part of a master that keeps logs: level and text of each line, by job."""
+    """The master's log keeper: level and text of each line, by job."""
 
     def __init__(self, master: FakeMaster) -> None:
         self.lines: dict[str, list[tuple[str, str]]] = {}
@@ -41,7 +41,7 @@ class Keeper:
         return 200, {"accepted": len(body["entries"]), "dropped": 0, "stale": self.stale}, {}
 
     async def of(self, job: Any, count: int) -> list[tuple[str, str]]:
-        """The lines of a job, once there are so many."""
+        """Return a job's lines once there are enough."""
         await wait_until(lambda: len(self.lines.get(job["job_id"], [])) >= count, what="the lines")
         return self.lines[job["job_id"]]
 
@@ -104,7 +104,7 @@ async def test_a_failure_waits_a_moment_for_a_master_that_takes_no_lines_and_no_
     fault: str, master: FakeMaster, worker: Worker, up: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if fault == "refuses":
-        # The answer ends the wait, however long that may be.
+        # The answer ends the wait, however long that could be.
         monkeypatch.setattr(endings, "LOG_PATIENCE_S", 1_000.0)
         master.hooks["logs"] = lambda _: (503, {"code": "store_unavailable", "detail": "away"}, {})
     else:
@@ -157,7 +157,7 @@ async def test_results_do_not_wait_for_logs_and_the_oldest_lines_go_while_no_mas
     job = await master.run("many")
     assert (await wait_until(lambda: master.result(job["job_id"])))["type"] == "success"
     lines = await keeper.of(job, 11)
-    # The call that failed is repeated, and the gap in the numbers tells what is missing.
+    # The failed call is repeated, and the gap in the numbers shows what is missing.
     assert [text for _, text in lines] == ["first", *(f"line {n}" for n in range(90, 100))]
     assert keeper.seqs[job["job_id"]] == [1, *range(92, 102)]
 
@@ -211,7 +211,7 @@ async def test_a_worker_may_send_no_logs(master: FakeMaster, worker: Worker, up:
         ctx.logger.warning("here")
         assert job_log.running_log.get() is None
 
-    # Workers of other tests may run in this process.
+    # Other tests' workers may run in this process.
     before = job_log._installed.users
     await up()
     assert job_log._installed.users == before
@@ -240,7 +240,7 @@ async def test_what_an_isolated_handler_logs_and_prints_arrives(
         ("info", "from a child"),
         ("info", "without an end"),
     }
-    # The outputs of the worker have it as well, as before.
+    # The worker's own output still has it, too.
     assert "printed" in capfd.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""A worker whose right to run a job may be over, and what keeps that right."""
+"""A worker that may have lost the right to run a job, and what keeps that right."""
 
 import asyncio
 import threading
@@ -17,11 +17,10 @@ from worker_sdk.worker.lease import DRIFT, StoreClock, margin_s
 
 pytestmark = real_time.WORKER
 
-# Nine tenths of it are what a renewal may be late on a machine that is busy with other things.
+# On a machine busy with other work, a renewal may be late by nine tenths of it.
 LEASE_S = 2.0
-# For tests that look when a job is stopped: the margin before the end of the lease, a tenth of it, must cover the
-# delays
-# of such a machine.
+# For tests that check when a job is stopped: the margin before the end of the lease, a tenth of it, must cover such a
+# machine's delays.
 LONG_LEASE_S = 5.0
 
 
@@ -37,7 +36,7 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_lease(
     @worker.handler("block")
     async def block(argument: Any) -> int:
         before = len(master.beats)
-        time.sleep(2.2 * LEASE_S)  # more than two leases; nothing else runs in this loop
+        time.sleep(2.2 * LEASE_S)  # more than two leases, with nothing else in this loop
         return len(master.beats) - before
 
     await up()
@@ -92,7 +91,7 @@ async def test_a_worker_that_hears_nothing_stops_its_jobs_before_the_lease_ends(
     arrivals: list[float] = []
 
     def silent(body: Any) -> Any:
-        # The last answered renewal was sent before the first one that was not answered.
+        # The last answered renewal was sent before the first unanswered one.
         arrivals.append(time.monotonic())
         return 503, {"code": "store_unavailable"}, {}
 
@@ -110,7 +109,7 @@ async def test_a_worker_that_hears_nothing_stops_its_jobs_before_the_lease_ends(
 async def test_a_master_that_is_silent_costs_no_lease_while_another_answers(
     master: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pause does not add to what a silent master took of the lease: that would end it here."""
+    """A pause must not add to the lease time lost to a silent master, because that would end the lease here."""
     monkeypatch.setattr("worker_sdk.worker.heartbeat.backoff_s", lambda tries, **_: 60.0)
     silent, is_over = FakeMaster(lease_s=LONG_LEASE_S), threading.Event()
     master.lease_s = LONG_LEASE_S
@@ -147,7 +146,7 @@ async def test_a_master_that_is_silent_costs_no_lease_while_another_answers(
 async def test_what_was_stopped_before_any_heartbeat_named_it_is_named_once(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:
-    """Or the masters would take it for an offer that was never taken up, and count neither a start nor a loss."""
+    """Otherwise, masters would treat it as an offer that was never taken up, and count neither a start nor a loss."""
     began, stopped = threading.Event(), threading.Event()
 
     @worker.handler("hold")
@@ -187,7 +186,7 @@ async def test_the_first_lease_ends_where_the_offer_said(
     master.lease_s = LONG_LEASE_S
     await up()
     master.hooks["heartbeat"] = lambda body: (503, None, {})
-    # Not as long as the leases of heartbeats.
+    # The lease is shorter than those from heartbeats.
     lease_ms = 4_000
     job = await master.run("hold", lease_until_ms=master.now_ms() + lease_ms)
     await wait_until(lambda: stopped)
@@ -227,7 +226,7 @@ async def test_a_finished_job_is_named_until_its_result_is_answered(
     await wait_until(
         lambda: master.beats[-1] == {"running": [{"job_id": job["job_id"], "token": job["token"]}], "free": 4}
     )
-    # The master lost patience meanwhile: that concerns jobs that run, and this one has ended.
+    # The master gave up meanwhile. That affects running jobs, but this one has ended.
     master.lost = {job["token"]}
     beats = len(master.beats)
     await wait_until(lambda: len(master.beats) > beats + 2)
@@ -239,7 +238,7 @@ async def test_a_finished_job_is_named_until_its_result_is_answered(
 async def test_a_heartbeat_names_every_offer_that_was_judged_before_it(
     master: FakeMaster, worker: Worker
 ) -> None:
-    """Else a job that was just taken up could count as one that was not."""
+    """Otherwise, a job that was just taken up could count as one that was not."""
     worker.handler("note")(lambda argument: None)
     async with worker.running():
         await wait_until(lambda: worker.worker_id)
@@ -248,7 +247,7 @@ async def test_a_heartbeat_names_every_offer_that_was_judged_before_it(
         with executor.taking_up:
             await wait_until(lambda: not executor.taking_up.acquire(blocking=False))
             beats = len(master.beats)
-            await asyncio.sleep(0.2)  # four intervals in which nothing may be said
+            await asyncio.sleep(0.2)  # four intervals without a heartbeat allowed
             assert len(master.beats) <= beats + 1
         await wait_until(lambda: len(master.beats) > beats + 1)
 
@@ -260,7 +259,7 @@ def test_store_time_is_known_within_the_round_trip() -> None:
     clock = StoreClock()
     assert clock.latest_ms(5.0) is None
     clock.observe(1_000_000, sent_s=10.0, received_s=10.2)
-    # At 10.2 the store may have answered just now (1_000_000) or 200 ms ago.
+    # At 10.2, the store may have answered just now (1_000_000) or 200 ms ago.
     assert clock.latest_ms(10.2) == pytest.approx(1_000_201)
     assert clock.estimate_ms(10.2) == pytest.approx(1_000_100, abs=1)
 
@@ -290,7 +289,7 @@ def test_a_clock_that_was_set_back_leaves_the_fence_up_to_which_offers_are_of_th
     clock = StoreClock()
     clock.observe(1_000_000, sent_s=10.0, received_s=10.01, fence=700)
     clock.observe(1_001_000, sent_s=11.0, received_s=11.01, fence=710)
-    clock.observe(1_202_000, sent_s=12.0, received_s=12.01, fence=720)  # ahead: what was offered is old now
+    clock.observe(1_202_000, sent_s=12.0, received_s=12.01, fence=720)  # ahead: earlier offers are now old
     assert clock.stale_fence == 0
     clock.observe(1_003_000, sent_s=13.0, received_s=13.01, fence=730)
     assert clock.stale_fence == 730
@@ -310,8 +309,7 @@ def test_fences_that_went_back_with_the_store_do_not_keep_new_offers_out() -> No
 async def test_an_offer_from_before_the_clock_was_set_back_is_too_late_however_young_it_looks(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:
-    """It was held by the network, its job went to another worker, and then the clock went back by more than it was
-    held."""
+    """The network held it, its job went to another worker, and then the clock went back by more than the delay."""
     ran: list[str] = []
     worker.handler("note")(ran.append)
     await up()
@@ -322,7 +320,7 @@ async def test_an_offer_from_before_the_clock_was_set_back_is_too_late_however_y
     await wait_until(lambda: len(master.beats) > told + 2)
     answer = await master.push(held)
     assert [one["reason"] for one in answer["rejected"]] == ["too_late"]
-    # Fences grow on, whatever the clock says.
+    # Fences keep growing, whatever the clock says.
     await master.run("note", "new", fence=held["fence"] + 1)
     await wait_until(lambda: ran)
     assert ran == ["new"]
@@ -354,13 +352,13 @@ async def test_the_times_of_a_membership_follow_what_masters_say() -> None:
     member = identity.member
     assert member
     answer: Any = {"epoch": 1}
-    # A master of before: what was said stays.
+    # With an older master, the former values stay.
     assert identity.told(member, answer) is member
     other: Any = {**answer, "heartbeat_interval_s": 0.5, "lease_s": 30.0}
     changed = identity.told(member, other)
     assert identity.member is changed
     assert (changed.worker_id, changed.heartbeat_interval_s, changed.lease_s) == ("w", 0.5, 30.0)
-    # An answer that comes late changes nothing of a newer membership.
+    # A late answer does not affect a newer membership.
     identity.lost("w")
     late: Any = {**answer, "lease_s": 1.0}
     identity.told(changed, late)

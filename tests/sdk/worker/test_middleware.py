@@ -1,4 +1,4 @@
-"""Middleware around handlers, and around the life of a worker."""
+"""Middleware around handlers and a worker's life."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ pytestmark = real_time.WORKER
 
 
 class Noted(Middleware):
-    """Notes what it is told."""
+    """Records its calls."""
 
     def __init__(self, name: str, notes: list[Any]) -> None:
         self.name = name
@@ -44,7 +44,7 @@ class Noted(Middleware):
 
 
 class Ending(Middleware):
-    """Runs `end` with the exception of the handler, or None."""
+    """Runs `end` with the handler's exception, or None."""
 
     def __init__(self, end: Callable[[BaseException | None], None]) -> None:
         self.end = end
@@ -170,7 +170,7 @@ async def test_a_timeout_reaches_middleware_as_a_cancellation() -> None:
 
 
 class Misbehaving(Middleware):
-    """Yields as often as it is told."""
+    """Yields a given number of times."""
 
     def __init__(self, times: int) -> None:
         self.times = times

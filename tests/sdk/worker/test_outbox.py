@@ -1,4 +1,4 @@
-"""Results on their way: kept until a master has answered for each of them."""
+"""Results on their way: kept until a master has answered for each."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,7 +33,7 @@ async def test_results_survive_a_restart_of_the_master(
         return "kept"
 
     await up()
-    master.lease_s = 20  # the worker must not give the job up while the master is away
+    master.lease_s = 20  # the worker must keep the job while the master is away
     job = await master.run("hold", lease_until_ms=master.now_ms() + 20_000)
     beats = len(master.beats)
     await wait_until(lambda: len(master.beats) > beats + 1)

@@ -1,4 +1,4 @@
-"""`OutsideWork` in the test kit, and the reports that its phases give."""
+"""`OutsideWork` in the test kit, and its phases' reports."""
 
 import threading
 from typing import Any

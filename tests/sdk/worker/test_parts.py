@@ -1,4 +1,4 @@
-"""Partial results: sent in order, one call at a time, and refused where nobody keeps them."""
+"""Partial results: sent in order, one call at a time, and refused if not kept."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.req("D21"), real_time.WORKER]
 
 
 class Keeper:
-    """The part of a master that keeps parts: what it was sent, by token, and how many calls that took."""
+    """The master's keeper of parts: received parts by token, and the number of calls."""
 
     def __init__(self, master: FakeMaster, most: int = 1_000) -> None:
         self.values: list[Any] = []
@@ -47,7 +47,7 @@ async def test_values_arrive_in_order_and_those_that_wait_go_together(
     await up()
     job = await master.run("emit", 500)
     result = await wait_until(lambda: master.result(job["job_id"]))
-    # A value is with the master when `emit` returns.
+    # The master has a value when `emit` returns.
     assert (result["type"], result["result"]) == ("success", 501)
     assert keeper.values == [*range(500), "last"]
     assert len(keeper.firsts) < 100

@@ -1,4 +1,4 @@
-"""A worker says with its registration that no other one at its URL lives on this machine, where it knows that."""
+"""When it can, a worker's registration says that no other worker at its URL lives on this machine."""
 
 import contextlib
 import os

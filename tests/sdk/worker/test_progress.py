@@ -1,4 +1,4 @@
-"""Progress and checkpoints: what handlers tell while they run, and where the next attempt goes on."""
+"""Progress and checkpoints: what running handlers report, and where the next attempt continues."""
 
 import asyncio
 import threading
@@ -19,7 +19,7 @@ pytestmark = real_time.WORKER
 
 
 def told(master: FakeMaster, field: str) -> list[Any]:
-    """Return the values of this field in heartbeats, without repeats."""
+    """Return this field's values in heartbeats, without repeats."""
     found: list[Any] = []
     for beat in list(master.beats):
         for claim in beat["running"]:
@@ -234,7 +234,7 @@ async def test_a_master_of_an_older_release_costs_checkpoints_and_no_lease(
 
 
 class Source:
-    """Where an iteration takes its rows from."""
+    """The source of an iteration's rows."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

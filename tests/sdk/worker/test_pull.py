@@ -1,4 +1,4 @@
-"""A worker that no master can reach: it asks, and whatever happens to an answer, no job is lost by it or runs twice."""
+"""A worker unreachable for masters: it asks for jobs. Whatever happens to an answer, jobs are not lost or run twice."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -35,7 +35,7 @@ async def running(master: FakeMaster, worker: Worker) -> AsyncIterator[Callable[
     async with AsyncExitStack() as stack:
 
         async def start() -> list[str]:
-            """The jobs for which its handlers were started, `work` and `wait`, which waits for seconds."""
+            """Return the jobs whose handlers were started: `work`, and `wait`, which waits for seconds."""
             started: list[str] = []
 
             @worker.handler("work")
@@ -159,7 +159,7 @@ async def test_a_master_that_does_not_answer_is_left_for_the_next(
 async def test_a_master_that_answers_no_heartbeats_is_not_waited_for(
     master: FakeMaster, second: FakeMaster, worker: Worker, running: Callable[[], Any]
 ) -> None:
-    """It stands still: its call for jobs would hang for half a minute."""
+    """The first master stands still, so a call for jobs would hang for half a minute."""
     worker.master = [master.url, second.url]
     master.poll_s = 20
     await running()

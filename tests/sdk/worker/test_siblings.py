@@ -1,4 +1,4 @@
-"""One process at a time serves a URL, and the next one registers when its jobs are over."""
+"""One process at a time serves a URL, and the next registers when its jobs are over."""
 
 import os
 import tempfile
@@ -16,7 +16,7 @@ from worker_sdk.worker.siblings import ProcessLock, SiblingError, Siblings
 
 @pytest.fixture(params=[siblings.abstract_lock, siblings.file_lock])
 def url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """Return an address; siblings there use the locks of each system in turn."""
+    """Return an address. Siblings there use each system's locks in turn."""
     monkeypatch.setattr(siblings, "lock_of_system", request.param)
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     return f"http://10.0.0.7:9000/{os.urandom(8).hex()}"

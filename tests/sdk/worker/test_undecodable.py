@@ -1,4 +1,4 @@
-"""A job that cannot be decoded fails, and takes no other along; an answer that makes no sense is as good as none."""
+"""An undecodable job fails without affecting others, and a meaningless answer counts as no answer."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -15,7 +15,7 @@ from worker_sdk.wire import DecodeError, Undecodable, decode_jobs
 
 pytestmark = real_time.WORKER
 
-# The value that the fake master packs, and the bytes that travel instead.
+# The value that the fake master packs, and the bytes sent in its place.
 WRITTEN = msgpack.packb(b"abc")
 UNREADABLE = b"\xc7\x02\x80ab"
 
@@ -27,7 +27,8 @@ def worker(request: pytest.FixtureRequest, master: FakeMaster) -> Worker:
 
 @pytest.fixture
 async def give(master: FakeMaster, worker: Worker) -> AsyncIterator[Callable[..., Any]]:
-    """Starts the worker with handlers `work` and `sure` (asks before it starts); then gives it jobs."""
+    """Return a function that starts the worker with handlers `work` and `sure` (asks before it starts), then gives it
+    jobs."""
     async with AsyncExitStack() as stack:
 
         @worker.handler("work")
@@ -94,7 +95,7 @@ async def test_its_slot_is_free_again(master: FakeMaster, give: Callable[..., An
 async def test_a_master_that_does_not_know_the_reason_is_told_in_words(
     master: FakeMaster, give: Callable[..., Any]
 ) -> None:
-    """One that is older than the SDK."""
+    """The master is older than the SDK."""
 
     def as_before(body: dict[str, Any]) -> Any:
         if any(item.get("reason") not in (None, "other", "timeout") for item in body["results"]):

@@ -1,4 +1,4 @@
-"""docs/worker_protocol.md: its vectors are right, and its worker works."""
+"""docs/worker_protocol.md: its vectors are correct, and its worker works."""
 
 import asyncio
 import contextlib
@@ -80,7 +80,7 @@ async def test_the_worker_of_the_document_works(master: FakeMaster, tmp_path: Pa
         assert (await master.send("GET", "/status", nonce=nonce)).status_code == 401
         assert unpack((await master.send("GET", "/status")).content)["names"] == ["nap", "text.upper"]
         await wait_until(lambda: master.beats[-1] == {"running": [], "free": 4})
-        # A lost job is named no more, and holds its slot until its thread ends.
+        # A lost job is no longer named, but holds its slot until its thread ends.
         nap_job = await master.run("nap")
         master.lost = {nap_job["token"]}
         await wait_until(lambda: master.beats[-1] == {"running": [], "free": 3})

@@ -1,4 +1,4 @@
-"""Changes of constraints at the level of the service: incarnations, editions, and what happens in between."""
+"""Changes of constraints at the service level: incarnations, editions, and changes in between."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def editor(world: StoreWorld) -> ConstraintEditor:
 
 
 async def changes(world: StoreWorld) -> tuple[int, int]:
-    """Return how often version and edition were raised; time stands still, so that each is one more than the last."""
+    """Return how often version and edition were raised; time stands still, so each is one more than the last."""
     version, edition, _ = await world.rule_store.versions()
     return version - world.now_ms + 1, edition - world.now_ms + 1
 
@@ -71,12 +71,12 @@ async def test_counts_are_kept_for_as_long_as_the_gates_are_the_same(
 ) -> None:
     first = await put(editor, concurrency=1)
     assert await changes(world) == (1, 1)
-    # Another limit of a kind that is counted already: at once, and no job is matched again.
+    # A new limit of a kind that is already counted applies at once, and no job is matched again.
     second = await put(editor, concurrency=2)
     assert (second.cid, await changes(world)) == (first.cid, (2, 1))
     third = await put(editor, concurrency=2, rate={"limit": 1, "period_s": 1})
     assert (third.cid, await changes(world)) == (first.cid, (3, 2))
-    # Another key has other gates: what was counted at the old ones says nothing of them.
+    # A new key has new gates: counts at the old gates say nothing about them.
     fourth = await put(editor, concurrency=2, key="argument.host")
     assert fourth.cid != first.cid
     assert await changes(world) == (4, 3)
@@ -96,7 +96,7 @@ async def test_what_changes_nothing_writes_nothing(editor: ConstraintEditor, wor
 
 
 class Interrupted:
-    """Somebody else changes the constraint between the look and the write, `times` times."""
+    """Somebody else changes the constraint `times` times, each time between the look and the write."""
 
     def __init__(self, editor: ConstraintEditor, world: StoreWorld, times: int, limit: int = 5) -> None:
         self._limit = limit
@@ -158,7 +158,7 @@ async def test_it_is_in_force_when_every_job_has_been_matched(
     assert await world.lanes.move(world.epoch, constraints, [job_id], {job_id: lane})
     await world.lanes.prune(world.epoch, [lane.id])
     usage = (await reader.get("c1", None, ALL)).usage
-    assert not usage.is_in_force  # its gates have not been looked at since
+    assert not usage.is_in_force  # nobody has looked at its gates since
     assert usage.waiting == 1
     for cid, version in await world.gates.reopened():
         await world.gates.reopen(world.epoch, cid, version)

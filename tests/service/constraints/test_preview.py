@@ -1,4 +1,4 @@
-"""Bounds on the previews of constraints that a caller gets."""
+"""Limits on how many previews of constraints a caller gets."""
 
 import asyncio
 

@@ -21,7 +21,7 @@ FIELDS = {
 
 
 class Edited:
-    """The editor of a world, without a leader that fires."""
+    """The editor of a world without a leader that fires."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.definitions = Definitions(world)
@@ -71,7 +71,7 @@ async def test_a_definition_whose_instant_waits_can_be_changed(world: StoreWorld
     await edited.definitions.fire()
     known = await edited.put(overlap="queue", schedule={"every_minutes": 7})
     assert known.clock.queued_ms == world.now_ms
-    # The rule is another now: it waits no longer.
+    # The rule has changed: the definition no longer waits.
     await edited.put(schedule={"every_minutes": 7})
     await edited.definitions.fire()
     assert await edited.definitions.outcomes() == [(1, "fired", ""), (2, "fired", "")]

@@ -1,4 +1,4 @@
-"""The list of definitions as people filter it."""
+"""The list of definitions, with the filters that people use."""
 
 import pytest
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.req("D21")
 
 
 class Listed:
-    """The reader of a world, without a leader that fires."""
+    """The reader of a world without a leader that fires."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.definitions = Definitions(world)

@@ -1,4 +1,4 @@
-"""The services on jobs."""
+"""The services for jobs."""
 
 from collections.abc import AsyncIterator
 

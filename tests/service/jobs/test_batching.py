@@ -12,7 +12,7 @@ pytestmark = real_time.LOOPS
 
 
 class Flushes:
-    """Answers each item with itself as text, when the gate is open."""
+    """Answers each item with itself as text once the gate is open."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Enqueueing single jobs and many at once."""
+"""Enqueue single jobs, and many at once."""
 
 import asyncio
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ async def test_a_key_of_a_job_belongs_to_its_caller_and_name_and_lives_as_long_a
         answer = await served.enqueue.one(other, caller="b" if other.name == "work" else "a")
         assert answer.is_new
         assert answer.job_id != first.job_id
-    # A header's key is another one.
+    # The key of a header is a different key.
     assert (await served.enqueue.one(replace(spec(), key=""), "feed:42:7", caller="a")).is_new
     with pytest.raises(ConflictError) as conflict:
         await served.enqueue.one(replace(spec(), argument=b"\x02"), caller="a")
@@ -207,7 +207,7 @@ async def test_a_store_that_fails_within_a_large_bulk_leaves_it_in_doubt_and_a_r
 ) -> None:
     specs = [served.world.spec(argument=n) for n in range(1200)]
     redis = served.world.redis
-    # A step has 8 MiB: one fits in, two do not.
+    # A step holds 8 MiB: there is room for one step, not for two.
     used = (await redis.info("memory"))["used_memory"]
     before = (await redis.config_get("maxmemory"))["maxmemory"]
     large = [replace(spec, argument=b"\xc5\x40\x00" + b"x" * 0x4000) for spec in specs]

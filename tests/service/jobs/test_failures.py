@@ -1,4 +1,4 @@
-"""Groups of failures as a caller without the right to content sees them: several kinds as one."""
+"""Groups of failures as a caller without the right to content sees them: several kinds appear as one."""
 
 import pytest
 
@@ -17,7 +17,7 @@ ENTRY = encode_entry(who="ada", action="failure.ignore", target="x", before=None
 
 
 class Failing:
-    """Two kinds of failures of one name and cause, and what a viewer sees of them."""
+    """Two kinds of failures with one name and cause, and what a viewer sees of them."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
@@ -52,7 +52,7 @@ async def test_several_kinds_are_ignored_together_for_as_long_as_each_is(world: 
     assert not (await failing.seen()).is_ignored(world.now_ms)
     await failing.ignore("network", world.now_ms + 5 * HOUR_MS)
     assert (await failing.seen()).is_ignored(world.now_ms)
-    # Together they have more failures an hour than one of them had; neither has changed.
+    # Together they have more failures an hour than one of them had, but neither has changed.
     await failing.fail("disk", 9)
     await failing.fail("network", 99)
     group = await failing.seen()

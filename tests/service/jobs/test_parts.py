@@ -25,7 +25,7 @@ def parts_of(served: Served) -> PartService:
 async def test_a_long_poll_returns_with_the_next_part_and_with_the_end(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # An answer within the time of the test came by the store's word.
+    # An answer within the test's time is due to a message from the store.
     monkeypatch.setattr(module, "LOOK_AGAIN_S", 600)
     parts = parts_of(served)
     worker, job = await running_kept(served.world)

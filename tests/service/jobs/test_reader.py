@@ -19,7 +19,7 @@ pytestmark = real_time.LOOPS
 async def test_a_long_poll_returns_as_soon_as_the_job_ends(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # An effect that a test sees within its time came by the store's word.
+    # An effect within the test's time is due to a message from the store.
     monkeypatch.setattr(module, "LOOK_AGAIN_S", 600)
     worker, job = await running_kept(served.world)
     async with served.listening(), served.polls(job.job_id, 5) as polls:
@@ -32,7 +32,7 @@ async def test_a_long_poll_returns_as_soon_as_the_job_ends(
 async def test_a_word_that_comes_before_the_stores_answer_is_not_missed(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The two travel on different connections."""
+    """The answer and the message travel on different connections."""
     monkeypatch.setattr(module, "LOOK_AGAIN_S", 600)
     worker, job = await running_kept(served.world)
     fetch = served.world.results.fetch_result

@@ -1,4 +1,4 @@
-"""Bounds on the calls that may wait."""
+"""Limits on the calls that may wait."""
 
 import contextlib
 

@@ -33,7 +33,7 @@ def limited(world: StoreWorld) -> ConstrainedWorld:
 
 
 class Desk:
-    """The caller that asks why. `reach` is what this leader knows of its workers."""
+    """A caller that asks why. `reach` is what this leader knows about its workers."""
 
     def __init__(self, world: StoreWorld, shard: Shard | None = None) -> None:
         self.reach: dict[str, Reach] | None = {}

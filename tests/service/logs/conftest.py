@@ -1,4 +1,4 @@
-"""The services on logs of jobs."""
+"""The services for logs of jobs."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Logs that move to the archive, and are read there."""
+"""Logs that move to the archive, and reads from it."""
 
 import gzip
 from pathlib import Path
@@ -153,7 +153,7 @@ async def test_a_long_log_of_a_gone_job_that_is_half_in_the_archive_is_read_whol
 
 
 async def test_an_interrupted_move_leaves_no_line_twice(archived: Archived) -> None:
-    """The object was written, and then the leader died."""
+    """The leader dies after the object was written."""
     worker, job = await archived.job("a", "b")
     store = LogArchivingStore(archived.world.shard)
     piece = await store.next_piece(archived.world.epoch, job.job_id, archived.archive.ref(job.job_id))
@@ -214,10 +214,10 @@ async def test_damage_and_absence_of_the_archive_are_told_apart(archived: Archiv
     path.write_bytes(data[:-1])
     with pytest.raises(ArchiveDamagedError, match="lines 1 to 1 fail their checksum"):
         await archived.page(job.job_id)
-    # Lines behind it can be read.
+    # The lines behind it are readable.
     await archived.write(worker, job, 2, "b")
     assert texts(await archived.page(job.job_id, 1)) == ["b"]
-    # Somebody removed it: its lines are missing, and no error.
+    # Somebody removed the piece: its lines are missing, and this is not an error.
     path.unlink()
     page = await archived.page(job.job_id)
     assert (texts(page), page.next) == ([], 1)
@@ -247,7 +247,7 @@ async def test_a_deleted_job_leaves_nothing_in_the_archive(archived: Archived) -
     await archived.move(job)
     await archived.over(worker, job)
     await archived.world.steering.delete(job.job_id)
-    # From this moment on, nobody sees it.
+    # From this moment on, nobody can see it.
     with pytest.raises(NotFoundError):
         await archived.gone(job.job_id)
     archived.archive.is_away = True
@@ -259,7 +259,7 @@ async def test_a_deleted_job_leaves_nothing_in_the_archive(archived: Archived) -
     assert archived.archive.objects() == []
     with pytest.raises(NotFoundError):
         await archived.gone(job.job_id)
-    # A piece that comes late is not shown either.
+    # A piece that arrives late is not shown, either.
     await archived.archive.put(job.job_id, PieceName(1, 1, 1, "0" * 64), b"late")
     archived.clock.jump(UNKNOWN_S)
     with pytest.raises(NotFoundError):

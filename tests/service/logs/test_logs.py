@@ -1,4 +1,4 @@
-"""Logs of jobs as services give them."""
+"""Logs of jobs as the services return them."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ def sent(first: int, *texts: str, rank: int = 1) -> list[SentLine]:
 async def test_a_long_poll_returns_with_the_next_line_and_with_the_end(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # An answer within the time of the test came by the store's word.
+    # An answer within the test's time is due to a message from the store.
     monkeypatch.setattr(module, "LOOK_AGAIN_S", 600)
     logs, figures = logs_of(served)
     worker, job = await running_kept(served.world)
@@ -75,7 +75,7 @@ async def test_pages_of_a_long_log_are_read_step_by_step(
     assert await seqs(0, limit=3) == [1, 2, 3]
     assert await seqs(0, tail=2) == [8, 9]
     assert await seqs(7, tail=5) == [8, 9]
-    # A filter that selects little does not read all at once, nor wait while there is more.
+    # A read whose filter selects little does not read everything at once, and does not wait while there is more.
     page = await logs.page(job.job_id, 0, limit=9, wanted=LogFilter(least_rank=4), wait_s=60)
     assert (page.entries, page.next, page.is_last) == ([], 4, False)
     page = await logs.page(job.job_id, 4, limit=9, wanted=LogFilter(least_rank=4), wait_s=60)

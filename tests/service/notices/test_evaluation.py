@@ -1,4 +1,4 @@
-"""Findings of the leader become messages: each failure counts once, whatever dies between the steps."""
+"""The leader's findings become messages: each failure counts once, whatever dies between the steps."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ async def notices(world: StoreWorld) -> Notices:
 
 
 async def begun(notices: Notices, **fields: Any) -> None:
-    """A notice whose condition was looked at once: what happens from now on counts."""
+    """Create a notice and evaluate its condition once: whatever happens from now on counts."""
     await notices.put(**fields)
     await notices.round()
     notices.world.pass_ms(10)
@@ -76,7 +76,7 @@ async def test_without_any_notice_failures_go_to_mail_to(world: StoreWorld) -> N
         "a@shop.example": ["[jqmaster] 3 jobs failed"],
         "b@shop.example": ["[jqmaster] 3 jobs failed"],
     }
-    # A notice of people replaces it.
+    # A notice that people define replaces it.
     await notices.put(to=[{"mail": ["c@shop.example"]}], matcher={"field": "name", "op": "eq", "value": "x"})
     await notices.fail(3)
     await notices.rounds(400, step_s=10)
@@ -118,8 +118,8 @@ async def test_failed_deliveries_are_no_cause_of_a_notice(notices: Notices) -> N
 async def test_a_leader_that_dies_before_it_sends_loses_and_doubles_nothing(
     notices: Notices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is killed when the message is decided on and its deliveries are not made, and once more when they are made
-    and that is not written down."""
+    """The leader is killed after the message is decided and before its deliveries exist, and again after they exist and
+    before this is recorded."""
     await begun(notices)
     await notices.fail(7)
 
@@ -236,7 +236,7 @@ async def test_faults_of_the_store_are_told_when_they_last(notices: Notices) -> 
 @pytest.mark.req("D17")
 async def test_an_archive_that_is_behind_is_told_when_logs_wait_for_long(notices: Notices) -> None:
     await begun(notices, when="log_archive_behind", threshold=600, at_most_every_s=10)
-    # Without an archive nothing waits, and a log that is due later does not either.
+    # Without an archive nothing waits, and a log that is due later does not wait, either.
     await notices.rounds(4)
     notices.log_due_ms = notices.world.now_ms + 4_000
     await notices.rounds(4)
@@ -277,7 +277,7 @@ async def test_one_destination_of_each_way_gets_one_delivery(notices: Notices) -
     told = await notices.told()
     assert sorted(one.job.name for one in told) == ["jq.mail", "jq.mail", "jq.slack", "jq.webhook"]
     for one in told:
-        # No credential is in a job: people may replace it, and views of jobs are many.
+        # No job contains a credential: people may replace credentials, and many may view jobs.
         assert b"secret" not in one.job.argument
         assert b"k1" not in one.job.argument
     webhook = json.loads(next(one for one in told if one.job.name == "jq.webhook").argument["body"])
@@ -389,7 +389,7 @@ async def test_people_are_reminded_of_questions_that_nobody_has_answered(notices
         assert f"/queue/#/job?id={job.job_id}" in told.argument["text"]
     assert "work: Refund order 1?, until " in told.argument["text"]
     assert "Answered" not in told.argument["text"]
-    # Each once, also for another leadership.
+    # Each message is sent once, also under another leadership.
     notices.evaluation = notices.new_evaluation()
     await notices.rounds(120, step_s=10)
     assert len(await notices.told()) == 1

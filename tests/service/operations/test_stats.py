@@ -1,4 +1,4 @@
-"""Statistics of the queue, from what several masters counted."""
+"""Statistics of the queue, from the counts of several masters."""
 
 import random
 from typing import Any, cast
@@ -75,7 +75,7 @@ async def test_the_history_of_two_masters_is_the_sum_of_what_happened(world: Sto
             assert sum(p["wait"]["count"] for p in points if p["wait"]) == len(expected)
             by_step = {iso_ms(at_ms // STEP_MS[step] * STEP_MS[step]) for at_ms in expected}
             assert {p["at"] for p in points if p["pushed"]} == by_step
-    # Beyond a day and beyond 30 days there is more than what is told.
+    # More happened beyond a day and beyond 30 days than the statistics tell.
     assert happened[0][0] < world.now_ms - 30 * 86_400_000
 
 
@@ -146,9 +146,9 @@ async def test_the_present_state_sums_up_jobs_workers_and_rates(world: StoreWorl
     now = await service(world).now()
     assert now["at"] == iso_ms(world.now_ms)
     assert (now["counts"]["ready"], now["counts"]["running"]) == (2, 1)
-    # It ages between two looks of the leader.
+    # The value ages between two looks of the leader.
     assert now["oldest_wait_ms"] == 1_000
-    # 30 in this minute, of which 16 s are over, and what is missing of the one before.
+    # The rate takes 30 from this minute, 16 s of which are over, and the rest from the minute before.
     assert now["rates"]["pushed"] == pytest.approx((30 + 120 * 44 / 60) / 60, abs=0.001)
     assert now["workers"] == {"fresh": 1, "stale": 0, "draining": 0, "detached": 0, "max_jobs": 4, "busy": 1}
     assert (now["masters"]["leader_id"], now["masters"]["epoch"] > 0) == (None, True)

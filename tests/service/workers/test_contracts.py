@@ -1,4 +1,4 @@
-"""Checks that pushes keep to what workers told of a name."""
+"""Checks that pushes match the contracts that workers reported for a name."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -40,7 +40,7 @@ class HandClock:
 
 
 class Fleet:
-    """Workers that tell contracts, and pushes that are judged."""
+    """Workers that report contracts, and pushes that are checked against them."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
@@ -137,11 +137,11 @@ async def test_while_releases_differ_an_argument_fits_one_of_them(
     assert [(one["version"], one["live_workers"], one["worker_versions"]) for one in view["contracts"]] == [
         ("2", 1, ["app-2"]), ("1", 1, ["app-1"]),
     ]  # fmt: skip
-    # Only what live workers go by counts, as soon as it is known.
+    # Only contracts of live workers count, as soon as the change is known.
     await fleet.world.workers.forget(newer)
     fleet.clock.now_s += LIFE_S
     assert await fleet.refused("text") is not None
-    # A worker that told nothing takes anything.
+    # A worker without a contract accepts anything.
     await fleet.worker(None, tells=False)
     assert (await fleet.service.view("work"))["warnings"][0]["code"] == "contract_untold"
     fleet.clock.now_s += LIFE_S
@@ -189,7 +189,7 @@ async def test_values_that_json_does_not_have(fleet: Fleet) -> None:
     for odd in ({1.5: 2}, {1: 2, "1": 3}, msgpack.ExtType(5, b"x"), float("nan"), [float("inf")]):
         with pytest.raises((TypeError, ValueError)):
             as_json(msgpack.packb(odd))
-    # Nothing is said of them.
+    # The contract says nothing about these values.
     await fleet.worker(USER)
     assert await fleet.refused({1.5: 2}) is None
 
@@ -204,7 +204,7 @@ async def test_values_that_json_does_not_have(fleet: Fleet) -> None:
         ("uuid", "0190c0de-0000-7000-8000-000000000000", "0190c0de"),
         ("decimal", "1.50", "1,50"),
         ("byte", "AP8=", "AP8"),
-        # Libraries differ about these.
+        # Libraries disagree about these.
         ("email", "no mail address", None),
         ("uri", "no address", None),
     ],
@@ -245,11 +245,11 @@ async def test_of_alternatives_the_one_that_was_meant_is_named(
     assert [(misfit.path, misfit.message) for misfit in schema.misfits(argument)] == misfits
 
 
-# --- names that nobody ever served
+# --- names that no worker ever served
 
 
 class CountedReads(ContractStore):
-    """Notes which names are looked up."""
+    """Records which names are looked up."""
 
     def __init__(self, world: StoreWorld) -> None:
         super().__init__(world.shard)
@@ -270,7 +270,7 @@ async def test_a_name_that_was_served_is_looked_up_once_and_another_one_rarely(w
         assert await service.unserved(["work"]) == []
         assert await service.unserved(["work", "wrok"]) == ["wrok"]
     assert store.read == ["wrok", "work"]
-    # A worker registered with another master.
+    # A worker registered at another master.
     await ContractStore(world.shard).tell(["wrok"], {})
     assert await service.unserved(["wrok"]) == ["wrok"]
     clock.now_s += LEAST_LIFE_S

@@ -1,4 +1,4 @@
-"""Figures of workers, from what several masters counted in the last minutes."""
+"""Figures of workers, from the counts of several masters in the last minutes."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ FAILED = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True
 
 
 class Counted:
-    """The figures of a shard whose own settlements are counted; `pass_s` moves all time and tells the counts."""
+    """The figures of a shard whose own settlements are counted; `pass_s` advances all clocks and reports the counts."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
@@ -55,7 +55,7 @@ async def test_the_last_minutes_of_each_worker(world: StoreWorld) -> None:
     assert one == found[slow]
     (group,) = await counted.figures.groups("node")
     assert (group.value, group.figures.attempts, len(group.workers)) == ("node-1", 50, 2)
-    # Every minute that is over is read once, and leaves when it is too old.
+    # Every finished minute is read once, and is dropped when it is too old.
     for _ in range(MINUTES):
         await counted.pass_s(STEP_MS["minute"] / 1000)
         assert (await counted.figures.of(await world.workers.all()))[quick].attempts == 25

@@ -1,4 +1,4 @@
-"""The desk at which polls hang, on a real store. Nobody leads here but the test."""
+"""The desk that holds polls, on a real store. Only the test leads here."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -152,7 +152,7 @@ async def test_the_newest_of_many_polls_gets_the_jobs_however_slowly_the_first_i
         with pytest.raises(RateLimitedError):
             await replaced
     await wait_until(lambda: len(opened) == 2)
-    # The one between them never asked the store.
+    # The second poll never asked the store.
     assert opened == ["first", "third"]
     await world.enqueue()
 

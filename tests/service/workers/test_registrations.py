@@ -1,4 +1,4 @@
-"""Facts that callers learn from registrations, and how often they may be wrong."""
+"""The facts that registrations reveal to callers, and how often callers may be wrong."""
 
 import asyncio
 import hashlib
@@ -27,7 +27,7 @@ def right_proof(nonce: str) -> str:
 
 
 class Prover:
-    """Gives what it is told to give."""
+    """Returns the proof that the test sets."""
 
     def __init__(self) -> None:
         self.give: Callable[[str], Any] = right_proof

@@ -1,4 +1,4 @@
-"""Starts that workers may make, and how their reports end attempts."""
+"""Starts that the master allows workers, and how their reports end attempts."""
 
 import msgpack
 import pytest

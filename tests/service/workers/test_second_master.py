@@ -28,7 +28,7 @@ class CountedCache(ConstraintCache):
 
 
 class SecondMaster:
-    """Its rules are those that it last read: nobody tells it of changes."""
+    """A master that keeps the rules that it last read: nobody tells it of changes."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.constraints = CountedCache(ConstraintStore(world.shard))
@@ -53,7 +53,7 @@ async def second(world: StoreWorld) -> AsyncIterator[SecondMaster]:
 
 @pytest.fixture
 def first(world: StoreWorld) -> ConstrainedWorld:
-    """Through this one the constraints are changed, and it leads."""
+    """The leader, through which the tests change the constraints."""
     return ConstrainedWorld(world)
 
 
@@ -86,12 +86,12 @@ async def test_a_master_with_old_rules_acts_under_the_new_ones(
             await second.actions.patch(patched, Changes(priority=0))
             changed = [patched]
 
-    # It was told once, and knows from then on.
+    # The store told it once, and it knows the rules from then on.
     assert second.constraints.reloads == 1
     assert second.edition > old
     for job_id in changed:
         assert await gates(first, job_id) == [gate_id(limit.cid, None)]
-    # The limit holds for them together with those of the first master.
+    # The limit applies to these jobs together with those of the first master.
     await first.enqueue()
     taken = await first.take(await world.worker())
     assert len(set(taken) - {patched} if patched not in changed else taken) == 1
@@ -107,7 +107,7 @@ async def test_a_master_with_old_rules_puts_no_job_behind_a_constraint_that_is_g
     await first.limit(matcher=URGENT, paused=True)
     await second.constraints.reload()
 
-    # Made anew with another matcher: jobs are matched again, those of old editions too.
+    # The constraint is created again with another matcher: jobs are matched again, also those of old editions.
     await first.remove()
     await first.limit("other", {"field": "name", "op": "eq", "value": "other"}, paused=True)
     match act:

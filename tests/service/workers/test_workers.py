@@ -1,4 +1,4 @@
-"""Registrations of workers, and their ends."""
+"""How registrations of workers begin and end."""
 
 from collections.abc import AsyncIterator
 
@@ -61,7 +61,7 @@ async def test_who_does_not_know_the_secret_is_not_registered(
 
 @pytest.mark.req("D18")
 async def test_every_registration_is_challenged_anew(service: WorkerService, endpoint: FakeWorker) -> None:
-    """A proof that was seen once is worth nothing."""
+    """A proof that was used once is worthless."""
     await service.register(spec_of(endpoint))
     old = endpoint.right_proof(endpoint.challenges[0][0])
     endpoint.proof = lambda nonce: old

@@ -37,7 +37,7 @@ def batches(world: StoreWorld) -> Batches:
 
 
 async def succeed(world: StoreWorld, worker: str, name: str = "work") -> int:
-    """Claim all jobs that are ready and end them well."""
+    """Claim all ready jobs and end them successfully."""
     jobs = await world.claim(worker, name)
     assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"") for job in jobs])
     return len(jobs)
@@ -52,7 +52,7 @@ async def test_a_batch_is_complete_when_all_are_over_and_starts_its_callbacks_on
     await world.enqueue_many(3, batch=batch)
     assert await batches.ended(batch) == {"total": 3, "unfinished": 3}
     assert await succeed(world, worker) == 3
-    # All are over, and more may come.
+    # All jobs are over, but more may come.
     assert await batches.state(batch) == "open"
     assert await batches.waiting() == []
     await batches.service.seal(batch)
@@ -383,7 +383,7 @@ async def test_a_batch_that_takes_too_long_is_canceled_and_a_complete_one_is_rem
     await batches.expiry.end_due(world.epoch, 1.0)
     await batches.carry_out()
     assert await batches.state(other) == "complete"
-    # The member of a batch that is gone goes its own way.
+    # The member whose batch is gone continues on its own.
     await world.steering.retry(await world.get(job))
     await world.steering.delete(job)
 
@@ -395,7 +395,7 @@ async def test_no_crash_between_two_steps_leaves_a_batch_stuck(world: StoreWorld
     await world.enqueue(batch=batch)
     await batches.service.seal(batch)
     assert await succeed(world, worker) == 1
-    # The leader that reads the entry dies before it acts on it: another one, with the same entry.
+    # The leader that reads the entry dies before it acts on it; another leader gets the same entry.
     entries = await batches.entries.oldest()
     old = await world.reelect()
     async with world.unchanged():
@@ -403,12 +403,12 @@ async def test_no_crash_between_two_steps_leaves_a_batch_stuck(world: StoreWorld
             await batches.batch_follow_ups.start_callbacks([batch], old)
         with pytest.raises(StaleEpochError):
             await batches.entries.end(old, entries)
-    # The new one enqueues the callbacks, and dies before it removes the entry.
+    # The new leader enqueues the callbacks, and dies before it removes the entry.
     await batches.batch_follow_ups.start_callbacks([batch], world.epoch)
     assert await batches.callbacks(batch) == {"on_success", "on_complete"}
     await world.reelect()
     assert await batches.waiting() == [f"batch:{batch}"]
-    # A callback that ran and was removed meanwhile does not come again.
+    # A callback that ran and was removed meanwhile does not run again.
     assert await succeed(world, await world.worker("on_success"), "on_success") == 1
     await world.steering.delete(callback_job_id(batch, BatchCallback.SUCCESS))
     await batches.carry_out()
@@ -461,7 +461,7 @@ async def test_a_bulk_makes_fills_and_seals_its_batch(world: StoreWorld, batches
         assert await batches.state(spec.id) == "sealed"
         assert await batches.ended(spec.id) == {"total": 1_100, "unfinished": 1_100}
     assert (await batches.get(spec.id)).expires_at_ms == world.now_ms + LIFE_MS
-    # One that breaks off is canceled after a while.
+    # A batch whose push breaks off is canceled after a while.
     broken = BatchSpec(id=new_id())
     await batches.service._put(broken, world.now_ms + 600_000)
     await world.enqueue(batch=broken.id)
@@ -487,7 +487,7 @@ async def test_fsck_finds_wrong_counts_and_repair_puts_them_right(
     assert [finding.rule for finding in await world.findings()] == ["batch"]
     assert [finding.rule for finding in await repaired(world)] == ["batch"]
     assert await batches.ended(batch) == {"total": 3, "unfinished": 2, "failed": 1}
-    # A member whose record is gone does not hold up the batch.
+    # A member whose record is gone does not block the batch.
     lost = (await batches.store.members(batch))[-1]
     await world.steering.delete(lost)
     await world.redis.hset(k.batch(batch), "deleted", 0)
@@ -604,7 +604,7 @@ async def test_batches_and_callbacks_are_written_under_the_rules_and_data_that_w
         with pytest.raises(StoreUnavailableError):
             await others.put(BatchSpec(id=new_id()), life_ms=LIFE_MS)
     assert await batches.store.start_callbacks(due, constraints, epoch=world.epoch) == [True]
-    # The same step again, as of a leader that had no answer.
+    # A leader that got no answer repeats the step.
     assert await batches.store.start_callbacks(due, constraints, epoch=world.epoch) == [False]
     assert world.tally.of("on_complete").pushed == 1
     await batches.carry_out()

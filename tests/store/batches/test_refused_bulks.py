@@ -1,4 +1,4 @@
-"""A bulk that is refused leaves no batch, and starts no callback."""
+"""A refused bulk leaves no batch behind, and starts no callback."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,7 +44,7 @@ def only_one(job: JobSpec, digest: str = "ab" * 16) -> JobSpec:
 
 
 async def nothing_came_of_it(world: StoreWorld, batches: Batches, spec: BatchSpec) -> None:
-    """Assert that a batch is not there and starts nothing, now or when the time to fill it is over."""
+    """Assert that the batch does not exist and starts nothing, now or when the time to fill it is over."""
     assert await batches.store.get(spec.id) is None
     assert await batches.waiting() == []
     world.pass_ms(FILL_MS)
@@ -162,7 +162,7 @@ async def test_a_refused_bulk_leaves_a_batch_that_was_there_or_that_a_repeat_fil
     async with world.unchanged():
         assert not await batches.store.drop(shared.id, "first")
     assert await batches.store.drop(shared.id, "repeat")
-    # A batch that a call of its own makes is nobody else's to remove.
+    # Nobody else may remove a batch that a separate call creates.
     await batches.store.put(shared, life_ms=LIFE_MS, filled_by="first")
     assert not await batches.service.create(shared)
     async with world.unchanged():
@@ -192,7 +192,7 @@ async def test_a_bulk_of_which_the_first_part_got_in_keeps_its_batch(
     await batches.service.create_with(spec, jobs)
     assert await batches.ended(spec.id) == {"total": 1_200, "unfinished": 1_200}
     assert await batches.state(spec.id) == "sealed"
-    # Without a repeat, those that got in are canceled.
+    # Without a repeat, the jobs that got in are canceled.
     broken = batch_spec()
     await batches.store.put(broken, life_ms=LIFE_MS, expires_at_ms=world.now_ms + FILL_MS, filled_by="it")
     await world.enqueue(batch=broken.id)

@@ -1,4 +1,4 @@
-"""relane.lua, put_in_force.lua, end_reopening.lua, open_gates.lua, prune_lanes.lua, prune_gates.lua: whom they
+"""relane.lua, put_in_force.lua, end_reopening.lua, open_gates.lua, prune_lanes.lua, prune_gates.lua: which callers they
 refuse."""
 
 from typing import Any
@@ -46,7 +46,7 @@ async def test_an_old_leader_follows_no_change_up(world: StoreWorld) -> None:
 async def test_a_move_holds_few_whole_records_at_once(
     world: StoreWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each may have an argument of megabytes."""
+    """Each job may have an argument of megabytes."""
     limited = ConstrainedWorld(world)
     count = 5 * RECORDS_PER_READ
     large = "x" * (2 * lanes.BYTES_PER_READ // count)
@@ -67,13 +67,13 @@ async def test_a_move_holds_few_whole_records_at_once(
 
 
 async def test_a_job_whose_record_is_long_is_matched_by_all_of_it(world: StoreWorld) -> None:
-    """By its headers, where they reach beyond what is read at first. One that is damaged keeps its lane."""
+    """Its headers reach beyond what is read at first, and they decide. A damaged job keeps its lane."""
     limited = ConstrainedWorld(world)
     headers = {"a": "x" * HEAD_READ, "b": "last"}
     long, damaged = [await world.enqueue(headers=headers) for _ in range(2)]
     key = world.shard.keys.job(damaged)
     record = await world.redis.get(key)
-    # More gates than any job has.
+    # This is more gates than any job has.
     await world.redis.setrange(key, codec.HEAD_SIZE + 1 + len("work"), bytes([254]))
     assert await limited.change(
         "limit", constraint(matcher={"field": "headers.b", "op": "eq", "value": "last"}, paused=True)
@@ -172,7 +172,7 @@ async def test_a_lane_that_cannot_be_read_keeps_no_other_from_moving(world: Stor
     worker = await world.worker("a", "b", max_jobs=100)
     assert len(await limited.claim(worker, "b")) == 3
     assert len(await limited.claim(worker, "a")) == 3
-    # Which group it was of only the lane knew.
+    # Only the lane knew its group.
     await redis.delete(*[key async for key in redis.scan_iter(match=f"{k.open_prefix}*")])
 
 
@@ -224,7 +224,7 @@ async def test_a_job_with_more_gates_than_a_record_holds_leaves_them_in_its_lane
     place = codec.HEAD_SIZE + 1 + len("work")
     gates = [(await world.redis.get(world.shard.keys.job(job_id)))[place] for job_id in ids]
     assert gates == [codec.MAX_GATES, codec.GATES_IN_LANE[0], codec.GATES_IN_LANE[0]]
-    # All three share gates of one slot each.
+    # All three share gates with one slot each.
     assert await limited.take(await world.worker()) == ids[:1]
 
 
@@ -234,7 +234,7 @@ async def test_headers_beyond_what_is_read_at_first_are_matched_all_the_same(wor
     broken = await limited.enqueue()
     key = world.shard.keys.job(broken)
     whole = await world.redis.get(key)
-    # A length of its name, and then a number of gates, that lead beyond what is read.
+    # The length of the name, and then the number of gates, point beyond what is read.
     await world.redis.set(key, whole[: codec.HEAD_SIZE] + b"\xff" + b"x" * 2_000)
     one = constraint("limit", {"field": "headers.z", "op": "eq", "value": "last"}, paused=True)
     assert await limited.change("limit", one)

@@ -1,4 +1,4 @@
-"""Documents of constraints as the store keeps them, also those of other releases."""
+"""Constraint documents as the store keeps them, also those of other releases."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def stored(document: dict[str, Any]) -> bytes:
 
 @pytest.mark.req("M12")
 def test_a_kind_of_limit_that_a_document_lacks_does_not_limit() -> None:
-    """A former release did not know it: neither in the constraint nor in its overrides."""
+    """A former release did not know it, neither in the constraint nor in its overrides."""
     former = {
         name: value for name, value in DOCUMENT.items() if name not in ("max_backlog", "fair", "paused")
     }
@@ -46,7 +46,7 @@ def test_a_kind_of_limit_that_a_document_lacks_does_not_limit() -> None:
 
 
 def test_an_override_with_a_limit_of_a_later_release_cannot_be_read() -> None:
-    """A dropped limit would let jobs start that must not."""
+    """If the limit were dropped, jobs would start that must not."""
     later = {**DOCUMENT, "overrides": [["a", 1, None, False, 9]]}
     with pytest.raises(DamagedError, match="cannot be read"):
         decode_constraint("c", stored(later))

@@ -67,7 +67,7 @@ async def test_holders_are_the_running_jobs_with_the_gate_at_which_each_has_its_
     assert {slot.job_id for slot in found} == set(running)
     assert sorted(slot.text for slot in found) == ["a", "a", "b"]
     assert {(slot.worker_id, slot.since_ms) for slot in found} == {(worker_id, world.now_ms)}
-    # Slots at gates without a key are kept under all such gates together.
+    # Slots at gates without a key are stored under the combination of all such gates.
     of_whole = await store.gates([whole.cid + NO_KEY])
     assert {slot.job_id for slot in await store.holders(of_whole, 10)} == set(running)
     assert len(await store.holders(of_whole, 2)) == 2

@@ -1,4 +1,4 @@
-"""lua/constraints/why.lua: the gates, holders and jobs ahead that it tells are those that the next claim meets."""
+"""lua/constraints/why.lua reports the gates, holders and jobs ahead that the next claim meets."""
 
 import random
 from dataclasses import replace
@@ -226,7 +226,7 @@ async def test_behind_a_closed_gate_those_that_wait_at_it_come_first_of_whatever
     job = await limited.enqueue(argument={"host": "a"})
     snapshot = await look(world, job, "mail")
     assert [gate.is_closed for gate in snapshot.gates] == [True, True]
-    # The two for host b may start one at a time.
+    # The two jobs for host b may start one at a time.
     assert snapshot.standing == Standing({"work": 2, "mail": 1}, Accuracy.EXACT)
 
 
@@ -240,7 +240,7 @@ async def test_under_a_fair_constraint_the_key_served_last_waits_its_turn(
     world.pass_ms(1)
     expected = {job: await standing(world, job) for job in [*many, *few]}
     order = await limited.take(worker)
-    # The count of two keys is exact, however it is called.
+    # The count over two keys is exact, whatever it is called.
     assert {job: order.index(job) for job in order} == {
         job: found.by_name.get("work", 0) for job, found in expected.items()
     }
@@ -342,8 +342,8 @@ async def test_what_is_damaged_is_said_to_be_so(world: StoreWorld) -> None:
 async def test_what_it_says_is_what_the_next_claims_do(
     world: StoreWorld, limited: ConstrainedWorld, seed: int
 ) -> None:
-    """A job that is said to be next is taken next; one that waits for a constraint is not taken; none waits longer
-    than said."""
+    """A job that is reported as next is taken next; a job that waits for a constraint is not taken; no job waits longer
+    than reported."""
     rng = random.Random(seed)
     names = ("work", "mail")
     kinds: list[dict[str, Any]] = [
@@ -389,7 +389,7 @@ async def test_what_it_says_is_what_the_next_claims_do(
         taken = await limited.take(worker, *names, limit=1)
         following = [job for job in waiting if "next" in now[job]]
         if not following and taken and "ahead" in now[taken[0]]:
-            # It lay aside at a gate that is open again, behind another: who of the two goes first is not foretold.
+            # The job's lane lay behind another one at a gate that is open again: which goes first is not predictable.
             assert getattr(now[taken[0]]["ahead"], "bound", None) is Accuracy.AT_LEAST, (chosen, now)
         else:
             assert following == taken, (chosen, now)

@@ -201,7 +201,7 @@ async def test_replace_cancels_the_last_job(world: StoreWorld, definitions: Defi
 async def test_replace_ends_a_job_only_if_the_next_one_finds_room(
     world: StoreWorld, definitions: Definitions, is_running: bool
 ) -> None:
-    """A waiting job leaves its own place. A running one has none to leave."""
+    """A waiting job leaves its own place to the new job; a running one does not."""
     constrained = ConstrainedWorld(world)
     await constrained.limit(max_backlog=1)
     await definitions.put(overlap="replace", job={"name": "work"})
@@ -308,7 +308,7 @@ async def test_runs_on_demand_and_backfills_leave_the_schedule_alone(
     world.pass_ms(3 * MINUTE_MS)
     await definitions.fire()
     job_id = world.spec().id
-    # An instant of the schedule has its record at this very millisecond.
+    # A scheduled instant has its record at this exact millisecond.
     assert await definitions.firing.run_now("nightly", job_id, world.now_ms) is Became.FIRED
     assert await world.state(job_id) is JobState.READY
     due = [START_MS + n * MINUTE_MS for n in (1, 2, 3)]
@@ -368,7 +368,7 @@ async def test_a_failover_that_loses_the_last_second_fires_the_instant_again_as_
     if had_begun:
         (claimed,) = await world.claim(worker_id, "report")
         assert claimed.job_id == job_id
-    # The replica that takes over has not got the firing.
+    # The replica that takes over does not have the firing.
     await world.redis.delete(*await world.key_names())
     for key, value in replica.items():
         await world.redis.restore(key, 0, value)
@@ -379,7 +379,7 @@ async def test_a_failover_that_loses_the_last_second_fires_the_instant_again_as_
     assert (run.outcome, run.job_id, run.due_at_ms) == (RunOutcome.FIRED, job_id, START_MS + MINUTE_MS)
     assert await world.state(job_id) is JobState.READY
     if had_begun:
-        # The worker that still runs it may not settle the new job by its old claim.
+        # The worker that still runs the job cannot settle the new job with its old claim.
         assert not await world.fail(worker_id, claimed)
         assert await world.state(job_id) is JobState.READY
 
@@ -390,7 +390,7 @@ async def test_there_is_a_limit_on_their_number(world: StoreWorld, definitions: 
     with pytest.raises(ConflictError) as refused:
         await definitions.change("two", None, replace(known, stored=stored), most=1)
     assert refused.value.code == "too_many_definitions"
-    # Those that are there may be changed.
+    # Existing definitions may be changed.
     assert await definitions.change("one", known, known, most=1)
 
 
@@ -425,7 +425,7 @@ async def test_definitions_that_cannot_fire_are_found(world: StoreWorld, definit
     }  # fmt: skip
     assert len(await world.findings()) == 4
     world.pass_ms(MINUTE_MS)
-    # The damaged ones keep no other from firing.
+    # Damaged definitions do not keep the others from firing.
     await definitions.put("e")
     world.pass_ms(MINUTE_MS)
     assert await definitions.firing.fire_due(world.epoch) == 0

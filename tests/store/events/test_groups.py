@@ -39,7 +39,7 @@ async def test_collected_events_become_one_job_with_their_list(world: StoreWorld
     assert await events.outcomes() == [("fired", "collected")] * 20
     assert {run.job_id for run in await events.runs()} == {job.id}
     assert (world.tally.of("work").pushed, events.figures.groups) == (1, 1)
-    # The next one begins anew.
+    # The next event opens a new group.
     again = await events.send(payload=21)
     assert again.started[0].job_id != job.id
 
@@ -79,7 +79,7 @@ async def test_the_last_of_debounced_events_starts_the_job(world: StoreWorld, ev
         await events.end_due()
         world.pass_ms(900)
     assert await events.jobs() == []
-    # 2,700 ms after the first one: its bound is over, though the last one came 900 ms ago.
+    # 2,700 ms after the first event, its bound is over, though the last event came 900 ms ago.
     await events.end_due()
     assert await events.arguments() == [2]
     assert await events.outcomes() == [("skipped", "debounced")] * 2 + [("fired", "debounced")]
@@ -101,7 +101,7 @@ async def test_a_leader_that_dies_between_closing_and_ending_loses_nothing(
     world.pass_ms(1000)
     due = await events.groups.close_due(world.epoch)
     assert [len(group.event_ids) for group in due.found] == [3]
-    # The leader dies here; an event opens a new group meanwhile.
+    # The leader dies here; meanwhile an event opens a new group.
     await events.send(payload=3)
     old = await world.reelect()
     definitions = await events.groups.definitions_of(due.found)
@@ -116,7 +116,7 @@ async def test_a_leader_that_dies_between_closing_and_ending_loses_nothing(
     await events.end_due()
     await events.end_due()
     assert await events.arguments() == [[0, 1, 2]]
-    # The same step again, as of a leader that had no answer.
+    # A leader that got no answer repeats the step.
     async with world.unchanged():
         assert await events.groups.end([ending], epoch=world.epoch, kept=RUNS) == ["gone"]
     world.pass_ms(1000)
@@ -233,7 +233,7 @@ async def test_an_event_opens_a_new_group_where_that_of_its_slot_was_lost(
     group = (await events.send(payload=1)).started[0].job_id
     assert group != lost
     await world.assert_sound()
-    # A group that lost only a part of itself still has its events.
+    # A group that lost only a part of its data still has its events.
     await world.redis.hdel(k.event_group(group), "since")
     other = (await events.send(payload=2)).started[0].job_id
     assert other not in (group, lost)

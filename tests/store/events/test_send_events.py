@@ -1,4 +1,4 @@
-"""Events are taken in: each starts the jobs of the definitions that it matches, once."""
+"""Events are accepted: each starts the jobs of the definitions that it matches, once."""
 
 import asyncio
 from dataclasses import replace
@@ -48,7 +48,7 @@ async def test_an_event_starts_the_job_of_each_definition_that_it_matches(
         received.event_id,
     )
     assert effects(await events.send(payload={"total": 10})) == [("mail", "fired", ""), ("ship", "fired", "")]
-    # A field that is missing, or of another type, matches nothing.
+    # A field that is missing or has another type matches nothing.
     assert effects(await events.send(payload={"total": "10"})) == [("ship", "fired", "")]
     assert effects(await events.send("nobody.cares")) == []
     assert world.tally.of("ship").pushed == 3

@@ -1,4 +1,4 @@
-"""Batches whose counts, state or follow-ups are wrong are found, and put right where it is certain what is right."""
+"""fsck finds batches whose counts, state or follow-ups are wrong, and repair fixes what is certain."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ async def faults(world: StoreWorld) -> list[BatchFault]:
 
 
 async def details(world: StoreWorld) -> list[str]:
-    """Return what fsck says of batches; it finds nothing else."""
+    """Return what fsck reports about batches; it finds nothing else."""
     found = await world.findings()
     assert {finding.rule for finding in found} <= {"batch"}
     return [finding.detail for finding in found]
@@ -81,10 +81,10 @@ async def test_wrong_counts_are_counted_again(
     assert await repaired(world) == [key]
     counts = await batches.ended(batch)
     if "gone" in harm:
-        # Jobs that are gone stay counted as they ended.
+        # Jobs that are gone still count as they ended.
         assert counts.pop("gone", 0) == 0
     if "deleted" in harm:
-        # Nobody can tell any more whether one was deleted.
+        # It is no longer known whether a job was deleted.
         assert counts == {"total": 5, "unfinished": 1, "succeeded": 2, "failed": 1, "deleted": 1}
     else:
         assert counts == right
@@ -154,7 +154,7 @@ async def test_the_repair_of_counts_completes_a_batch_and_starts_its_callbacks(
     await batches.carry_out()
     assert await batches.state(batch) == "complete"
     key = world.shard.keys.batch(batch)
-    # As a store that lost the last of its writes has it.
+    # A store that lost its last writes looks like this.
     await world.redis.hset(
         key, mapping={"succeeded": 1, "state": "sealed", "on_success": "waiting", "on_complete": "waiting"}
     )
@@ -232,7 +232,7 @@ async def test_a_batch_that_changes_while_it_is_counted_is_not_judged(
         patched.setattr(health, "_count", changing)
         assert await faults(world) == []
     assert len(looks) == health.MAX_LOOKS
-    # One that changes after it was judged is left for the next round.
+    # A batch that changes after it was judged is left for the next round.
     (fault,) = await faults(world)
     await world.redis.hincrby(key, "changes", 1)
     repair = Repair(world.shard, world.epoch, who="test", times=TIMES)
@@ -247,7 +247,7 @@ async def test_a_batch_that_changes_while_it_is_counted_is_not_judged(
 
 
 class _Meanwhile:
-    """A client of the store; something happens behind its first command of a name."""
+    """A client of the store; something happens right after its first command of this name."""
 
     def __init__(self, client: StoreClient, command: str, key: str, happens: Any) -> None:
         self._client, self._command, self._key, self._happens = client, command, key, happens
@@ -279,9 +279,9 @@ async def test_what_happens_during_a_look_is_no_fault(world: StoreWorld, batches
         await world.redis.zrem(k.batches, batch)
         await world.redis.zrem(k.batches_due, batch)
 
-    # It was listed, and is removed before it is read.
+    # The batch was listed, and is removed before it is read.
     assert await looked_at(world, "ZSCAN", k.batches, remove) == []
     await batches.service.seal(other)
-    # Its callback is carried out between the look at the batch and that at its entry.
+    # Its callback is started between the look at the batch and the look at its entry.
     assert await looked_at(world, "HGETALL", k.batch(other), batches.carry_out) == []
     assert await batches.callbacks(other) == {"on_success"}

@@ -1,4 +1,4 @@
-"""Damaged records under constraints: what can be told of them keeps the counts of lanes and gates right."""
+"""Damaged records under constraints: what is still known of them keeps the counts of lanes and gates right."""
 
 import pytest
 
@@ -116,7 +116,7 @@ async def test_a_lane_that_went_with_a_damaged_job_does_not_come_back(
     k = world.shard.keys
     lane = k.lane((await world.get(good)).lane_id.hex())
     assert [key for key in await world.dump() if key.startswith(k.lane_prefix)] == [lane]
-    # There is room again behind its gate.
+    # There is room behind its gate again.
     await limited.enqueue()
 
 

@@ -1,4 +1,4 @@
-"""The repair puts right what is left behind of events, and loses nothing that was accepted."""
+"""Repair cleans up what events left behind, and loses nothing that was accepted."""
 
 import pytest
 
@@ -44,7 +44,7 @@ async def test_gathered_events_that_nobody_would_look_at_become_a_job(
     assert await world.findings() == []
     await events.end_due()
     assert await events.arguments() == [[0, 1, 2]]
-    # The next event opens a group of its own.
+    # The next event opens a new group.
     assert (await events.send()).started[0].job_id != group
 
 
@@ -82,7 +82,7 @@ async def test_events_without_a_definition_are_left_to_people(world: StoreWorld,
     assert await repaired(world) == []
     assert await world.redis.hexists(key, "1")
     await world.redis.delete(key)
-    # Without its events the group goes, and then the slot that named it.
+    # Without its events the group is removed, and then the slot that named it.
     assert len(await repaired(world)) == 2
 
 

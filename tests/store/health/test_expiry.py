@@ -1,4 +1,4 @@
-"""fsck and the repair hold the index of `expires_at` against the records (lib/jobs/expiry.lua)."""
+"""fsck and repair compare the index of `expires_at` with the records (lib/jobs/expiry.lua)."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""fsck (with inspect_jobs.lua): every kind of disagreement is found, healthy stores have none, nothing is changed."""
+"""fsck (with inspect_jobs.lua) finds every kind of disagreement, finds none in healthy stores, and changes nothing."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,7 +14,7 @@ from tests.support.store import NO_KEY, StoreWorld
 
 Harm = Callable[[StoreWorld, Job, Keys], Awaitable[object]]
 
-# A missing index entry is named twice where the place of its lane depends on it.
+# A missing index entry is reported twice where the place of its lane depends on it.
 HARMS: dict[str, tuple[JobState, str, Harm]] = {
     "no index": (JobState.READY, "membership lane", lambda w, j, k: w.redis.zrem(w.ready(), j.id)),
     "two indexes": (
@@ -99,7 +99,7 @@ async def test_a_record_with_a_large_argument_is_healthy(world: StoreWorld) -> N
     assert await world.findings() == []
 
 
-# Slots of one running job that passes two gates without a key.
+# The slots of one running job that passes two gates without a key.
 SLOT_HARMS: dict[str, Callable[[StoreWorld, str, Keys], Awaitable[object]]] = {
     "a sum is too high": lambda w, gates, k: w.redis.hincrby(k.slot_counts, gates[:24], 1),
     "a sum is missing": lambda w, gates, k: w.redis.hdel(k.slot_counts, gates[24:]),

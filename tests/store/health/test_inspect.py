@@ -44,7 +44,7 @@ async def test_pages_give_every_job_once_in_order(world: StoreWorld) -> None:
     for limit in (1, 7, 50, 1_000):
         pages = await all_pages(world, JobFilter(), limit)
         assert all(len(page) <= limit for page in pages)
-        # Without the predecessor of the one that awaits others.
+        # The predecessor of the job that awaits others does not count.
         listed = [job.id for page in pages for job in page if job.name != "predecessor"]
         assert sorted(listed) == sorted(job.id for job in jobs)
         order = list(dict.fromkeys([(await world.get(i)).state for i in listed]))
@@ -78,7 +78,7 @@ async def test_a_page_goes_on_where_the_last_one_ended_though_jobs_move(world: S
         await world.steering.delete(job_id)
     page, cursor = await one_page(world, JobFilter(), limit=4, cursor=cursor)
     assert [job.id for job in page] == [ids[4], *ids[6:9]]
-    # The whole index vanished meanwhile.
+    # The whole index disappeared meanwhile.
     for job_id in ids:
         if await world.records.get(job_id):
             await world.steering.cancel(job_id)
@@ -125,7 +125,7 @@ async def test_counts_are_those_of_the_indexes(world: StoreWorld) -> None:
         for _ in range(n % 3 + 1):
             await job_in(world, state, name=f"n-{state}")
     expected = {state: n % 3 + 1 for n, state in enumerate(JobState)}
-    # Each that awaits others has a predecessor, which is ready.
+    # Each job that awaits others has a predecessor, which is ready.
     expected[JobState.READY] += expected[JobState.AWAITING_JOBS]
     assert await world.inspector.counts() == expected
 

@@ -1,4 +1,4 @@
-"""inspect_logs.lua and repair_logs.lua: what is wrong with logs of jobs is found, and put right."""
+"""inspect_logs.lua finds faults in the logs of jobs, and repair_logs.lua fixes them."""
 
 from collections.abc import Awaitable, Callable
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.req("D17")]
 
 Harm = Callable[[StoreWorld, Keys, str], Awaitable[object]]
 
-# Harm, its finding, and whether the lines are there afterwards.
+# The harm, its finding, and whether the lines exist afterwards.
 HARMS: dict[str, tuple[Harm, str, bool]] = {
     "not listed": (lambda w, k, i: w.redis.srem(k.logged, i), "is not listed", True),
     "wrong size": (lambda w, k, i: w.redis.hset(k.log(i), "size", 5), "counts 5 bytes, and has 34", True),
@@ -32,7 +32,7 @@ HARMS: dict[str, tuple[Harm, str, bool]] = {
 
 
 async def repaired(world: StoreWorld) -> list[str]:
-    """Repair, and return the rules of what was put right."""
+    """Repair, and return the rules of the findings that were repaired."""
     repair = Repair(world.shard, world.epoch, who="test", times=TIMES)
     return [finding.rule async for step in repair.steps() for finding in step.repaired]
 
@@ -53,7 +53,7 @@ async def test_what_is_wrong_with_a_log_is_found_and_put_right(world: StoreWorld
     assert "log" in await repaired(world)
     assert await world.findings() == []
     assert [text for *_, text in await texts(world, job.job_id)] == (["a", "b"] if has_lines else [])
-    # Writing goes on.
+    # Writing continues.
     assert not (await save(world, worker, job, lines(3, "c"))).is_stale
     assert (await texts(world, job.job_id))[-1][2] == "c"
     assert await world.findings() == []

@@ -28,7 +28,7 @@ QUORUM = Settings(durability="fsync+quorum")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[StoreServer]:
-    """Apart from the one of the session: these tests change its configuration."""
+    """A separate server, since these tests change its configuration."""
     with started() as one:
         yield one
 
@@ -56,7 +56,7 @@ async def connected(server: StoreServer, **options: Any) -> AsyncIterator[Any]:
 
 @contextlib.asynccontextmanager
 async def configured(server: StoreServer, **values: str) -> AsyncIterator[Any]:
-    """A client of the server while its configuration is another one."""
+    """A client of the server while its configuration is changed."""
     async with connected(server, decode_responses=True) as admin, connected(server) as client:
         wanted = {name.replace("_", "-"): value for name, value in values.items()}
         before = {name: (await admin.config_get(name))[name] for name in wanted}
@@ -67,7 +67,7 @@ async def configured(server: StoreServer, **values: str) -> AsyncIterator[Any]:
         finally:
             for name, value in before.items():
                 await admin.config_set(name, value)
-            # Switching the AOF on again rewrites it; until that is done the next test would see half a state.
+            # Switching the AOF back on rewrites it; until that is done, the next test would see a half-finished state.
             await wait_until(lambda: _is_quiet(admin))
 
 
@@ -201,7 +201,7 @@ async def test_the_quorum_is_a_majority_of_what_was_seen_or_what_the_operator_sa
         for replica in replicas[:2]:
             replica.kill()
         await wait_until(lambda: _replicas(client.redis, 1))
-        # Those that are gone count on: else a lone survivor would be its own majority.
+        # Replicas that are gone still count: otherwise a lone survivor would be its own majority.
         report = await look_again(client, QUORUM, report)
         assert (report.replicas_needed, report.durability) == (2, "fsync")
         assert [f.check for f in report.faults if f.level == "error"] == ["durability"]
@@ -241,7 +241,7 @@ async def test_a_nearly_full_store_is_warned_of(server: StoreServer) -> None:
 async def test_versions_too_old_are_refused_and_unpatched_ones_warned_of(
     version: bytes, level: str | None
 ) -> None:
-    """The one place with a fake: old servers are not to be had. It answers with what Redis `version` answers."""
+    """This is the only fake, since old servers are not available. It answers as Redis `version` does."""
     async with fake_redis(version) as port:
         client: Any = Redis(host="127.0.0.1", port=port, protocol=2, retry=Retry(NoBackoff(), 0))
         report = await probe(client, FSYNC)
@@ -252,7 +252,7 @@ async def test_versions_too_old_are_refused_and_unpatched_ones_warned_of(
 
 @contextlib.asynccontextmanager
 async def fake_redis(version: bytes, on_long_eval: bytes = b"*0\r\n") -> AsyncIterator[int]:
-    """`on_long_eval`: the answer to a script with more than a few arguments."""
+    """`on_long_eval` is the answer to a script with more than a few arguments."""
     info = (
         b"redis_version:%s\r\nrole:master\r\naof_enabled:1\r\nloading:0\r\nmaxmemory:0\r\nused_memory:1\r\n"
         b"maxmemory_policy:noeviction\r\n" % version
@@ -282,7 +282,7 @@ async def fake_redis(version: bytes, on_long_eval: bytes = b"*0\r\n") -> AsyncIt
 
 
 class Answers:
-    """A client whose round trip brings these answers."""
+    """A client whose round trip returns these answers."""
 
     def __init__(self, *answers: object) -> None:
         self._answers = answers
@@ -369,7 +369,7 @@ async def test_slow_answers_and_clocks_that_differ_are_warned_of(fit: StoreRepor
     assert "an answer takes 55.5 ms" in texts
     assert "the store's clock differs from ours by -2.5 s" in texts
     steady = await again(replace(fit, latency_ms=0.1, clock_ahead_ms=1.0), INFO, ALWAYS)
-    # The server of the tests may be an old release, which is warned of in any case.
+    # The test server may be an old release, which always causes a warning.
     assert {one.what for one in steady.faults if one.level == "warning"} == set(texts) - {
         "an answer takes 55.5 ms",
         "the store's clock differs from ours by -2.5 s",

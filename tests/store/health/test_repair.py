@@ -1,4 +1,4 @@
-"""repair_*.lua: each disagreement that fsck finds is put right as the record says; records stay as they are."""
+"""repair_*.lua fixes each disagreement that fsck finds according to the record; records stay unchanged."""
 
 from collections.abc import Awaitable, Callable
 
@@ -15,9 +15,9 @@ from tests.store.jobs.test_operator_actions import job_in
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import LEASE_MS, TIMES, StoreWorld
 
-# The record itself is what is missing or wrong: nothing can tell what it said.
+# The record itself is missing or wrong: nothing can tell what it said.
 BEYOND_REPAIR = {"wrong type", "cut short", "set aside", "wrong index"}
-# The record is gone, and where its job was counted is not known any more.
+# The record is gone, and nothing tells where its job was counted.
 COUNTED_FOR_GOOD = {"gone", "gone while claimed"}
 
 
@@ -53,7 +53,7 @@ async def test_each_disagreement_is_put_right_and_no_job_is_harmed(world: StoreW
     assert await world.findings() == []
     assert await records(world) == before
     world.never_counted_out["work"] += harm in COUNTED_FOR_GOOD
-    # Once is enough, and looking again changes nothing.
+    # One pass is enough, and another one changes nothing.
     async with world.unchanged():
         assert await repaired(world) == []
     worker = await world.worker("work", "work2", max_jobs=10)
@@ -74,7 +74,7 @@ async def test_what_nobody_can_know_is_left_as_it_is(world: StoreWorld, harm: st
 
 
 async def test_a_record_that_says_it_is_over_is_believed(world: StoreWorld) -> None:
-    """The record is believed, whatever names the job as running: its end was told to somebody, perhaps."""
+    """The record wins, whatever names the job as running: somebody may have been told of its end."""
     job = await job_in(world, JobState.RUNNING)
     k = world.shard.keys
     await world.redis.setrange(k.job(job.id), 1, b"\x06")
@@ -82,7 +82,7 @@ async def test_a_record_that_says_it_is_over_is_believed(world: StoreWorld) -> N
     assert await world.findings() == []
     assert await world.redis.zrange(k.index(JobState.SUCCEEDED), 0, -1) == [job.id.encode()]
     assert not await world.redis.exists(k.running, k.claims(job.worker_id))
-    # The lane counts one that is over: too high is harmless.
+    # The lane counts one finished job: a count that is too high is harmless.
     world.never_counted_out["work"] = 1
 
 
@@ -94,7 +94,7 @@ async def test_a_job_that_no_index_names_comes_back_to_its_own(world: StoreWorld
     await world.redis.zrem(index, job.id)
     await repaired(world)
     assert await world.findings() == []
-    # When a lease ends the record does not say: it gets another one.
+    # The record does not say when a lease ends: it gets a new one.
     expected = world.now_ms + LEASE_MS if state is JobState.RUNNING else score
     assert await world.score(index, job.id) == expected
 
@@ -125,7 +125,7 @@ LaneHarm = Callable[[StoreWorld, Job, Keys], Awaitable[object]]
 
 
 async def _fields(world: StoreWorld, job: Job, **changes: str) -> None:
-    """A lane's own words, some of them changed."""
+    """Change some fields of a lane."""
     key = world.shard.keys.lane(job.lane_id.hex())
     names = ("name", "edition", "group", "shared", "keyed", "at", "score", "member", "jobs")
     kept = dict(zip(names, (await world.redis.get(key)).decode().split("\n"), strict=True))
@@ -171,7 +171,7 @@ async def test_a_lane_of_which_nothing_is_left_is_made_anew(world: StoreWorld) -
     ids = await world.enqueue_many(3)
     await _lane_gone(world, await world.get(ids[0]), world.shard.keys)
     assert await repaired(world)
-    # Its jobs are to be matched again by the leader: they are of no edition, and none may start before.
+    # The leader has to match its jobs again: they belong to no edition, and none may start before.
     assert await world.findings() == []
     stored = (await world.redis.get(world.shard.keys.lane((await world.get(ids[0])).lane_id.hex()))).decode()
     assert stored.split("\n")[:2] == ["work", "-1"]
@@ -207,7 +207,7 @@ async def test_a_slot_that_nobody_uses_is_free_and_what_waits_for_it_starts(
     worker = await world.worker()
     assert await limited.take(worker) == [first]
     (gates,) = await limited.slots(one)
-    # As if the end of the first had been torn in two.
+    # The end of the first job looks as if it had been interrupted halfway.
     job = await world.get(first)
     await world.redis.hset(k.slots(gates), world.spec().id, bytes(16))
     if key is None:
@@ -275,7 +275,7 @@ async def test_a_job_that_did_not_hand_its_work_over_counts_again(
 
 @pytest.mark.req("J13")
 async def test_a_lane_at_a_closed_gate_is_not_let_through(limited: ConstrainedWorld) -> None:
-    """It is put among the open ones; the claim asks its gates all the same."""
+    """The lane is put among the open ones; the claim checks its gates all the same."""
     world, k = limited.world, limited.world.shard.keys
     await limited.limit(key="name", concurrency=1)
     first, second = await limited.enqueue(), await limited.enqueue()
@@ -294,7 +294,7 @@ async def test_a_lane_at_a_closed_gate_is_not_let_through(limited: ConstrainedWo
     assert await limited.take(worker) == [second]
 
 
-# --- by whom
+# --- authorship
 
 
 async def test_under_another_leadership_nothing_is_changed(world: StoreWorld) -> None:

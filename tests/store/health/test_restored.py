@@ -1,4 +1,4 @@
-"""A store that was restored from an old backup: what was given out since is never given out again, nor believed."""
+"""A store was restored from an old backup: whatever it gave out since is neither given out again nor believed."""
 
 import shutil
 
@@ -44,16 +44,17 @@ async def test_after_a_restore_epochs_and_fences_go_on_and_tokens_that_it_forgot
             await client.reset()
 
             world.pass_ms(1_000)
-            # The leader of the time that never was may do nothing.
+            # The leader of the lost time may do nothing.
             with pytest.raises(StaleEpochError):
                 await world.due.promote(late_epoch, JobState.SCHEDULED)
-            # Its lock went with the backup, and has run out since.
+            # Its lock was in the backup and has expired since.
             await world.redis.delete(world.shard.keys.leader)
             leadership = await world.leadership.elect("master-2", "nonce2", ttl_ms=600_000)
             assert leadership
             world.epoch = leadership.epoch
             assert await world.leadership.newest_number() > newest
-            # A job that it does not know is not ended; one that it knows as running ends once, by the same token.
+            # A result for an unknown job ends nothing; a job that the store knows as running ends once, by the same
+            # token.
             assert await world.settlements.settle_success(worker, [(since, forgotten.token, b"")]) == [False]
             assert await world.settlements.settle_success(worker, [(early, kept.token, b"")]) == [True]
             assert await world.settlements.settle_success(worker, [(early, kept.token, b"")]) == [True]

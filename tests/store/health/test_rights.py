@@ -1,4 +1,4 @@
-"""The user that the shipped ACL file makes: it may do what jqmaster does, and nothing else."""
+"""The user of the shipped ACL file may do what jqmaster does, and nothing else."""
 
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -21,14 +21,14 @@ from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
 
 STORE = Path(jqmaster.store.__file__).parent
-# Sent by the client library for us: by its connections and its pub/sub.
+# The client library sends these for us, by its connections and its pub/sub.
 BY_LIBRARY = {"ping", "select", "subscribe", "unsubscribe"}
 
 
 @pytest.fixture
 def server() -> Iterator[StoreServer]:
     one = StoreServer()
-    # The shipped text itself, not the one for tests with any shard.
+    # The test uses the shipped text itself, not the variant for tests with any shard.
     one.acl = rights.FILE.read_text()
     one.start()
     yield one

@@ -1,4 +1,4 @@
-"""Uniqueness keys that are left behind are found and removed."""
+"""Uniqueness keys that were left behind are found and removed."""
 
 import pytest
 
@@ -23,7 +23,7 @@ async def repaired(world: StoreWorld) -> list[str]:
 
 
 async def left_behind(world: StoreWorld, rule: Unique, harm: str) -> str:
-    """Return the key that names a job which is gone, as a master of the former release leaves it, or another."""
+    """Leave behind a key that names a missing job, as a former release does, or another wrong key, and return it."""
     spec = world.spec(unique=rule)
     await bring_to(world, spec, "succeeded")
     k = world.shard.keys

@@ -1,4 +1,4 @@
-"""The stores of the identity of callers."""
+"""The stores for callers' identities."""
 
 import pytest
 

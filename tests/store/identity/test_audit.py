@@ -1,4 +1,4 @@
-"""The two logs of the audit, read as one: pages backwards, what follows a cursor, and what is exported."""
+"""The two audit logs, read as one: pages backwards, entries after a cursor, and the export."""
 
 from typing import Any
 
@@ -103,7 +103,7 @@ async def test_entries_are_found_by_their_author_and_by_time(world: StoreWorld) 
     between: dict[str, Any] = {"since_ms": at_ms[0], "until_ms": at_ms[1], "who": "user"}
     assert [one for page in await pages_of(world, 1, **between) for one in page] == ["c1", "c0"]
     assert await pages_of(world, 5, until_ms=at_ms[0] - 1) == [[]]
-    # Entries of two hours later are not even read.
+    # Entries from two hours later are not even read.
     assert await pages_of(world, 5, until_ms=at_ms[0] - 2 * MAX_LATE_MS) == [[]]
 
 
@@ -113,7 +113,7 @@ async def test_entries_that_come_while_somebody_reads_are_not_mixed_into_older_p
     await change(world, "c0", "c1", "c2")
     store = AuditStore(world.shard)
     first = await store.page(limit=1, cursor=None)
-    # Within a millisecond of the store, entries of the two logs stand in no order.
+    # Within a millisecond of the store, entries of the two logs have no order.
     began = await world.redis.time()
     await wait_until(lambda: _is_a_millisecond_after(world, began))
     await access(world, "new")
@@ -207,7 +207,7 @@ async def test_the_export_goes_on_behind_what_was_noted(world: StoreWorld) -> No
 async def test_a_log_with_more_to_come_holds_back_what_the_other_got_later(world: StoreWorld) -> None:
     store = AuditExportStore(world.shard)
     await change(world, "c1", "c2", "c3")
-    # Later than all changes, also by the store's clock, which numbers the entries.
+    # This entry is later than all changes, also by the store's clock, which numbers the entries.
     newest = (await world.redis.xrevrange(world.shard.keys.audit, count=1))[0][0].decode()
     later = f"{int(newest.partition('-')[0]) + 1}-0"
     await world.redis.xadd(world.shard.keys.access, {"at_ms": "1", "entry": entry("a1")}, id=later)

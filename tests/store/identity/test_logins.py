@@ -1,4 +1,4 @@
-"""count_login.lua, and the folds of the access log."""
+"""count_login.lua, and how the access log folds entries."""
 
 import time
 
@@ -31,7 +31,7 @@ async def test_attempts_are_counted_within_a_minute(world: StoreWorld, logins: L
 
 
 async def logged(world: StoreWorld) -> list[tuple[str, int]]:
-    """(target, times) of all that the access log holds, the oldest first."""
+    """Return (target, times) of everything in the access log, the oldest first."""
     page = await AuditStore(world.shard).page(limit=500, cursor=None, log="access")
     return [(entry.target, entry.times) for entry in reversed(page.entries)]
 
@@ -54,7 +54,7 @@ async def test_repeats_of_a_refused_login_share_an_entry_for_an_hour(
     world.pass_ms(3_600_000)
     await logins.log_refused("ada", refused("ada"))
     assert await logged(world) == [("ada", 1), ("ada", 499), ("ada", 1), ("ada", 1), ("ada", 1)]
-    # A clock that was set back ends the hour as well.
+    # A clock that was set back also ends the hour.
     world.pass_ms(-7_200_000)
     await logins.close_folds()
     await logins.log_refused("ada", refused("ada"))
@@ -94,7 +94,7 @@ async def test_repeated_logins_share_an_entry_for_each_address(
 @pytest.mark.rule("E6.4")
 async def test_access_events_are_kept_for_400_days(world: StoreWorld, logins: LoginStore) -> None:
     await logins.log_refused("old", refused("old"))
-    # Entries are dated by the server.
+    # The server dates the entries.
     now_ms = time.time_ns() // 1_000_000
     world.now_ms = now_ms + 399 * 86_400_000
     await logins.log_refused("new", refused("new"))

@@ -1,4 +1,4 @@
-"""Challenges: opened by an attempt, answered by callbacks, run by a worker, or over."""
+"""Challenges: an attempt opens them, callbacks answer them, a worker runs them, or they end."""
 
 import msgpack
 import pytest
@@ -113,7 +113,7 @@ async def test_several_callbacks_are_awaited_together(world: StoreWorld) -> None
         assert await world.call_back(request, body) is CallbackAnswer.TAKEN
         assert await world.call_back(request, body) is CallbackAnswer.REPEATED
     assert await world.claim(await world.worker()) == []
-    # Equal bodies are told apart by what their sender calls them.
+    # The sender's own name tells equal bodies apart.
     same = Callback("text/plain", b"2")
     received = await world.challenges.take(request, same, b"a name")
     assert received == ReceivedCallback(CallbackAnswer.TAKEN, "work", 0)
@@ -148,7 +148,7 @@ async def test_a_callback_that_never_comes_is_a_failed_attempt(world: StoreWorld
 async def test_a_callback_in_time_wins_over_a_deadline_that_is_seen_late(world: StoreWorld) -> None:
     _, job, request = await world.awaiting()
     assert await world.call_back(request) is CallbackAnswer.TAKEN
-    # As repair leaves it: its index says that it is due.
+    # Repair leaves the job like this: its index says that it is due.
     await world.redis.zadd(world.shard.keys.awaiting_callback, {job.job_id: 0})
     await world.redis.delete(world.shard.keys.callbacks("work"))
     assert await _expire(world) == []
@@ -270,7 +270,7 @@ async def test_a_constraint_counts_a_job_until_its_challenge_is_over(world: Stor
     request = await world.open_challenge(worker, job)
     assert await world.challenges.await_callbacks(worker, [(first, job.token, request.digest)]) == [1]
     (gate,) = await constrained.slots(limit)
-    # The worker is free, and the slot is not: the outside system works for the job.
+    # The worker is free but the slot is not: the outside system works for the job.
     assert await constrained.slots(limit) == {gate: {first}}
     assert await constrained.claim(worker) == []
     await world.assert_sound()
@@ -301,7 +301,7 @@ async def test_a_constraint_may_leave_out_jobs_that_await_their_callbacks(
     worker, other = await world.worker(), await world.worker()
     (job,) = await constrained.claim(worker)
     request = await world.open_challenge(worker, job)
-    # Until it has handed its work over it counts, and its gate is closed.
+    # Until the worker has handed its work over, the work counts and its gate is closed.
     assert await constrained.claim(other) == []
     async with world.published(world.shard.wake_channel, f"freed:{worker}:1", "due", "ready"):
         reports = [(first, job.token, request.digest)]
@@ -310,7 +310,7 @@ async def test_a_constraint_may_leave_out_jobs_that_await_their_callbacks(
     assert next_job.job_id == second
     assert await constrained.claim(worker) == []
     await world.assert_sound()
-    # The run of the callback needs no slot, though the one that there is is taken.
+    # The run for the callback needs no slot, though the only one is taken.
     if ending in ("succeeded", "failed"):
         await world.call_back(request)
         (again,) = await constrained.claim(worker)
@@ -350,7 +350,7 @@ async def test_whether_awaiting_jobs_count_can_be_changed_while_they_wait(world:
     assert await constrained.take(worker) == []
     limit = await constrained.edit(limit, counts_awaiting=True)
     assert await constrained.take(worker) == []
-    # Another key: the gates are others, and so are the lanes.
+    # A new key means new gates, and new lanes.
     limit = await constrained.edit(limit, key=parse_path("name"), counts_awaiting=False, cid=new_cid())
     await world.assert_sound()
     assert await constrained.take(worker) == []
@@ -399,7 +399,7 @@ async def test_a_signed_challenge_takes_only_callbacks_whose_signature_was_verif
     taken = await world.challenges.take(request, callback, callback.digest, is_verified=True)
     assert taken == ReceivedCallback(CallbackAnswer.TAKEN, "work", 0)
     await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
-    # The secret goes with the end of the challenge.
+    # The secret is removed at the end of the challenge.
     stored = await world.redis.get(world.shard.keys.challenges(job.job_id))
     assert b"secret" not in stored
     assert await world.call_back(request) is CallbackAnswer.REPEATED
@@ -434,7 +434,7 @@ async def test_a_job_that_is_not_ready_counts_since_when_and_how_often(world: St
     async with world.unchanged():
         assert await world.challenges.note_not_ready(worker, job.job_id, "0" * 32) is None
         assert await world.challenges.note_not_ready(stranger, job.job_id, job.token) is None
-    # Where the count cannot be read, it begins anew.
+    # A count that cannot be read starts again.
     await world.redis.set(world.shard.keys.progress(job.job_id), b"damaged")
     found = await world.challenges.note_not_ready(worker, job.job_id, job.token)
     assert found == (world.now_ms, NotReadyRecord(world.now_ms, 1))
@@ -460,7 +460,7 @@ async def test_challenges_that_cannot_be_read_are_those_of_nobody(world: StoreWo
         assert await _states(world, job.job_id) == []
         shown = await world.challenges.take_shown(job.job_id, request.shown, Callback("", b""))
         assert shown == ReceivedCallback(CallbackAnswer.UNKNOWN)
-    # Its attempt goes on, as one that opened none.
+    # Its attempt continues like one that opened no challenge.
     assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
 
 
@@ -478,7 +478,7 @@ async def test_a_job_whose_record_is_damaged_is_set_aside_when_its_callbacks_are
     assert await world.challenges.expire(world.epoch, [], unreadable=[job.job_id]) == []
     assert await world.redis.smembers(k.damaged) == {job.job_id.encode()}
     assert (await world.challenges.due()).jobs == []
-    # Found by people and put back, it waits again.
+    # People find the job and put it back: it waits again.
     await world.redis.set(k.job(job.job_id), whole)
     await world.redis.srem(k.damaged, job.job_id)
     await world.redis.zadd(k.awaiting_callback, {job.job_id: world.now_ms})
@@ -535,7 +535,7 @@ FORM = Form("Refund order 42?")
 
 
 async def _answer(world: StoreWorld, request: RequestId, choice: str, by: str = "") -> CallbackAnswer:
-    """Answer as a person does: each answers once, and `choice` is all that an answer says."""
+    """Answer as a person does: each person answers once, and `choice` is the whole answer."""
     callback = Callback("application/json", choice.encode() + by.encode())
     received = await world.challenges.take(
         request,
@@ -579,7 +579,7 @@ async def test_a_form_takes_answers_of_people_and_no_plain_callback(world: Store
         GivenAnswer("approve", "", "user:ada", "203.0.113.9", world.now_ms - 1_000),
         GivenAnswer("reject", "", "user:bob", "203.0.113.9", world.now_ms),
     ]
-    # Its link goes with its end; what was asked stays, for those who open it.
+    # Its link goes when it ends; the questions stay for those who open it.
     assert (over.link, over.form, over.is_open, list(over.callbacks)) == ("", FORM, False, [])
 
 
@@ -628,7 +628,7 @@ async def test_a_reminder_is_kept_until_people_answer_or_it_is_over(world: Store
     world.pass_ms(60_001)
     assert await _expire(world) == [other.job_id]
     assert await world.redis.exists(reminders) == 0
-    # An answer that came before the report leaves nothing to be reminded of.
+    # After an answer that came before the report, no reminder is needed.
     worker, early, request = await world.challenged(name="early", form=FORM, remind_ms=0)
     assert await _answer(world, request, "approve") is CallbackAnswer.TAKEN
     await world.challenges.await_callbacks(worker, [(early.job_id, early.token, request.digest)])
@@ -698,7 +698,7 @@ async def test_a_job_whose_callback_cannot_be_read_any_more_begins_anew(world: S
 async def test_a_repeat_of_the_call_that_opened_a_challenge_changes_nothing_however_late_it_comes(
     world: StoreWorld,
 ) -> None:
-    """A network that delivers the call once more, after its answer, would else make the challenge void."""
+    """Otherwise a network that delivers the call again, after its answer, would void the challenge."""
     worker, job = await world.running()
     request = new_request_id(job.job_id, job.token, "n" * 32)
     assert new_request_id(job.job_id, job.token, "n" * 32) == request

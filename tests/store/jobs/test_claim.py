@@ -290,7 +290,7 @@ async def test_extras_that_cannot_be_read_hurt_only_their_job(world: StoreWorld)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_ready_job_is_passed_over_for_a_lesser_one(store_server: object, data: st.DataObject) -> None:
-    """See test_stateful.py for the same with everything else going on; here the whole range of priorities."""
+    """test_stateful.py tests the same amid everything else; this test covers the whole range of priorities."""
     from tests.support.sync import on_a_world
 
     priorities = data.draw(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=30))
@@ -333,7 +333,7 @@ async def test_claims_of_one_round_trip_share_its_bytes(world: StoreWorld) -> No
     for _ in range(16):
         await world.enqueue(argument=b"x" * (MAX_CLAIM_BYTES // 8))
     claims = await world.claims.claim_each(world.epoch, [ClaimOrder(w, ["work"], 10) for w in workers])
-    # Its part is two of them, less what records have besides; the one that goes beyond it is the last.
+    # A worker's share is two jobs, less the overhead of records; the job that exceeds it is the last.
     assert [len(claim.jobs) for claim in claims if isinstance(claim, Claim)] == [2, 2, 2, 2]
 
 

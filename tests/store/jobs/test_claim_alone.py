@@ -24,7 +24,7 @@ def constraints(world: StoreWorld) -> ConstrainedWorld:
 
 
 async def suspect(world: StoreWorld, name: str = "work", **fields: Any) -> str:
-    """A job that a worker was lost under, so that it waits for one to itself."""
+    """Create a job under which a worker was lost, so that it waits for a worker to itself."""
     _, job = await world.running(name, **fields)
     world.pass_ms(LEASE_MS)
     record = await world.get(job.job_id)
@@ -191,7 +191,7 @@ async def test_how_long_it_waited_is_counted_from_its_time_and_not_at_all_where_
     await take(world, await world.worker(), job_id)
     assert world.tally.take().names["work"].wait.max_ms == 1_000
     other = await suspect(world)
-    # As its record was before it knew a time: an earlier release wrote none.
+    # An earlier release wrote no time into the record.
     at = layout._fields()["due_at_ms"]["offset"]
     await world.redis.setrange(world.shard.keys.job(other), at, bytes(8))
     world.tally.take()

@@ -22,7 +22,7 @@ async def test_only_the_holder_of_the_claim_may_start(world: StoreWorld) -> None
 
 @pytest.mark.req("M3")
 async def test_a_claim_whose_lease_is_over_does_not_start(world: StoreWorld) -> None:
-    """Nobody has reclaimed it yet, but whoever looks next may."""
+    """Nobody has reclaimed it yet, but the next look may do so."""
     worker, job = await world.running()
     world.now_ms += LEASE_MS - 1
     assert await world.settlements.confirm_start(worker, [(job.job_id, job.token)]) == [True]
@@ -35,7 +35,7 @@ async def test_a_claim_whose_lease_is_over_does_not_start(world: StoreWorld) -> 
 
 @pytest.mark.parametrize("is_result", [False, True])
 async def test_a_job_that_is_over_does_not_start(world: StoreWorld, is_result: bool) -> None:
-    """Canceled, or ended by a result that overtook the question: that counts as its start, too."""
+    """The job was canceled, or a result overtook the request: this also counts as its start."""
     worker, job = await world.running()
     if is_result:
         assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
@@ -54,6 +54,6 @@ async def test_more_than_one_call_holds_some_damaged(world: StoreWorld) -> None:
     expected = [job.job_id != bad for job in jobs]
     assert await world.settlements.confirm_start(worker, [(j.job_id, j.token) for j in jobs]) == expected
     await world.leases.set_aside(world.epoch, [bad])
-    # Nothing tells their lane any more.
+    # Their lane is no longer known.
     world.never_counted_out["work"] = 1
     await world.steering.delete(bad)

@@ -1,4 +1,4 @@
-"""Each transition is counted once, by the name of its job, whoever asks for it and however often."""
+"""Each transition counts once, under the name of its job, whoever requests it and however often."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ FAILED = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True
 
 
 def counted(world: StoreWorld, name: str = "work") -> dict[str, int]:
-    """Return the counts of this name that are not zero."""
+    """Return the nonzero counts of this name."""
     counts = world.tally.since_start()[name]
     words = (
         "pushed",
@@ -65,7 +65,7 @@ async def test_a_wait_begins_when_the_job_becomes_ready(world: StoreWorld) -> No
     world.pass_ms(9_000_000)
     await world.steering.retry(await world.get(job.job_id), NO_CONSTRAINTS)
     assert await world.claim(worker)
-    # Nothing tells since when a job waits that was retried by hand.
+    # The start of the wait is unknown for a job that was retried by hand.
     assert counted(world)["waits"] == 1
 
 
@@ -102,7 +102,7 @@ async def test_what_the_leader_ends_is_counted(world: StoreWorld) -> None:
     world.pass_ms(1)
     await world.due.expire(world.epoch)
     world.pass_ms(1)
-    # One that a claim finds first.
+    # A claim finds this job first.
     assert not await world.claim(await world.worker("waits"), "waits")
     await world.due.expire(world.epoch)
     assert counted(world) == {"pushed": 1, "retried": 1, "lost": 1, "waits": 1}

@@ -136,7 +136,7 @@ async def test_nothing_is_enqueued_into_other_data_than_those_that_were_marked(w
             with pytest.raises(StoreUnavailableError) as refused:
                 await acceptance.enqueue([world.spec()])
         assert refused.value.code == "store_unfit"
-    # A master that starts marks data of a release before.
+    # A starting master marks the data of an earlier release.
     assert await generation.mark(world.shard, "fresh") == "mark"
     assert await acceptance.enqueue([world.spec()]) == [Accepted.NEW]
 
@@ -166,7 +166,7 @@ async def test_the_leader_is_woken_for_ready_and_for_due_jobs(world: StoreWorld)
             await world.enqueue()
             await world.enqueue(delay_ms=5)
             await world.enqueue(run_at_ms=world.now_ms + 5)
-            # The leader looks at what is due more often than that by itself.
+            # The leader looks for due jobs more often than that anyway.
             await world.enqueue(delay_ms=60_000)
     assert words == ["ready", "due", "ready", "due"]
 
@@ -184,7 +184,7 @@ async def test_a_damaged_record_under_the_id_is_a_taken_id(world: StoreWorld) ->
 async def test_an_idempotency_key_stands_for_its_first_request(world: StoreWorld) -> None:
     first, again = world.spec(argument=1), world.spec(argument=1)
     assert await world.acceptance.reserve_ids([KeyedSpec("d", first, 1_000)]) == [Bound(first.id, False)]
-    # Its life is that of its first use.
+    # Its lifetime counts from the first use.
     assert await world.acceptance.reserve_ids([KeyedSpec("d", again, 60_000)]) == [Bound(first.id, False)]
     assert 0 < await world.redis.pttl(world.shard.keys.idempotency("d")) <= 1_000
     async with world.unchanged():
@@ -219,7 +219,7 @@ async def test_idempotency_keys_are_reserved_together_or_not_at_all(world: Store
 
 
 async def test_the_argument_passes_through_unchanged(world: StoreWorld) -> None:
-    # A valid encoding that no packer would choose: the bytes must survive, not just the value.
+    # A valid encoding that no packer would choose: the bytes must survive, not only the value.
     argument = b"\xdf\x00\x00\x00\x01\xdb\x00\x00\x00\x01k\xd3\x00\x00\x00\x00\x00\x00\x00\x05"
     assert msgpack.unpackb(argument) == {"k": 5}
     spec = world.spec()

@@ -67,10 +67,10 @@ async def test_many_expire_in_steps_and_damaged_ones_hurt_only_themselves(world:
     world.pass_ms(1)
     steps = [await world.due.expire(world.epoch) for _ in range(2)]
     assert steps == [(497, 0), (200, 30)]
-    # They still wait for their time; then they are set aside.
+    # They still wait for their time, and are set aside then.
     world.pass_ms(60_000)
     assert await world.due.promote(world.epoch, JobState.SCHEDULED) == (0, -1)
-    # Nothing tells the lane of two of them any more.
+    # The lane of two of them is no longer known.
     world.never_counted_out["work"] = 2
     for job_id in ids[:3]:
         await world.steering.delete(job_id)

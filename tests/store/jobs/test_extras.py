@@ -1,4 +1,4 @@
-"""Additions of a later release stay in a record, and no script writes its own version over another."""
+"""Additions of a later release stay in a record, and no script replaces another's version with its own."""
 
 from typing import Any
 

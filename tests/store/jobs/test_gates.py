@@ -114,7 +114,7 @@ async def test_however_a_claim_ends_its_slot_is_free_at_once(
             settlement = world.settlement(job, job.token, decisions[how])
             assert await world.settlements.settle(worker, [settlement]) == [True]
     assert await constraints.slots(one) == {}
-    # The job that is ready again is the older one.
+    # The job that became ready again is the older one.
     expected = first if how in ("hand back", "return", "reclaim") else second
     assert await constraints.take(worker) == [expected]
 
@@ -444,7 +444,7 @@ async def test_a_blocked_head_blocks_nobody_behind_it(constraints: ConstrainedWo
 async def test_a_better_job_of_a_closed_lane_comes_first_when_its_gate_has_opened(
     constraints: ConstrainedWorld,
 ) -> None:
-    """Its lane came to lie at the gate for a job of less priority, behind another that stands for it now."""
+    """Its lane came to the gate for a job of lower priority, behind another lane that now represents it."""
     world = constraints.world
     await constraints.limit("host", key="argument.host", concurrency=1)
     await constraints.limit("user", key="argument.user", concurrency=5)
@@ -470,7 +470,7 @@ async def test_a_better_job_of_a_closed_lane_comes_first_when_its_gate_has_opene
 async def test_of_two_kinds_of_jobs_behind_one_gate_the_better_comes_first_within_one_claim(
     constraints: ConstrainedWorld, limit: int
 ) -> None:
-    """The lane that stands for the other at the gate has a worse job behind its first."""
+    """The lane that represents the other at the gate has a worse job behind its first one."""
     world = constraints.world
     host = await constraints.limit("host", key="argument.host", concurrency=1)
     await constraints.limit("user", key="argument.user", concurrency=5)
@@ -515,7 +515,7 @@ async def test_when_the_first_job_of_an_open_lane_goes_a_better_one_behind_the_s
 async def test_what_expired_in_front_of_a_lane_lets_no_worse_job_of_it_pass(
     constraints: ConstrainedWorld, limit: int
 ) -> None:
-    """More lanes than a claim looks at: those that it did not see may be better than what is left of those it did."""
+    """There are more lanes than a claim looks at: those that it skipped may be better than the rest of those it saw."""
     world = constraints.world
     await constraints.limit(key="argument", fair=True)
     over = world.now_ms + 10
@@ -537,7 +537,7 @@ async def test_changed_limits_are_in_force_at_once(constraints: ConstrainedWorld
     running = await constraints.claim(worker)
     lower = replace(one, concurrency=1)
     assert await constraints.change("limit", lower)
-    # Acknowledged: no follow-up was needed.
+    # The change was acknowledged: it needed no follow-up.
     await constraints.succeed(worker, *running[:2])
     assert await constraints.take(worker) == []
     await constraints.succeed(worker, running[2])
@@ -772,7 +772,7 @@ async def test_with_the_last_job_goes_all_that_was_kept_of_its_lane_and_gates(
     jobs = await constraints.enqueue_many([n % 20 for n in range(60)])
     for _ in range(3):
         await constraints.succeed(worker, *await constraints.claim(worker))
-    # Some of those that were closed never started.
+    # Some of the jobs at the closed gates never started.
     rest = await constraints.enqueue_many([n % 20 for n in range(60)])
     assert len(await constraints.take(worker)) == 20
     for job_id in rest:
@@ -817,7 +817,7 @@ async def test_a_gate_that_only_running_jobs_have_passed_is_listed_with_its_valu
 async def test_of_a_constraint_that_is_gone_nothing_is_kept_when_its_last_job_comes_back_and_ends(
     constraints: ConstrainedWorld,
 ) -> None:
-    """The leader forgot the constraint while nothing waited behind it; a job that ran under it may wait once more."""
+    """The leader forgot the constraint while nothing waited for it; a job that ran under it may wait again."""
     world = constraints.world
     one = await constraints.limit(key="argument", concurrency=1)
     worker = await world.worker()
@@ -832,11 +832,11 @@ async def test_of_a_constraint_that_is_gone_nothing_is_kept_when_its_last_job_co
     assert not await world.redis.exists(key)
 
 
-# --- what it costs
+# --- cost
 
 
 async def commands(world: StoreWorld) -> int:
-    """Return how many commands the server has run, those of scripts too."""
+    """Return how many commands the server has run, including those of scripts."""
     stats = await world.redis.info("commandstats")
     return sum(int(of_one["calls"]) for of_one in stats.values())
 
@@ -851,7 +851,7 @@ async def test_a_claim_costs_the_same_behind_ten_closed_lanes_and_behind_two_tho
     for closed in (10, 2000):
         tenants = range(count, closed)
         await constraints.enqueue_many([{"tenant": n} for n in tenants] * 2)
-        # Those that are closed are looked at once, and never again.
+        # Closed gates are looked at once, and never again.
         assert len(await constraints.take(worker, limit=3000)) == len(tenants)
         count = closed
         await constraints.enqueue_many([None] * 40, "free")

@@ -1,4 +1,4 @@
-"""Random constraints, changed at any time, against a model that looks at every job and every constraint anew.
+"""Random constraints that change at any time, against a model that checks every job and every constraint again.
 
 JQMASTER_HYPOTHESIS=nightly looks much longer.
 """
@@ -52,9 +52,9 @@ JOBS = st.lists(
         st.sampled_from([None, 0, 1, 2]),
         st.sampled_from([None, 0, "x"]),
         st.sampled_from([-1, 0, 0, 5]),
-        # After so many milliseconds
+        # From this many milliseconds on
         st.sampled_from([None, None, None, None, 400]),
-        # and only until so many are over.
+        # and only until this many have passed.
         st.sampled_from([None, None, None, None, 15_000]),
     ),
     min_size=1,
@@ -63,7 +63,7 @@ JOBS = st.lists(
 # How far the leader gets with a change before the next step.
 THEN = st.sampled_from(["", "settle", "all", "all", "all", "all"])
 MAX_JOBS = 4
-# The longest stays within the time for which a gate remembers its starts whatever its period is.
+# The longest period is within the time for which a gate always remembers its starts.
 PERIOD_MS = 60_000
 RATES = st.sampled_from([None, None, (1, PERIOD_MS), (3, PERIOD_MS), (2, 20_000), (1, 400)])
 MATCHERS: tuple[Mapping[str, Any], ...] = (
@@ -82,12 +82,12 @@ class Seen:
     argument: Mapping[str, Any]
 
     def gate(self, one: Constraint) -> str | None:
-        """The gate of this constraint that it passes."""
+        """Return the gate of this constraint that the job passes."""
         return gate_at(one, self.job.name, self.job.priority, self.argument)
 
 
 def gate_at(one: Constraint, name: str, priority: int, argument: Mapping[str, Any]) -> str | None:
-    """The gate of a constraint that such a job passes, found by hand. No argument of this test is null."""
+    """Find the gate of a constraint that such a job passes, in other code. No argument of this test is null."""
     values = {"name": name, "priority": priority, **{f"argument.{key}": argument[key] for key in argument}}
     matcher: Any = one.matcher.document
     value = values.get(matcher["field"])
@@ -110,7 +110,7 @@ def gate_at(one: Constraint, name: str, priority: int, argument: Mapping[str, An
 
 @dataclass(slots=True)
 class Snapshot:
-    """Every job, and what follows from it by looking at each."""
+    """Every job, and what follows from looking at each."""
 
     seen: dict[str, Seen]
     constraints: list[Constraint]
@@ -118,7 +118,7 @@ class Snapshot:
     editions: dict[bytes, int]
 
     def is_old(self, job: Job) -> bool:
-        """Its lane is of older rules."""
+        """Return whether its lane belongs to older rules."""
         return self.editions[job.lane_id] < self.edition
 
     def in_state(self, *states: JobState) -> list[str]:
@@ -129,7 +129,7 @@ class Snapshot:
 
 
 class MeddlingLanes(LaneStore):
-    """Between what it read of jobs and what it writes of them, somebody else acts."""
+    """Somebody else acts between its reads and its writes of jobs."""
 
     meddle: Callable[[], Awaitable[None]] | None = None
 
@@ -148,7 +148,7 @@ class MeddlingLanes(LaneStore):
 
 @dataclass
 class Model:
-    """The memory of the store beyond its jobs."""
+    """The state of the store besides its jobs."""
 
     starts: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     holds: dict[str, int] = field(default_factory=dict)
@@ -227,7 +227,7 @@ class GatesMachine(RuleBasedStateMachine):
         return sum(at_ms >= since for at_ms in self.model.starts[gate].values())
 
     def is_closed(self, one: Constraint, gate: str, running: int) -> bool:
-        """Judge by its limits, whether they are enforced or not."""
+        """Judge by the limits, whether they are enforced or not."""
         limits = limits_at(one, gate)
         return (
             limits.paused
@@ -246,7 +246,8 @@ class GatesMachine(RuleBasedStateMachine):
         )
 
     def order(self, job_id: str, shot: Snapshot) -> tuple[int, str, str]:
-        """Smallest first: priority; then age, or the instant when its key was served last; the lane settles a draw."""
+        """The smallest comes first: by priority; then by age, or by when its key was last served; the lane decides a
+        tie."""
         job = shot.seen[job_id].job
         instant = job_id
         for c, gate in self.gates_of(shot.seen[job_id], shot):
@@ -264,7 +265,7 @@ class GatesMachine(RuleBasedStateMachine):
                 self.model.served[gate] = stamp
 
     def candidates(self, names: Sequence[str], shot: Snapshot) -> list[str]:
-        """Ready jobs of these names that are where the present rules put them."""
+        """Return the ready jobs of these names in their lanes of the present rules."""
         return [
             job_id
             for job_id in shot.in_state(JobState.READY)
@@ -278,7 +279,7 @@ class GatesMachine(RuleBasedStateMachine):
     def set_state(self, job_id: str, state: JobState, shot: Snapshot) -> None:
         shot.seen[job_id].job = replace(shot.seen[job_id].job, state=state)
 
-    # --- the beginning
+    # --- the start
 
     @initialize(data=st.data(), jobs=JOBS, more=JOBS)
     def begin(self, data: st.DataObject, jobs: list[Any], more: list[Any]) -> None:
@@ -298,7 +299,7 @@ class GatesMachine(RuleBasedStateMachine):
         self.relocation = None
 
     def reelection(self) -> None:
-        """The one that was relocating is no more; its last step may still arrive."""
+        """The relocating leader is gone; its last step may still arrive."""
         old = self.relocation
         self.run(self.world.redis.delete(self.world.shard.keys.leader))
         self.elect()
@@ -404,7 +405,7 @@ class GatesMachine(RuleBasedStateMachine):
             return
         self.is_settled = True
         shot = await self.snapshot()
-        # Those that run when a constraint begins to count are counted from then on.
+        # Jobs that run when a constraint starts to count are counted from then on.
         for job_id in shot.in_state(JobState.RUNNING):
             job = shot.seen[job_id].job
             for c, gate in self.gates_of(shot.seen[job_id], shot):
@@ -530,7 +531,7 @@ class GatesMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), ends=st.integers(1, 3), ms=st.sampled_from([0, 0, 1, PERIOD_MS + 1]))
     def work_goes_on(self, data: st.DataObject, ends: int, ms: int) -> None:
-        """Some succeed, time passes, and all workers ask for more."""
+        """Some jobs succeed, time passes, and all workers claim more."""
         for _ in range(ends):
             if job_id := self.pick(data, JobState.RUNNING):
                 self.run(self.end_now(job_id, "success"))
@@ -583,7 +584,7 @@ class GatesMachine(RuleBasedStateMachine):
         return count
 
     def told(self, shot: Snapshot, *parts: str | None) -> str:
-        """The knowledge of the model about the jobs among `parts`."""
+        """Return what the model knows about the jobs among `parts`."""
         lines = [f"{self.world.now_ms}", *(repr(c) for c in shot.constraints)]
         for part in parts:
             lines.append(str(part))
@@ -599,7 +600,7 @@ class GatesMachine(RuleBasedStateMachine):
         return "\n".join(lines)
 
     def pass_expired(self, names: Sequence[str], shot: Snapshot) -> None:
-        """A job that is over is passed over, even if it is the best of all."""
+        """A finished job is passed over, even if it is the best of all."""
         while best := self.best(names, shot):
             if not 0 < shot.seen[best].job.expires_at_ms <= self.world.now_ms:
                 return
@@ -709,7 +710,7 @@ class GatesMachine(RuleBasedStateMachine):
     async def compare(self) -> None:
         shot, there = await self.snapshot(), await self.limits.structures()
         running = set(shot.in_state(JobState.RUNNING))
-        # No slot outlives its claim.
+        # A slot does not outlive its claim.
         for gate, holders in there.slots.items():
             assert set(holders) <= running, f"a slot of {gate} outlives its claim"
             for job_id, token in holders.items():
@@ -737,7 +738,7 @@ class GatesMachine(RuleBasedStateMachine):
                 waiting.update(gates)
             if (job.id in running and not self.is_settled) or shot.is_old(job):
                 continue
-            # No constraint was made meanwhile that it does not know; those that are gone let it pass.
+            # The job knows every constraint that was made meanwhile; constraints that are gone let it pass.
             passed = {gate for _, gate in self.gates_of(shot.seen[job.id], shot)}
             assert passed <= set(gates)
             assert {gate for gate in gates if gate[:8] in enabled} <= passed
@@ -748,7 +749,7 @@ class GatesMachine(RuleBasedStateMachine):
     # --- the end
 
     async def let_all_end(self) -> None:
-        """Once the constraints admit it, every job starts and ends: nothing waits for ever."""
+        """Once the constraints allow it, every job starts and ends: nothing waits for ever."""
         for name in list(self.constraints):
             c = self.constraints[name]
             if c.paused or any(o.limits.paused for o in c.overrides):
@@ -779,7 +780,7 @@ class GatesMachine(RuleBasedStateMachine):
         """Assert that all that was kept of lanes and gates went with the last job, whatever became of their
         constraints.
         """
-        # These end by time, which is the server's own.
+        # These expire by the server's own clock.
         for gate in (await self.limits.structures()).starts:
             await self.world.redis.unlink(self.world.shard.keys.starts(gate))
         await self.prune()

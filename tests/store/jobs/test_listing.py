@@ -1,4 +1,4 @@
-"""ready_by_age.lua, running_by_start.lua, and the lists by time that are merged from them."""
+"""ready_by_age.lua, running_by_start.lua, and the lists in order of time that are merged from them."""
 
 import base64
 import random
@@ -83,7 +83,7 @@ async def test_a_list_of_all_states_is_in_the_order_of_time(world: StoreWorld, l
     made = {j.id for j in jobs}
 
     async def shown(wanted: JobFilter, *, is_backward: bool = False) -> list[str]:
-        # Without the predecessors of those that await others.
+        # Ignore the predecessors of jobs that await others.
         return [i for i in await listed(world, wanted, limit, is_backward=is_backward) if i in made]
 
     assert await shown(JobFilter()) == [j.id for j in [*behind, *ahead]]
@@ -214,7 +214,7 @@ async def test_filters_read_arguments_attempts_and_durations(world: StoreWorld) 
     ):  # fmt: skip
         assert set(await listed(world, wanted)) == expected, wanted
         assert JobFilter.of_document(wanted.document()) == wanted
-    # One that never ran took no time.
+    # A job that never ran took no time.
     canceled = await world.enqueue("d")
     await world.steering.cancel(canceled)
     assert await listed(world, JobFilter(max_duration_ms=10**9)) == [short]

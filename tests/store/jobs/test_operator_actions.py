@@ -1,4 +1,4 @@
-"""cancel.lua, retry.lua, run_now.lua, patch.lua, delete.lua: what people and pushers do to one job."""
+"""cancel.lua, retry.lua, run_now.lua, patch.lua, delete.lua: actions of people and pushers on one job."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tests.support.store import StoreWorld
 
 
 async def job_in(world: StoreWorld, state: JobState, **fields: Any) -> Job:
-    """A job in this state, the clock moved on."""
+    """Return a job in this state, with the clock advanced."""
     match state:
         case JobState.READY:
             job_id = await world.enqueue(**fields)
@@ -151,7 +151,7 @@ async def test_retry_makes_a_finished_job_ready_with_all_its_retries(
     assert await world.score(world.ready(), job.id) == -3
     assert not await redis.exists(k.result(job.id), k.results)
     if state is JobState.SUCCEEDED:
-        # It had none while it was the last.
+        # The history did not contain it while it was the last attempt.
         history.append(
             Attempt(1, job.worker_id, job.started_at_ms, job.finished_at_ms, "success", None, None)
         )

@@ -1,4 +1,4 @@
-"""save_parts.lua and read_parts.lua: partial results of the attempt that runs."""
+"""save_parts.lua and read_parts.lua: partial results of the running attempt."""
 
 import pytest
 
@@ -63,7 +63,7 @@ async def test_what_exceeds_the_limits_is_refused_whole(world: StoreWorld, value
     assert await world.parts.save(worker, job.job_id, job.token, 1, [b"a", b"b"]) == "ok"
     async with world.unchanged():
         assert await world.parts.save(worker, job.job_id, job.token, 3, values) == "full"
-    # A smaller one is kept.
+    # A smaller part is kept.
     assert await world.parts.save(worker, job.job_id, job.token, 3, [b"c" * 98]) == "ok"
 
 
@@ -73,7 +73,7 @@ async def test_the_next_attempt_begins_anew_and_drops_the_parts_of_the_one_befor
     await world.fail(worker, job, HANDED_BACK)
     other = await world.worker()
     again = await _claimed(world, other)
-    # Nobody takes the parts of an attempt that is over for those of the present one.
+    # Parts of a finished attempt are not taken for parts of the present one.
     page = await world.parts.read(job.job_id, PartPlace(1, 4), watch=False)
     assert page is not None
     assert (page.attempt, page.parts, page.end(PartPlace(1, 4))) == (2, [], PartPlace(2, 0))

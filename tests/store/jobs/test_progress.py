@@ -1,4 +1,4 @@
-"""save_progress.lua: what a claim tells of its job, and what the next attempt gets."""
+"""save_progress.lua: what a claim reports about its job, and what the next attempt gets."""
 
 import pytest
 
@@ -44,7 +44,7 @@ async def test_progress_is_what_was_told_last(world: StoreWorld) -> None:
     await world.progress.save(worker, [ProgressReport(job.job_id, job.token, (0.25, "row 25"))])
     assert await _told(world, job.job_id) == Progress(0.25, "row 25", world.now_ms)
     world.pass_ms(5)
-    # A checkpoint alone leaves it as it is.
+    # A checkpoint alone leaves the progress unchanged.
     await world.progress.save(worker, [ProgressReport(job.job_id, job.token, None, b"\x01")])
     assert await _told(world, job.job_id) == Progress(0.25, "row 25", world.now_ms - 5)
     await world.progress.save(worker, [ProgressReport(job.job_id, job.token, (None, "at the end"))])
@@ -133,6 +133,6 @@ async def test_a_damaged_progress_hurts_nothing(world: StoreWorld) -> None:
     await world.fail(worker, job, HANDED_BACK)
     again = await _claimed(world, worker)
     assert again.checkpoint is None
-    # The next report takes its place.
+    # The next report replaces it.
     await world.progress.save(worker, [ProgressReport(again.job_id, again.token, (0.7, "anew"), b"\x02")])
     assert await _told(world, job.job_id) == Progress(0.7, "anew", world.now_ms)

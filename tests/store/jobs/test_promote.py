@@ -73,5 +73,5 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, how: str) -
     assert await redis.smembers(k.damaged) == {ids[1].encode()}
     assert [f.key for f in await world.findings()] == [k.job(ids[1])]
     await world.steering.delete(ids[1])
-    # Its lane stands in the record.
+    # The record tells its lane.
     world.never_counted_out["work"] = how in ("gone", "wrong type")

@@ -178,7 +178,7 @@ async def test_a_claim_without_a_readable_record_is_set_aside(world: StoreWorld,
     async with world.unchanged():
         assert await world.leases.set_aside(world.epoch, [bad]) == 0
     await world.steering.delete(bad)
-    # Its lane stands in the record.
+    # The record tells its lane.
     world.never_counted_out["work"] = how in ("gone", "wrong type")
 
 

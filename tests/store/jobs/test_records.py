@@ -1,4 +1,4 @@
-"""Records and histories of jobs, read whole and by their heads; one that cannot be read hides no other."""
+"""Records and histories of jobs, read whole and by their heads; an unreadable one hides no other."""
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import CONTINUED, JobState

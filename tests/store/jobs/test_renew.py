@@ -25,7 +25,7 @@ async def test_a_heartbeat_keeps_the_claims_that_it_names(world: StoreWorld) -> 
     assert await world.score(k.workers, worker) == world.now_ms
     assert await world.redis.hget(k.worker(worker), "free") == b"3"
     assert (await world.get(job.job_id)).is_confirmed
-    # The same again, at the same instant, is the same.
+    # The same renewal at the same instant changes nothing.
     async with world.unchanged():
         assert await world.workers.renew(worker, [(job.job_id, job.token)], 3) == answer
 
@@ -49,7 +49,7 @@ async def test_no_renewal_reaches_beyond_the_deadline(world: StoreWorld) -> None
 
 @pytest.mark.req("M3")
 async def test_nobody_vouches_for_a_time_that_is_still_to_come(world: StoreWorld) -> None:
-    """The store's clock was set back, and the worker has not heard of it yet: what it is offered next it may take."""
+    """The store's clock was set back, and the worker does not know it yet: the worker may take its next offer."""
     worker = await world.worker()
     assert await world.workers.renew(worker, [], 1, world.now_ms + 3_600_000)
     assert (
@@ -141,7 +141,7 @@ async def test_more_claims_than_one_call_holds_some_damaged(world: StoreWorld) -
     redis, k = world.redis, world.shard.keys
     assert await redis.zcount(k.running, world.now_ms + LEASE_MS, "+inf") == 998
     await world.leases.set_aside(world.epoch, list(bad))
-    # Nothing tells their lane any more.
+    # Their lane is no longer known.
     world.never_counted_out["work"] = 2
     for job_id in bad:
         await world.steering.delete(job_id)

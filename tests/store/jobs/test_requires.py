@@ -1,4 +1,4 @@
-"""Jobs that ask for labels: claims that do not name their queue give none of them, and are not held up by them."""
+"""Jobs that require labels: a claim that does not name their queue gets none of them, and they do not hold it up."""
 
 import pytest
 
@@ -33,7 +33,7 @@ async def test_a_job_that_asks_for_labels_is_given_to_claims_that_name_its_queue
     other = await world.enqueue(requires={"gpu": "2"})
     assert sorted(await queues(world)) == [QUEUE, queue_of("work", {"gpu": "2"})]
     worker = await world.worker()
-    # The smaller priority of one that it cannot run holds nothing up.
+    # A more urgent job that the worker cannot run holds nothing up.
     assert [job.job_id for job in await world.claim(worker)] == [plain]
     assert [job.job_id for job in await world.claim(worker, "work", QUEUE)] == [first]
     assert await world.state(other) is JobState.READY

@@ -23,7 +23,7 @@ async def test_a_fetched_result_lives_on_for_the_grace_time(world: StoreWorld) -
     assert await world.results.fetch_result(job_id, watch=False) == b"result"
     ends = world.now_ms + RESULT_GRACE_MS
     assert await world.score(world.shard.keys.results, job_id) == ends
-    # Asked for again it comes again, and its end does not move.
+    # A repeated fetch returns it again, and its end does not move.
     world.pass_ms(RESULT_GRACE_MS - 1)
     async with world.unchanged():
         assert await world.results.fetch_result(job_id, watch=True) == b"result"

@@ -51,7 +51,7 @@ async def test_an_old_leader_returns_nothing(world: StoreWorld) -> None:
 
 
 async def test_what_is_no_longer_an_offer_stays(world: StoreWorld) -> None:
-    """A confirmed claim, another token, a job that is over, one that never was."""
+    """The claim is confirmed, the token is another one, the job is over, or it never existed."""
     worker, confirmed = await world.running()
     await world.workers.renew(worker, [(confirmed.job_id, confirmed.token)], 9)
     await world.enqueue()
@@ -82,7 +82,7 @@ async def test_many_offers_some_of_them_damaged(world: StoreWorld) -> None:
     assert await world.redis.zcard(world.ready()) == 617
     assert await world.redis.zcard(k.running) == 3
     assert await world.leases.set_aside(world.epoch, bad) == 3
-    # Nothing tells the lane of two of them any more.
+    # The lane of two of them is no longer known.
     world.never_counted_out["work"] = 2
     for job_id in bad:
         await world.steering.delete(job_id)
@@ -94,7 +94,7 @@ async def test_the_leader_counts_returned_offers(world: StoreWorld) -> None:
         await world.leases.return_offers(world.epoch, worker, [(job.job_id, job.token)])
         assert (await world.get(job.job_id)).returned_offers == n
         (job,) = await world.claim(worker)
-    # The counter is 16 bits wide and stays at its end.
+    # The counter has 16 bits and stops at its maximum.
     await world.redis.setrange(world.shard.keys.job(job.job_id), 14, b"\xff\xff")
     await world.leases.return_offers(world.epoch, worker, [(job.job_id, job.token)])
     assert (await world.get(job.job_id)).returned_offers == 65_535

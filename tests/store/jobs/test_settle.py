@@ -59,7 +59,7 @@ async def test_a_repeat_is_accepted_and_changes_nothing(world: StoreWorld, decis
     world.pass_ms(1)
     async with world.unchanged():
         assert await world.fail(worker, job, decision)
-        # Meanwhile the job is counted one failure further, so the same report may be decided otherwise.
+        # Meanwhile the job has one more failure, so the same report may lead to another decision.
         if decision.state is not JobState.CANCELED:
             assert await world.fail(worker, job, FAILED)
         assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [False]
@@ -128,7 +128,7 @@ async def test_many_at_once_with_damaged_and_doubled_ones_among_them(world: Stor
     assert counts[JobState.RUNNING] == 3
     assert sum(counts.values()) == 600
     assert await world.leases.set_aside(world.epoch, list(bad)) == 3
-    # Nothing tells the lane of two of them any more.
+    # The lane of two of them is no longer known.
     world.never_counted_out["work"] = 2
     for job_id in bad:
         await world.steering.delete(job_id)

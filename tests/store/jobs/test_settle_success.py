@@ -31,7 +31,7 @@ async def test_a_repeat_is_accepted_and_changes_nothing(world: StoreWorld) -> No
     world.pass_ms(1)
     async with world.unchanged():
         assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"second")]) == [True]
-        # Another end of the same attempt is not a repeat.
+        # Another ending of the same attempt is not a repeat.
         assert await world.fail(worker, job) is False
 
 
@@ -68,7 +68,7 @@ async def test_many_at_once_with_damaged_stale_and_doubled_ones_among_them(world
     counts = await world.inspector.counts()
     assert (counts[JobState.SUCCEEDED], counts[JobState.RUNNING]) == (697, 3)
     assert await world.leases.set_aside(world.epoch, list(bad)) == 2
-    # Nothing tells their lane any more.
+    # Their lane is no longer known.
     world.never_counted_out["work"] = 2
     for job_id in bad:
         await world.steering.delete(job_id)

@@ -63,7 +63,8 @@ class ModelJob:
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Rules speak to the store and to the model alike; each reply is compared at once, the whole after each step."""
+    """Rules act on the store and on the model alike; each reply is compared at once, the whole state after each
+    step."""
 
     server: StoreServer
 
@@ -223,7 +224,7 @@ class QueueMachine(RuleBasedStateMachine):
         )
         expected: list[str] = []
         passed_over = 0
-        for _, job_id in order:  # I16: the best of all, and nothing else
+        for _, job_id in order:  # I16: the best jobs, and no others
             if len(expected) == min(limit, 3 - held):
                 break
             job = self.jobs[job_id]
@@ -286,7 +287,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.finish(job, JobState.SKIPPED)
 
     def is_looked_at(self, job_id: str) -> bool:
-        """A job that ran when its time was over is looked at again a little later."""
+        """A job that ran at its expiry is checked again a little later."""
         score = self.run(self.world.score(self.world.shard.keys.expiring, job_id))
         assert score is not None
         assert score <= self.world.now_ms + 60_000
@@ -397,7 +398,7 @@ class QueueMachine(RuleBasedStateMachine):
     # --- people
 
     def steer(self, call: Any, state: JobState, event: str) -> bool:
-        """Return whether it was done, which must be as the table of transitions says."""
+        """Return whether it was done, which must match the table of transitions."""
         allowed = (state, event) in TRANSITIONS
         refused: JobState | None = None
         try:
@@ -496,7 +497,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.replay = None
 
     def orphaned_results(self) -> list[str]:
-        """Results live by themselves; here they end with their jobs, lest the model must keep both."""
+        """Results have their own life; here they end with their jobs, so that the model need not keep both."""
         k = self.world.shard.keys
         for job_id in self.deleted:
             self.run(self.world.redis.zrem(k.results, job_id))
@@ -504,7 +505,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def the_last_call_comes_again(self) -> None:
-        """Its answer was lost: the caller repeats it."""
+        """The answer was lost, and the caller repeats the call."""
         if self.replay:
             call = self.replay()
             if call:
@@ -522,7 +523,7 @@ class QueueMachine(RuleBasedStateMachine):
         stored = await self.world.records.get_without_argument(list(self.jobs))
         assert stored.keys() == self.jobs.keys()  # I2
         counts = await self.world.inspector.counts()
-        assert sum(counts.values()) == len(self.jobs)  # I4; which index is right, fsck says at the end
+        assert sum(counts.values()) == len(self.jobs)  # I4; at the end, fsck says which index is right
         redis, k = self.world.redis, self.world.shard.keys
         for job_id, job in self.jobs.items():
             now = stored[job_id]

@@ -28,7 +28,7 @@ def terms(scope: str, on_conflict: str = "reject", key: str = "k") -> Any:
 
 
 def holds(scope: str, state: str, *, within: bool = True) -> bool:
-    """Return whether a job of that scope holds its key, as docs/unique.md says."""
+    """Return whether a job with that scope holds its key, as docs/unique.md says."""
     if scope == "until_start":
         return state in WAITS
     return state in UNFINISHED or (scope == "window" and within)
@@ -132,7 +132,7 @@ async def test_one_push_conflicts_with_itself(world: StoreWorld) -> None:
         NotUnique(first.id, Conflict.REPLACED),
     ]
     assert (await world.get(first.id)).argument == replacing.argument
-    # The first pusher's repeat is still known.
+    # The repeat by the first pusher is still known.
     assert await world.acceptance.enqueue([first]) == [Accepted.KNOWN]
 
 
@@ -148,7 +148,7 @@ async def test_a_whole_push_is_refused_as_one(world: StoreWorld) -> None:
     many[900] = world.spec(unique=unique("k3"))
     many[901] = world.spec(unique=unique("k3", on_conflict="existing"))
     assert await world.acceptance.find_held(many) == {700: holder, 900: many[3].id}
-    # Only a call at the same instant can bring a later part of a push so far.
+    # Only a simultaneous call can bring a later part of a push this far.
     outcomes = await world.acceptance.enqueue(many, is_whole=True)
     assert outcomes[700] == NotUnique(holder, Conflict.REFUSED)
     assert outcomes[901] == NotUnique(many[3].id, Conflict.EXISTING)
@@ -195,7 +195,7 @@ async def test_a_replaced_job_is_the_new_push_under_its_old_id_and_age(world: St
     k = world.shard.keys
     assert await world.score(k.scheduled, first.id) == job.due_at_ms
     assert await world.score(k.expiring, first.id) is None
-    # Someone waits for its end still.
+    # Somebody still waits for its end.
     async with world.published(k.finished_channel, first.id):
         await world.steering.cancel(first.id)
 
@@ -248,7 +248,7 @@ async def test_a_debounced_job_waits_again_after_each_push_but_not_beyond_its_bo
     await world.acceptance.enqueue([world.spec(argument=9, **debounced(wait_ms=1_000, max_ms=2_500))])
     job = await world.get(first.id)
     assert (job.state, job.argument) == (JobState.READY, world.spec(argument=9).argument)
-    # Once it has started, the next push begins anew.
+    # Once it has started, the next push begins a new delay.
     await world.claim(await world.worker())
     assert await world.acceptance.enqueue([world.spec(**debounced(wait_ms=1_000))]) == [Accepted.NEW]
 
@@ -262,7 +262,7 @@ async def test_without_a_bound_pushes_delay_for_as_long_as_they_come(world: Stor
     assert (await world.get(first.id)).due_at_ms == world.now_ms + 1_000
 
 
-# --- what ends or takes a key besides a push
+# --- what else ends or takes a key
 
 
 @pytest.mark.parametrize("scope", ["until_start", "until_finished", "window"])
@@ -312,7 +312,7 @@ async def test_a_removed_job_leaves_no_key_but_of_its_window(world: StoreWorld, 
     if scope == "window":
         assert 0 < await world.redis.pttl(key) <= WINDOW_MS
         assert await world.acceptance.find_held([world.spec(unique=terms(scope))]) == {0: holder}
-        # To be told of it leaves the end of its life as it is.
+        # A push that learns of the job leaves the end of its life unchanged.
         await world.acceptance.enqueue([world.spec(unique=terms(scope, "existing"))])
         assert 0 < await world.redis.pttl(key) <= WINDOW_MS
 
@@ -417,5 +417,5 @@ async def test_a_refused_job_takes_no_key_though_it_is_free(world: StoreWorld) -
         (again,) = await constrained.push([world.spec(unique=unique("c"))])
         assert isinstance(again, BacklogFull)
     await world.steering.cancel(first.id)
-    # The key of the refused one is free.
+    # The key of the refused job is free.
     assert await constrained.push([world.spec(unique=unique("b"))]) == [Accepted.NEW]

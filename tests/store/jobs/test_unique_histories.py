@@ -1,4 +1,4 @@
-"""Random histories of unique jobs against a model of who holds a key."""
+"""Random histories of unique jobs, against a model of which job holds a key."""
 
 import random
 from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ class ModelJob:
 
 
 class History:
-    """One history: each step is done to the store and to the model."""
+    """One history: each step acts on the store and on the model."""
 
     def __init__(self, world: StoreWorld, seed: int) -> None:
         self.world = world

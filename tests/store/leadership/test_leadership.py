@@ -19,13 +19,13 @@ async def test_nobody_is_elected_while_another_leads(world: StoreWorld) -> None:
 async def test_the_lock_of_a_dead_leader_does_not_outlive_a_clock_that_was_set_back(
     world: StoreWorld,
 ) -> None:
-    """Its life is an instant of the store's clock: set back by an hour, the lock would live an hour longer."""
+    """The lock lives until an instant of the store's clock: set back by an hour, it would live an hour longer."""
     redis, k = world.redis, world.shard.keys
     await redis.pexpire(k.leader, 3_600_000)
     assert await world.leadership.elect("master-2", "other", ttl_ms=5_000) is None
     left_ms = await redis.pttl(k.leader)
     assert 5_000 < left_ms <= 20_000
-    # A lock that may be alive is left alone, also where its holder's setting is longer.
+    # A lock that may be alive is left alone, even if its holder's setting is longer.
     await redis.pexpire(k.leader, 15_000)
     assert await world.leadership.elect("master-2", "other", ttl_ms=5_000) is None
     assert 10_000 < await redis.pttl(k.leader) <= 15_000

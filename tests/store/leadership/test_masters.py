@@ -1,4 +1,4 @@
-"""beat_master.lua, forget_master.lua, demote.lua, depose.lua, and what `look` makes of it."""
+"""beat_master.lua, forget_master.lua, demote.lua, depose.lua, and what `look` returns of them."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ async def test_the_dead_are_removed_by_the_beats_of_the_living(
     world.pass_ms(FORGET_MS - 1)
     await masters.beat(record("living"))
     assert await ids(masters) == {"silent", "living"}
-    # Its own silence does not remove it: this very beat ends it.
+    # Its own silence does not remove it: this very heartbeat ends the silence.
     world.pass_ms(2 * FORGET_MS)
     await masters.beat(record("living"))
     assert await ids(masters) == {"living"}
@@ -156,7 +156,7 @@ async def test_a_leader_is_not_demoted_while_no_other_lives(world: StoreWorld, m
     await masters.beat(record("master-1"))
     async with world.unchanged():
         assert await demote(world, leadership) is Demotion.ALONE
-    # The silence of the leader itself takes nothing from the others.
+    # The leader's own silence does not affect the others.
     world.pass_ms(3_001)
     await masters.beat(record("m2"))
     assert await demote(world, leadership) is Demotion.TOLD

@@ -1,4 +1,4 @@
-"""Done, not done, unknown: what the store's troubles mean to a caller."""
+"""Done, not done or unknown: what the store's troubles mean for a caller."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ async def world_behind(
         client_of(proxy.url, timeout_s=timeout_s, connections=4) as client,
         StoreWorld.on(Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world,
     ):
-        # Else the answer that a test drops is that the store does not know the script.
+        # Otherwise a test would drop the answer that the store does not know the script.
         for name in names():
             await admin_of(client).script_load(load(name).source)
         yield world, proxy
@@ -96,7 +96,7 @@ async def drain_when_full(world: StoreWorld) -> None:
     await world.enqueue_many(8, keep_result=True, max_retry=0)
     scheduled = await world.enqueue("later", delay_ms=1)
     short = await world.enqueue("short", delay_ms=1, expires_at_ms=world.now_ms + 2)
-    # Evicted by hand at the end: the filling is not part of the queue.
+    # The ballast is evicted by hand at the end: it is not part of the queue.
     for n in range(64):
         with contextlib.suppress(Exception):
             await redis.set(f"ballast{n}", b"x" * 400_000)
@@ -141,7 +141,7 @@ async def drain_when_full(world: StoreWorld) -> None:
 
 
 async def test_a_bulk_that_filled_the_store_half_way_is_unknown() -> None:
-    """Some were accepted, the rest refused: only a repeat of all settles it."""
+    """Some jobs were accepted, the others refused: only a repeat of all settles it."""
     server = StoreServer()
     server.start()
     try:
@@ -241,7 +241,7 @@ async def test_a_lost_answer_is_unknown_and_the_repeat_harmless(lone_server: Sto
             await world.settlements.settle_success(worker, [(job.job_id, job.token, b"r")])
         async with world.unchanged():
             assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"r")]) == [True]
-        # A read has no outcome to be unsure of.
+        # A read has no outcome that could be unknown.
         proxy.drop_next_answer()
         with pytest.raises(StoreUnavailableError):
             await world.records.get(job.job_id)
@@ -283,14 +283,14 @@ async def test_a_silent_store_is_unknown_after_the_timeout(lone_server: StoreSer
 
 @pytest.mark.parametrize("end", ["cancel", "timeout", "reset"])
 async def test_what_a_hung_store_did_not_take_is_never_sent_later(tmp_path: Path, end: str) -> None:
-    """A connection that first had to send the rest would stay open for as long as the store hangs."""
+    """A connection that had to send the rest first would stay open as long as the store hangs."""
     argument = b"x" * 8_000_000
     connected: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while b"ECHO" not in (greeting := await reader.read(10_000)):
             writer.write(b"+OK\r\n" * greeting.count(b"SETINFO"))
-        # From here on nobody reads: what the socket cannot hold stays with the client.
+        # From here on nobody reads: the client keeps what the socket cannot hold.
         connected.put_nowait((reader, writer))
 
     server = await asyncio.start_unix_server(accept, tmp_path / "s", limit=1_000)
@@ -370,7 +370,7 @@ async def test_a_store_that_is_away_is_not_done_and_comes_back() -> None:
         ):
             job_id = await world.enqueue()
             server.kill()
-            # The first to use a connection that just died cannot know how far its request came.
+            # The first user of a connection that just died cannot know how far its request came.
             with pytest.raises((StoreUnavailableError, OutcomeUnknownError)):
                 await world.acceptance.enqueue([world.spec()])
             with pytest.raises(StoreUnavailableError):
@@ -405,11 +405,11 @@ async def test_a_write_counts_once_the_replicas_have_it() -> None:
         assert await client.run_all(calls, replicas=1) == [("ok", [b"fresh"])]
         client.quorum_replicas = 1
         with paused(replica):
-            # The repeat writes what is there: WAIT tells the truth of it too, and on whatever connection.
+            # The repeat writes what exists already: WAIT is true for it too, on any connection.
             for _ in range(2):
                 with pytest.raises(OutcomeUnknownError, match="0 of 1"):
                     await client.run_all(calls)
-            # A call that asks for less is not kept waiting, and reads ask nobody.
+            # A call that asks for less does not wait, and reads ask no replica.
             assert await client.run_all(calls, replicas=0) == [("ok", [b"fresh"])]
             assert await client.run("page", (k.running,), ("", "", 1, 1, "", "", "", 0)) == ("ok", [[]])
         assert await client.run_all(calls) == [("ok", [b"fresh"])]
@@ -438,7 +438,7 @@ async def test_a_part_that_was_refused_makes_the_whole_unknown(lone_server: Stor
 async def test_a_cancellation_that_the_client_library_swallowed_still_ends_the_call(
     lone_server: StoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before Python 3.12, asyncio.wait_for forgets a cancellation that comes together with the end of its wait."""
+    """Before Python 3.12, asyncio.wait_for loses a cancellation that arrives together with the end of its wait."""
     async with client_of(lone_server.url, connections=2) as client:
         pool = client._pool._pool
         get_connection, is_asked = pool.get_connection, asyncio.Event()

@@ -1,4 +1,4 @@
-"""The client on a Cluster: one node serves the shard, whichever it is at the moment."""
+"""The client on a Cluster: one node serves the shard, whichever node that is."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def shard_on(cluster: Cluster, node: StoreNode) -> tuple[str, int]:
-    """Return a tag whose slot the node has."""
+    """Return a tag whose slot this node has."""
     while True:
         tag = f"t{uuid.uuid4().hex[:10]}"
         slot = key_slot(f"{{{tag}}}".encode())
@@ -60,7 +60,7 @@ async def world_on(url: str, tag: str, **options: object) -> AsyncIterator[Store
 async def test_each_shard_is_served_by_its_node(cluster: Cluster) -> None:
     for node in cluster.primaries:
         tag, _ = shard_on(cluster, node)
-        # Any node is good enough to begin with.
+        # Any node will do as a start.
         async with world_on(f"redis+cluster://{cluster.nodes[-1].endpoint}", tag) as world:
             job_id = await world.enqueue()
             assert node.ask("EXISTS", world.shard.keys.job(job_id)) == 1
@@ -89,7 +89,7 @@ async def test_a_master_serves_from_a_cluster(cluster: Cluster) -> None:
 
 
 async def test_a_slot_that_is_being_moved_stops_its_shard_and_breaks_nothing(cluster: Cluster) -> None:
-    """A script would begin on one node while its keys move, and not find there what has gone to the other."""
+    """A script could start on one node while its keys move, and not find the keys that moved to the other."""
     source, target, *_ = cluster.primaries
     tag, slot = shard_on(cluster, source)
     async with world_on(cluster.url, tag) as world:
@@ -99,7 +99,7 @@ async def test_a_slot_that_is_being_moved_stops_its_shard_and_breaks_nothing(clu
         cluster.begin_move(slot, source, target)
 
         async def refused() -> None:
-            """Assert that every script is refused, whether its keys are here, there or on both."""
+            """Assert that every script is refused, whether its keys are here, there or on both nodes."""
             for script in (load(name) for name in names()):
                 keys = [f"{world.shard.keys.tag}{name}" for name in script.keys]
                 with pytest.raises(StoreUnavailableError) as error:
@@ -120,7 +120,7 @@ async def test_a_slot_that_is_being_moved_stops_its_shard_and_breaks_nothing(clu
 
 
 async def test_calls_go_on_while_their_slot_changes_hands(cluster: Cluster) -> None:
-    """Clients that come to the former node are told where to go, and go there: nobody notices."""
+    """The former node redirects its clients, and they follow: nobody notices."""
     *_, source, target = cluster.primaries
     tag, slot = shard_on(cluster, source)
     async with world_on(cluster.url, tag) as world:
@@ -171,14 +171,14 @@ async def test_it_follows_a_failover_and_so_do_those_who_listen(cluster: Cluster
             ids = [await world.enqueue() for _ in range(10)]
             spec = world.spec()
             before.signal(signal.SIGSTOP)
-            # It hangs; with the timeout of five seconds the call would end no sooner. Its repeat is harmless.
+            # The node hangs; with the timeout of five seconds the call would not end sooner. Its repeat is harmless.
             try:
 
                 async def accepted() -> bool:
                     try:
                         return bool(await world.acceptance.enqueue([spec]))
                     except OutcomeUnknownError as unknown:
-                        # There is nobody left to confirm it: that is for the repeat.
+                        # No replica is left to confirm it: the repeat does that.
                         return "too few replicas" in unknown.detail
                     except StoreUnavailableError:
                         return False
@@ -193,7 +193,7 @@ async def test_it_follows_a_failover_and_so_do_those_who_listen(cluster: Cluster
             await asyncio.to_thread(
                 wait_for, lambda: not before.is_primary, "the former primary is a replica"
             )
-            # Not silently lost: with a replica again, it is confirmed.
+            # The job is not lost silently: with a replica again, it is confirmed.
             woken.clear()
 
             async def heard() -> list[WakeMessage]:

@@ -1,4 +1,4 @@
-"""The listener of a shard's channels: wake-up messages, ends of jobs, and lines that went dead in silence."""
+"""The listener on a shard's channels: wake-up messages, ends of jobs, and connections that died silently."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Claims that travel with a write: they are sent behind it, and hear of their replies before the writer does."""
+"""Claims that travel with a write: they are sent right after it, and get their replies before the writer does."""
 
 from collections.abc import Collection
 from typing import Any
@@ -17,7 +17,7 @@ from tests.support.store import StoreWorld
 
 
 class Leader:
-    """A leader in this process that wants to read the running jobs behind each write."""
+    """A leader in this process that wants to read the running jobs after each write."""
 
     def __init__(self, world: StoreWorld) -> None:
         self.triggers: list[JobsReady | SlotsFreed] = []
@@ -58,7 +58,7 @@ async def test_jobs_that_wait_for_a_time_bring_no_claim(world: StoreWorld) -> No
 
 async def test_a_push_that_needs_other_replicas_wakes_the_leader_instead(world: StoreWorld) -> None:
     leader = Leader(world)
-    # Every write of this client needs a replica, and so would the claim; this push does not.
+    # Every write of this client needs a replica, and so would the claim; this push needs none.
     world.shard.client.quorum_replicas = 1
     await world.acceptance.enqueue([world.spec()], replicas=0)
     world.shard.client.quorum_replicas = 0
@@ -85,7 +85,7 @@ async def test_a_claim_hears_that_its_round_trip_failed(lone_server: StoreServer
         with pytest.raises(Exception, match="the store"):
             await world.enqueue()
         assert (leader.failures, leader.replies) == (1, [])
-        # A refusal of the store is a reply like others.
+        # An error from the store is a reply like any other.
         proxy.answer_next(b"-OOM command not allowed\r\n-OOM command not allowed\r\n")
         with pytest.raises(StoreUnavailableError):
             await world.enqueue()

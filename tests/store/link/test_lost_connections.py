@@ -1,4 +1,4 @@
-"""A connection to the store that ended while it lay idle, however it ended, is nobody's again."""
+"""A connection to the store that ended while idle, in any way, is not used again."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ from tests.support.waiting import wait_until
 async def behind_link(
     server: StoreServer, *, connections: int = 16, timeout_s: float = 5.0
 ) -> AsyncIterator[tuple[StoreWorld, RawLink]]:
-    """A world that reaches the store over TCP, where a connection can be reset."""
+    """A world that reaches the store over TCP, where connections can be reset."""
     link = RawLink("store", str(server.socket), seed=1)
     await link.start()
     client = StoreClient(f"redis://127.0.0.1:{link.port}", connections=connections, timeout_s=timeout_s)
@@ -47,7 +47,7 @@ async def use_all(world: StoreWorld, count: int) -> None:
 
 
 async def reset_all(world: StoreWorld, link: RawLink) -> None:
-    """Returns when the client's loop has heard of it."""
+    """Reset all connections, and return when the client's loop has noticed."""
     connections = list(world.shard.client._pool._at_hand) + list(
         world.shard.client._pool._pool._available_connections
     )
@@ -84,7 +84,7 @@ def test_a_transport_that_closes_under_a_call_leaves_the_outcome_unknown_and_is_
         async with behind_link(lone_server) as (world, _):
             await world.enqueue()
             spec = world.spec()
-            # It closes at the last moment, after every look at it.
+            # The connection closes at the last moment, after every check of it.
             monkeypatch.setattr(pool_module, "is_lost", lambda _: False)
             kept: list[Any] = [*world.shard.client._pool._at_hand]
             for connection in kept:
@@ -105,7 +105,7 @@ def test_after_one_connection_gave_no_answer_those_that_lay_idle_are_made_anew(
     async def main() -> None:
         async with behind_link(lone_server, timeout_s=3.0) as (world, link):
             await use_all(world, 16)
-            # As after a silent cut: what lies between has forgotten these connections, and passes new ones.
+            # After a silent cut, the network has forgotten these connections, and lets new ones pass.
             link.forget_all()
             spec = world.spec()
             with pytest.raises(OutcomeUnknownError):

@@ -1,4 +1,4 @@
-"""The client behind Sentinels: it finds the primary, follows it, and takes no replica for it."""
+"""The client behind Sentinels finds the primary, follows it, and takes no replica for it."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ def rig() -> Iterator[Sentinels]:
 
 @pytest.fixture
 def sentinels(rig: Sentinels) -> Sentinels:
-    """Return the Sentinels in good order, whatever the test before has done."""
+    """Return the Sentinels in good order, whatever the previous test did."""
     rig.heal()
     return rig
 
@@ -52,7 +52,7 @@ async def world_on(url: str, **options: object) -> AsyncIterator[StoreWorld]:
 
 
 async def push_until_accepted(world: StoreWorld, timeout_s: float = 15) -> str:
-    """The same job again and again, as a pusher does."""
+    """Enqueue the same job again and again, as a pusher does."""
     spec = world.spec()
 
     async def accepted() -> bool:
@@ -68,7 +68,7 @@ async def push_until_accepted(world: StoreWorld, timeout_s: float = 15) -> str:
 async def test_it_follows_a_planned_failover_and_so_do_those_who_listen(sentinels: Sentinels) -> None:
     woken: list[WakeMessage] = []
     gaps: list[int] = []
-    # All replicas: the former primary goes on to take writes for a while, and another replica to confirm them.
+    # The quorum is all replicas: for a while, the former primary still takes writes and another replica confirms them.
     async with world_on(sentinels.url, quorum_replicas=2) as world:
         told: list[tuple[str, int]] = []
         world.shard.client.on_located(lambda host, port: told.append((host, port)))
@@ -105,7 +105,7 @@ async def test_it_follows_a_planned_failover_and_so_do_those_who_listen(sentinel
 
 
 async def test_it_leaves_a_primary_that_hangs_as_soon_as_there_is_another(sentinels: Sentinels) -> None:
-    """A call that waits for an answer that never comes is in doubt at once, not after its timeout."""
+    """A call that waits for a lost answer is in doubt at once, not only after its timeout."""
     async with world_on(sentinels.url, timeout_s=60) as world:
         before = sentinels.primary
         await world.enqueue()
@@ -123,7 +123,7 @@ async def test_it_leaves_a_primary_that_hangs_as_soon_as_there_is_another(sentin
 
 
 async def test_a_replica_is_never_spoken_to(sentinels: Sentinels) -> None:
-    """Not even while the Sentinels name it, as they do for a moment after a failover."""
+    """This holds even while the Sentinels name it, as they do for a moment after a failover."""
     replica = next(node for node in sentinels.nodes if node is not sentinels.primary)
     async with world_on(sentinels.url) as world:
         locator = world.shard.client._locator

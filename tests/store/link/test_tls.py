@@ -1,4 +1,4 @@
-"""TLS to the store: real servers where one here can speak it, and who is trusted."""
+"""TLS to the store: real servers where one on this machine supports it, and which certificates are trusted."""
 
 import contextlib
 import shutil
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.system, pytest.mark.req("D20")]
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An authority, what it certified (`store`, `master`), and another authority that nobody knows."""
+    """Create an authority, its certificates (`store`, `master`), and another authority that nobody knows."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificates")
     directory = tmp_path_factory.mktemp("pki")
@@ -38,7 +38,7 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
             *key,
             "-subj",
             f"/CN={name}",
-            # Python 3.13 wants to see what an authority is for.
+            # Python 3.13 requires that an authority states its purpose.
             "-addext",
             "keyUsage=critical,keyCertSign,cRLSign",
             "-keyout",
@@ -61,7 +61,7 @@ def openssl(directory: Path, *arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def tls_binary() -> Iterator[None]:
-    """The server that tests use, if it was built with TLS, else the system's."""
+    """Return the tests' server if it was built with TLS, otherwise the system's."""
     candidates = [server_binary(), *filter(None, map(shutil.which, ("valkey-server", "redis-server")))]
     for binary in candidates:
         said = subprocess.run(
@@ -90,7 +90,7 @@ def tls_settings(pki: Path) -> dict[str, str]:
 
 
 class TlsNode(StoreNode):
-    """Speaks nothing but TLS on its port, to those only who show a certificate."""
+    """Accepts only TLS on its port, and only clients with a certificate."""
 
     def __init__(self, pki: Path, *extra: str) -> None:
         settings = [word for name, value in tls_settings(pki).items() for word in (f"--{name}", value)]
@@ -109,7 +109,7 @@ class TlsSentinel(SentinelServer):
         )
 
     def _answers(self) -> bool:
-        # Nothing is said to one who shows no certificate; a client asks until it is.
+        # The server says nothing to a client without a certificate; a client connects until it listens.
         self._connect().close()
         return True
 

@@ -1,4 +1,4 @@
-"""The archive of logs, in a directory and in storage of the S3 kind."""
+"""The archive of logs, in a directory and in S3 storage."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
 """due_logs.lua, take_log_piece.lua, drop_archived.lua, read_gone_log.lua, due_log_erasures.lua, end_log_erasures.lua,
-forget_log_erasures.lua, note_late_log.lua and erase_gone_log.lua: logs on their way to the archive, and out of it."""
+forget_log_erasures.lua, note_late_log.lua and erase_gone_log.lua: logs on their way into the archive, and out of it."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def store_of(world: StoreWorld) -> LogArchivingStore:
 
 
 async def over(world: StoreWorld, *texts: str) -> ClaimedJob:
-    """A job that succeeded and has these lines."""
+    """Create a job that wrote these lines and succeeded."""
     worker, job = await world.running()
     if texts:
         await save(world, worker, job, lines(1, *texts))
@@ -49,7 +49,7 @@ async def sweep(world: StoreWorld) -> int:
 
 
 async def moved(world: StoreWorld, job_id: str) -> list[str]:
-    """Move the whole log to nowhere; return its texts."""
+    """Move the whole log away, and return its texts."""
     store, found = store_of(world), list[str]()
     while True:
         piece = await store.next_piece(world.epoch, job_id, REF)
@@ -81,7 +81,7 @@ async def test_the_log_of_a_job_that_is_removed_waits_for_the_archive(world: Sto
     assert await store.due(WEEK_MS, (0, 0)) == LogsToArchive([with_log.job_id], [])
     assert await world.logs.due_since_ms(WEEK_MS) == world.now_ms
     assert await world.redis.exists(k.log(without.job_id)) == 0
-    # Neither fsck nor repair takes it for what is left of a job.
+    # Neither fsck nor repair takes it for a leftover of a job.
     assert await world.findings() == []
     async for step in Repair(world.shard, world.epoch, who="test", times=TIMES).steps():
         assert not step.repaired
@@ -89,7 +89,7 @@ async def test_the_log_of_a_job_that_is_removed_waits_for_the_archive(world: Sto
     assert isinstance(gone, GoneLog)
     assert (gone.job.name, [entry.text for entry in gone.entries], gone.end) == ("work", ["b"], 2)
     assert await sizes(world) == 2 * 17
-    # Once it is there, nothing is left here.
+    # Once it is in the archive, nothing is left in the store.
     assert await moved(world, with_log.job_id) == ["a", "b"]
     assert await world.redis.exists(k.logged, k.log(with_log.job_id), k.log_waits, k.log_times) == 0
     assert await world.logs.total_bytes() == 0
@@ -108,12 +108,12 @@ async def test_a_log_moves_piece_by_piece_and_goes_on_behind(
     assert (piece.job.id, piece.last, piece.chunks, [e.text for e in piece.entries]) == (
         job.job_id, 2, 2, ["a", "b"],
     )  # fmt: skip
-    # Where it goes is noted, but not shown yet.
+    # Its destination is noted, but not shown yet.
     assert (await read(world, job.job_id)).facts.ref is None
     assert await store.drop(world.epoch, piece) is True
     assert (await read(world, job.job_id)).facts.archived == 2
     assert (await read(world, job.job_id)).facts.ref == REF
-    # Lines that come meanwhile do not count as a change.
+    # Lines that arrive meanwhile do not count as a change.
     piece = await store.next_piece(world.epoch, job.job_id, REF)
     assert piece
     assert await save(world, worker, job, lines(4, "d")) == SavedLines(kept=1)
@@ -121,7 +121,7 @@ async def test_a_log_moves_piece_by_piece_and_goes_on_behind(
     assert await moved(world, job.job_id) == ["d"]
     assert await sizes(world) == 0
     assert (await read(world, job.job_id)).facts.archived == 4
-    # The job may write on, and its numbers go on.
+    # The job may go on writing, and its numbers continue.
     assert await save(world, worker, job, lines(5, "e")) == SavedLines(kept=1)
     assert await texts(world, job.job_id) == [(5, 1, "e")]
     assert await moved(world, job.job_id) == ["e"]
@@ -133,7 +133,7 @@ async def test_nothing_is_dropped_that_changed_meanwhile(world: StoreWorld) -> N
     store, k = store_of(world), world.shard.keys
     piece = await store.next_piece(world.epoch, job.job_id, REF)
     assert piece
-    # Another leader was quicker.
+    # Another leader was faster.
     assert await store.drop(world.epoch, piece) is False
     async with world.unchanged():
         assert await store.drop(world.epoch, piece) is None
@@ -217,7 +217,7 @@ async def test_damaged_counts_of_one_log_hold_up_no_other(world: StoreWorld, fie
     world.pass_ms(WEEK_MS)
     assert (await world.logs.sweep(world.epoch, WEEK_MS))[1] is False
     assert await world.redis.exists(k.logs(job.job_id), k.log_times) == 0
-    # The sum of all sizes began anew as well, and is counted again by the repair.
+    # The sum of all sizes also started again, and repair recounts it.
     async for _ in Repair(world.shard, world.epoch, who="test", times=TIMES).steps():
         pass
     assert await world.logs.total_bytes() == 0
@@ -235,7 +235,7 @@ async def test_logs_that_waited_too_long_go_as_they_would_without_an_archive(wor
     k = world.shard.keys
     assert await world.redis.exists(k.log(gone.job_id), k.log_waits) == 0
     assert len(await texts(world, job.job_id)) == 1
-    # Also where nothing else names them any more.
+    # The same holds where nothing else names them any more.
     await world.redis.zadd(k.log_waits, {new_id(): 1})
     assert await world.logs.sweep(world.epoch, 2 * WEEK_MS, WEEK_MS) == (0, False)
     assert await world.redis.exists(k.log_waits) == 0
@@ -257,7 +257,7 @@ async def test_to_delete_a_job_is_to_erase_its_log_in_the_archive(world: StoreWo
     jobs = [await over(world, "a") for _ in range(3)]
     store = store_of(world)
     await moved(world, jobs[0].job_id)
-    # One that is being written just now, and one that was never there.
+    # One log is being written just now, and one never existed.
     assert await store.next_piece(world.epoch, jobs[1].job_id, REF)
     for job in jobs:
         await world.steering.delete(job.job_id)
@@ -271,7 +271,7 @@ async def test_to_delete_a_job_is_to_erase_its_log_in_the_archive(world: StoreWo
     await store.end_erasures(world.epoch, [ids[1]])
     k = world.shard.keys
     assert await world.redis.exists(k.log_erasures) == 0
-    # An hour later they are looked for once more.
+    # An hour later, the store looks for them once more.
     world.pass_ms(LATE_MS - 1)
     assert await store.erasures() == LogErasures([], [])
     world.pass_ms(1)
@@ -295,7 +295,7 @@ async def test_a_piece_that_comes_late_is_to_be_removed_where_its_job_was_delete
     assert (await store.erasures()).first == []
     deleted_ms = world.now_ms
     world.pass_ms(1)
-    # Not for a later job with this ID.
+    # A later job with this ID does not count.
     async with world.unchanged():
         assert not await store.note_late(replace(jobs[0], created_at_ms=world.now_ms))
         assert not await store.note_late(jobs[1])

@@ -48,7 +48,7 @@ async def claimed(world: StoreWorld, worker: str) -> ClaimedJob:
 
 
 async def sizes(world: StoreWorld) -> int:
-    """The sum of all sizes, which is what the chunks say."""
+    """Return the sum of all sizes, which must match the chunks."""
     k, total = world.shard.keys, 0
     for job_id in await world.redis.smembers(k.logged):
         size = int(await world.redis.hget(k.log(job_id.decode()), "size") or 0)
@@ -81,7 +81,7 @@ async def test_a_call_that_is_repeated_keeps_nothing_twice(world: StoreWorld) ->
     assert await save(world, worker, job, given) == SavedLines(kept=2)
     async with world.unchanged():
         assert await save(world, worker, job, given) == SavedLines()
-        # A chunk that is there in part is told, and nothing of it is kept.
+        # A chunk that is already there in part is reported, and nothing of it is stored.
         assert await save(world, worker, job, lines(2, "b", "c")) == SavedLines(behind=2)
     assert await save(world, worker, job, given, lines(3, "c")) == SavedLines(kept=1)
     assert [text for *_, text in await texts(world, job.job_id)] == ["a", "b", "c"]
@@ -140,12 +140,12 @@ async def test_lines_of_the_claim_before_are_taken_for_a_while(world: StoreWorld
     assert again.job_id == job.job_id
     assert await save(world, worker, job, lines(2, "late")) == SavedLines(kept=1)
     assert await texts(world, job.job_id) == [(1, 1, "a"), (2, 1, "late")]
-    # A claim that had no lines before is not known any more once another has begun.
+    # A claim without earlier lines is unknown once another claim has begun.
     assert (await claimed(world, other)).job_id == silent[1].job_id
     assert (await save(world, silent[0], silent[1], lines(1, "x"))).is_stale
     world.pass_ms(LATE_CLAIM_MS)
     assert (await save(world, worker, job, lines(3, "too late"))).is_stale
-    # The numbers go on over all attempts.
+    # The numbers continue over all attempts.
     assert await save(world, other, again, lines(1, "new")) == SavedLines(kept=1)
     assert await texts(world, job.job_id, 1) == [(2, 1, "late"), (3, 2, "new")]
     world.now_ms -= LATE_CLAIM_MS
@@ -198,10 +198,10 @@ async def test_old_lines_are_swept_and_said_to_be_missing(world: StoreWorld) -> 
     assert await world.logs.sweep(world.epoch, WEEK_MS) == (2, False)
     assert (await read(world, job.job_id)).facts.dropped == 2
     assert await sizes(world) == 0
-    # The job may write on.
+    # The job may go on writing.
     assert await save(world, worker, job, lines(3, "c")) == SavedLines(kept=1)
     assert [seq for seq, *_ in await texts(world, job.job_id)] == [3]
-    # The rest of a job that somebody removed from the store goes, too.
+    # The leftovers of a job that somebody removed from the store go, too.
     await world.redis.zadd(world.shard.keys.log_times, {new_id(): 1})
     assert await world.logs.sweep(world.epoch, WEEK_MS) == (0, False)
     assert await world.redis.zcard(world.shard.keys.log_times) == 1

@@ -1,4 +1,4 @@
-"""Scripts that end a job write down whom to tell of it, and nothing where nobody is told."""
+"""Scripts that end a job record whom to notify, and record nothing if nobody is to be notified."""
 
 import msgpack
 import pytest
@@ -94,7 +94,7 @@ async def test_a_delivery_is_made_once_however_often_it_is_carried_out(world: St
     told = msgpack.unpackb(delivery.argument)
     assert (delivery.name, told["url"]) == ("jq.webhook", ALL.url)
     assert '"result":1' in told["body"]
-    # The result is gone meanwhile, so the delivery would be another one.
+    # The result is gone meanwhile, so the delivery would have changed.
     await world.redis.delete(world.shard.keys.result(job_id))
     await world.redis.zrem(world.shard.keys.results, job_id)
     assert list(await carried.enqueue([entry.subject], world.epoch)) == []

@@ -1,4 +1,4 @@
-"""Jobs that failed, in the order in which they did, each exactly once."""
+"""Failed jobs, in the order in which they failed, each exactly once."""
 
 import pytest
 
@@ -41,7 +41,7 @@ async def test_pages_end_between_milliseconds(
     at_ms = world.now_ms - 1
     one = [await failed(world)]
     world.pass_ms(1)
-    # More of one millisecond than a page holds.
+    # One millisecond has more jobs than a page holds.
     three = [await failed(world) for _ in range(3)]
     world.pass_ms(5)
     pages = []

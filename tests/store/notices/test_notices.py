@@ -1,4 +1,4 @@
-"""Notices in the store: single changes by people, and their memory, which the leader keeps."""
+"""Notices in the store: single changes by people, and the memory of each, which the leader keeps."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""put_declaration.lua: the last declarations of each source."""
+"""put_declaration.lua: the latest declarations of each source."""
 
 import pytest
 

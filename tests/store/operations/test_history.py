@@ -1,4 +1,4 @@
-"""Counts of masters add up, whoever tells them and however often, and stay within their bounds."""
+"""Counts of masters add up, whoever reports them and however often, and stay within their bounds."""
 
 import random
 from typing import Any
@@ -107,7 +107,7 @@ async def test_names_beyond_the_bound_are_counted_as_one(world: StoreWorld) -> N
         TOTAL: 10, "name-1-0": 1, "name-1-1": 1, "name-2-0": 1, OTHER: 7,
     }  # fmt: skip
     assert OTHER in await history.names()
-    # A name that was not seen for as long as anything is kept makes room.
+    # A name that was not seen for the longest retention makes room.
     world.pass_ms(KEEP_MS["hour"])
     await history.add_counts(6, [("new", pushed(1))])
     assert set(await history.names()) == {"new"}
@@ -139,7 +139,7 @@ async def test_minutes_are_kept_for_a_day_and_hours_for_thirty(world: StoreWorld
         left_ms = await redis.pttl(key)
         assert days * DAY_MS < left_ms <= days * DAY_MS + 3 * STEP_MS["hour"]
         await redis.pexpire(key, 77_000)
-    # Later counts do not let it live longer.
+    # Later counts do not extend its life.
     await history.add_counts(2, [("work", pushed(1)), ("other", pushed(1))])
     for key in (keys.minute(minute), keys.hour(hour)):
         assert 0 < await redis.pttl(key) <= 77_000
@@ -220,7 +220,8 @@ async def test_the_backlog_is_seen_with_the_age_of_its_oldest_job(world: StoreWo
     await world.due.promote(world.epoch, JobState.SCHEDULED)
     backlog = await history.sample_backlog()
     assert {name: (w.ready, w.since_ms) for name, w in backlog.names.items()} == {
-        # The one of priority 9, though others come before it; one that waited for its time is ready since then.
+        # This includes the job of priority 9, though others come before it; a scheduled job has been ready since its
+        # time.
         "a": (3, began_ms + 1_000),
         "b": (1, began_ms + 2_000),
     }

@@ -1,4 +1,4 @@
-"""A look for dashboards differs from the one before exactly if something changed that they show."""
+"""Two looks for dashboards differ exactly if something changed that dashboards show."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def live(world: StoreWorld) -> LiveStore:
 async def test_while_nothing_happens_every_look_is_the_same(world: StoreWorld, live: LiveStore) -> None:
     await world.enqueue()
     await world.worker()
-    # The first look knows no time yet, by which others tell the silent from the fresh.
+    # The first look has no earlier time yet, with which later looks tell silent workers from fresh ones.
     await live.look()
     one, other = await live.look(), await live.look()
     assert replace(one, at_ms=0) == replace(other, at_ms=0)
@@ -84,7 +84,7 @@ async def test_each_batch_is_seen_when_it_is_made_and_when_it_is_over(
     for batch_id in ids:
         assert await batches.put(BatchSpec(batch_id), life_ms=60_000)
         looks.append(await live.look())
-    # An empty one is over at once.
+    # An empty batch is over at once.
     await batches.seal(ids[0])
     looks.append(await live.look())
     assert len({look.batches for look in looks}) == len(looks)

@@ -26,7 +26,7 @@ def orders(world: StoreWorld) -> Orders:
 
 
 async def succeed(world: StoreWorld, worker: str, result: bytes = b"\xc0") -> list[str]:
-    """Claim all jobs that are ready, end them well, and return their IDs."""
+    """Claim all ready jobs, end them successfully, and return their IDs."""
     jobs = await world.claim(worker)
     assert await world.settlements.settle_success(worker, [(job.job_id, job.token, result) for job in jobs])
     return [job.job_id for job in jobs]
@@ -73,7 +73,7 @@ async def test_jobs_of_one_push_may_wait_for_each_other(world: StoreWorld, order
     for spec in (first, second, third):
         assert await succeed(world, worker) == [spec.id]
         await orders.carry_out()
-    # A repeat of the push is the same push, whatever became of its jobs.
+    # A repeat of the push counts as the same push, whatever became of its jobs.
     async with world.unchanged():
         assert await world.acceptance.enqueue([first, second, third], is_whole=True) == [Accepted.KNOWN] * 3
 
@@ -182,7 +182,7 @@ async def test_an_entry_may_be_carried_out_again_and_late(world: StoreWorld, ord
     worker = await world.worker()
     (job,) = await world.claim(worker)
     assert await world.fail(worker, job)
-    # Retried, and successful, before anything followed from the failure.
+    # The job was retried and succeeded before anything followed from the failure.
     await world.steering.retry(await world.get(first))
     assert await succeed(world, worker) == [first]
     await orders.carry_out()
@@ -294,7 +294,7 @@ async def test_fsck_finds_and_repair_mends_a_torn_order(world: StoreWorld, order
     await mend(world)
     await world.assert_sound()
     assert await succeed(world, await world.worker()) == [first]
-    # The entry of the end is lost, as after a failover.
+    # The entry of the end is lost, as in a failover.
     await redis.delete(k.follow_ups)
     assert {f.rule for f in await world.findings()} == {"order"}
     await mend(world)

@@ -1,4 +1,4 @@
-"""tell_contracts.lua: which names were served, and what workers told of them."""
+"""tell_contracts.lua: which names were served, and what workers reported about them."""
 
 import pytest
 
@@ -41,7 +41,7 @@ async def test_names_and_contracts_are_bounded(world: StoreWorld, monkeypatch: p
         await store.tell([f"name-{n}", "work"], {"work": Contract(str(n), None, {})})
     assert [one.contract.version for one in (await store.of("work"))[0]] == ["3", "2"]
     assert [(await store.of(f"name-{n}"))[1] for n in range(4)] == [False, False, True, True]
-    # More names than one call takes.
+    # These are more names than one call takes.
     await store.tell([f"many-{n}" for n in range(250)], {})
     assert await world.redis.zcard(world.shard.keys.served_names) == 3
 
@@ -54,7 +54,7 @@ async def test_names_that_were_never_served_are_told_unless_some_are_forgotten(
     assert await store.unserved(["work", "wrok"]) == ["work", "wrok"]
     await store.tell(["work"], {})
     assert await store.unserved(["work", "wrok"]) == ["wrok"]
-    # More names than one read takes.
+    # These are more names than one read takes.
     many = [f"many-{n}" for n in range(2_500)]
     assert await store.unserved([*many, "work"]) == many
     assert await store.unserved([]) == []

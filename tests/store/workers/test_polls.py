@@ -1,4 +1,4 @@
-"""Polls of workers that pull: what is claimed for them, and how they are told of it exactly as often as it takes."""
+"""Polls of workers that pull: what is claimed for them, and that they are told of it exactly as often as needed."""
 
 import pytest
 
@@ -76,7 +76,7 @@ async def test_what_is_told_is_what_a_push_would_say(world: StoreWorld) -> None:
 
 
 async def test_the_same_poll_again_is_given_the_same_jobs_at_once(world: StoreWorld) -> None:
-    """The answer was lost, or the master that held the poll."""
+    """The answer was lost, or the master died that held the poll."""
     await world.enqueue()
     worker_id = await puller(world)
     await opened(world, worker_id)
@@ -297,7 +297,7 @@ async def test_an_offer_whose_record_cannot_be_decoded_is_left_out(world: StoreW
     damaged, whole = await world.claim(worker_id)
     redis, key = world.redis, world.shard.keys.job(damaged.job_id)
     record = await redis.get(key)
-    # The head is sound, so that the script hands it over; what follows is not.
+    # The head is sound, so the script hands the job over; the rest is not.
     await redis.set(key, record[: codec.HEAD_SIZE] + b"\xff")
     assert await taken(world, worker_id) == [(whole.job_id, whole.token)]
     await redis.set(key, record)

@@ -23,7 +23,7 @@ async def registered(world: StoreWorld, spec: WorkerSpec = SPEC) -> str:
 
 
 async def slots(world: StoreWorld, worker_id: str) -> tuple[int, int]:
-    """As claims count them, and as the worker registered."""
+    """Return the slots as claims count them, and as the worker registered them."""
     worker = await world.workers.get(worker_id)
     assert worker
     return worker.spec.max_jobs, worker.own_max_jobs
@@ -48,7 +48,7 @@ async def test_the_next_claim_and_the_next_heartbeat_obey_the_slots(world: Store
     claim = await world.claims.claim(world.epoch, worker, ["work"], 10)
     assert isinstance(claim, Claim)
     assert len(claim.jobs) == 6
-    # Fewer than it runs: nothing is taken from it, and nothing comes.
+    # The limit is lower than what it runs: nothing is taken from it, and nothing is added.
     assert await world.workers.set_slots(worker, 2, ENTRY) is Commanded.NEW
     assert await world.claims.claim(world.epoch, worker, ["work"], 10) is NotClaimed.FULL
     claims = [(job.job_id, job.token) for job in claim.jobs]

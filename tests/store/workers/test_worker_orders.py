@@ -86,15 +86,15 @@ async def test_a_worker_that_people_detach_gets_no_jobs_and_no_leases(world: Sto
     assert await world.score(world.shard.keys.running, job.job_id) == ends_ms
     assert await world.claims.claim(world.epoch, worker, ["work"], 1) is NotClaimed.GONE
     assert await world.workers.go_on(worker, []) is False
-    # Until its lease is over the job is still its own.
+    # The job remains its own until its lease ends.
     assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [True]
 
 
-# --- silence, and the way back
+# --- silence, and how a worker comes back
 
 
 async def silent(world: StoreWorld, **fields: object) -> tuple[str, tuple[str, str]]:
-    """A worker that was detached for its silence, and what it runs."""
+    """Detach a worker for its silence, and return it with what it runs."""
     worker, job = await world.running(**fields)  # type: ignore[arg-type]
     assert await world.workers.renew(worker, [(job.job_id, job.token)], 1)
     world.pass_ms(6_000)
@@ -125,7 +125,7 @@ async def test_only_who_is_silent_is_detached_for_it(world: StoreWorld) -> None:
 
 @pytest.mark.req("D13")
 async def test_while_a_detached_worker_asks_nobody_takes_its_jobs(world: StoreWorld) -> None:
-    """It comes back a moment before its lease ends; the heartbeat in which it learns of it is a renewal."""
+    """It comes back just before its lease ends; the heartbeat that tells it is also a renewal."""
     worker, claim = await silent(world)
     world.pass_ms(LEASE_MS - 6_001)
     answer = await world.workers.renew(worker, [claim], 1)
@@ -160,7 +160,7 @@ async def test_who_is_let_go_on_belongs_to_the_fleet_again_and_its_jobs_tell_of_
     )
     assert event.finished_at_ms == world.now_ms
     assert await world.state(claim[0]) is JobState.RUNNING
-    # Nobody's but its own.
+    # Only its own jobs count.
     assert await world.records.history(other.job_id) == await world.records.history(ended.job_id) == []
     async with world.unchanged():
         assert await world.workers.go_on(worker, entries) is False
@@ -225,7 +225,7 @@ async def test_a_restart_on_the_same_address_frees_the_jobs_of_the_former_one_at
     assert {(lease.detached_by, lease.is_worker_gone) for lease in expired} == {("successor", True)}
     redis, k = world.redis, world.shard.keys
     assert await redis.zcount(k.running, "-inf", world.now_ms) == 700
-    # The former one, should it live, learns that they are not its own any more, and renews nothing.
+    # The former worker, if it lives, learns that the jobs are no longer its own, and renews nothing.
     answer = await world.workers.renew(first, claims, 0)
     assert answer
     assert (answer.detached_by, answer.lost) == ("successor", frozenset(claims))
@@ -239,7 +239,7 @@ async def test_a_restart_on_the_same_address_frees_the_jobs_of_the_former_one_at
 async def test_an_address_that_may_have_moved_leaves_the_former_worker_its_leases(
     world: StoreWorld, former: str, successor: str
 ) -> None:
-    """It may live where nobody can reach it, and runs its jobs until its leases end."""
+    """It may live where nobody can reach it, and run its jobs until its leases end."""
     await world.enqueue_many(3)
     spec = WorkerSpec("http://h:1", ("work",), 10, "n", 1, {}, "1", "s" * 32, former)
     first = new_id()

@@ -1,4 +1,4 @@
-"""register_worker.lua, forget_worker.lua and the reading of the registry."""
+"""register_worker.lua, forget_worker.lua, and reads of the registry."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ async def test_registering_again_changes_nothing(world: StoreWorld) -> None:
 
 
 async def test_a_registration_that_nobody_waits_for_any_more_replaces_nobody(world: StoreWorld) -> None:
-    """It was held up on its way to the store; meanwhile the worker has registered by another master."""
+    """The call was delayed on its way to the store; meanwhile the worker registered through another master."""
     present = new_id()
     await world.workers.register(present, SPEC)
     sent_ms = world.now_ms
@@ -60,13 +60,13 @@ async def test_a_second_worker_at_the_same_address_takes_over(world: StoreWorld)
         await world.workers.register(worker_id, WorkerSpec(url, ("a",), 1, "n", 1, {}, "1", "s" * 32))
     detached = {w.id: w.is_detached for w in await world.workers.all()}
     assert detached == {first: True, second: False, elsewhere: False, pulls: False}
-    # The first one leaves: the address stays with the second.
+    # The first worker leaves: the address stays with the second.
     assert await world.workers.forget(first)
     assert await world.redis.hgetall(world.shard.keys.worker_urls) == {
         b"u": second.encode(),
         b"v": elsewhere.encode(),
     }
-    # One that is gone already cannot be detached.
+    # A worker that is already gone cannot be detached.
     await world.redis.hset(world.shard.keys.worker_urls, "w", first)
     await world.workers.register(new_id(), WorkerSpec("w", ("a",), 1, "n", 1, {}, "1", "s" * 32))
     assert not await world.redis.exists(world.shard.keys.worker(first))
