@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Tasks, Worker
 from worker_sdk.worker import endings, job_log, log_sender
+from worker_sdk.worker.run import JobRun
 
 pytestmark = [pytest.mark.req("D17"), real_time.WORKER]
 
@@ -218,6 +220,49 @@ async def test_a_worker_may_send_no_logs(master: FakeMaster, worker: Worker, up:
     job = await master.run("off")
     assert (await wait_until(lambda: master.result(job["job_id"])))["type"] == "success"
     assert keeper.calls == 0
+
+
+class MemoryLog:
+    """The log of one run, in memory."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def write(self, at_s: float, level: str, text: str) -> None:
+        self.texts.append(text)
+
+    def flush(self) -> None:
+        return None
+
+
+def test_threads_that_write_their_first_lines_at_once_write_to_one_log(worker: Worker) -> None:
+    @worker.handler("threads")
+    async def run(argument: object) -> None: ...
+
+    handler = worker.find("threads")
+    assert handler is not None
+    offer: Any = {
+        "job_id": "j", "token": "t", "attempt": 1, "fence": 1, "argument": None, "headers": {}, "timeout": 60.0,
+    }  # fmt: skip
+    of_job = JobRun(offer, handler, 0.0)
+    of_job.write(0.0, "info", "no log is kept")
+    assert of_job.log is None
+    # Both threads open a log before either has one.
+    both = threading.Barrier(2)
+
+    def open_log(job_id: str, token: str) -> MemoryLog:
+        assert (job_id, token) == ("j", "t")
+        both.wait(10)
+        return MemoryLog()
+
+    of_job.open_log = open_log
+    writers = [threading.Thread(target=of_job.write, args=(0.0, "info", text)) for text in "ab"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert isinstance(of_job.log, MemoryLog)
+    assert sorted(of_job.log.texts) == ["a", "b"]
 
 
 async def test_what_an_isolated_handler_logs_and_prints_arrives(
