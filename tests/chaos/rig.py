@@ -69,6 +69,8 @@ class Rig:
         self._held: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._started_s: dict[str, float] = {}
+        # By name of a process that ended by itself: when that was seen.
+        self._dead_since_s: dict[str, float] = {}
         self._client: StoreClient | None = None
 
     @classmethod
@@ -301,10 +303,14 @@ class Rig:
                 self.faults.append(Fault("exit", "store", from_s, time.monotonic()))
             guarded = [*self.masters.items(), *self.workers.items(), *self.successors.items()]
             for name, process in guarded:
-                if name in self._held or process.popen is None or process.popen.poll() is None:
+                if process.popen is None or process.popen.poll() is None:
+                    self._dead_since_s.pop(name, None)
                     continue
-                now_s = time.monotonic()
-                self.faults.append(Fault("exit", name, now_s - 2 * LOOK_S, now_s))
+                # A fault may hold a process for seconds after it ended by itself.
+                dead_s = self._dead_since_s.setdefault(name, time.monotonic())
+                if name in self._held:
+                    continue
+                self.faults.append(Fault("exit", name, dead_s - 2 * LOOK_S, dead_s))
                 self._begin(name, process)
 
     async def leader(self) -> str | None:
