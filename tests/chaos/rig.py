@@ -246,6 +246,7 @@ class Rig:
         # Do not use MasterProcess.start, which waits until ready.
         Process.start(process)
         self._started_s[name] = time.monotonic()
+        self._dead_since_s.pop(name, None)
 
     async def _all_registered(self) -> bool:
         return len(await self.client.command("ZRANGE", Keys("jq").workers, 0, -1)) >= len(self.workers)
@@ -304,7 +305,6 @@ class Rig:
             guarded = [*self.masters.items(), *self.workers.items(), *self.successors.items()]
             for name, process in guarded:
                 if process.popen is None or process.popen.poll() is None:
-                    self._dead_since_s.pop(name, None)
                     continue
                 # A fault may hold a process for seconds after it ended by itself.
                 dead_s = self._dead_since_s.setdefault(name, time.monotonic())
