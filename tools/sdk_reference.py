@@ -213,7 +213,7 @@ INTERNAL = frozenset(
         "ain_transaction",
         "aread",
         "apush_own",
-        "born_lease_ms",
+        "initial_lease_ms",
         "in_transaction",
         "insert",
         "is_in_a_job_or_recorded",

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 # Yields questions, and gets the answers.
-Steps = Generator["Read | Probe", Mapping[str, Any], Defer | None]
+Steps = Generator["MasterRead | Probe", Mapping[str, Any], Defer | None]
 
 _ENDED: Final = ("succeeded", "discarded", "failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class MasterRead:
     """A read of the master's API. `of`: the job that it is about."""
 
     path: str
@@ -80,7 +80,7 @@ class SinceLastRun(Condition):
             }
             if self.tag is not None:
                 query["tag"] = self.tag
-            page = yield Read(f"/api/jobs?{urlencode(query)}")
+            page = yield MasterRead(f"/api/jobs?{urlencode(query)}")
             for job in page["jobs"]:
                 ended = _instant(job["finished_at"])
                 last = ended if last is None else max(last, ended)
@@ -111,7 +111,7 @@ class OutstandingBelow(Condition):
 
     def _steps(self) -> Steps:
         query = {"name": self.name, "state": "awaiting_callback", "limit": str(self.limit)}
-        page = yield Read(f"/api/jobs?{urlencode(query)}")
+        page = yield MasterRead(f"/api/jobs?{urlencode(query)}")
         if len(page["jobs"]) < self.limit:
             return None
         return Defer(self.after_s, f"{self.limit} jobs {self.name} await callbacks already")
@@ -137,7 +137,7 @@ class JobIs(Condition):
 
     def _steps(self) -> Steps:
         try:
-            state = (yield Read(f"/api/jobs/{quote(self.job_id, safe='')}", self.job_id))["state"]
+            state = (yield MasterRead(f"/api/jobs/{quote(self.job_id, safe='')}", self.job_id))["state"]
         except RefusedError as error:
             if error.status != 404:
                 raise
@@ -161,7 +161,7 @@ class DefinitionRan(Condition):
     after_s: float = 30.0
 
     def _steps(self) -> Steps:
-        page = yield Read(f"/api/definitions/{quote(self.name, safe='')}/runs?outcome=fired&limit=1")
+        page = yield MasterRead(f"/api/definitions/{quote(self.name, safe='')}/runs?outcome=fired&limit=1")
         if not page["runs"]:
             return Defer(self.after_s, f"definition {self.name} has started no job yet")
         run = page["runs"][0]

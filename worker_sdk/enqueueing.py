@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from worker_sdk.errors import EnqueueRefused
-from worker_sdk.generators import Around, checked_generator
+from worker_sdk.generators import YieldContext, checked_generator
 
 JobT = TypeVar("JobT", bound=dict[str, Any])
 
@@ -47,10 +47,10 @@ class EnqueueChain:
         for field in ("headers", "tags", "retry"):
             if field in job:
                 job[field] = copy.copy(job[field])
-        opened: list[Around] = []
+        opened: list[YieldContext] = []
         try:
             for call, what in self._calls:
-                around = Around(call(job), what)
+                around = YieldContext(call(job), what)
                 around.enter()
                 opened.append(around)
             if not isinstance(job.get("id"), str) or not isinstance(job.get("name"), str):
@@ -75,7 +75,7 @@ class OpenJob:
 
     __slots__ = ("_job", "_opened")
 
-    def __init__(self, job: dict[str, Any], opened: list[Around]) -> None:
+    def __init__(self, job: dict[str, Any], opened: list[YieldContext]) -> None:
         self._job = job
         self._opened = opened
 

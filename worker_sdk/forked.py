@@ -52,7 +52,7 @@ def check() -> None:
         _in_child()
 
 
-def let_go(fd: int) -> None:
+def replace_with_devnull(fd: int) -> None:
     """Make this process's copy of a parent's descriptor harmless; the parent's connection stays as it is.
 
     The number stays taken, by /dev/null: an event loop may still hold it, and would otherwise close, or stop watching,

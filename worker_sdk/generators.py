@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
 
-class Around:
+class YieldContext:
     """A generator that was called and has not run yet. `what`: its name, for people."""
 
     __slots__ = ("_generator", "what")
@@ -39,7 +39,7 @@ class Around:
         raise RuntimeError(f"{self.what} yields more than once")
 
 
-class AsyncAround:
+class AsyncYieldContext:
     """The same for an async generator."""
 
     __slots__ = ("_generator", "what")
@@ -49,14 +49,14 @@ class AsyncAround:
         self.what = what
 
     async def enter(self) -> Any:
-        """Do as `Around.enter`."""
+        """Do as `YieldContext.enter`."""
         try:
             return await anext(self._generator)
         except StopAsyncIteration:
             raise RuntimeError(f"{self.what} yields nothing") from None
 
     async def leave(self, exc: BaseException | None) -> None:
-        """Do as `Around.leave`."""
+        """Do as `YieldContext.leave`."""
         try:
             if exc is None:
                 await anext(self._generator)

@@ -48,7 +48,7 @@ class Parameter:
 def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     """Return the parameters of anything that can be called, by name. Raise ValueError if Python does not know them,
     and TypeError for something that cannot be called."""
-    if not is_bare(function):
+    if not has_plain_signature(function):
         import inspect
 
         return {name: _converted(one) for name, one in inspect.signature(function).parameters.items()}
@@ -68,7 +68,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     return parameters
 
 
-def is_bare(function: Callable[..., Any]) -> bool:
+def has_plain_signature(function: Callable[..., Any]) -> bool:
     """Return whether the code object of a function tells everything about its parameters: nothing is wrapped around
     it, and it takes no `*args` and no `**kwargs`."""
     return (
@@ -81,7 +81,7 @@ def is_bare(function: Callable[..., Any]) -> bool:
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
     """Return whether a call of the function, or of what it wraps, returns a coroutine."""
-    if is_bare(function):
+    if has_plain_signature(function):
         return bool(function.__code__.co_flags & _COROUTINE)
     import inspect
 

@@ -30,7 +30,7 @@ def explained(exc: Unsendable, fields: Mapping[str, Any]) -> Unsendable:
     whole = f"a key of {path}" if is_key else path
     if len(whole) > _MAX_SHOWN:
         whole = f"{whole[: _MAX_SHOWN // 2]} … {whole[-_MAX_SHOWN // 2 :]}"
-    message = f"{whole} {_what_is_wrong(value, exc)}"
+    message = f"{whole} {_reason_for(value, exc)}"
     if isinstance(exc, TypeError | OverflowError):
         return type(exc)(message)
     return ValueError(message)
@@ -74,7 +74,7 @@ def _has_form(value: Any) -> bool:
     return True
 
 
-def _what_is_wrong(value: Any, exc: Unsendable) -> str:
+def _reason_for(value: Any, exc: Unsendable) -> str:
     if isinstance(value, dict | list | tuple):
         return f"is nested more than {_MAX_DEPTH} deep, or holds itself"
     if isinstance(value, bool | int):

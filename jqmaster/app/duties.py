@@ -138,7 +138,7 @@ class LeaderDuties:
                 self._repair,
                 self._shared.clock,
                 on_stale=self._leader.step_down,
-                left_lying=self._progress.left_lying,
+                unclaimed_jobs=self._progress.unclaimed_jobs,
             ),
             BacklogSampler(
                 self._leadership,

@@ -42,9 +42,9 @@ from jqmaster.service.logs.archiving import LogArchiving
 from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.service.logs.logs import LogService
 from jqmaster.service.notices.evaluation import NoticeEvaluation
-from jqmaster.service.notices.happenings import Happenings
-from jqmaster.service.notices.lasting import Lasting
+from jqmaster.service.notices.lasting_conditions import LastingConditions
 from jqmaster.service.notices.letters import Letters
+from jqmaster.service.notices.momentary_conditions import MomentaryConditions
 from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.sending import NoticeSender
 from jqmaster.service.notices.webhooks import WebhookFollowUps
@@ -139,7 +139,7 @@ class ShardParts:
         self._archive = LogArchive(address, settings.shard) if address else None
         self.job_logs = self._log_service()
         self.job_actions = JobActions(
-            stores.steering,
+            stores.operator_actions,
             stores.records,
             self.constraints,
             tell_worker=CancelOrders(stores.workers, stores.leadership, shared.workers),
@@ -240,7 +240,7 @@ class ShardParts:
         waiting = WaitingChallengeStore(self.link, stores.records, stores.challenges)
         return NoticeEvaluation(
             stores.notices,
-            Happenings(
+            MomentaryConditions(
                 FailedJobStore(self.link, stores.records),
                 stores.records,
                 stores.history,
@@ -250,7 +250,7 @@ class ShardParts:
                 access=shared.policies.audience,
                 waiting=waiting,
             ),
-            Lasting(
+            LastingConditions(
                 stores.history,
                 ConstraintReader(self.constraints, usage, stores.gates, previews),
                 lambda: self.health.faults,

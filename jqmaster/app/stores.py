@@ -22,7 +22,7 @@ from jqmaster.store.jobs.enqueue import AcceptanceStore
 from jqmaster.store.jobs.follow_ups import FollowUpStore
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
-from jqmaster.store.jobs.operator_actions import SteeringStore
+from jqmaster.store.jobs.operator_actions import OperatorActionStore
 from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
@@ -70,7 +70,7 @@ class Stores:
     claims: ClaimStore
     leases: LeaseStore
     settlements: SettlementStore
-    steering: SteeringStore
+    operator_actions: OperatorActionStore
     records: RecordStore
     results: ResultStore
     progress: ProgressStore
@@ -115,7 +115,7 @@ class Stores:
             claims=ClaimStore(shard, tally, times),
             leases=LeaseStore(shard, records, tally, times),
             settlements=SettlementStore(shard, tally, times),
-            steering=SteeringStore(shard, tally),
+            operator_actions=OperatorActionStore(shard, tally),
             records=records,
             results=ResultStore(shard, times),
             progress=ProgressStore(shard),

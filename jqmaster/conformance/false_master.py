@@ -20,7 +20,7 @@ Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class SeenHeartbeat:
     """A heartbeat, with its time by the store's clock and by a monotonic clock."""
 
     store_ms: int
@@ -52,7 +52,7 @@ class SeenRegistration:
 
 @dataclass(slots=True)
 class Behaviour:
-    """The master's behaviour until it is changed; `FalseMaster.behave` begins with a new one."""
+    """The master's behaviour until it is changed; `FalseMaster.reset_faults` begins with a new one."""
 
     # Heartbeats: answered, cut off without an answer, or answered 404.
     beats: Literal["answer", "cut", "unknown"] = "answer"
@@ -78,7 +78,7 @@ class FalseMaster:
         self.ahead_ms = _AHEAD_MS
         self.fence = 0
         self.script = Behaviour()
-        self.beats: list[Beat] = []
+        self.beats: list[SeenHeartbeat] = []
         self.reports: list[Report] = []
         self.polls: list[Fields] = []
         self.most_polls = 0
@@ -108,7 +108,7 @@ class FalseMaster:
     async def stop(self) -> None:
         await self._server.stop()
 
-    def behave(self) -> None:
+    def reset_faults(self) -> None:
         """Behave like an ordinary master from now on."""
         self.script = Behaviour()
 
@@ -262,7 +262,7 @@ class FalseMaster:
         if not _is_heartbeat(body):
             self.fault(f"heartbeat: {str(body)[:200]}")
             return self._answer(request, 422, _problem(422, "invalid"))
-        self.beats.append(Beat(self.now_ms(), time.monotonic(), worker_id, body))
+        self.beats.append(SeenHeartbeat(self.now_ms(), time.monotonic(), worker_id, body))
         if script.beats == "cut":
             return None
         if script.beats == "unknown":

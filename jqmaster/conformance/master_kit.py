@@ -5,7 +5,7 @@ from typing import Final
 
 from jqmaster.conformance import master_claims, master_http, master_pushes
 from jqmaster.conformance.master_under_test import MasterUnderTest
-from jqmaster.conformance.questions import Question, Result, ask_all, chosen
+from jqmaster.conformance.questions import Question, Result, ask_all, select_questions
 
 QUESTIONS: Final[tuple[Question[MasterUnderTest], ...]] = tuple(
     question
@@ -20,4 +20,4 @@ async def ask_master(
     """Ask the master at `url`. Raises OSError if nobody listens there."""
     master = MasterUnderTest(url, token)
     await master.send("GET", "/healthz")
-    return await ask_all(master, chosen(QUESTIONS, None, only), after_each=master.clean, told=told)
+    return await ask_all(master, select_questions(QUESTIONS, None, only), after_each=master.clean, told=told)

@@ -101,7 +101,7 @@ async def until(is_so: Callable[[], object], otherwise: str, timeout_s: float = 
         await asyncio.sleep(0.01)
 
 
-async def stays(is_so: Callable[[], object], otherwise: str, seconds: float) -> None:
+async def remains(is_so: Callable[[], object], otherwise: str, seconds: float) -> None:
     """Return after `seconds` in which `is_so` stayed true. Raises FailedError as soon as it is false."""
     ends_s = time.monotonic() + seconds
     while time.monotonic() < ends_s:
@@ -139,7 +139,7 @@ async def ask_all(
     return results
 
 
-def chosen(
+def select_questions(
     questions: Iterable[Question[SubjectT]],
     mode: WorkerMode | None,
     only: Sequence[str],

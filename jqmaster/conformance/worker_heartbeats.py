@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from jqmaster.conformance.false_master import Fields
-from jqmaster.conformance.questions import FailedError, Questions, WorkerMode, expect, stays, until
+from jqmaster.conformance.questions import FailedError, Questions, WorkerMode, expect, remains, until
 from jqmaster.conformance.wire import MSGPACK, decode
 from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest
 
@@ -118,7 +118,7 @@ async def _(worker: WorkerUnderTest) -> None:
     worker.master.script.beats = "cut"
     await asyncio.sleep(worker.master.lease_s * 1.2)
     worker.master.script.beats = "answer"
-    await stays(lambda: not worker.reports_of(job), "it was reported", worker.master.lease_s * 0.8)
+    await remains(lambda: not worker.reports_of(job), "it was reported", worker.master.lease_s * 0.8)
     await until(lambda: not worker.is_named(job), "it is still named")
 
 
@@ -126,7 +126,7 @@ async def _(worker: WorkerUnderTest) -> None:
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running(worker.master.lease_s * 1.6)
     worker.master.script.renews = False
-    await stays(lambda: not worker.reports_of(job), "it was reported", worker.master.lease_s * 2.0)
+    await remains(lambda: not worker.reports_of(job), "it was reported", worker.master.lease_s * 2.0)
     worker.master.script.renews = True
     await until(lambda: not worker.is_named(job), "it is still named")
 

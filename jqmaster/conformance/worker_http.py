@@ -5,7 +5,7 @@ import asyncio
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from jqmaster.conformance.questions import FailedError, Questions, WorkerMode, expect, stays
+from jqmaster.conformance.questions import FailedError, Questions, WorkerMode, expect, remains
 from jqmaster.conformance.raw_http import Connection, call
 from jqmaster.conformance.wire import MSGPACK, encode
 from jqmaster.conformance.worker_under_test import WorkerUnderTest
@@ -85,7 +85,7 @@ async def _(worker: WorkerUnderTest) -> None:
     )
     await asyncio.sleep(0.1)
     await connection.close()
-    await stays(lambda: not worker.was_taken(job), "the job was started", 2 * worker.beat_s)
+    await remains(lambda: not worker.was_accepted(job), "the job was started", 2 * worker.beat_s)
 
 
 @TOPIC.question("slow_client", "a client that never ends its request keeps nobody else waiting")
@@ -144,4 +144,4 @@ async def _(worker: WorkerUnderTest) -> None:
         fields = worker.headers("POST", "/jobs", body)
         answer = await worker.send("POST", "/jobs", body, fields=fields, content_type=kind)
         expect(answer.status == 415, f"{kind!r} was answered {answer.status}")
-    await stays(lambda: not worker.was_taken(job), "the job was started", 2 * worker.beat_s)
+    await remains(lambda: not worker.was_accepted(job), "the job was started", 2 * worker.beat_s)

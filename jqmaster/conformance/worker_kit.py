@@ -18,7 +18,7 @@ from jqmaster.conformance import (
     worker_signatures,
 )
 from jqmaster.conformance.false_master import FalseMaster
-from jqmaster.conformance.questions import Question, QuestionOutcome, Result, ask_all, chosen
+from jqmaster.conformance.questions import Question, QuestionOutcome, Result, ask_all, select_questions
 from jqmaster.conformance.worker_under_test import WorkerUnderTest
 
 # Questions that change the worker's identity, or end the worker, come last.
@@ -78,7 +78,7 @@ async def ask_worker(
         await worker.settle()
         results = await ask_all(
             worker,
-            chosen(QUESTIONS, worker.mode, only, is_quick=is_quick),
+            select_questions(QUESTIONS, worker.mode, only, is_quick=is_quick),
             after_each=worker.settle,
             told=told,
         )

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgpack
 
 from jqmaster.conformance.false_master import Fields
-from jqmaster.conformance.questions import Questions, WorkerMode, expect, stays, until
+from jqmaster.conformance.questions import Questions, WorkerMode, expect, remains, until
 from jqmaster.conformance.raw_http import RawMessage
 from jqmaster.conformance.wire import MSGPACK, decode, encode, new_token
 from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest, claim_of, verdicts
@@ -83,7 +83,9 @@ async def _(worker: WorkerUnderTest) -> None:
         expect(await worker.offer(job) == "accepted", "the token was refused")
     await worker.result_of(job)
     expect(await worker.offer(job) == "accepted", "the token was refused after its job had ended")
-    await stays(lambda: len({id(r) for r in worker.reports_of(job)}) == 1, "the job was reported twice", 1.5)
+    await remains(
+        lambda: len({id(r) for r in worker.reports_of(job)}) == 1, "the job was reported twice", 1.5
+    )
 
 
 @TOPIC.question("twice_in_a_push", "a token that stands twice in one push is started once", WorkerMode.PUSH)
@@ -92,7 +94,7 @@ async def _(worker: WorkerUnderTest) -> None:
     answer = await worker.send("POST", "/jobs", worker.body_of(job, job))
     expect(answer.status == 200, f"answered {answer.status}")
     await worker.result_of(job)
-    await stays(lambda: len(worker.reports_of(job)) == 1, "the job was reported twice", 3 * worker.beat_s)
+    await remains(lambda: len(worker.reports_of(job)) == 1, "the job was reported twice", 3 * worker.beat_s)
 
 
 @TOPIC.question(
@@ -200,7 +202,7 @@ async def _(worker: WorkerUnderTest) -> None:
     for fields in nonsense:
         answer = await worker.send("POST", "/jobs", worker.body_of(good, **fields))
         expect(answer.status == 422, f"{fields} was answered {answer.status}")
-    await stays(lambda: not worker.was_taken(good), "a job was started", 2 * worker.beat_s)
+    await remains(lambda: not worker.was_accepted(good), "a job was started", 2 * worker.beat_s)
 
 
 @TOPIC.question("future_fields", "fields of tomorrow, in a push and in a job, are passed over")
@@ -245,7 +247,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 async def _starts_nothing(worker: WorkerUnderTest, job: Fields) -> None:
-    await stays(lambda: not worker.was_taken(job), "a job was started", 2 * worker.beat_s)
+    await remains(lambda: not worker.was_accepted(job), "a job was started", 2 * worker.beat_s)
 
 
 @TOPIC.question(

@@ -70,7 +70,7 @@ async def _(worker: WorkerUnderTest) -> None:
         await _fails(worker, failed)
         number = worker.master.failed_polls[-1]
         lost = worker.master.polls[number - 1].get("poll_id")
-        await _another(worker, number)
+        await _expect_next_poll(worker, number)
         again = worker.master.polls[number].get("poll_id")
         expect(again == lost, f"it was repeated with the poll_id {again!r}, not {lost!r}")
 
@@ -79,7 +79,7 @@ async def _fails(worker: WorkerUnderTest, failed: int) -> None:
     await until(lambda: len(worker.master.failed_polls) > failed, "it asks for no jobs")
 
 
-async def _another(worker: WorkerUnderTest, seen: int) -> None:
+async def _expect_next_poll(worker: WorkerUnderTest, seen: int) -> None:
     await until(lambda: len(worker.master.polls) > seen, "the call was not repeated")
 
 

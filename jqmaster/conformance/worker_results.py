@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from jqmaster.conformance.false_master import Fields
-from jqmaster.conformance.questions import FailedError, Questions, WorkerMode, expect, stays, until
+from jqmaster.conformance.questions import FailedError, Questions, WorkerMode, expect, remains, until
 from jqmaster.conformance.worker_under_test import FAIL, SLEEP, WorkerUnderTest, claim_of
 
 TOPIC: Final[Questions[WorkerUnderTest]] = Questions("result")
@@ -113,7 +113,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await worker.give(job)
     await worker.result_of(job)
     await worker.beats(2)
-    await stays(lambda: len(worker.reports_of(job)) == 1, "it was repeated", 4 * worker.beat_s)
+    await remains(lambda: len(worker.reports_of(job)) == 1, "it was repeated", 4 * worker.beat_s)
     expect(not worker.is_named(job), "it is still named")
 
 
@@ -155,7 +155,7 @@ async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
     worker.master.script.lost.add(job["token"])
     await until(lambda: not worker.is_named(job), "a lost claim is still named")
-    await stays(lambda: not worker.reports_of(job), "a lost claim was reported", 3 * worker.beat_s)
+    await remains(lambda: not worker.reports_of(job), "a lost claim was reported", 3 * worker.beat_s)
     again = worker.job(job_id=job["job_id"], attempt=2, argument=1)
     await _until_taken(worker, again)
     await worker.result_of(again)

@@ -4,7 +4,7 @@ import secrets
 import time
 from typing import Final
 
-from jqmaster.conformance.questions import Questions, WorkerMode, expect, stays
+from jqmaster.conformance.questions import Questions, WorkerMode, expect, remains
 from jqmaster.conformance.wire import MSGPACK, encode
 from jqmaster.conformance.worker_under_test import WorkerUnderTest
 
@@ -31,12 +31,12 @@ for _field in ("X-JQ-Worker", "X-JQ-Timestamp", "X-JQ-Nonce", "X-JQ-Signature"):
                 (answer.status, answer.body) == (401, b""),
                 f"answered {answer.status} with {len(answer.body)} bytes",
             )
-            await stays(lambda: not worker.was_taken(job), "the job was started", 2 * worker.beat_s)
+            await remains(lambda: not worker.was_accepted(job), "the job was started", 2 * worker.beat_s)
 
     _without(_field)
 
 
-def _wrongly_signed(name: str, text: str, **other: str) -> None:
+def _refuses_bad_signature(name: str, text: str, **other: str) -> None:
     @TOPIC.question(name, text)
     async def _(worker: WorkerUnderTest) -> None:
         job = worker.job()
@@ -52,14 +52,14 @@ def _wrongly_signed(name: str, text: str, **other: str) -> None:
             (answer.status, answer.body) == (401, b""),
             f"answered {answer.status} with {len(answer.body)} bytes",
         )
-        await stays(lambda: not worker.was_taken(job), "the job was started", 2 * worker.beat_s)
+        await remains(lambda: not worker.was_accepted(job), "the job was started", 2 * worker.beat_s)
 
 
-_wrongly_signed("other_secret", "a signature under another secret is refused", secret="x" * 40)
-_wrongly_signed("other_method", "a signature of another method is refused", method="GET")
-_wrongly_signed("other_path", "a signature of another path is refused", path="/status")
-_wrongly_signed("other_body", "a signature of another body is refused", signed_body="another")
-_wrongly_signed(
+_refuses_bad_signature("other_secret", "a signature under another secret is refused", secret="x" * 40)
+_refuses_bad_signature("other_method", "a signature of another method is refused", method="GET")
+_refuses_bad_signature("other_path", "a signature of another path is refused", path="/status")
+_refuses_bad_signature("other_body", "a signature of another body is refused", signed_body="another")
+_refuses_bad_signature(
     "other_worker",
     "a signature for another worker is refused",
     worker_id="0198c3f4-5e6a-7b8c-9d0e-000000000001",

@@ -53,7 +53,7 @@ class WorkerUnderTest:
 
     async def settle(self) -> None:
         """Reset between two questions: the master behaves normally again, and jobs that still run are canceled."""
-        self.master.behave()
+        self.master.reset_faults()
         if self.process is not None and self.process.returncode is not None:
             return  # it ended because it was asked to
         # best effort: the next question shows a failure
@@ -167,12 +167,12 @@ class WorkerUnderTest:
             )
 
         await until(
-            lambda: self.was_taken(job) or is_refused() or len(self.master.beats) >= seen + 6,
+            lambda: self.was_accepted(job) or is_refused() or len(self.master.beats) >= seen + 6,
             "no heartbeat came",
         )
-        return "accepted" if self.was_taken(job) else "rejected"
+        return "accepted" if self.was_accepted(job) else "rejected"
 
-    def was_taken(self, job: Fields) -> bool:
+    def was_accepted(self, job: Fields) -> bool:
         return any(job["token"] in beat.tokens for beat in self.master.beats) or bool(self.reports_of(job))
 
     def reports_of(self, job: Fields) -> list[Report]:

@@ -119,7 +119,7 @@ async def test_what_was_done_is_not_told_as_refused_when_the_store_dies_before_t
         parts = master.shard.parts
         # The route of `run` holds the service's method itself, so the store's method is replaced.
         target, name = {
-            "run": (parts.stores.steering, "run_now"),
+            "run": (parts.stores.operator_actions, "run_now"),
             "": (parts.job_actions, "patch"),
             "cancel": (parts.job_actions, "cancel"),
         }[step]

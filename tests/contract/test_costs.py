@@ -45,13 +45,13 @@ async def world() -> AsyncIterator[StoreWorld]:
 @pytest.fixture
 def round_trips(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted = Counter[str]()
-    converse = StorePool._converse
+    converse = StorePool._read_replies
 
     async def counting(self: StorePool, *given: Any) -> list[Any]:
         counted["all"] += 1
         return await converse(self, *given)
 
-    monkeypatch.setattr(StorePool, "_converse", counting)
+    monkeypatch.setattr(StorePool, "_read_replies", counting)
     return counted
 
 

@@ -70,8 +70,8 @@ async def test_the_store_does_what_the_table_says_and_nothing_else(
         after = await world.get(job.id)
         assert after.state is target
         if target in HOLDS_SLOTS:
-            await world.steering.cancel(after.id)
-        await world.steering.delete(job.id)
+            await world.operator_actions.cancel(after.id)
+        await world.operator_actions.delete(job.id)
     if not targets and state is not None and event != "enqueue":
         job = await start(world, state, event)
         for target in {t for s, e, t in ARROWS if e == event}:
@@ -89,7 +89,7 @@ async def test_the_store_does_what_the_table_says_and_nothing_else(
 async def start(world: StoreWorld, state: JobState | None, event: str) -> Job:
     if event == "revive" and state is JobState.SKIPPED:
         job = await job_in(world, JobState.AWAITING_JOBS)
-        await world.steering.cancel(predecessor_of(job))
+        await world.operator_actions.cancel(predecessor_of(job))
         await world.order.release(predecessor_of(job), "0", world.epoch)
         return await world.get(job.id)
     if state is None:
@@ -102,7 +102,7 @@ async def decoded(world: StoreWorld, job_id: str) -> Job:
     """Return a job that does not exist yet, as it will be, without storing it."""
     await world.enqueue(id=job_id)
     job = await world.get(job_id)
-    await world.steering.delete(job_id)
+    await world.operator_actions.delete(job_id)
     return job
 
 
@@ -133,7 +133,7 @@ async def release_dependents(world: StoreWorld, job: Job, target: JobState) -> N
     if target is JobState.SCHEDULED and job.after:
         await wait_longer(world, job)
     if target is JobState.SKIPPED and job.after:
-        await world.steering.cancel(predecessor_of(job))
+        await world.operator_actions.cancel(predecessor_of(job))
     elif job.after:
         await end_well(world)
     await world.order.release(predecessor_of(job), "0", world.epoch)
@@ -141,7 +141,7 @@ async def release_dependents(world: StoreWorld, job: Job, target: JobState) -> N
 
 async def revive(world: StoreWorld, job: Job, target: JobState) -> None:
     if job.cause is Cause.DEPENDENCY:
-        await world.steering.retry(await world.get(predecessor_of(job)))
+        await world.operator_actions.retry(await world.get(predecessor_of(job)))
         if target is not JobState.AWAITING_JOBS:
             await end_well(world)
         if target is JobState.SCHEDULED:
@@ -234,20 +234,20 @@ async def expire(world: StoreWorld, job: Job, target: JobState) -> None:
 
 
 async def cancel(world: StoreWorld, job: Job, target: JobState) -> None:
-    await world.steering.cancel(job.id)
+    await world.operator_actions.cancel(job.id)
 
 
 async def retry(world: StoreWorld, job: Job, target: JobState) -> None:
-    await world.steering.retry(job)
+    await world.operator_actions.retry(job)
 
 
 async def run_now(world: StoreWorld, job: Job, target: JobState) -> None:
-    await world.steering.run_now(job.id)
+    await world.operator_actions.run_now(job.id)
 
 
 async def patch(world: StoreWorld, job: Job, target: JobState) -> None:
     run_at_ms = world.now_ms + (0 if target is JobState.READY else 5)
-    await world.steering.patch(job, Changes(run_at_ms=run_at_ms))
+    await world.operator_actions.patch(job, Changes(run_at_ms=run_at_ms))
 
 
 async def replace(world: StoreWorld, job: Job, target: JobState) -> None:

@@ -82,7 +82,7 @@ GOOD = (
     "The token is no longer valid.",
     "If there is none, the answer is 404.",
     "Offers are refused when the lease is over.",
-    "`What` and `mender` are code.",
+    "`BulkCommand` and `mender` are code.",
     "Is this what you want?",
 )
 

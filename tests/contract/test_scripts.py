@@ -348,16 +348,16 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
     assert await world.settlements.confirm_start(before.worker_id, [(spec.id, before.token)]) == [True]
     assert await world.get(spec.id) == replace(before, is_confirmed=True)
     worker = await world.worker()
-    await world.steering.cancel(before.id)
-    await world.steering.retry(await world.get(spec.id))
-    await world.steering.patch(await world.get(spec.id), Changes(-30, world.now_ms + 5, 31, 32))
+    await world.operator_actions.cancel(before.id)
+    await world.operator_actions.retry(await world.get(spec.id))
+    await world.operator_actions.patch(await world.get(spec.id), Changes(-30, world.now_ms + 5, 31, 32))
     expected = replace(
         before, state=JobState.SCHEDULED, cause=Cause.NONE, is_confirmed=True, priority=-30, max_retry=31,
         timeout_ms=32, failures=0, losses=0, returned_offers=0, due_at_ms=world.now_ms + 5, started_at_ms=0,
         finished_at_ms=0, expires_at_ms=0, token="",
     )  # fmt: skip
     assert await world.get(spec.id) == expected
-    await world.steering.run_now(spec.id)
+    await world.operator_actions.run_now(spec.id)
     (claimed,) = await world.claim(worker, spec.name)
     assert await world.get(spec.id) == replace(
         expected, state=JobState.RUNNING, is_confirmed=False, attempt=12, due_at_ms=0, started_at_ms=world.now_ms,

@@ -9,7 +9,7 @@ import pytest
 
 from worker_sdk.parameters import (
     EMPTY,
-    is_bare,
+    has_plain_signature,
     is_coroutine_function,
     is_generator_function,
     parameters_of,
@@ -99,7 +99,7 @@ def test_generators_of_both_kinds_are_found() -> None:
 
 
 def test_only_functions_that_nothing_wraps_are_read_without_inspect() -> None:
-    assert [function for function in FUNCTIONS if is_bare(function)] == [
+    assert [function for function in FUNCTIONS if has_plain_signature(function)] == [
         none,
         plain,
         positional,

@@ -49,7 +49,9 @@ class Served:
             inspector=world.inspector,
             lists=world.lists,
         )
-        self.actions = JobActions(world.steering, world.records, world.constraints, tell_worker=self._tell)
+        self.actions = JobActions(
+            world.operator_actions, world.records, world.constraints, tell_worker=self._tell
+        )
 
     async def stop(self) -> None:
         await self.actions.stop()

@@ -16,9 +16,9 @@ from jqmaster.service.constraints.preview import Previews, PreviewTurns
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.evaluation import NoticeEvaluation
-from jqmaster.service.notices.happenings import Happenings
-from jqmaster.service.notices.lasting import Lasting
+from jqmaster.service.notices.lasting_conditions import LastingConditions
 from jqmaster.service.notices.letters import Letters
+from jqmaster.service.notices.momentary_conditions import MomentaryConditions
 from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.sending import NoticeSender
 from jqmaster.store import codec
@@ -103,7 +103,7 @@ class Notices:
 
         return NoticeEvaluation(
             self.store,
-            Happenings(
+            MomentaryConditions(
                 FailedJobStore(world.shard, world.records),
                 world.records,
                 self.history,
@@ -113,7 +113,7 @@ class Notices:
                 access=LiveValue(self.access),
                 waiting=waiting,
             ),
-            Lasting(
+            LastingConditions(
                 self.history,
                 ConstraintReader(world.constraints, usage, world.gates, previews),
                 lambda: self.store_faults,

@@ -36,7 +36,7 @@ from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
-from jqmaster.store.jobs.operator_actions import SteeringStore
+from jqmaster.store.jobs.operator_actions import OperatorActionStore
 from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.parts import PartStore
 from jqmaster.store.jobs.placement import StoredLane
@@ -82,7 +82,7 @@ class StoreWorld:
         self.claims = SingleClaimStore(shard, self.tally, TIMES)
         self.leases = LeaseStore(shard, self.records, self.tally, TIMES)
         self.settlements = SettlementStore(shard, self.tally, TIMES)
-        self.steering = SteeringStore(shard, self.tally)
+        self.operator_actions = OperatorActionStore(shard, self.tally)
         self.results = ResultStore(shard, TIMES)
         self.progress = ProgressStore(shard)
         self.parts = PartStore(shard, PART_LIMITS)

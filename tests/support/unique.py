@@ -33,7 +33,7 @@ async def bring_to(world: StoreWorld, spec: JobSpec, state: str) -> None:
     if state == "scheduled":
         return
     if state == "canceled":
-        await world.steering.cancel(spec.id)
+        await world.operator_actions.cancel(spec.id)
         return
     if state == "ready":
         return
@@ -51,4 +51,4 @@ async def bring_to(world: StoreWorld, spec: JobSpec, state: str) -> None:
         return
     await world.settlements.settle_success(worker_id, [(job.job_id, job.token, b"")])
     if state == "gone":
-        await world.steering.delete(spec.id)
+        await world.operator_actions.delete(spec.id)

@@ -17,7 +17,7 @@ from redis import Redis
 from typer.core import TyperGroup
 
 from jqmaster.cli import root
-from jqmaster.cli.console.output import inert, say_json, show_value
+from jqmaster.cli.console.output import escape_controls, say_json, show_value
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
 from jqmaster.embedded import url_of_running
@@ -411,8 +411,8 @@ def test_a_master_loads_no_second_client_and_no_generator_of_documents() -> None
 
 
 def test_text_of_others_cannot_drive_the_terminal() -> None:
-    assert inert("a\x1b[31mb\u202ec\rd") == "a\\x1b[31mb\\u202ec\\rd"
-    assert inert("two\nlines") == "two\nlines"
+    assert escape_controls("a\x1b[31mb\u202ec\rd") == "a\\x1b[31mb\\u202ec\\rd"
+    assert escape_controls("two\nlines") == "two\nlines"
 
 
 def test_nor_can_it_in_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from worker_sdk.dependencies.depends import Dependency
 from worker_sdk.dependencies.steps import Step, steps_for
-from worker_sdk.generators import Around, AsyncAround
+from worker_sdk.generators import AsyncYieldContext, YieldContext
 
 if TYPE_CHECKING:
     from worker_sdk.worker.context import Context
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Values = dict[Dependency, Any]
-Opened = list[Around | AsyncAround]
+Opened = list[YieldContext | AsyncYieldContext]
 
 
 class WorkerValues:
@@ -42,7 +42,7 @@ class WorkerValues:
         try:
             for dependency, step in self._steps.items():
                 if dependency not in self.values:
-                    self.values[dependency] = await _made(step, self.values, None, self._opened)
+                    self.values[dependency] = await _make_value(step, self.values, None, self._opened)
         except BaseException as exc:
             await _close(self._opened, exc, None)
             self.values.clear()
@@ -94,7 +94,7 @@ def _async_call(
         values = dict(shared)
         try:
             for step in steps:
-                values[step.dependency] = await _made(step, values, ctx, opened)
+                values[step.dependency] = await _make_value(step, values, ctx, opened)
             given = {parameter: values[dependency] for parameter, dependency in wanted.items()}
             if takes_context:
                 result = await function(argument, ctx, **given)
@@ -121,7 +121,7 @@ def _sync_call(
         values = dict(shared)
         try:
             for step in steps:
-                values[step.dependency] = _made_at_once(step, values, ctx, opened)
+                values[step.dependency] = _make_value_now(step, values, ctx, opened)
             given = {parameter: values[dependency] for parameter, dependency in wanted.items()}
             result = function(argument, ctx, **given) if takes_context else function(argument, **given)
         except BaseException as exc:
@@ -140,23 +140,27 @@ def _called(step: Step, values: Mapping[Dependency, Any], ctx: "Context | None")
     return step.dependency.function(**given)
 
 
-async def _made(step: Step, values: Mapping[Dependency, Any], ctx: "Context | None", opened: Opened) -> Any:
+async def _make_value(
+    step: Step, values: Mapping[Dependency, Any], ctx: "Context | None", opened: Opened
+) -> Any:
     if not step.is_async:
-        return _made_at_once(step, values, ctx, opened)
+        return _make_value_now(step, values, ctx, opened)
     made = _called(step, values, ctx)
     if not step.is_generator:
         return await made
-    around = AsyncAround(made, f"the dependency {step.name}")
+    around = AsyncYieldContext(made, f"the dependency {step.name}")
     value = await around.enter()
     opened.append(around)
     return value
 
 
-def _made_at_once(step: Step, values: Mapping[Dependency, Any], ctx: "Context | None", opened: Opened) -> Any:
+def _make_value_now(
+    step: Step, values: Mapping[Dependency, Any], ctx: "Context | None", opened: Opened
+) -> Any:
     made = _called(step, values, ctx)
     if not step.is_generator:
         return made
-    around = Around(made, f"the dependency {step.name}")
+    around = YieldContext(made, f"the dependency {step.name}")
     value = around.enter()
     opened.append(around)
     return value
@@ -168,7 +172,7 @@ async def _close(opened: Opened, exc: BaseException | None, ctx: "Context | None
     while opened:
         around = opened.pop()
         try:
-            if isinstance(around, AsyncAround):
+            if isinstance(around, AsyncYieldContext):
                 await around.leave(exc)
             else:
                 around.leave(exc)
@@ -182,7 +186,7 @@ async def _close(opened: Opened, exc: BaseException | None, ctx: "Context | None
 def _close_at_once(opened: Opened, exc: BaseException | None, ctx: "Context | None") -> None:
     while opened:
         around = opened.pop()
-        assert isinstance(around, Around)
+        assert isinstance(around, YieldContext)
         try:
             around.leave(exc)
         except Exception as raised:
@@ -192,7 +196,7 @@ def _close_at_once(opened: Opened, exc: BaseException | None, ctx: "Context | No
             raise
 
 
-def _log(around: Around | AsyncAround, raised: Exception, ctx: "Context | None") -> None:
+def _log(around: YieldContext | AsyncYieldContext, raised: Exception, ctx: "Context | None") -> None:
     of = f" after {ctx.name} (job {ctx.job_id}, attempt {ctx.attempt})" if ctx is not None else ""
     extra = {"job_id": ctx.job_id, "job_name": ctx.name, "attempt": ctx.attempt} if ctx is not None else {}
     logger.error("the clean-up of %s failed%s", around.what, of, exc_info=raised, extra=extra)

@@ -122,23 +122,23 @@ class JqmasterBackend(BaseTaskBackend):
         self.validate_task(task)
         result, job = self._result_and_job(task, args, kwargs)
 
-        def told() -> None:
+        def send_signal() -> None:
             task_enqueued.send(type(self), task_result=result)
 
         mode = self._mode()
         if mode == "immediately":
             object.__setattr__(result, "id", str(self.client().enqueue_job(job)))
-            told()
+            send_signal()
         elif mode == "on_commit":
 
             def push() -> None:
                 self.client().enqueue_job(job)
-                told()
+                send_signal()
 
             transaction.on_commit(push, using=self.outbox.using)
         else:
             self.outbox.add(job)
-            transaction.on_commit(told, using=self.outbox.using)
+            transaction.on_commit(send_signal, using=self.outbox.using)
         return result
 
     def enqueue_many(self, task: Any, calls: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Any]:
@@ -156,7 +156,7 @@ class JqmasterBackend(BaseTaskBackend):
                 results.append(result)
                 yield job
 
-        def told() -> None:
+        def send_signal() -> None:
             for result in results:
                 task_enqueued.send(type(self), task_result=result)
 
@@ -165,18 +165,18 @@ class JqmasterBackend(BaseTaskBackend):
             ids = self.client().enqueue_many(jobs())
             for result, job_id in zip(results, ids, strict=True):
                 object.__setattr__(result, "id", job_id)
-            told()
+            send_signal()
         elif mode == "on_commit":
             waiting = list(jobs())
 
             def push() -> None:
                 self.client().enqueue_many(waiting)
-                told()
+                send_signal()
 
             transaction.on_commit(push, using=self.outbox.using)
         else:
             self.outbox.add_many(jobs())
-            transaction.on_commit(told, using=self.outbox.using)
+            transaction.on_commit(send_signal, using=self.outbox.using)
         return results
 
     def _mode(self) -> str:

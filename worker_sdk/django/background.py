@@ -67,7 +67,7 @@ class BackgroundPushes:
 
     def _run(self) -> None:
         try:
-            with self._hygiene():
+            with self._clean_connections():
                 while batch := self._next_batch():
                     self._push(batch)
                     with self._changed:
@@ -95,7 +95,7 @@ class BackgroundPushes:
             self._outbox.note_error(", ".join(name for name, _ in batch))
 
     @contextmanager
-    def _hygiene(self) -> Iterator[None]:
+    def _clean_connections(self) -> Iterator[None]:
         try:
             close_old_connections()
             yield

@@ -149,7 +149,9 @@ class DjangoOutbox(Outbox):
         one = opened.get(self)
         # If there are no callbacks, this is another transaction, or all that came before this row was rolled back.
         if one is None or one.is_over or not connection.run_on_commit:
-            one = opened[self] = _OpenInDjango(self, uuid.uuid4().hex, time.monotonic(), self.born_lease_ms())
+            one = opened[self] = _OpenInDjango(
+                self, uuid.uuid4().hex, time.monotonic(), self.initial_lease_ms()
+            )
         # Register it each time: a savepoint that is rolled back, or a test that captures callbacks, removes some of
         # them.
         transaction.on_commit(one.push, using=self.using)

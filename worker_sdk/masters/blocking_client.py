@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from worker_sdk import forked
 from worker_sdk.environment import tls_of_calls
-from worker_sdk.masters.home import HEADER
 from worker_sdk.masters.masters import (
     JOB_ID_FIELD,
     MAX_ANSWER_BYTES,
@@ -22,6 +21,7 @@ from worker_sdk.masters.masters import (
     headers_for,
     read_answer,
 )
+from worker_sdk.masters.store_affinity import HEADER
 
 _CLOSED_MEANWHILE: Final = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
@@ -72,7 +72,7 @@ class BlockingClient:
             # would take for its own.
             self.close()
             raise
-        return self._masters.heard(address, answer)
+        return self._masters.verified(address, answer)
 
     def close(self) -> None:
         if self._connection is not None:

@@ -62,8 +62,8 @@ class MasterClient:
         if self._tls:
             self._tls.refresh()
         address = self._masters.current
-        if self._store != self._masters.home.store:
-            self._store = self._masters.home.store
+        if self._store != self._masters.affinity.store:
+            self._store = self._masters.affinity.store
             self._fields = field_lines({**self._headers, **self._masters.store_headers()})
         http = await self._http.get()
         try:
@@ -95,7 +95,7 @@ class MasterClient:
         except MasterUnreachableError:
             self._masters.failed(address)
             raise
-        return self._masters.heard(address, answer)
+        return self._masters.verified(address, answer)
 
     def _context(self) -> ssl.SSLContext:
         if self._tls:

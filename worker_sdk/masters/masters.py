@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from worker_sdk import forked
-from worker_sdk.masters.home import HEADER, Home
+from worker_sdk.masters.store_affinity import HEADER, StoreAffinity
 from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode_jobs
 
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
@@ -68,21 +68,21 @@ class MasterAnswer:
 
 
 class Masters:
-    """Addresses without a trailing slash. One is asked until it fails; then it is the next one's turn. `home`: the
+    """Addresses without a trailing slash. One is asked until it fails; then it is the next one's turn. `affinity`: the
     store whose masters are believed, shared with others that ask the same addresses."""
 
     def __init__(
         self,
         addresses: str | Sequence[str],
         *,
-        home: Home | None = None,
+        affinity: StoreAffinity | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         given = [addresses] if isinstance(addresses, str) else list(addresses)
         self._addresses = tuple(_checked(address) for address in given)
         if not self._addresses:
             raise ValueError("the address of a master is needed")
-        self.home = home or Home()
+        self.affinity = affinity or StoreAffinity()
         self._turn = 0
         self._avoided_until_s = [0.0] * len(self._addresses)
         self._now_s = now_s
@@ -103,12 +103,12 @@ class Masters:
 
     def store_headers(self) -> dict[str, str]:
         """Return the headers by which each call names the store that it is meant for."""
-        return {HEADER: self.home.store} if self.home.store else {}
+        return {HEADER: self.affinity.store} if self.affinity.store else {}
 
-    def heard(self, address: str, answer: MasterAnswer) -> MasterAnswer:
+    def verified(self, address: str, answer: MasterAnswer) -> MasterAnswer:
         """Return the answer if it may be believed. Raise MasterUnreachableError if a master of another store gave it;
         then it is another master's turn, as it is after a 5xx."""
-        if not self.home.admits(address, answer.store, is_ok=answer.is_ok, addresses=self._addresses):
+        if not self.affinity.admits(address, answer.store, is_ok=answer.is_ok, addresses=self._addresses):
             self.failed(address, avoided_s=_AVOIDED_FOREIGN_S)
             raise MasterUnreachableError(f"{address}: a master of another store")
         if answer.status >= 500:

@@ -125,7 +125,7 @@ class Outbox:
 
     # --- for the rest of the package
 
-    def born_lease_ms(self) -> int:
+    def initial_lease_ms(self) -> int:
         """Return for how long relays leave a new row alone; 0 if its writer will not push it."""
         return self.lease_ms if self.is_direct and time.monotonic() >= self._rest_until_s else 0
 
@@ -175,7 +175,7 @@ class Outbox:
         if self._access is None and (ctx := running_job.get()) is not None:
             of_worker: Any = pushers_of(ctx)
             if of_worker not in self._of_worker:
-                self._of_worker[of_worker] = of_worker.bare(_MAX_WAIT_S)
+                self._of_worker[of_worker] = of_worker.without_middleware(_MAX_WAIT_S)
             return self._of_worker[of_worker]
         return self._process_pushers()
 

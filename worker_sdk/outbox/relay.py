@@ -62,7 +62,7 @@ class _Rounds:
     def is_telling_due(self) -> bool:
         return self.on_stats is not None or time.monotonic() - self._told_s >= _TELL_EVERY_S
 
-    def tell(self, stats: "OutboxStats") -> None:
+    def report(self, stats: "OutboxStats") -> None:
         """Pass on the figures, and log once a minute what somebody should look at."""
         if self.on_stats is not None:
             self.on_stats(stats)
@@ -124,7 +124,7 @@ class Relay:
 
     def _tell(self) -> None:
         if self._rounds.is_telling_due:
-            self._rounds.tell(self._rounds.outbox.stats())
+            self._rounds.report(self._rounds.outbox.stats())
 
 
 class AsyncRelay:
@@ -145,7 +145,7 @@ class AsyncRelay:
             try:
                 pause_s = self._rounds.pause_s(await self.run_once())
                 if self._rounds.is_telling_due:
-                    self._rounds.tell(await self._rounds.outbox.astats())
+                    self._rounds.report(await self._rounds.outbox.astats())
             except Exception as exc:
                 logger.debug("outbox: a round failed", exc_info=True)
                 pause_s = self._rounds.failed(exc)

@@ -200,11 +200,11 @@ class SqlAlchemyOutbox(Outbox):
 
         return Writer(self.key_ttl_s, ainsert=insert)
 
-    def _tied(self, session: Session) -> "_Tied":
+    def _tied(self, session: Session) -> "_SessionBinding":
         found = session.info.get(self)
         if found is None:
-            found = session.info[self] = _Tied(self, session)
-        tied: _Tied = found
+            found = session.info[self] = _SessionBinding(self, session)
+        tied: _SessionBinding = found
         return tied
 
     def push_own(self, transaction: str, began_s: float) -> None:
@@ -232,7 +232,7 @@ class _Open:
     is_committed: bool = False
 
 
-class _Tied:
+class _SessionBinding:
     """Ties an outbox to a session: writes rows in its transaction, and pushes them after its commit."""
 
     def __init__(self, outbox: SqlAlchemyOutbox, session: Session) -> None:
@@ -244,7 +244,7 @@ class _Tied:
 
     def insert(self, rows: Sequence[tuple[str, bytes]]) -> None:
         """Add rows of pairs (job ID, body)."""
-        lease_ms = self._outbox.born_lease_ms()
+        lease_ms = self._outbox.initial_lease_ms()
         if self._open is None:
             self._open = _Open(uuid.uuid4().hex, time.monotonic(), lease_ms > 0)
         elif not self._open.is_direct:

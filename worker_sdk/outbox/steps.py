@@ -238,8 +238,8 @@ def _halves(rows: Sequence[Row]) -> list[list[Row]]:
     return [part for part in parts if part]
 
 
-class SyncHands(Protocol):
-    """The means of `drive`."""
+class SyncPorts(Protocol):
+    """The transactions, reads and pushes of `drive`."""
 
     def in_transaction(self, work: Callable[[Rows], Any]) -> Any: ...
 
@@ -248,8 +248,8 @@ class SyncHands(Protocol):
     def push(self, jobs: list[dict[str, Any]]) -> None: ...
 
 
-class AsyncHands(Protocol):
-    """The means of `adrive`."""
+class AsyncPorts(Protocol):
+    """The transactions, reads and pushes of `adrive`."""
 
     def in_transaction(self, work: Callable[[Rows], Any]) -> Awaitable[Any]: ...
 
@@ -258,7 +258,7 @@ class AsyncHands(Protocol):
     def push(self, jobs: list[dict[str, Any]]) -> Awaitable[None]: ...
 
 
-def drive(steps: Steps[T], hands: SyncHands) -> T:
+def drive(steps: Steps[T], ports: SyncPorts) -> T:
     """Carry out the steps in this thread, and return their result."""
     answer: Any = None
     error: Exception | None = None
@@ -271,16 +271,16 @@ def drive(steps: Steps[T], hands: SyncHands) -> T:
         answer, error = None, None
         try:
             if isinstance(step, Push):
-                hands.push(step.jobs)
+                ports.push(step.jobs)
             elif isinstance(step, ReadRows):
-                answer = hands.read(step.work)
+                answer = ports.read(step.work)
             else:
-                answer = hands.in_transaction(step.work)
+                answer = ports.in_transaction(step.work)
         except Exception as exc:  # the steps decide what it means
             error = exc
 
 
-async def adrive(steps: Steps[T], hands: AsyncHands) -> T:
+async def adrive(steps: Steps[T], ports: AsyncPorts) -> T:
     """Carry out the steps in the event loop, and return their result."""
     answer: Any = None
     error: Exception | None = None
@@ -293,10 +293,10 @@ async def adrive(steps: Steps[T], hands: AsyncHands) -> T:
         answer, error = None, None
         try:
             if isinstance(step, Push):
-                await hands.push(step.jobs)
+                await ports.push(step.jobs)
             elif isinstance(step, ReadRows):
-                answer = await hands.read(step.work)
+                answer = await ports.read(step.work)
             else:
-                answer = await hands.in_transaction(step.work)
+                answer = await ports.in_transaction(step.work)
         except Exception as exc:  # the steps decide what it means
             error = exc

@@ -41,7 +41,7 @@ class Attempts:
         left_s = self._end_s - time.monotonic()
         # Ask the other masters first, at once: there is no need to wait for one that is down.
         if asked_s is None and self._tries < len(self._masters):
-            self._outage.goes_on(failed, left_s)
+            self._outage.may_repeat(failed, left_s)
             return 0.0
         wait_s = pause_s(self._tries, asked_s)
         if wait_s > left_s:
@@ -50,7 +50,7 @@ class Attempts:
                 self._job_ids,
                 unknown_ids=self._unknown_ids,
             )
-        self._outage.goes_on(failed, left_s)
+        self._outage.may_repeat(failed, left_s)
         return wait_s
 
 
@@ -60,7 +60,7 @@ class Outage:
     def __init__(self) -> None:
         self._is_known = False
 
-    def goes_on(self, failed: MasterAnswer | MasterUnreachableError, left_s: float) -> None:
+    def may_repeat(self, failed: MasterAnswer | MasterUnreachableError, left_s: float) -> None:
         if not self._is_known:
             self._is_known = True
             logger.warning(

@@ -4,8 +4,8 @@ to import."""
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from worker_sdk.masters.home import Home
 from worker_sdk.masters.masters import Masters
+from worker_sdk.masters.store_affinity import StoreAffinity
 
 if TYPE_CHECKING:
     from worker_sdk.enqueueing import EnqueueChain, EnqueueMiddleware
@@ -17,14 +17,14 @@ _MAX_WAIT_S: Final = 60.0
 
 
 class LazyPushers:
-    """`home`: the store that their jobs go to; None: the store of the first master that grants a call. `middleware`:
-    as for `Pusher`."""
+    """`affinity`: the store that their jobs go to; None: the store of the first master that grants a call.
+    `middleware`: as for `Pusher`."""
 
     def __init__(
         self,
         masters: str | Sequence[str],
         token: str | None,
-        home: Home | None = None,
+        affinity: StoreAffinity | None = None,
         *,
         timeout_s: float = 10.0,
         max_wait_s: float = _MAX_WAIT_S,
@@ -33,7 +33,7 @@ class LazyPushers:
     ) -> None:
         self._middleware = middleware
         self._masters = masters
-        self._home = home
+        self._affinity = affinity
         self._token = token
         self._timeout_s = timeout_s
         self._max_wait_s = max_wait_s
@@ -46,7 +46,7 @@ class LazyPushers:
         if self._pusher is None:
             from worker_sdk.pusher.client import Pusher
 
-            masters = Masters(self._masters, home=self._home)
+            masters = Masters(self._masters, affinity=self._affinity)
             self._pusher = Pusher(
                 masters,
                 token=self._token,
@@ -64,7 +64,7 @@ class LazyPushers:
 
             # Two threads may both get here. Then one pusher is dropped, which has no connection yet. There is no lock,
             # because another thread could hold it when a handler forks.
-            masters = Masters(self._masters, home=self._home)
+            masters = Masters(self._masters, affinity=self._affinity)
             self._sync_pusher = SyncPusher(
                 masters,
                 token=self._token,
@@ -82,12 +82,12 @@ class LazyPushers:
 
         return chain_of(middleware_or_default(self._middleware))
 
-    def bare(self, max_wait_s: float) -> "LazyPushers":
+    def without_middleware(self, max_wait_s: float) -> "LazyPushers":
         """Return clients of the same masters without middleware, which repeat a call for `max_wait_s`."""
         return LazyPushers(
             self._masters,
             self._token,
-            self._home,
+            self._affinity,
             timeout_s=self._timeout_s,
             max_wait_s=max_wait_s,
             durability=self._durability,

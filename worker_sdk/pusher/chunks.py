@@ -79,7 +79,7 @@ class Chunker:
         return chunk
 
     @contextmanager
-    def telling(self, accepted_ids: list[str]) -> Iterator[None]:
+    def reporting_failures(self, accepted_ids: list[str]) -> Iterator[None]:
         """Surround the whole call. After an exception, tell it to the middleware around jobs that are in no chunk yet
         and are not sent. Add the jobs that were accepted before to a refusal."""
         try:

@@ -30,7 +30,7 @@ from worker_sdk.pusher.jobs import (
 from worker_sdk.pusher.logs import JobLogLevel, logs_path
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
 from worker_sdk.pusher.parts import BEGINNING, parts_path
-from worker_sdk.pusher.results import JobResult, path_of, result_of, result_path, until_asked_again_s
+from worker_sdk.pusher.results import JobResult, next_poll_in_s, path_of, result_of, result_path
 from worker_sdk.transport.loops import PerLoop
 from worker_sdk.wire import encode
 
@@ -151,7 +151,7 @@ class Pusher:
         """
         ids: list[str] = []
         chunker = Chunker(self._chain, is_whole=in_one_call)
-        with chunker.telling(ids):
+        with chunker.reporting_failures(ids):
             async for chunk in async_chunks(jobs, chunker):
                 try:
                     with ending(chunk.opened):
@@ -216,7 +216,7 @@ class Pusher:
                 return result_of(answer)
             if time.monotonic() >= end_s:
                 raise NotFinishedError(job_id, str(answer.body.get("state")))
-            await asyncio.sleep(until_asked_again_s(answer, end_s))
+            await asyncio.sleep(next_poll_in_s(answer, end_s))
 
     async def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
         """Return partial results of the job, as the master gives them: a map with `parts`, `next`, `state` and
@@ -229,7 +229,7 @@ class Pusher:
         end_s = time.monotonic() + wait
         answer = await self._call("GET", parts_path(job_id, after, wait, self._timeout_s), of=job_id)
         if not answer.body["parts"]:
-            await asyncio.sleep(until_asked_again_s(answer, end_s))
+            await asyncio.sleep(next_poll_in_s(answer, end_s))
         return answer.body
 
     async def logs(
@@ -256,7 +256,7 @@ class Pusher:
         path = logs_path(job_id, after, wait, self._timeout_s, level=level, attempt=attempt, tail=tail)
         answer = await self._call("GET", path, of=job_id)
         if not answer.body["entries"]:
-            await asyncio.sleep(until_asked_again_s(answer, end_s))
+            await asyncio.sleep(next_poll_in_s(answer, end_s))
         return answer.body
 
     async def status(self, job_id: str) -> Mapping[str, Any]:

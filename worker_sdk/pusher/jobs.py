@@ -130,7 +130,7 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if (after := options.get("after")) is not None:
         options = {**options, "after": after_on_the_wire(after)}
     return {
-        option: value if type(value) in PLAIN_OPTIONS else _on_the_wire(value)
+        option: value if type(value) in PLAIN_OPTIONS else _wire_value(value)
         for option, value in options.items()
         if value is not None
     }
@@ -170,7 +170,7 @@ def may_be_another(job: Mapping[str, Any]) -> bool:
 PLAIN_OPTIONS: Final = frozenset({str, int, float, bool})
 
 
-def _on_the_wire(value: Any) -> Any:
+def _wire_value(value: Any) -> Any:
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, datetime):

@@ -67,7 +67,7 @@ def path_of(job_id: str) -> str:
     return f"/api/jobs/{quote(job_id, safe='')}"
 
 
-def until_asked_again_s(answer: MasterAnswer, end_s: float) -> float:
+def next_poll_in_s(answer: MasterAnswer, end_s: float) -> float:
     """Return the pause before the next poll: 0 after one that waited. A master with too many waiting polls answers at
     once, and says when to ask again."""
     if not answer.retry_after_s:

@@ -30,7 +30,7 @@ from worker_sdk.pusher.jobs import (
 from worker_sdk.pusher.logs import JobLogLevel, logs_path
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
 from worker_sdk.pusher.parts import BEGINNING, parts_path
-from worker_sdk.pusher.results import JobResult, path_of, result_of, result_path, until_asked_again_s
+from worker_sdk.pusher.results import JobResult, next_poll_in_s, path_of, result_of, result_path
 from worker_sdk.wire import encode
 
 _MAX_IDLE_CONNECTIONS: Final = 100
@@ -103,7 +103,7 @@ class SyncPusher:
         """Do as `Pusher.enqueue_many`."""
         ids: list[str] = []
         chunker = Chunker(self._chain, is_whole=in_one_call)
-        with chunker.telling(ids):
+        with chunker.reporting_failures(ids):
             for chunk in chunks(jobs, chunker):
                 try:
                     with ending(chunk.opened):
@@ -145,14 +145,14 @@ class SyncPusher:
                 return result_of(answer)
             if time.monotonic() >= end_s:
                 raise NotFinishedError(job_id, str(answer.body.get("state")))
-            time.sleep(until_asked_again_s(answer, end_s))
+            time.sleep(next_poll_in_s(answer, end_s))
 
     def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
         """Do as `Pusher.parts`."""
         end_s = time.monotonic() + wait
         answer = self._call("GET", parts_path(job_id, after, wait, self._timeout_s), of=job_id)
         if not answer.body["parts"]:
-            time.sleep(until_asked_again_s(answer, end_s))
+            time.sleep(next_poll_in_s(answer, end_s))
         return answer.body
 
     def logs(
@@ -170,7 +170,7 @@ class SyncPusher:
         path = logs_path(job_id, after, wait, self._timeout_s, level=level, attempt=attempt, tail=tail)
         answer = self._call("GET", path, of=job_id)
         if not answer.body["entries"]:
-            time.sleep(until_asked_again_s(answer, end_s))
+            time.sleep(next_poll_in_s(answer, end_s))
         return answer.body
 
     def status(self, job_id: str) -> Mapping[str, Any]:

@@ -100,7 +100,7 @@ class Flow(Generic[ResultT_co]):
         named: Any = jobs.jobs if isinstance(jobs, After) else jobs
         is_one = isinstance(named, (str, Mapping, Flow)) or not isinstance(named, Iterable)
         predecessors = [job_id for one in ([named] if is_one else named) for job_id in self._ids_of(one)]
-        firsts = step._firsts() if isinstance(step, Flow) else self._ids_of(step)
+        firsts = step._roots() if isinstance(step, Flow) else self._ids_of(step)
         for job_id in firsts:
             if predecessors and self._when.setdefault(job_id, when) != when:
                 raise self._two_conditions(job_id)
@@ -156,7 +156,7 @@ class Flow(Generic[ResultT_co]):
             self._named[found] = str(given.get("name"))
         return [found]
 
-    def _firsts(self) -> list[str]:
+    def _roots(self) -> list[str]:
         return [
             job_id
             for job_id in self._members
@@ -185,7 +185,7 @@ class Flow(Generic[ResultT_co]):
 
     def _two_conditions(self, job_id: str) -> InvalidFlow:
         return InvalidFlow(
-            f"{self._told(job_id)} waits for some jobs to succeed and for others to finish: give it one condition"
+            f"{self._label_of(job_id)} waits for some jobs to succeed and for others to finish: give it one condition"
         )
 
     # --- checks
@@ -197,11 +197,12 @@ class Flow(Generic[ResultT_co]):
             total += len(before)
             if len(before) > MOST_PREDECESSORS:
                 raise InvalidFlow(
-                    f"{self._told(job['id'])} waits for {len(before):,} jobs, and may wait for {MOST_PREDECESSORS:,}"
+                    f"{self._label_of(job['id'])} waits for {len(before):,} jobs, "
+                    f"and may wait for {MOST_PREDECESSORS:,}"
                 )
             if before and any(option in job for option in _KEYED):
                 raise InvalidFlow(
-                    f"{self._told(job['id'])} waits for others, and cannot have unique or debounce"
+                    f"{self._label_of(job['id'])} waits for others, and cannot have unique or debounce"
                 )
         if total > MOST_IN_FLOW:
             raise InvalidFlow(
@@ -220,10 +221,10 @@ class Flow(Generic[ResultT_co]):
             job_id = next(one for one in self._before(job_id) if one in inside)
         cycle = [job_id, *reversed(path[path.index(job_id) :])]
         if len(cycle) > _MOST_NAMED:
-            return " → ".join([*map(self._told, cycle[:_MOST_NAMED]), f"{len(cycle) - _MOST_NAMED} more"])
-        return " → ".join(map(self._told, cycle))
+            return " → ".join([*map(self._label_of, cycle[:_MOST_NAMED]), f"{len(cycle) - _MOST_NAMED} more"])
+        return " → ".join(map(self._label_of, cycle))
 
-    def _told(self, job_id: str) -> str:
+    def _label_of(self, job_id: str) -> str:
         return _of(self._members[job_id]["name"], job_id) if job_id in self._members else f"job {job_id}"
 
     # --- enqueueing

@@ -33,7 +33,7 @@ PartT = TypeVar("PartT")
 _FOREVER_S: Final = float("inf")
 
 
-class Named(Protocol):
+class NamedTask(Protocol):
     """The part of a task that the handles of its jobs use."""
 
     @property
@@ -63,7 +63,9 @@ class JobHandle(Generic[ResultT_co]):
         "name", "status",
     )  # fmt: skip
 
-    def __init__(self, task: Named, job_id: str, pushers: "Pushers", *, status: str | None = None) -> None:
+    def __init__(
+        self, task: NamedTask, job_id: str, pushers: "Pushers", *, status: str | None = None
+    ) -> None:
         self._task = task
         self.id = job_id
         self.name = task.name

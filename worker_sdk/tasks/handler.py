@@ -11,7 +11,7 @@ from worker_sdk.worker.outcomes import UnfitArgumentError, UnsendableResultError
 from worker_sdk.worker.registry import Handler, HandlerKind, origin_of
 
 if TYPE_CHECKING:
-    from worker_sdk.tasks.filling import Filling
+    from worker_sdk.tasks.input_parameters import InputParameters
     from worker_sdk.tasks.task import Task
     from worker_sdk.worker.context import Context
 
@@ -46,26 +46,26 @@ def _contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
         return {}
 
 
-def _filling_of(task: "Task[..., Any]") -> "Filling | None":
+def _input_parameters_of(task: "Task[..., Any]") -> "InputParameters | None":
     if not task.signature.inputs:
         return None
-    from worker_sdk.tasks.filling import Filling
+    from worker_sdk.tasks.input_parameters import InputParameters
 
-    return Filling(task.signature, task.codec)
+    return InputParameters(task.signature, task.codec)
 
 
 def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
     codec, signature, function = task.codec, task.signature, task.function
     decode, encode = codec.decode_arguments, codec.encode_result
     context, positional = signature.context, signature.leading
-    filling = _filling_of(task)
+    inputs = _input_parameters_of(task)
 
     # These steps are repeated in `_sync_call`: calling them as a function would cost as much as some of them.
     async def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
         try:
             arguments = decode(argument)
-            if filling is not None:
-                filling.fill(arguments, ctx.inputs)
+            if inputs is not None:
+                inputs.fill(arguments, ctx.inputs)
         except InvalidArgument as exc:
             raise UnfitArgumentError(str(exc), exc.problems) from None
         if context is not None:
@@ -85,13 +85,13 @@ def _sync_call(task: "Task[..., Any]") -> Callable[..., Any]:
     codec, signature, function = task.codec, task.signature, task.function
     decode, encode = codec.decode_arguments, codec.encode_result
     context, positional = signature.context, signature.leading
-    filling = _filling_of(task)
+    inputs = _input_parameters_of(task)
 
     def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
         try:
             arguments = decode(argument)
-            if filling is not None:
-                filling.fill(arguments, ctx.inputs)
+            if inputs is not None:
+                inputs.fill(arguments, ctx.inputs)
         except InvalidArgument as exc:
             raise UnfitArgumentError(str(exc), exc.problems) from None
         if context is not None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _WAIT_S: Final = 60.0
 
 
-class Logged(Protocol):
+class HasLog(Protocol):
     """The part of a handle that its log uses."""
 
     id: str
@@ -31,7 +31,7 @@ class LogStream:
 
     def __init__(
         self,
-        handle: Logged,
+        handle: HasLog,
         pushers: "Pushers",
         *,
         level: JobLogLevel | None,

@@ -159,7 +159,7 @@ class Calls(Generic[P, ResultT_co]):
         """
         states: list[str] = []
         pushers = self._task.pushers()
-        ids = pushers.sync_pusher().enqueue_many(self._noted(calls, states))
+        ids = pushers.sync_pusher().enqueue_many(self._recording_states(calls, states))
         return self._handles(states, ids, pushers)
 
     async def amany(
@@ -173,9 +173,9 @@ class Calls(Generic[P, ResultT_co]):
         states: list[str] = []
         pushers = self._task.pushers()
         if isinstance(calls, AsyncIterable):
-            ids = await pushers.pusher().enqueue_many(self._anoted(calls, states))
+            ids = await pushers.pusher().enqueue_many(self._arecording_states(calls, states))
         else:
-            ids = await pushers.pusher().enqueue_many(self._noted(calls, states))
+            ids = await pushers.pusher().enqueue_many(self._recording_states(calls, states))
         return self._handles(states, ids, pushers)
 
     def _handles(
@@ -188,7 +188,7 @@ class Calls(Generic[P, ResultT_co]):
             JobHandle(task, job_id, pushers, status=state) for state, job_id in zip(states, ids, strict=True)
         ]
 
-    def _noted(
+    def _recording_states(
         self, calls: Iterable[TaskJob[Any] | Mapping[str, Any]], states: list[str]
     ) -> Iterator[TaskJob[Any]]:
         for call in calls:
@@ -196,7 +196,7 @@ class Calls(Generic[P, ResultT_co]):
             states.append(_first_state(job))
             yield job
 
-    async def _anoted(
+    async def _arecording_states(
         self, calls: "AsyncIterable[TaskJob[Any] | Mapping[str, Any]]", states: list[str]
     ) -> "AsyncIterator[TaskJob[Any]]":
         async for call in calls:

@@ -19,9 +19,9 @@ from worker_sdk.testing.records import Recorded, Run, as_maps, enqueued_id, reco
 from worker_sdk.testing.runner import (
     MAX_DEFERRALS,
     Runner,
+    count_nesting,
     due_s,
-    go_deeper,
-    most_wait_s,
+    max_wait_s,
     original,
     seconds_until,
 )
@@ -62,7 +62,7 @@ def inline(*, worker: Worker | None = None, raises: bool = True) -> Iterator[Rec
     store = _Store(jobs)
     store.run_with = _runner(store, worker)
     store.raises = raises
-    with _substituted(store), contextlib.closing(store.run_with.life):
+    with _substituted(store), contextlib.closing(store.run_with.worker):
         yield jobs
 
 
@@ -84,7 +84,7 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
     done: list[Run] = []
     clock_s = 0.0
     deferrals = 0
-    with _substituted(store), contextlib.closing(runner.life):
+    with _substituted(store), contextlib.closing(runner.worker):
         while True:
             for job in jobs:
                 run = store.run_of(job)
@@ -93,7 +93,7 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
                 if all(run is not other for other in waiting):
                     run.first_s = clock_s
                     waiting.append(run)
-                run.at_s = min(clock_s + due_s(job), run.first_s + most_wait_s(job))
+                run.at_s = min(clock_s + due_s(job), run.first_s + max_wait_s(job))
             jobs.clear()
             waiting = [run for run in waiting if not (run.is_over or run.state == "awaiting_callback")]
             able = [run for run in waiting if run.state != "awaiting_jobs"]
@@ -136,7 +136,7 @@ def _substituted(store: "_Store") -> Iterator[None]:
 
 def _runner(store: "_Store", worker: Worker | None) -> Runner:
     runner = Runner(_OfJobs(store), store.inputs_of, worker)
-    store.chain_of_jobs = runner.life.chain
+    store.chain_of_jobs = runner.worker.chain
     return runner
 
 
@@ -392,7 +392,7 @@ class _KitClient:
         runs = [run]
         for one in runs:
             if (runner := store.runner_of(one)) is not None:
-                leave = go_deeper()
+                leave = count_nesting()
                 try:
                     for _ in range(MAX_DEFERRALS):
                         runner.attempt(one)
@@ -481,7 +481,7 @@ class _AsyncKitClient:
         runs = [run]
         for one in runs:
             if (runner := store.runner_of(one)) is not None:
-                leave = go_deeper()
+                leave = count_nesting()
                 try:
                     for _ in range(MAX_DEFERRALS):
                         await runner.attempt_async(one)

@@ -22,7 +22,7 @@ class KeptReports:
         fraction, message = self.progress
         return {"fraction": fraction, "message": message, "at": datetime.now(UTC).isoformat()}
 
-    def tell(self, token: str, fraction: float | None, message: str) -> None:
+    def add_progress(self, token: str, fraction: float | None, message: str) -> None:
         self.progress = (fraction, message)
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":

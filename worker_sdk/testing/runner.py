@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from worker_sdk.errors import InvalidArgument
-from worker_sdk.testing.life import Life
+from worker_sdk.testing.lazy_worker import LazyWorker
 from worker_sdk.testing.records import Run
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker import outcomes
@@ -42,12 +42,12 @@ class Runner:
     ) -> None:
         self._inputs_of = inputs_of
         self._pushers = cast("Pushers", pushers)
-        self.life = Life(worker)
+        self.worker = LazyWorker(worker)
 
     def attempt(self, run: Run) -> None:
         """Run one attempt, from any thread."""
-        handler = self.life.handler_of(run.job)
-        self.life.start()
+        handler = self.worker.handler_of(run.job)
+        self.worker.start()
         argument, ctx = self._begin(run)
         try:
             value = self._call(handler, argument, ctx)
@@ -60,8 +60,8 @@ class Runner:
 
     async def attempt_async(self, run: Run) -> None:
         """Run one attempt in the running event loop; a `def` in a thread, as a worker does."""
-        handler = self.life.handler_of(run.job)
-        await self.life.astart()
+        handler = self.worker.handler_of(run.job)
+        await self.worker.astart()
         argument, ctx = self._begin(run)
         # This is the asyncio task of the test, which goes on after the job.
         mark = running_job.set(ctx)
@@ -118,7 +118,7 @@ class Runner:
             thread.join()
             return ending.get()
         called = handler.call(argument, ctx)
-        return self.life.run_async(called) if handler.is_coroutine else called
+        return self.worker.run_async(called) if handler.is_coroutine else called
 
     def _succeeded(self, run: Run, value: Any) -> None:
         run.result, run.exception, run.state = value, None, "succeeded"
@@ -152,7 +152,7 @@ def original(run: Run, name: str) -> BaseException:
     return exc
 
 
-def go_deeper() -> Callable[[], None]:
+def count_nesting() -> Callable[[], None]:
     """Count a job that runs inside another one. Return a function that undoes this."""
     depth = _depth.get() + 1
     if depth > MAX_DEPTH:
@@ -163,7 +163,7 @@ def go_deeper() -> Callable[[], None]:
     return lambda: _depth.reset(mark)
 
 
-def most_wait_s(job: Mapping[str, Any]) -> float:
+def max_wait_s(job: Mapping[str, Any]) -> float:
     """Return the seconds after its first call beyond which further calls do not delay a debounced job."""
     most = (job.get("debounce") or {}).get("max_s")
     return math.inf if most is None else float(most)

@@ -144,7 +144,7 @@ class HttpClient:
             try:
                 return await self._exchange(address, connection, head, body, timeout_s)
             except ClosedError:
-                if not is_repeatable or connection.has_heard or self._is_closed:
+                if not is_repeatable or connection.has_response_begun or self._is_closed:
                     raise
         connection = await self._connect(address, end_s - loop.time(), connect_timeout_s)
         return await self._exchange(address, connection, head, body, end_s - loop.time())
@@ -171,10 +171,10 @@ class HttpClient:
                 connection.abort()
         self._idle.clear()
 
-    def let_go(self) -> None:
+    def abandon(self) -> None:
         """Leave the connections to the parent, in a forked process."""
         for connection in self._open:
-            connection.let_go()
+            connection.abandon()
 
     @property
     def open_connections(self) -> int:
@@ -296,7 +296,7 @@ class _Connection(asyncio.Protocol):
         self.idle_since_s = 0.0
 
     @property
-    def has_heard(self) -> bool:
+    def has_response_begun(self) -> bool:
         """Return whether anything came in answer to the last request."""
         return self._received > 0
 
@@ -340,11 +340,11 @@ class _Connection(asyncio.Protocol):
         self.may_be_used = False
         self._transport.abort()
 
-    def let_go(self) -> None:
+    def abandon(self) -> None:
         """Leave the connection to the parent. The transport is not called: its event loop is another process's."""
         self.may_be_used = False
         if not self._transport.is_closing() and (sock := self._transport.get_extra_info("socket")):
-            forked.let_go(sock.fileno())
+            forked.replace_with_devnull(sock.fileno())
 
     def _fail(self, exc: NoAnswerError) -> None:
         self.may_be_used = False

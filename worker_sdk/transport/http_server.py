@@ -74,12 +74,12 @@ class WorkerServer:
     def renew(self) -> None:
         # Otherwise a process that a handler forked would hold the port, and the masters' connections, when the worker
         # dies: masters would wait for answers instead of being refused.
-        forked.let_go(self._socket.fileno())
+        forked.replace_with_devnull(self._socket.fileno())
         for connection in self._state.connections:
             if not connection.transport.is_closing() and (
                 sock := connection.transport.get_extra_info("socket")
             ):
-                forked.let_go(sock.fileno())
+                forked.replace_with_devnull(sock.fileno())
 
     @property
     def scheme(self) -> str:

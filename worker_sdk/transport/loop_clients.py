@@ -12,7 +12,7 @@ class LoopClients:
     """An `HttpClient` for each event loop. Its connections end with the loop; a forked process starts with none."""
 
     def __init__(self, make: Callable[[], HttpClient]) -> None:
-        self._clients = PerLoop(lambda: _LoopClient(make()), let_go=lambda client: client.http.let_go())
+        self._clients = PerLoop(lambda: _LoopClient(make()), abandon=lambda client: client.http.abandon())
         self._is_closed = False
 
     async def get(self) -> HttpClient:

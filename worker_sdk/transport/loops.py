@@ -12,13 +12,13 @@ T = TypeVar("T")
 class PerLoop(Generic[T]):
     """`make` returns the state for a running loop. State of a closed loop is dropped when the next loop asks.
 
-    `let_go` is called in a forked process with each state that was the parent's. It must not call the event loop:
+    `abandon` is called in a forked process with each state that was the parent's. It must not call the event loop:
     parent and child share its selector.
     """
 
-    def __init__(self, make: Callable[[], T], *, let_go: Callable[[T], object] = lambda state: None) -> None:
+    def __init__(self, make: Callable[[], T], *, abandon: Callable[[T], object] = lambda state: None) -> None:
         self._make = make
-        self._let_go = let_go
+        self._abandon = abandon
         self._by_loop: dict[asyncio.AbstractEventLoop, T] = {}
         # These are kept, because the destructors of the parent's transports would call the parent's loop.
         self._of_parent: dict[asyncio.AbstractEventLoop, T] = {}
@@ -35,7 +35,7 @@ class PerLoop(Generic[T]):
 
     def renew(self) -> None:
         for state in self._by_loop.values():
-            self._let_go(state)
+            self._abandon(state)
         self._of_parent |= self._by_loop
         self._by_loop = {}
 

@@ -88,9 +88,9 @@ class SignatureCheck:
             and _NONCE.fullmatch(headers.get(b"x-jq-nonce", b"")) is not None
             and _SIGNATURE.fullmatch(headers.get(b"x-jq-signature", b"")) is not None
         )
-        return has_form and self._is_of_our_time(int(timestamp) / 1000)
+        return has_form and self._is_recent(int(timestamp) / 1000)
 
-    def _is_of_our_time(self, signed_s: float) -> bool:
+    def _is_recent(self, signed_s: float) -> bool:
         here_s = self._wall_clock_s()
         if abs(here_s - signed_s) <= WINDOW_S:
             return True

@@ -152,7 +152,7 @@ class WorkerEndpoint:
             raise MalformedError("token and epoch are needed")
         if epoch < self._identity.epoch:
             return _STALE_ORDER
-        self._identity.saw_epoch(epoch)
+        self._identity.note_epoch(epoch)
         return (200, {}) if self._executor.cancel(job_id, token) else (404, None)
 
     def _order(self, route: str, fields: dict[str, Any]) -> Reply:
@@ -162,7 +162,7 @@ class WorkerEndpoint:
                 raise MalformedError("epoch must be an integer")
             if epoch < self._identity.epoch:
                 return _STALE_ORDER
-            self._identity.saw_epoch(epoch)
+            self._identity.note_epoch(epoch)
         if route != "/detach":
             self._identity.is_drain_ordered = route == "/drain"
         # The answer to a heartbeat counts, and one that was under way when the order was given may contradict it.

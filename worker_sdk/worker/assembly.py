@@ -7,7 +7,7 @@ from typing import Any
 
 from worker_sdk.dependencies.values import WorkerValues, with_dependencies
 from worker_sdk.errors import IsolatedHandlerError
-from worker_sdk.generators import Around, AsyncAround, checked_generator
+from worker_sdk.generators import AsyncYieldContext, YieldContext, checked_generator
 from worker_sdk.middleware.base import Middleware
 from worker_sdk.worker import outcomes
 from worker_sdk.worker.context import Context, running_job
@@ -138,7 +138,7 @@ def _what(one: Middleware, around: str) -> str:
 def _sync_layer(make: Callable[[Context], Any], what: str) -> Callable[[Call], Call]:
     def layer(inner: Call) -> Call:
         def call(argument: Any, ctx: Context) -> Any:
-            around = Around(make(ctx), what)
+            around = YieldContext(make(ctx), what)
             around.enter()
             try:
                 result = inner(argument, ctx)
@@ -156,7 +156,7 @@ def _sync_layer(make: Callable[[Context], Any], what: str) -> Callable[[Call], C
 def _mixed_layer(make: Callable[[Context], Any], what: str) -> Callable[[Call], Call]:
     def layer(inner: Call) -> Call:
         async def call(argument: Any, ctx: Context) -> Any:
-            around = Around(make(ctx), what)
+            around = YieldContext(make(ctx), what)
             around.enter()
             try:
                 result = await inner(argument, ctx)
@@ -174,7 +174,7 @@ def _mixed_layer(make: Callable[[Context], Any], what: str) -> Callable[[Call], 
 def _async_layer(make: Callable[[Context], Any], what: str) -> Callable[[Call], Call]:
     def layer(inner: Call) -> Call:
         async def call(argument: Any, ctx: Context) -> Any:
-            around = AsyncAround(make(ctx), what)
+            around = AsyncYieldContext(make(ctx), what)
             await around.enter()
             try:
                 result = await inner(argument, ctx)
@@ -230,8 +230,8 @@ def _around_process(
 ) -> Callable[[Context, Callable[[], Any]], Any]:
     """Return a function that surrounds the wait for the process of an attempt, and returns its report."""
 
-    def wait(attend: Callable[[], outcomes.Fields], ctx: Context) -> outcomes.Fields:
-        fields = attend()
+    def wait(supervise: Callable[[], outcomes.Fields], ctx: Context) -> outcomes.Fields:
+        fields = supervise()
         if fields.get("type") != "success":
             raise IsolatedHandlerError(fields)
         return fields
@@ -241,10 +241,10 @@ def _around_process(
         call = layer(call)
     call = _in_job(call)
 
-    def attended(ctx: Context, attend: Callable[[], outcomes.Fields]) -> Any:
+    def supervised(ctx: Context, supervise: Callable[[], outcomes.Fields]) -> Any:
         try:
-            return call(attend, ctx)
+            return call(supervise, ctx)
         except IsolatedHandlerError as exc:
             return dict(exc.fields)
 
-    return attended
+    return supervised

@@ -106,10 +106,10 @@ def run(
             # Whatever happens here, the end of this pipe is the order to kill.
             with guard.stdin:
                 _order(guard, json.dumps(spec).encode() + b"\n")
-                return _attend(ctx, guard, outcome, total_s)
+                return _supervise(ctx, guard, outcome, total_s)
 
 
-def _attend(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, total_s: float) -> Ended:
+def _supervise(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, total_s: float) -> Ended:
     patience_s = min(KILL_AFTER_S, total_s * KILL_SHARE)
     # Leave time to kill it and to report this before masters would start the next attempt.
     end_s = ctx.deadline_s - 1.5 * patience_s
@@ -143,7 +143,7 @@ def _attend(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, total_
                 else:
                     outputs[key.fileobj].take(piece)
         for key in list(selector.get_map().values()):
-            outputs[key.fileobj].take_rest(key.fd)
+            outputs[key.fileobj].drain(key.fd)
     for output in outputs.values():
         output.end()
     ended: dict[str, Any] = json.loads(told) if told else {"error": "the process that guards it has ended"}
@@ -169,7 +169,7 @@ class _Output:
         if self._lines is not None:
             self._lines.feed(piece)
 
-    def take_rest(self, fd: int) -> None:
+    def drain(self, fd: int) -> None:
         """Take what is there, without waiting."""
         os.set_blocking(fd, False)
         with contextlib.suppress(BlockingIOError):

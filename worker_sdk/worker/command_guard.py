@@ -39,7 +39,7 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
     os.dup2(null, 2)
-    _attend(child)
+    _supervise(child)
     _kill_family(child.pid)
     _tell(spec["status_fd"], {"code": child.wait()})
 
@@ -64,7 +64,7 @@ def _limit(limits: "dict[str, int]") -> None:
             resource.setrlimit(which, (value, value + 1))
 
 
-def _attend(child: "subprocess.Popen[bytes]") -> None:
+def _supervise(child: "subprocess.Popen[bytes]") -> None:
     """Wait for the end of the command, and carry out orders."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)

@@ -317,7 +317,7 @@ class Context:
         told = None if fraction is None else float(fraction)
         # Replace characters that cannot be sent, which would keep the worker's heartbeats from being sent.
         text = str(message)[:MAX_MESSAGE_CHARS].encode(errors="replace").decode()
-        self._reports.tell(self._token, told, text)
+        self._reports.add_progress(self._token, told, text)
 
     @property
     def checkpoint(self) -> Any:

@@ -16,7 +16,7 @@ from worker_sdk.wire import encode
 from worker_sdk.worker import health_file
 from worker_sdk.worker.identity import Registered, WorkerIdentity
 from worker_sdk.worker.lease import StoreClock, margin_s, now_s
-from worker_sdk.worker.progress import News, PendingReports, refuse
+from worker_sdk.worker.progress import PendingReport, PendingReports, refuse
 from worker_sdk.worker.run import JobRun
 
 if TYPE_CHECKING:
@@ -43,16 +43,16 @@ _TOO_MUCH: Final = ("body_too_large", "too_many_nodes", "too_deep")
 
 # The exceptions that reading an invalid answer raises.
 _NONSENSE: Final = (KeyError, TypeError, ValueError, OverflowError)
-# Fields of a claim in a heartbeat that hold news of its job.
-_NEWS: Final = (["progress"], ["checkpoint"])
-# How long no news is sent to masters after a refusal. They may be replaced by newer ones meanwhile.
-_NO_NEWS_S: Final = 30.0
+# Fields of a claim in a heartbeat that hold reports on its job.
+_REPORTS: Final = (["progress"], ["checkpoint"])
+# How long no reports are sent to masters after a refusal. They may be replaced by newer ones meanwhile.
+_NO_REPORTS_S: Final = 30.0
 _OLD_MASTERS: Final = "the masters refuse progress and checkpoints: they are of an older release"
 _NOT_OURS: Final = "the job is not this worker's any more"
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ParsedAnswer:
     """The answer to a heartbeat, which is checked as a whole before any of it is carried out."""
 
     store_time_ms: int
@@ -69,7 +69,7 @@ class _Told:
     question_pause_s: float
 
     @classmethod
-    def read(cls, body: "HeartbeatAnswer") -> "_Told":
+    def read(cls, body: "HeartbeatAnswer") -> "_ParsedAnswer":
         """Return the parsed answer. Raise one of `_NONSENSE`."""
         return cls(
             int(body["store_time_ms"]),
@@ -134,8 +134,8 @@ class Heartbeat:
         self._orders = orders
         self._registration = registration
         self._reports = reports
-        reports.on_news = self._nudge
-        self._no_news_until_s = 0.0
+        reports.on_report = self._request_beat
+        self._no_reports_until_s = 0.0
         self._place = place
         self._contracts = contracts or {}
         self._masters_take_place = True
@@ -162,7 +162,7 @@ class Heartbeat:
         self._must_beat = True
         self._wake.set()
 
-    def _nudge(self) -> None:
+    def _request_beat(self) -> None:
         self._wake.set()
 
     def _main(self) -> None:
@@ -185,10 +185,10 @@ class Heartbeat:
         self._client.close()
 
     def _wait(self, wait_s: float, tries: int) -> None:
-        """Wait until the next heartbeat is due, or a handler's news is due, or someone asks for a heartbeat."""
+        """Wait until the next heartbeat is due, or a handler's report is due, or someone asks for a heartbeat."""
         ends_s = now_s() + wait_s
         while not (self._is_stopping or self._must_beat):
-            # While masters do not answer, or refuse, news does not make heartbeats more frequent.
+            # While masters do not answer, or refuse, reports do not make heartbeats more frequent.
             due_s = ends_s if tries else min(ends_s, self._reports.due_s())
             left_s = due_s - now_s()
             if left_s <= 0:
@@ -225,7 +225,7 @@ class Heartbeat:
                 "POST", "/api/workers", encode(self._described()), timeout_s=_REGISTER_TIMEOUT_S
             )
         except MasterUnreachableError as exc:
-            self._complain(f"no master answers ({exc})")
+            self._log_once(f"no master answers ({exc})")
             return None
         if not answer.is_ok:
             if self._masters_take_place and ["place"] in _refused_fields(answer):
@@ -238,18 +238,18 @@ class Heartbeat:
                 return _JOIN_PAUSE_S
             # The address cannot be proven before the server listens, so a first refusal is normal.
             if answer.code != "address_unverified" or tries >= 3:
-                self._complain(f"a master refused the registration: {answer}")
+                self._log_once(f"a master refused the registration: {answer}")
             return pause_s(tries + 1, answer.retry_after_s) if answer.retry_after_s else None
         body = cast("RegisterAnswer", answer.body)
         try:
             self._clock.observe(int(body["store_time_ms"]), sent_s, now_s())
             member = self._identity.joined(body)
         except _NONSENSE as exc:
-            self._complain(f"a master answered with nonsense ({exc!r})")
+            self._log_once(f"a master answered with nonsense ({exc!r})")
             return None
-        home = self._client.masters.home
+        affinity = self._client.masters.affinity
         # As long as a lease may last, a master of the former store may still answer.
-        home.patience_s = max(home.patience_s, member.lease_s)
+        affinity.patience_s = max(affinity.patience_s, member.lease_s)
         self._complaint = ""
         self._asked = None
         health_file.touch()
@@ -272,7 +272,7 @@ class Heartbeat:
             described["place"] = place
         return cast("RegisterRequest", described)
 
-    def _complain(self, text: str) -> None:
+    def _log_once(self, text: str) -> None:
         """Log each failure once, not at each retry."""
         if text != self._complaint:
             self._complaint = text
@@ -284,36 +284,41 @@ class Heartbeat:
         """Send a heartbeat. Return the seconds until the next one; None if there was no answer."""
         # Read the time before the claims: an offer that is not among them had not been taken up by then.
         as_of_ms = self._clock.earliest_ms(now_s())
-        # Take the news before reading the claims: a claim that is not among them is over.
-        news = self._reports.take()
+        # Take the reports before reading the claims: a claim that is not among them is over.
+        reports = self._reports.take()
         runs = self._ledger.owed_runs()
-        if news:
-            news = self._of_held(news, runs)
-        is_told = False
+        if reports:
+            reports = self._of_held(reports, runs)
+        is_reported = False
         try:
-            wait_s, is_told = self._beat_with(member, tries, as_of_ms, runs, news)
+            wait_s, is_reported = self._beat_with(member, tries, as_of_ms, runs, reports)
             return wait_s
         finally:
-            if not is_told:
-                self._reports.put_back(news)
+            if not is_reported:
+                self._reports.put_back(reports)
 
-    def _of_held(self, news: dict[str, News], runs: Sequence[JobRun]) -> dict[str, News]:
-        """Return the news of claims that this worker holds. Refuse the others."""
+    def _of_held(self, reports: dict[str, PendingReport], runs: Sequence[JobRun]) -> dict[str, PendingReport]:
+        """Return the reports on claims that this worker holds. Refuse the others."""
         held = {run.token for run in runs if not run.is_settled}
-        refuse({token: one for token, one in news.items() if token not in held}, _NOT_OURS)
-        news = {token: one for token, one in news.items() if token in held}
-        if now_s() < self._no_news_until_s:
-            refuse(news, _OLD_MASTERS)
+        refuse({token: one for token, one in reports.items() if token not in held}, _NOT_OURS)
+        reports = {token: one for token, one in reports.items() if token in held}
+        if now_s() < self._no_reports_until_s:
+            refuse(reports, _OLD_MASTERS)
             return {}
-        return news
+        return reports
 
     def _beat_with(
-        self, member: Registered, tries: int, as_of_ms: int, runs: list[JobRun], news: Mapping[str, News]
+        self,
+        member: Registered,
+        tries: int,
+        as_of_ms: int,
+        runs: list[JobRun],
+        reports: Mapping[str, PendingReport],
     ) -> tuple[float | None, bool]:
-        """Return the seconds until the next heartbeat (None: no answer), and whether the news was answered for."""
+        """Return the seconds until the next heartbeat (None: no answer), and whether the reports were answered for."""
         running: list[ReportedClaim] = [{"job_id": run.job_id, "token": run.token} for run in runs]
-        for claim in running if news else ():
-            if (one := news.get(claim["token"])) is not None:
+        for claim in running if reports else ():
+            if (one := reports.get(claim["token"])) is not None:
                 claim.update(cast("ReportedClaim", one.fields()))
         body: HeartbeatRequest = {
             "running": running,
@@ -344,20 +349,20 @@ class Heartbeat:
             self._rejoin(member.worker_id, "the masters do not know this worker any more")
             return 0.0, False
         if not answer.is_ok:
-            if news and any(loc[2:3] in _NEWS for loc in _refused_fields(answer)):
-                # Either the master's release does not have these fields, or no master takes this news. The leases must
-                # not end because of it.
+            if reports and any(loc[2:3] in _REPORTS for loc in _refused_fields(answer)):
+                # Either the master's release does not have these fields, or no master takes these reports. The leases
+                # must not end because of it.
                 logger.warning("progress and checkpoints are refused: %s", answer)
-                self._no_news_until_s = now_s() + _NO_NEWS_S
-                refuse(news, _OLD_MASTERS)
+                self._no_reports_until_s = now_s() + _NO_REPORTS_S
+                refuse(reports, _OLD_MASTERS)
                 return 0.0, True
             if tries == 1:
                 logger.warning("heartbeats are refused: %s", answer)
             return self._not_answered(member), False
         said = cast("HeartbeatAnswer", answer.body)
         try:
-            told = _Told.read(said)
-            member = self._identity.told(member, said)
+            parsed = _ParsedAnswer.read(said)
+            member = self._identity.update(member, said)
         except _NONSENSE as exc:
             # Treat it as no answer: another master may do better.
             self._was_answered = False
@@ -366,38 +371,40 @@ class Heartbeat:
                 logger.warning("heartbeats are answered with nonsense (%r)", exc)
             return self._not_answered(member), False
         health_file.touch()
-        gone = told.lost | {token for _, token in told.cancel}
-        for token, saved in news.items():
+        gone = parsed.lost | {token for _, token in parsed.cancel}
+        for token, saved in reports.items():
             saved.end(CheckpointNotSaved(_NOT_OURS) if token in gone else None)
-        return self._obey(member, told, runs, sent_s), True
+        return self._apply_answer(member, parsed, runs, sent_s), True
 
-    def _obey(self, member: Registered, told: _Told, runs: list[JobRun], sent_s: float) -> float:
+    def _apply_answer(
+        self, member: Registered, parsed: _ParsedAnswer, runs: list[JobRun], sent_s: float
+    ) -> float:
         # Count from the instant of sending: the store renewed the lease no earlier than that.
-        lease_s = (told.lease_until_ms - told.store_time_ms) / 1000
+        lease_s = (parsed.lease_until_ms - parsed.store_time_ms) / 1000
         lease_end_s = sent_s + lease_s - margin_s(lease_s)
         # A worker that was detached for good gets no renewal: its leases end when they would have ended anyway.
         for run in runs if lease_s > 0 else ():
-            if run.token not in told.lost:
+            if run.token not in parsed.lost:
                 run.lease_end_s = lease_end_s
-        self._clock.observe(told.store_time_ms, sent_s, now_s(), fence=told.fence)
-        self._identity.saw_epoch(told.epoch)
-        self._identity.is_drain_ordered = told.drain
-        self._questions, self._question_pause_s = told.questions, told.question_pause_s
-        self._orders.resize(told.max_jobs)
+        self._clock.observe(parsed.store_time_ms, sent_s, now_s(), fence=parsed.fence)
+        self._identity.note_epoch(parsed.epoch)
+        self._identity.is_drain_ordered = parsed.drain
+        self._questions, self._question_pause_s = parsed.questions, parsed.question_pause_s
+        self._orders.resize(parsed.max_jobs)
         for run in runs:
             run.is_named = True
-        if told.lost:
-            self._orders.lost(list(told.lost))
-        if told.cancel:
-            self._orders.cancel(told.cancel)
-        if told.detached:
+        if parsed.lost:
+            self._orders.lost(list(parsed.lost))
+        if parsed.cancel:
+            self._orders.cancel(parsed.cancel)
+        if parsed.detached:
             if self._asked is None:
                 logger.warning("this worker was detached; it asks whether it may go on")
                 self._asked = 0
                 return 0.0
             return self._ask_again(member)
         if self._asked is not None:
-            logger.warning("it may go on, with %d jobs", len(runs) - len(told.lost))
+            logger.warning("it may go on, with %d jobs", len(runs) - len(parsed.lost))
             self._asked = None
         return max(0.0, member.heartbeat_interval_s - (now_s() - sent_s))
 

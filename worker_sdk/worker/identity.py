@@ -35,7 +35,7 @@ class WorkerIdentity:
     def worker_id(self) -> str | None:
         return self.member.worker_id if self.member else None
 
-    def saw_epoch(self, epoch: int) -> None:
+    def note_epoch(self, epoch: int) -> None:
         self.epoch = max(self.epoch, epoch)
 
     def joined(self, answer: "RegisterAnswer") -> Registered:
@@ -43,14 +43,14 @@ class WorkerIdentity:
         member = Registered(
             str(answer["worker_id"]), float(answer["heartbeat_interval_s"]), float(answer["lease_s"])
         )
-        self.saw_epoch(int(answer["epoch"]))
+        self.note_epoch(int(answer["epoch"]))
         self.member = member
         self.is_drain_ordered = False
         self.is_registering = False
         self._loop.call_soon_threadsafe(self._settled.set)
         return member
 
-    def told(self, member: Registered, answer: "HeartbeatAnswer") -> Registered:
+    def update(self, member: Registered, answer: "HeartbeatAnswer") -> Registered:
         """Take over the times that the answer to a heartbeat of `member` changes. Raise what `joined` raises."""
         interval_s = float(answer.get("heartbeat_interval_s") or member.heartbeat_interval_s)
         lease_s = float(answer.get("lease_s") or member.lease_s)

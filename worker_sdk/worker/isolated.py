@@ -105,7 +105,7 @@ class IsolatedProcess:
         self._received += piece
         if not piece:
             # A process may send its outcome and close at once, but here the outcome is not complete.
-            raise ProcessDiedError(_how_it_ended(self._reap()))
+            raise ProcessDiedError(_exit_text(self._reap()))
         while (frame := self._next_frame()) is not None:
             if REPORT not in frame:
                 return frame
@@ -172,7 +172,7 @@ def send_frame(connection: socket.socket, data: bytes) -> None:
     connection.sendall(struct.pack(">I", len(data)) + data)
 
 
-def _how_it_ended(returncode: int) -> str:
+def _exit_text(returncode: int) -> str:
     if returncode < 0:
         with contextlib.suppress(ValueError):
             return f"the process of the handler was ended by {signal.Signals(-returncode).name}"

@@ -31,12 +31,12 @@ class IsolatedCalls:
         its process ended without one."""
         with tracing.processing(run.name, run.job_id, run.attempt, run.headers) as headers:
             if run.handler.around is None:
-                return self._attend(run, headers)
+                return self._await_process(run, headers)
             assert run.ctx is not None
-            fields: Fields = run.handler.around(run.ctx, lambda: self._attend(run, headers))
+            fields: Fields = run.handler.around(run.ctx, lambda: self._await_process(run, headers))
             return fields
 
-    def _attend(self, run: JobRun, headers: Mapping[str, str]) -> Fields:
+    def _await_process(self, run: JobRun, headers: Mapping[str, str]) -> Fields:
         """Wait in a thread for the process, and kill it when its time is over, whatever the event loop does."""
         assert run.handler.origin is not None
         masters, token = self._child_access
@@ -92,18 +92,20 @@ class IsolatedCalls:
             return
         if "part" in report:
 
-            def told(done: "Future[None]") -> None:
+            def report_saved(done: "Future[None]") -> None:
                 error = done.exception()
                 process.saved(report["number"], None if error is None else str(error))
 
-            self._reports.emit(run.job_id, run.token, report["part"], run.deadline_s).add_done_callback(told)
+            self._reports.emit(run.job_id, run.token, report["part"], run.deadline_s).add_done_callback(
+                report_saved
+            )
             return
         if "checkpoint" not in report:
-            self._reports.tell(run.token, report["fraction"], report["message"])
+            self._reports.add_progress(run.token, report["fraction"], report["message"])
             return
 
-        def tell(saved: "Future[None]") -> None:
+        def checkpoint_saved(saved: "Future[None]") -> None:
             error = saved.exception()
             process.saved(report["number"], None if error is None else str(error))
 
-        self._reports.save(run.token, report["checkpoint"]).add_done_callback(tell)
+        self._reports.save(run.token, report["checkpoint"]).add_done_callback(checkpoint_saved)

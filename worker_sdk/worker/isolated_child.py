@@ -173,7 +173,7 @@ class ParentReports:
         with self._sending:
             send_frame(self._connection, data)
 
-    def tell(self, token: str, fraction: float | None, message: str) -> None:
+    def add_progress(self, token: str, fraction: float | None, message: str) -> None:
         self.send(encode({REPORT: {"fraction": fraction, "message": message}}))
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":

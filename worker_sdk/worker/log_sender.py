@@ -56,7 +56,7 @@ class ClaimLog:
         if self.is_told or not self.has_lines:
             return None
         self.is_told = True
-        return self._sender.hurry(self)
+        return self._sender.send_now(self)
 
 
 # The log, the time of the line in seconds since 1970, the level and the text. Its number follows from its position.
@@ -119,7 +119,7 @@ class LogSender:
         self._answer_all()
         forked.leave(self)
 
-    def hurry(self, log: ClaimLog) -> Future[None] | None:
+    def send_now(self, log: ClaimLog) -> Future[None] | None:
         """Send lines without gathering them until a master has those of this claim. See `ClaimLog.flush`."""
         if not self.is_started or self._is_failing or log.is_over:
             return None

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from worker_sdk.environment import tls_of_server
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.client import MasterClient
-from worker_sdk.masters.home import Home
 from worker_sdk.masters.masters import Masters, MasterUnreachableError
+from worker_sdk.masters.store_affinity import StoreAffinity
 from worker_sdk.pusher.by_process import LazyPushers
 from worker_sdk.transport.guarded import App
 from worker_sdk.transport.http_server import WorkerServer
@@ -32,12 +32,12 @@ from worker_sdk.worker.lease import MAX_MARGIN_S, StoreClock, now_s
 from worker_sdk.worker.log_sender import ClaimLog, LogSender
 from worker_sdk.worker.outbox import ReportOutbox
 from worker_sdk.worker.parts import PartSender
-from worker_sdk.worker.place import Place
 from worker_sdk.worker.progress import PendingReports
 from worker_sdk.worker.puller import Puller
 from worker_sdk.worker.run import Stop
 from worker_sdk.worker.siblings import Siblings
 from worker_sdk.worker.starts import StartConfirmer
+from worker_sdk.worker.worker_lock import WorkerLock
 
 if TYPE_CHECKING:
     from worker_sdk.worker.burst import Burst
@@ -81,15 +81,17 @@ class Node:
         self._loop = asyncio.get_running_loop()
         self._clock = StoreClock()
         self.identity = WorkerIdentity(self._loop)
-        self._home = Home()
-        self._place = Place()
-        self._client = MasterClient(Masters(config.masters, home=self._home), config.token)
+        self._affinity = StoreAffinity()
+        self._worker_lock = WorkerLock()
+        self._client = MasterClient(Masters(config.masters, affinity=self._affinity), config.token)
         # Shared with the heartbeat: a poll that waits at a master learns from it what the heartbeat found out about
         # that master.
-        self._heard_masters = Masters(config.masters, home=self._home)
+        self._heard_masters = Masters(config.masters, affinity=self._affinity)
         self._pull_client = MasterClient(self._heard_masters, config.token) if config.pull else None
         self._puller: Puller | None = None
-        self._pushers = LazyPushers(config.masters, config.token, self._home, middleware=assembly.middleware)
+        self._pushers = LazyPushers(
+            config.masters, config.token, self._affinity, middleware=assembly.middleware
+        )
         self._starts = StartConfirmer(self._client, self.identity)
         self._outbox = ReportOutbox(self._client, self.identity, self._clock)
         self._reports = PendingReports()
@@ -195,7 +197,7 @@ class Node:
                 "secret": config.secrets[0],
             },
             contracts=self._registry.contracts(),
-            place=lambda: self._place.take(url) if url else "",
+            place=lambda: self._worker_lock.take(url) if url else "",
         )
         self._heartbeat.start()
 
@@ -226,7 +228,7 @@ class Node:
         now = now_s()
         return all(now >= run.lease_end_s + MAX_MARGIN_S for run in list(self.executor.occupying.values()))
 
-    def hand_back_now(self) -> None:
+    def hand_back_all(self) -> None:
         self.executor.stop_all(Stop.HANDED_BACK)
 
     async def stop(self) -> bool:
@@ -247,7 +249,7 @@ class Node:
             await self._puller.stop()
         if not await self.executor.idle(self._config.grace_s):
             logger.info("grace is over: %d jobs are handed back", len(self.executor.occupying))
-            self.hand_back_now()
+            self.hand_back_all()
             if not await self.executor.idle(_STOPPED_S):
                 names = ", ".join(sorted({run.name for run in self.executor.occupying.values()}))
                 logger.error("handlers that do not stop: %s; their jobs are left to their leases", names)
@@ -270,7 +272,7 @@ class Node:
         if self._pull_client is not None:
             await self._pull_client.stop()
         self.executor.close()
-        self._place.leave(is_idle=not self.executor.occupying)
+        self._worker_lock.leave(is_idle=not self.executor.occupying)
         if self._siblings is not None:
             self._siblings.leave(is_idle=not self.executor.occupying)
         return bool(self.executor.occupying)

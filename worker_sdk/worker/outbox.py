@@ -46,14 +46,14 @@ class Item:
         self.data = data
 
 
-class LoneItem(Item):
+class SingleItem(Item):
     """An item that is sent alone, because a call with others was refused."""
 
     __slots__ = ()
     goes_alone = True
 
 
-class Substitute(LoneItem):
+class RefusedResultItem(SingleItem):
     """An item that says that the master refused the job's result."""
 
     __slots__ = ()
@@ -208,7 +208,7 @@ class ReportOutbox:
         why."""
         self._under_way = []
         if len(batch) > 1:
-            self._put_back([LoneItem(item.job_id, item.token, item.data) for item in batch])
+            self._put_back([SingleItem(item.job_id, item.token, item.data) for item in batch])
             return
         item = batch[0]
         logger.error("the master refused the result of job %s: %s", item.job_id, answer)
@@ -218,7 +218,7 @@ class ReportOutbox:
             return
         data = self._encode(item.job_id, item.token, _substitute(item.data, answer))
         self._held_bytes += len(data) - len(item.data)
-        self._put_back([Substitute(item.job_id, item.token, data)])
+        self._put_back([RefusedResultItem(item.job_id, item.token, data)])
 
     def _delivered(self, items: list[Item]) -> None:
         self._held_bytes -= sum(len(item.data) for item in items)

@@ -75,9 +75,12 @@ def undecodable(why: str) -> Fields:
 def invalid_argument(exc: UnfitArgumentError) -> Fields:
     error = {
         "type": "InvalidArgument",
-        "message": clip(_text(exc), MAX_MESSAGE),
+        "message": truncate_middle(_text(exc), MAX_MESSAGE),
         "traceback": "",
-        "problems": [{"path": clip(path, 200), "problem": clip(why, 200)} for path, why in exc.problems[:20]],
+        "problems": [
+            {"path": truncate_middle(path, 200), "problem": truncate_middle(why, 200)}
+            for path, why in exc.problems[:20]
+        ],
     }
     return {**failure(_text(exc), should_retry=False, error=error), "reason": "invalid_argument"}
 
@@ -90,7 +93,7 @@ def failure(
         "reason": "other",
         "should_retry": should_retry,
         "error": error,
-        "message": clip(message, MAX_MESSAGE),
+        "message": truncate_middle(message, MAX_MESSAGE),
     }
     if retry_after_s is not None:
         fields["retry_after"] = min(max(0.0, float(retry_after_s)), MAX_RETRY_AFTER_S)
@@ -107,7 +110,7 @@ def unsendable(exc: Exception, fields: Fields) -> Fields:
 
 
 def discarded(message: str, error: Any = None) -> Fields:
-    return {"type": "discarded", "error": error, "message": clip(message, MAX_MESSAGE)}
+    return {"type": "discarded", "error": error, "message": truncate_middle(message, MAX_MESSAGE)}
 
 
 def deferred(order: Defer) -> Fields:
@@ -123,7 +126,7 @@ def deferred(order: Defer) -> Fields:
 def not_ready(exc: NotReady) -> Fields:
     told: Fields = {
         "max_wait_s": min(exc.max_wait_s, MAX_RETRY_AFTER_S),
-        "reason": clip(_text(exc), MAX_MESSAGE),
+        "reason": truncate_middle(_text(exc), MAX_MESSAGE),
     }
     return {
         **deferred(exc.order),
@@ -190,7 +193,7 @@ def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:
     return logging.WARNING if is_foreseen else logging.ERROR
 
 
-def clip(text: str, limit_bytes: int) -> str:
+def truncate_middle(text: str, limit_bytes: int) -> str:
     """Return at most `limit_bytes` of UTF-8: the beginning and, more telling in a traceback, the end."""
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= limit_bytes:
@@ -215,7 +218,7 @@ def _describe(exc: BaseException) -> Fields:
         lines = "".join(traceback.format_tb(exc.__traceback__))
     kind = type(exc)
     return {
-        "type": clip(f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."), 200),
-        "message": clip(_text(exc), MAX_MESSAGE),
-        "traceback": clip(lines, MAX_TRACEBACK),
+        "type": truncate_middle(f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."), 200),
+        "message": truncate_middle(_text(exc), MAX_MESSAGE),
+        "traceback": truncate_middle(lines, MAX_TRACEBACK),
     }

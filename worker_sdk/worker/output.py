@@ -35,7 +35,7 @@ class OutputReader:
     def renew(self) -> None:
         # A process that another handler forked must not read this output, nor keep the pipes open.
         for key in list(self._selector.get_map().values()):
-            forked.let_go(key.fd)
+            forked.replace_with_devnull(key.fd)
 
     def __enter__(self) -> Self:
         return self

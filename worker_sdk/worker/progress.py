@@ -33,7 +33,7 @@ class Emitter(Protocol):
 class Reports(Protocol):
     """The receiver of what handlers tell of their claims, by token. It may be called from any thread."""
 
-    def tell(self, token: str, fraction: float | None, message: str) -> None:
+    def add_progress(self, token: str, fraction: float | None, message: str) -> None:
         """Tell progress, as soon as it is convenient."""
         ...
 
@@ -65,9 +65,9 @@ class RunReports(Reports, Protocol):
 
 
 @dataclass(slots=True)
-class News:
-    """News of one claim. `savers` wait for the checkpoint, for an older one that it replaces, or for the last progress
-    of a job that ends (`is_last`)."""
+class PendingReport:
+    """Unsent reports of one claim. `savers` wait for the checkpoint, for an older one that it replaces, or for the
+    last progress of a job that ends (`is_last`)."""
 
     progress: tuple[float | None, str] | None = None
     checkpoint: bytes | None = None
@@ -95,23 +95,23 @@ class News:
                 saver.set_exception(error)
 
 
-def refuse(taken: Mapping[str, News], why: str) -> None:
-    """End the news, because nobody will save it."""
-    for news in taken.values():
-        news.end(CheckpointNotSaved(why))
+def refuse(taken: Mapping[str, PendingReport], why: str) -> None:
+    """End the reports, because nobody will save them."""
+    for report in taken.values():
+        report.end(CheckpointNotSaved(why))
 
 
 class PendingReports:
-    """Gathers reports until a heartbeat takes them. `on_news` is called, in the thread of the handler, when a heartbeat
-    may be due sooner than before."""
+    """Gathers reports until a heartbeat takes them. `on_report` is called, in the thread of the handler, when a
+    heartbeat may be due sooner than before."""
 
     def __init__(self) -> None:
-        self.on_news: Callable[[], object] = lambda: None
+        self.on_report: Callable[[], object] = lambda: None
         # Partial results do not wait for heartbeats.
         self.parts: Emitter | None = None
         self._lock = threading.Lock()
-        self._news: dict[str, News] = {}
-        self._under_way: dict[str, News] = {}
+        self._reports: dict[str, PendingReport] = {}
+        self._under_way: dict[str, PendingReport] = {}
         self.told: set[str] = set()
         self._taken_at_s = -_NEVER
         self._is_copy = False
@@ -122,13 +122,13 @@ class PendingReports:
         self._lock = threading.Lock()
         self._is_copy = True
 
-    def tell(self, token: str, fraction: float | None, message: str) -> None:
+    def add_progress(self, token: str, fraction: float | None, message: str) -> None:
         if self._is_copy:
             return
         with self._lock:
-            self._news.setdefault(token, News()).progress = (fraction, message)
+            self._reports.setdefault(token, PendingReport()).progress = (fraction, message)
             self.told.add(token)
-        self.on_news()
+        self.on_report()
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":
         saver: Future[None] = Future()
@@ -138,10 +138,10 @@ class PendingReports:
             saver.set_exception(CheckpointNotSaved("a process that a handler forked cannot save checkpoints"))
             return saver
         with self._lock:
-            news = self._news.setdefault(token, News())
-            news.checkpoint = checkpoint
-            news.savers.append(saver)
-        self.on_news()
+            report = self._reports.setdefault(token, PendingReport())
+            report.checkpoint = checkpoint
+            report.savers.append(saver)
+        self.on_report()
         return saver
 
     def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":
@@ -155,49 +155,49 @@ class PendingReports:
         flushed.set_running_or_notify_cancel()
         with self._lock:
             self.told.discard(token)
-            news = self._news.get(token) or self._under_way.get(token)
-            if news is None:
+            report = self._reports.get(token) or self._under_way.get(token)
+            if report is None:
                 return None
-            news.is_last = True
-            news.savers.append(flushed)
-        if news.is_ended:  # its heartbeat was answered meanwhile
-            news.end(None)
-        self.on_news()
+            report.is_last = True
+            report.savers.append(flushed)
+        if report.is_ended:  # its heartbeat was answered meanwhile
+            report.end(None)
+        self.on_report()
         return flushed
 
     def due_s(self) -> float:
         """Return when the next heartbeat should take what is here, by `now_s`."""
-        if not self._news:
+        if not self._reports:
             return _NEVER
         with self._lock:
-            if any(news.checkpoint is not None for news in self._news.values()):
+            if any(report.checkpoint is not None for report in self._reports.values()):
                 return -_NEVER
-            is_last = any(news.is_last for news in self._news.values())
+            is_last = any(report.is_last for report in self._reports.values())
         return self._taken_at_s + (LAST_EVERY_S if is_last else PROGRESS_EVERY_S)
 
-    def take(self) -> dict[str, News]:
-        """Take the news by token, at most as much as a heartbeat should carry."""
-        if not self._news:
+    def take(self) -> dict[str, PendingReport]:
+        """Take the reports by token, at most as much as a heartbeat should carry."""
+        if not self._reports:
             self._under_way = {}
             return {}
-        taken: dict[str, News] = {}
+        taken: dict[str, PendingReport] = {}
         size = 0
         with self._lock:
-            for token in list(self._news):
+            for token in list(self._reports):
                 if size >= MAX_BYTES_PER_BEAT:
                     break
-                taken[token] = self._news.pop(token)
+                taken[token] = self._reports.pop(token)
                 size += len(taken[token].checkpoint or b"") + MAX_MESSAGE_CHARS
             self._taken_at_s = now_s()
             self._under_way = taken
         return taken
 
-    def put_back(self, taken: Mapping[str, News]) -> None:
-        """Put back news that no master has answered for. The next heartbeat takes it again, unless there is newer news
-        by then."""
+    def put_back(self, taken: Mapping[str, PendingReport]) -> None:
+        """Put back reports that no master has answered for. The next heartbeat takes them again, unless there are
+        newer ones by then."""
         with self._lock:
             for token, older in taken.items():
-                newer = self._news.setdefault(token, News())
+                newer = self._reports.setdefault(token, PendingReport())
                 newer.progress = newer.progress or older.progress
                 newer.checkpoint = newer.checkpoint or older.checkpoint
                 newer.savers[:0] = older.savers
@@ -205,16 +205,16 @@ class PendingReports:
 
     def refuse_all(self, why: str) -> None:
         """Refuse everything that is here, because it cannot be sent."""
-        if self._news:
+        if self._reports:
             with self._lock:
-                refused, self._news = self._news, {}
+                refused, self._reports = self._reports, {}
             refuse(refused, why)
 
     def end(self, token: str, why: str) -> None:
         """Drop the reports about a claim that is over: they do not count any more."""
         self.told.discard(token)
-        if token in self._news:
+        if token in self._reports:
             with self._lock:
-                news = self._news.pop(token, None)
-            if news is not None:
-                news.end(CheckpointNotSaved(why))
+                report = self._reports.pop(token, None)
+            if report is not None:
+                report.end(CheckpointNotSaved(why))

@@ -207,7 +207,7 @@ class Puller:
     def _offer_each(self, epoch: int, jobs: list[Any]) -> tuple[list[Any], list[tuple[str, str]]]:
         """Offer each job separately, so that a malformed one does not affect the others. Return the jobs that bear a
         claim, and those of them that are refused, with the reasons."""
-        named = [job for job in jobs if isinstance(job, dict) and _bears_claim(job)]
+        named = [job for job in jobs if isinstance(job, dict) and _has_claim(job)]
         if len(named) < len(jobs):
             logger.error("a master gave %d jobs that are none", len(jobs) - len(named))
         rejected: list[tuple[str, str]] = []
@@ -257,5 +257,5 @@ def _reasons(answer: "PushAnswer") -> list[tuple[str, str]]:
     return [(one["job_id"], one["reason"]) for one in answer["rejected"]]
 
 
-def _bears_claim(job: dict[str, Any]) -> bool:
+def _has_claim(job: dict[str, Any]) -> bool:
     return isinstance(job.get("job_id"), str) and isinstance(job.get("token"), str)

@@ -51,7 +51,7 @@ class ProcessLock:
     def renew(self) -> None:
         # A process that a handler forked must not hold the lock of a worker that has ended.
         if self._fd >= 0:
-            forked.let_go(self._fd)
+            forked.replace_with_devnull(self._fd)
         self._fd = -1
 
 

@@ -238,7 +238,7 @@ class Worker:
         Each process that serves the application runs the worker and registers it at an address of its own, unless
         `asgi()` is mounted at `url`.
         """
-        async with self.running(serve=self._serves_itself):
+        async with self.running(serve=self._owns_server):
             yield
 
     @contextlib.asynccontextmanager
@@ -304,7 +304,7 @@ class Worker:
 
     async def start_mounted(self) -> None:
         """Start, without a server of its own if `url` leads to the mounted application. The ASGI lifespan calls it."""
-        await self._start(serve=self._serves_itself)
+        await self._start(serve=self._owns_server)
 
     async def stop(self) -> bool:
         """Drain, hand back jobs, and leave. The ASGI lifespan calls it. Return whether a handler still runs in spite
@@ -345,7 +345,7 @@ class Worker:
             raise
 
     @property
-    def _serves_itself(self) -> bool:
+    def _owns_server(self) -> bool:
         return not (self._is_mounted and self.url is not None)
 
     def _app(self) -> "App":
@@ -364,7 +364,7 @@ class Worker:
 
         def on_signal() -> None:
             if told.is_set() and self._node is not None:
-                self._node.hand_back_now()
+                self._node.hand_back_all()
             told.set()
 
         # A terminal that closes sends SIGHUP; `nohup` has it ignored.

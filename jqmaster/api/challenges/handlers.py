@@ -79,7 +79,7 @@ async def call_back(call: Call) -> Reply:
 
 async def tell_progress(call: Call) -> Reply:
     request = await call.read(CallbackProgressRequest)
-    await call.services.challenges.tell(
+    await call.services.challenges.report_progress(
         call.path["request_id"], request.fraction, request.message, address=call.address
     )
     return Reply(204)

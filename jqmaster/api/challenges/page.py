@@ -104,17 +104,19 @@ class Visitor:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class RejectedInput:
     """The texts that a person sent and must correct, by control name."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
     errors: Sequence[FieldError] = ()
 
 
-def form_page(challenge: Challenge, form: Form, visitor: Visitor, filled: Filled | None = None) -> bytes:
+def form_page(
+    challenge: Challenge, form: Form, visitor: Visitor, filled: RejectedInput | None = None
+) -> bytes:
     """Return the page that asks."""
     texts = TEXTS[visitor.language]
-    sent = filled or Filled()
+    sent = filled or RejectedInput()
     errors = _by_control(sent.errors, visitor.language)
     parts = [
         f'<h1 dir="auto">{escape(form.title)}</h1>',
@@ -270,9 +272,13 @@ def _error_list(errors: Mapping[str, str], form: Form, language: str) -> str:
 
 
 def _field(
-    control: str, asked: FormField, filled: Filled | None, errors: Mapping[str, str], texts: Mapping[str, str]
+    control: str,
+    asked: FormField,
+    filled: RejectedInput | None,
+    errors: Mapping[str, str],
+    texts: Mapping[str, str],
 ) -> str:
-    name, is_sent, sent = f"{FIELD_PREFIX}{asked.name}", filled is not None, filled or Filled()
+    name, is_sent, sent = f"{FIELD_PREFIX}{asked.name}", filled is not None, filled or RejectedInput()
     initial = "" if asked.default is None else str(asked.default)
     value = sent.texts.get(name, "") if is_sent else initial
     about, notes = _notes(control, asked.description, errors.get(name, ""))
@@ -319,7 +325,7 @@ def _lengths(asked: FormField) -> str:
     return least + (f' maxlength="{asked.max_length}"' if asked.max_length < MAX_TEXT else "")
 
 
-def _comment(form: Form, sent: Filled, errors: Mapping[str, str], texts: Mapping[str, str]) -> str:
+def _comment(form: Form, sent: RejectedInput, errors: Mapping[str, str], texts: Mapping[str, str]) -> str:
     needing = [
         label_of(one, "ja" if texts is TEXTS["ja"] else "en") for one in form.choices if one.needs_comment
     ]

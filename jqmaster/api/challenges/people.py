@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from jqmaster.api.challenges import page, views
-from jqmaster.api.challenges.page import FIELD_PREFIX, Filled, Visitor
+from jqmaster.api.challenges.page import FIELD_PREFIX, RejectedInput, Visitor
 from jqmaster.api.challenges.page_texts import LANGUAGES, language_of
 from jqmaster.api.challenges.schemas import FormAnswerRequest
 from jqmaster.api.encoding.envelopes import read_map
@@ -79,7 +79,7 @@ async def answer(call: Call, sent: Callback) -> Reply:
         await _take(call, found, given)
     except InvalidError as error:
         assert found.form is not None
-        filled = Filled(given.texts or {}, error.errors)
+        filled = RejectedInput(given.texts or {}, error.errors)
         return _page(status_of(error)[0], page.form_page(found, found.form, _visitor(call, found), filled))
     except (ConflictError, ChallengeOverError) as error:
         return await _too_late(call, error)

@@ -20,7 +20,7 @@ from jqmaster.api.jobs.handlers import check_argument
 from jqmaster.domain.definitions.definition import Kind, TimeTrigger
 from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.definitions.schedule import Occurrence
-from jqmaster.domain.definitions.time_zone import Oddity
+from jqmaster.domain.definitions.time_zone import GapOrFold
 from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.definitions.documents import draft_of
@@ -163,9 +163,9 @@ async def _shown(call: Call, status: int) -> Reply:
 
 def _instant_view(occurrence: Occurrence, zone: ZoneInfo, delay_ms: int) -> dict[str, Any]:
     notes = []
-    if occurrence.local is not None and occurrence.oddity is Oddity.SKIPPED:
+    if occurrence.local is not None and occurrence.gap_or_fold is GapOrFold.SKIPPED:
         notes.append(f"{occurrence.local:%H:%M} does not exist on this day: the clocks are put forward")
-    elif occurrence.local is not None and occurrence.oddity is Oddity.REPEATED:
+    elif occurrence.local is not None and occurrence.gap_or_fold is GapOrFold.REPEATED:
         notes.append(f"{occurrence.local:%H:%M} occurs twice on this day: this is the first time")
     if delay_ms:
         notes.append(f"with {delay_ms / 1000:g} s of jitter")
@@ -174,5 +174,5 @@ def _instant_view(occurrence: Occurrence, zone: ZoneInfo, delay_ms: int) -> dict
         "due_at": iso_ms(occurrence.at_ms),
         "local": local.isoformat(timespec="seconds"),
         "note": "; ".join(notes) or None,
-        "clock_change": str(occurrence.oddity) or None,
+        "clock_change": str(occurrence.gap_or_fold) or None,
     }

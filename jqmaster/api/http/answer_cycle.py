@@ -23,7 +23,7 @@ class EdgeCycle(RequestResponseCycle):
     _start: HTTPResponseStartEvent | None = None
     _head: "_Head | None" = None
 
-    def lose(self) -> None:
+    def note_disconnect(self) -> None:
         """Tell the application that the client has gone."""
         if not self.response_complete:
             self.disconnected = True
@@ -32,7 +32,7 @@ class EdgeCycle(RequestResponseCycle):
     async def send(self, message: ASGISendEvent) -> None:
         if self.transport.is_closing():
             # Writing now would only raise an exception, which would end up in the log.
-            self.lose()
+            self.note_disconnect()
             return
         start, self._start = self._start, None
         if message["type"] == "http.response.start" and start is None and not self.response_started:

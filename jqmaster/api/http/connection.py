@@ -66,11 +66,11 @@ class EdgeProtocol(GuardedProtocol):
 
     @property
     def peer(self) -> str:
-        """See `Guest`."""
+        """See `CountedConnection`."""
         return self.client[0] if self.client else ""
 
-    def give_way(self) -> None:
-        """See `Guest`."""
+    def close_now(self) -> None:
+        """See `CountedConnection`."""
         self._abort()
 
     def prove(self, *, is_worker: bool) -> None:
@@ -95,7 +95,7 @@ class EdgeProtocol(GuardedProtocol):
         # uvicorn only notifies the newest request.
         for cycle in (self._answering, self.cycle, *(cycle for cycle, _ in self.pipeline)):
             if isinstance(cycle, EdgeCycle):
-                cycle.lose()
+                cycle.note_disconnect()
         self.pipeline.clear()
 
     def _abort(self) -> None:

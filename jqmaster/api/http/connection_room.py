@@ -17,8 +17,8 @@ PROVE: Final = "jqmaster.prove"
 _LEAST_UNPROVEN: Final = 8
 
 
-class Guest(Protocol):
-    """A connection."""
+class CountedConnection(Protocol):
+    """A connection that the room counts and may close."""
 
     @property
     def peer(self) -> str:
@@ -30,7 +30,7 @@ class Guest(Protocol):
         """Return whether a request has arrived completely and its answer is not complete."""
         ...
 
-    def give_way(self) -> None:
+    def close_now(self) -> None:
         """Close the connection at once."""
         ...
 
@@ -67,99 +67,99 @@ class ConnectionRoom:
         self._trusted_proxies = trusted_proxies
         self._limits = limits
         # Unproven connections: all of them, and those per address. The one that has been idle longest comes first.
-        self._unproven: dict[Guest, None] = {}
-        self._unproven_of: dict[str, dict[Guest, None]] = {}
-        self._proven: set[Guest] = set()
-        self._workers: set[Guest] = set()
+        self._unproven: dict[CountedConnection, None] = {}
+        self._unproven_of: dict[str, dict[CountedConnection, None]] = {}
+        self._proven: set[CountedConnection] = set()
+        self._workers: set[CountedConnection] = set()
         # Proven connections by address. Workers are not counted, because a machine may run any number of them.
         self._of_address: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._unproven) + len(self._proven) + len(self._workers)
 
-    def is_full_for(self, guest: Guest) -> bool:
+    def is_full_for(self, connection: CountedConnection) -> bool:
         """Return whether the callers' share has no room for an unproven connection. Workers have their own
         reserve."""
         if len(self._proven) + len(self._workers) >= self._limits.current.most:
             return True
         return self._of_address[
-            caller_of(guest.peer)
-        ] >= self._limits.current.most_of_address and not self._is_proxy(guest)
+            caller_of(connection.peer)
+        ] >= self._limits.current.most_of_address and not self._is_proxy(connection)
 
-    def is_unproven(self, guest: Guest) -> bool:
+    def is_unproven(self, connection: CountedConnection) -> bool:
         """Return whether no request on it carried a valid credential so far."""
-        return guest in self._unproven
+        return connection in self._unproven
 
-    def enter(self, guest: Guest) -> bool:
+    def enter(self, connection: CountedConnection) -> bool:
         """Admit a new connection, and evict another one if necessary. Return False if there is no room."""
-        address = caller_of(guest.peer)
+        address = caller_of(connection.peer)
         has_room = (
             len(self._unproven) < self._limits.current.most_unproven
             and len(self) < self._limits.current.most_at_all + _LEAST_UNPROVEN
         )
-        if not (has_room or self._evict(self._hogged(address)) or self._evict(self._unproven)):
+        if not (has_room or self._evict(self._over_even_share(address)) or self._evict(self._unproven)):
             return False
-        self._unproven[guest] = self._unproven_of.setdefault(address, {})[guest] = None
+        self._unproven[connection] = self._unproven_of.setdefault(address, {})[connection] = None
         return True
 
-    def prove(self, guest: Guest, *, is_worker: bool) -> bool:
+    def prove(self, connection: CountedConnection, *, is_worker: bool) -> bool:
         """Record that a request carried a valid credential. Return False if there is no room; the connection stays
         unproven."""
-        if guest not in self._unproven:
+        if connection not in self._unproven:
             return True
         if is_worker:
             if len(self._proven) + len(self._workers) >= self._limits.current.most_at_all:
                 return False
-            self._workers.add(guest)
-        elif self.is_full_for(guest):
+            self._workers.add(connection)
+        elif self.is_full_for(connection):
             return False
         else:
-            self._proven.add(guest)
-            self._of_address[caller_of(guest.peer)] += 1
-        self._drop_unproven(guest)
+            self._proven.add(connection)
+            self._of_address[caller_of(connection.peer)] += 1
+        self._drop_unproven(connection)
         return True
 
-    def rest(self, guest: Guest) -> None:
+    def rest(self, connection: CountedConnection) -> None:
         """Record that the connection has just become idle."""
-        if guest in self._unproven:
-            for order in (self._unproven, self._unproven_of[caller_of(guest.peer)]):
-                del order[guest]
-                order[guest] = None
+        if connection in self._unproven:
+            for order in (self._unproven, self._unproven_of[caller_of(connection.peer)]):
+                del order[connection]
+                order[connection] = None
 
-    def leave(self, guest: Guest) -> None:
+    def leave(self, connection: CountedConnection) -> None:
         """Forget a connection, if it is known."""
-        if guest in self._unproven:
-            self._drop_unproven(guest)
-        elif guest in self._proven:
-            self._proven.remove(guest)
-            address = caller_of(guest.peer)
+        if connection in self._unproven:
+            self._drop_unproven(connection)
+        elif connection in self._proven:
+            self._proven.remove(connection)
+            address = caller_of(connection.peer)
             self._of_address[address] -= 1
             if not self._of_address[address]:
                 del self._of_address[address]
         else:
-            self._workers.discard(guest)
+            self._workers.discard(connection)
 
-    def _hogged(self, address: str) -> dict[Guest, None]:
+    def _over_even_share(self, address: str) -> dict[CountedConnection, None]:
         """Return the unproven connections of an address that has more than an even share, so that a flood evicts its
         own first."""
         mine = self._unproven_of.get(address, {})
         return mine if len(mine) * len(self._unproven_of) > self._limits.current.most_unproven else {}
 
-    def _evict(self, order: Iterable[Guest]) -> bool:
-        idle = next((guest for guest in order if not guest.is_answering), None)
+    def _evict(self, order: Iterable[CountedConnection]) -> bool:
+        idle = next((connection for connection in order if not connection.is_answering), None)
         if idle is None:
             return False
         self.leave(idle)
-        idle.give_way()
+        idle.close_now()
         return True
 
-    def _drop_unproven(self, guest: Guest) -> None:
-        address = caller_of(guest.peer)
-        del self._unproven[guest]
-        del self._unproven_of[address][guest]
+    def _drop_unproven(self, connection: CountedConnection) -> None:
+        address = caller_of(connection.peer)
+        del self._unproven[connection]
+        del self._unproven_of[address][connection]
         if not self._unproven_of[address]:
             del self._unproven_of[address]
 
-    def _is_proxy(self, guest: Guest) -> bool:
+    def _is_proxy(self, connection: CountedConnection) -> bool:
         # A client on a unix socket is on this machine, and is usually a proxy.
-        return not guest.peer or guest.peer in self._trusted_proxies
+        return not connection.peer or connection.peer in self._trusted_proxies

@@ -39,7 +39,7 @@ from jqmaster.errors import (
 )
 from jqmaster.log_context import REQUEST, RequestContext
 from jqmaster.service.identity.sessions import Session
-from jqmaster.service.jobs.intake import Visit
+from jqmaster.service.jobs.intake import PushInProgress
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -74,7 +74,7 @@ class Call:
     # determined.
     is_admitted: Callable[[], Awaitable[bool]]
     _receive: Receive
-    visit: Visit | None = None  # only for a push
+    push_turn: PushInProgress | None = None  # only for a push
 
     @property
     def who(self) -> str:
@@ -119,11 +119,11 @@ class Call:
     async def body(self, max_bytes: int | None = None) -> bytes:
         """Return the body as MessagePack, within the limits; of at most `max_bytes` if given. Raises what `read_body`
         raises, and OverloadedError."""
-        visit, most = self.visit, max_bytes or self.limits.max_body_bytes
-        if visit is None:
+        push_turn, most = self.push_turn, max_bytes or self.limits.max_body_bytes
+        if push_turn is None:
             return await read_body(self.fields, self._receive, max_bytes=most)
-        body = await read_body(self.fields, self._receive, max_bytes=most, hold=visit.hold)
-        await visit.read()
+        body = await read_body(self.fields, self._receive, max_bytes=most, hold=push_turn.hold)
+        await push_turn.read()
         return body
 
     async def read(
@@ -295,7 +295,7 @@ class Endpoint:
             if operation.push is None:
                 reply = await operation.handler(call)
             else:
-                with self._services.intake.enter(is_bulk=operation.push == "bulk") as call.visit:
+                with self._services.intake.enter(is_bulk=operation.push == "bulk") as call.push_turn:
                     reply = await operation.handler(call)
         except Exception as exc:
             problem = problem_response(exc, negotiate(fields, strict=False))

@@ -71,7 +71,7 @@ class ProxyLogin:
         self, headers: Iterable[tuple[bytes, bytes]], fields: Fields, client_host: str | None
     ) -> str | None:
         rules = self._rules
-        if not rules.proxies.were_passed(client_host or "", fields.get(_FORWARDED_FOR), rules.between):
+        if not rules.proxies.have_forwarded(client_host or "", fields.get(_FORWARDED_FOR), rules.between):
             return "it did not come through a network of login_proxies"
         if rules.secret and not hmac.compare_digest(fields.get(SECRET_FIELD, b""), rules.secret.encode()):
             return "it does not have the secret of the proxy"

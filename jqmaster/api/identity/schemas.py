@@ -36,7 +36,7 @@ class LoginRequest(Request):
     token: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[!-~]+$")] | None = None
 
     @model_validator(mode="after")
-    def _one_way(self) -> "LoginRequest":
+    def _require_one_credential(self) -> "LoginRequest":
         by_user = self.user is not None and self.password is not None
         if by_user == (self.token is not None) or (self.user is None) != (self.password is None):
             raise ValueError("give user and password, or token")
@@ -182,7 +182,7 @@ class UserPatch(Request):
     is_disabled: bool | None = None
 
     @model_validator(mode="after")
-    def _something(self) -> "UserPatch":
+    def _require_any_field(self) -> "UserPatch":
         if self.role is None and self.password is None and self.is_disabled is None:
             raise ValueError("name at least one of role, password, is_disabled")
         return self

@@ -8,16 +8,16 @@ from jqmaster.api.jobs.views import job_summary
 
 async def begin(call: Call) -> Reply:
     request = await call.read(JobActionRequest)
-    wish = request.to_wish()
-    if wish.filter is not None and wish.filter.text is not None:
+    requested = request.to_requested_action()
+    if requested.filter is not None and requested.filter.text is not None:
         call.content.check_error_text(("filter", "text"))
-    if wish.filter is not None and wish.filter.matcher is not None:
-        call.content.check_matcher(wish.filter.matcher.document, ("filter", "matcher"))
+    if requested.filter is not None and requested.filter.matcher is not None:
+        call.content.check_matcher(requested.filter.matcher.document, ("filter", "matcher"))
     if request.dry_run:
-        counted = await call.services.bulk_actions.preview(wish)
+        counted = await call.services.bulk_actions.preview(requested)
         examples = [job_summary(job) for job in counted.examples]
         return Reply(200, {"count": counted.count, "is_exact": counted.is_exact, "examples": examples})
-    return Reply(202, action_view(await call.services.bulk_actions.begin(wish, call.who), call.content))
+    return Reply(202, action_view(await call.services.bulk_actions.begin(requested, call.who), call.content))
 
 
 async def list_actions(call: Call) -> Reply:

@@ -22,7 +22,7 @@ from jqmaster.domain.jobs.job_terms import PRIORITY
 from jqmaster.domain.matching.checks import MatcherError
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 from jqmaster.errors import FieldError, InvalidError
-from jqmaster.service.jobs.bulk_actions import Wish
+from jqmaster.service.jobs.bulk_actions import RequestedAction
 
 MAX_IDS: Final = 1_000
 GROUP_PATTERN: Final = r"^[0-9a-f]{16}$"
@@ -131,8 +131,8 @@ class JobActionRequest(Request):
             raise ValueError("stop_at_failure_share can be used only with retry")
         return self
 
-    def to_wish(self) -> Wish:
-        return Wish(
+    def to_requested_action(self) -> RequestedAction:
+        return RequestedAction(
             self.action,
             None if self.filter is None else self.filter.to_filter(),
             self.ids,

@@ -133,7 +133,7 @@ async def _events(call: Call, place: _StreamPlace, lines: LogFilter | None) -> A
                 events.append(_event("log", str(place), entry_view(entry, content)))
             if log:
                 place.line = log.next
-            is_last = found.is_last and _is_whole(log)
+            is_last = found.is_last and _is_complete(log)
             if is_last:
                 events.append(_event("end", END, {"state": str(found.state), "attempt": found.attempt}))
             if events:
@@ -157,7 +157,7 @@ async def _news(
             log = await services.job_logs.page(job_id, place.line, limit=MAX_LINES, wanted=lines, wait_s=0)
             left_s = ends_at_s - time.monotonic()
             is_news = found.parts or log.entries or found.attempt > place.parts.attempt
-            if is_news or left_s <= 0 or (found.is_last and _is_whole(log)):
+            if is_news or left_s <= 0 or (found.is_last and _is_complete(log)):
                 return found, log
             place.line = log.next
             # The last lines may arrive shortly after the end of the job, and nothing signals that no more can come.
@@ -167,7 +167,7 @@ async def _news(
             await asyncio.sleep(LEAST_PAUSE_S)
 
 
-def _is_whole(log: LinesPage | None) -> bool:
+def _is_complete(log: LinesPage | None) -> bool:
     """Return whether the stream of a finished job may end. It does not wait for lines if there are none so far."""
     return log is None or log.is_last or log.facts == NO_LOG
 

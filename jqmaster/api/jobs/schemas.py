@@ -376,7 +376,7 @@ class PatchRequest(Request):
     timeout: Seconds | None = Field(None, ge=TIMEOUT_S.least, le=TIMEOUT_S.most)
 
     @model_validator(mode="after")
-    def _something(self) -> "PatchRequest":
+    def _require_any_field(self) -> "PatchRequest":
         if not self.model_fields_set:
             raise ValueError("name at least one of priority, run_at, max_retry, timeout")
         return self

@@ -70,7 +70,9 @@ def listed_job(job: Job, excerpt: Excerpt | None) -> dict[str, Any]:
         "error": shown.error,
         "argument_excerpt": shown.argument,
         "worker_name": shown.worker_name,
-        "progress": _told(shown.progress, shown.progress.message or None) if shown.progress else None,
+        "progress": _progress_fields(shown.progress, shown.progress.message or None)
+        if shown.progress
+        else None,
     }
 
 
@@ -159,10 +161,10 @@ def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
 
 def _progress_view(progress: Progress | None, content: JobContent) -> dict[str, Any] | None:
     """`ProgressView`."""
-    return None if progress is None else _told(progress, content.text(progress.message))
+    return None if progress is None else _progress_fields(progress, content.text(progress.message))
 
 
-def _told(progress: Progress, message: str | None) -> dict[str, Any]:
+def _progress_fields(progress: Progress, message: str | None) -> dict[str, Any]:
     return {"fraction": progress.fraction, "message": message, "at": iso_ms(progress.at_ms)}
 
 

@@ -21,7 +21,7 @@ def delivery_view(delivery: WebhookDelivery, access: ContentAccess) -> dict[str,
     """`DeliveryView`."""
     job = delivery.job
     content = JobContent(access, job)
-    url, event = _told(job.argument) if content.is_shown else (None, None)
+    url, event = _address_and_event(job.argument) if content.is_shown else (None, None)
     return {
         "id": job.id,
         "url": url,
@@ -83,7 +83,7 @@ def _message_view(message: Message) -> dict[str, Any]:
     }
 
 
-def _told(argument: bytes) -> tuple[str | None, str | None]:
+def _address_and_event(argument: bytes) -> tuple[str | None, str | None]:
     """Return the address and the event of a delivery."""
     try:
         fields = msgpack.unpackb(argument)

@@ -18,7 +18,7 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.store.operations.bulk_actions import ActionStore
-from jqmaster.store.operations.live import LiveSigns, LiveStore
+from jqmaster.store.operations.live import LiveFingerprint, LiveStore
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class LiveFeed:
         # By slot: the event for a new listener, and the data that listeners were last told.
         self._present: dict[str, bytes] = {}
         self._told: dict[str, Any] = {}
-        self._last: LiveSigns | None = None
+        self._last: LiveFingerprint | None = None
         self._loops = BackgroundLoops("live feed")
 
     async def start(self) -> None:
@@ -119,7 +119,7 @@ class LiveFeed:
             listener = _Listener()
             if has_missed:
                 for sign in _SIGNS:
-                    listener.tell(sign, self._event(sign, _NOTHING))
+                    listener.notify(sign, self._event(sign, _NOTHING))
             if not self._listeners:
                 # Nobody has listened for a while, so the data is outdated: read everything again at once.
                 self._present.clear()
@@ -127,7 +127,7 @@ class LiveFeed:
                 self._last = None
                 self._somebody.set()
             for slot, event in self._present.items():
-                listener.tell(slot, event)
+                listener.notify(slot, event)
             self._listeners.add(listener)
             try:
                 yield f"retry: {RETRY_MS}\n\n".encode()
@@ -136,7 +136,7 @@ class LiveFeed:
                     await listener.wait(ADMIT_EVERY_S)
                     if self._clock.monotonic_s() - asked_s >= ADMIT_EVERY_S:
                         asked_s = self._clock.monotonic_s()
-                        if not await _is_let_in(is_admitted):
+                        if not await _is_still_admitted(is_admitted):
                             return
                     if events := listener.take():
                         yield events
@@ -180,13 +180,13 @@ class LiveFeed:
                 ("batches", last.batches, look.batches),
             ):
                 if before != now:
-                    self._say(sign)
+                    self._publish(sign)
             for what, sign in _SIGN_OF_CHANGE.items():
                 if what in look.changed:
-                    self._say(sign)
+                    self._publish(sign)
         await self._look_at_actions(look, last)
 
-    async def _look_at_actions(self, look: LiveSigns, last: LiveSigns | None) -> None:
+    async def _look_at_actions(self, look: LiveFingerprint, last: LiveFingerprint | None) -> None:
         gone = last.running_actions - look.running_actions if last else frozenset[str]()
         wanted = sorted(look.running_actions | look.news_of_actions | gone)
         if not wanted:
@@ -206,12 +206,12 @@ class LiveFeed:
         self._told[slot] = compared
         event = self._present[slot] = self._event(slot.partition(":")[0], data)
         for listener in self._listeners:
-            listener.tell(slot, event)
+            listener.notify(slot, event)
 
-    def _say(self, sign: str) -> None:
+    def _publish(self, sign: str) -> None:
         event = self._event(sign, _NOTHING)
         for listener in self._listeners:
-            listener.tell(sign, event)
+            listener.notify(sign, event)
 
     def _event(self, name: str, data: Mapping[str, Any]) -> bytes:
         self._number += 1
@@ -244,7 +244,7 @@ class _Listener:
         self._news = asyncio.Event()
         self.is_over = False
 
-    def tell(self, slot: str, event: bytes) -> None:
+    def notify(self, slot: str, event: bytes) -> None:
         # Move the event to the end of the queue. A client that takes nothing for long loses the oldest events,
         # because nothing else bounds their number.
         self._events.pop(slot, None)
@@ -274,7 +274,7 @@ class _Listener:
         return events
 
 
-async def _is_let_in(is_admitted: Callable[[], Awaitable[bool]]) -> bool:
+async def _is_still_admitted(is_admitted: Callable[[], Awaitable[bool]]) -> bool:
     try:
         return await is_admitted()
     except JqmasterError as exc:

@@ -33,7 +33,7 @@ async def register(call: Call) -> Reply:
     request = await call.read(RegisterRequest)
     call.services.owners.check_names(request.names, call.known)
     url = None if request.url is None else await call.services.admit_url(request.url)
-    await call.services.contracts.tell(request.names, request.to_contracts())
+    await call.services.contracts.declare(request.names, request.to_contracts())
     registered = await call.services.workers.register(
         request.to_spec(url),
         call.known.identity,
@@ -214,7 +214,7 @@ async def _order_set(call: Call, order: SetOrder) -> Reply:
     request = await call.read(WorkerSelectionRequest)
     sets, selection = call.services.worker_sets, request.to_selection()
     workers = (
-        await sets.concerned(order, selection)
+        await sets.affected_by(order, selection)
         if request.dry_run
         else await sets.order(order, selection, call.who)
     )

@@ -308,13 +308,13 @@ class ClaimRequest(Request):
 
     @field_validator("max")
     @classmethod
-    def _says_how_many(cls, value: int | None, info: ValidationInfo) -> int | None:
+    def _require_max_jobs(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is None and not info.data.get("withdraw"):
             raise ValueError("required unless withdraw is true")
         return value
 
     @model_validator(mode="after")
-    def _names_what_it_withdraws(self) -> "ClaimRequest":
+    def _require_poll_id(self) -> "ClaimRequest":
         if self.withdraw and self.poll_id is None:
             raise ValueError("withdraw requires poll_id")
         return self
@@ -415,7 +415,7 @@ class SlotsRequest(Request):
     )
 
     @model_validator(mode="after")
-    def _keeps_a_number(self) -> "SlotsRequest":
+    def _keep_requires_max_jobs(self) -> "SlotsRequest":
         if self.keep and self.max_jobs is None:
             raise ValueError("keep requires max_jobs; to end what is kept, delete the slot rule")
         return self

@@ -9,7 +9,7 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import Job
 from jqmaster.domain.workers.slot_rule import SlotRule
 from jqmaster.domain.workers.worker import Worker, WorkerState
-from jqmaster.domain.workers.worker_figures import Figures, WorkersAlike
+from jqmaster.domain.workers.worker_figures import Figures, GroupedWorkers
 from jqmaster.store.workers.polls import Offer
 
 
@@ -89,8 +89,8 @@ def worker_figures(figures: Figures) -> dict[str, Any]:
     }
 
 
-def worker_group(group: WorkersAlike, *, now_ms: int, stale_ms: int) -> dict[str, Any]:
-    """`WorkersAlike`."""
+def worker_group(group: GroupedWorkers, *, now_ms: int, stale_ms: int) -> dict[str, Any]:
+    """`WorkerGroup`."""
     states = dict.fromkeys(get_args(WorkerState), 0)
     for worker in group.workers:
         states[worker.state(now_ms, stale_ms)] += 1

@@ -19,7 +19,7 @@ from jqmaster.cli.console.http import (
 )
 from jqmaster.cli.declared import constraint_files, definition_documents
 from jqmaster.cli.declared.constraint_calls import all_constraints
-from jqmaster.cli.declared.constraint_files import spelled
+from jqmaster.cli.declared.constraint_files import canonical_json
 from jqmaster.cli.declared.documents import KINDS, LEFT_TO_OPERATORS, DeclaredDocuments, declared_by
 
 _COLLECTIONS: Final[Mapping[str, str]] = {
@@ -49,7 +49,7 @@ SourceOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class CurrentDocument:
     """A constraint or definition on the master. `is_covered`: the argument of its job is not shown completely."""
 
     etag: str
@@ -63,7 +63,7 @@ class SourceChange:
 
     kind: str
     name: str
-    present: Present | None
+    present: CurrentDocument | None
     after: dict[str, Any] | None
     note: str = ""
 
@@ -78,9 +78,9 @@ class SourceChange:
         before = _flat(self.present.document) if self.present else {}
         after = _flat(self.after or {})
         for part in sorted(before.keys() | after.keys()):
-            if spelled(before.get(part)) != spelled(after.get(part)):
-                old = f"{spelled(before[part])} -> " if part in before else ""
-                yield f"{part}: {old}{spelled(after.get(part))}"
+            if canonical_json(before.get(part)) != canonical_json(after.get(part)):
+                old = f"{canonical_json(before[part])} -> " if part in before else ""
+                yield f"{part}: {old}{canonical_json(after.get(part))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Plan:
     steps: list[SourceChange]
     kept: list[tuple[str, str]]
     known: Mapping[str, Mapping[str, str]]
-    present: Mapping[str, Mapping[str, Present]]
+    present: Mapping[str, Mapping[str, CurrentDocument]]
 
 
 def plan(
@@ -134,8 +134,8 @@ def apply(
                 etag = _apply(http, step)
             except typer.Exit:
                 typer.echo(
-                    f"  Stopped at {step.kind} {output.inert(step.name)}: {done} of {len(found.steps)} changes were "
-                    "made; run `plan`.",
+                    f"  Stopped at {step.kind} {output.escape_controls(step.name)}: "
+                    f"{done} of {len(found.steps)} changes were made; run `plan`.",
                     err=True,
                 )
                 # The reason for stopping is what counts.
@@ -160,7 +160,7 @@ def _plan(http: MasterSession, declared: DeclaredDocuments, *, prune: bool) -> P
             known = {kind: one[f"{kind}s"] for kind in KINDS}
     present = {
         "constraint": {
-            one["name"]: Present(one["etag"], constraint_files.document_of(one))
+            one["name"]: CurrentDocument(one["etag"], constraint_files.document_of(one))
             for one in all_constraints(http)
         },
         "definition": {one["name"]: _definition(one) for one in definitions.all_definitions(http)},
@@ -198,7 +198,7 @@ def _etags_before(found: Plan, declared: DeclaredDocuments) -> dict[str, dict[st
 
 
 def _step(
-    kind: str, name: str, present: Present | None, wanted: dict[str, Any], known_etag: str | None
+    kind: str, name: str, present: CurrentDocument | None, wanted: dict[str, Any], known_etag: str | None
 ) -> SourceChange | None:
     """Return the change that leads to the wanted state; None if nothing differs."""
     if present is None:
@@ -206,24 +206,24 @@ def _step(
     after = wanted
     if kind == "definition":
         after = {str(field): present.document[field] for field in LEFT_TO_OPERATORS} | wanted
-    if not present.is_covered and spelled(present.document) == spelled(after):
+    if not present.is_covered and canonical_json(present.document) == canonical_json(after):
         return None
     note = _note(present, known_etag) if known_etag else "exists, and was not declared by this source"
     return SourceChange(kind, name, present, after, note)
 
 
-def _note(present: Present, known_etag: str) -> str:
+def _note(present: CurrentDocument, known_etag: str) -> str:
     return "" if present.etag == known_etag else "somebody else changed it since this source was applied"
 
 
-def _definition(view: Mapping[str, Any]) -> Present:
+def _definition(view: Mapping[str, Any]) -> CurrentDocument:
     job = view["job"]
     is_covered = (
         job["argument_hidden"]
         or job["argument_redacted"]
         or (job["argument"] is None and job["argument_bytes"] > 1)
     )
-    return Present(view["etag"], definition_documents.document_of(view), is_covered)
+    return CurrentDocument(view["etag"], definition_documents.document_of(view), is_covered)
 
 
 def _is_visible(step: SourceChange) -> bool:
@@ -259,7 +259,9 @@ def _apply(http: MasterSession, step: SourceChange) -> str | None:
         _, there = http.call("GET", path, admit=(404,))
         if "etag" in there:
             document = _document(step.kind, there)
-            if spelled({part: document.get(part) for part in step.after}) == spelled(step.after):
+            if canonical_json({part: document.get(part) for part in step.after}) == canonical_json(
+                step.after
+            ):
                 return str(there["etag"])
         exits.fail(exits.REFUSED, f"{step.kind} {step.name}: {answer['detail']}")
     return str(answer["etag"])

@@ -9,7 +9,7 @@ import typer
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
 from jqmaster.cli.console.times import instant
-from jqmaster.cli.declared.constraint_files import spelled
+from jqmaster.cli.declared.constraint_files import canonical_json
 
 _MOST: Final = 500
 _EVERY_S: Final = 1.0
@@ -85,6 +85,6 @@ def _follow(http: MasterSession, *, limit: int, as_json: bool) -> NoReturn:
 
 def _change_text(before: Any, after: Any) -> str:
     if not isinstance(before, dict) or not isinstance(after, dict):
-        return spelled(after if before is None else None)
-    fields = (field for field in after if spelled(before.get(field)) != spelled(after[field]))
-    return "; ".join(f"{f}: {spelled(before.get(f))} -> {spelled(after[f])}" for f in fields)
+        return canonical_json(after if before is None else None)
+    fields = (field for field in after if canonical_json(before.get(field)) != canonical_json(after[field]))
+    return "; ".join(f"{f}: {canonical_json(before.get(f))} -> {canonical_json(after[f])}" for f in fields)

@@ -22,7 +22,7 @@ _PATH: Final = "/api/jobs/actions"
 _LOOK_EVERY_S: Final = 0.5
 
 
-class What(StrEnum):
+class BulkCommand(StrEnum):
     CANCEL = "cancel"
     RETRY = "retry"
     DELETE = "delete"
@@ -60,7 +60,8 @@ FinishedBeforeOption = Annotated[str | None, typer.Option(help="As --created-aft
 
 def bulk(
     what: Annotated[
-        What, typer.Argument(metavar="ACTION", help="Action: cancel, retry, delete, run or set-priority.")
+        BulkCommand,
+        typer.Argument(metavar="ACTION", help="Action: cancel, retry, delete, run or set-priority."),
     ],
     job_ids: Annotated[
         list[str] | None,
@@ -108,8 +109,8 @@ def bulk(
         exits.fail(exits.USAGE, "give either IDs or a filter")
     if not job_ids and not wanted and not every:
         exits.fail(exits.USAGE, "no filter is given; use --all for every job")
-    if (priority is None) is (what is What.SET_PRIORITY):
-        missing = what is What.SET_PRIORITY
+    if (priority is None) is (what is BulkCommand.SET_PRIORITY):
+        missing = what is BulkCommand.SET_PRIORITY
         exits.fail(
             exits.USAGE,
             "--priority is missing" if missing else "--priority can be used only with set-priority",

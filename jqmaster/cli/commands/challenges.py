@@ -110,7 +110,7 @@ def answer(
         exits.fail(exits.USAGE, "give the callback as JSON, or --choice with --comment and --field")
     with MasterSession(master, token) as http:
         _, page = http.call("GET", job_path(job_id, "challenges"))
-        found = _meant(page["challenges"], request)
+        found = _selected(page["challenges"], request)
         if found is None and request is None:
             exits.fail(exits.REFUSED, f"no challenge of job {job_id} is open")
         if choice is not None or comment or fields:
@@ -137,7 +137,7 @@ def _parsed(text: str | None) -> Any:
         exits.fail(exits.REFUSED, f"the answer is not JSON: {error}")
 
 
-def _meant(challenges: Sequence[Mapping[str, Any]], request: str | None) -> Mapping[str, Any] | None:
+def _selected(challenges: Sequence[Mapping[str, Any]], request: str | None) -> Mapping[str, Any] | None:
     """Return the challenge that was named, or the one that is open."""
     for one in challenges:
         if one["request"] == request if request is not None else one["state"] == "processing":
@@ -175,19 +175,19 @@ def _json_or_text(text: str) -> Any:
 
 def _show_form(one: Mapping[str, Any]) -> None:
     if form := one.get("form"):
-        print(f"asks  {output.inert(form['title'])}")
+        print(f"asks  {output.escape_controls(form['title'])}")
         choices = ", ".join(f"{choice['value']} ({choice['label']})" if choice["label"] else choice["value"]
                             for choice in form["choices"])  # fmt: skip
-        print(f"choices  {output.inert(choices)}")
+        print(f"choices  {output.escape_controls(choices)}")
         if form["description"]:
-            print(output.inert(form["description"]))
+            print(output.escape_controls(form["description"]))
         if form["fields"]:
             print("fields")
             output.show_value(form["fields"])
     for answer in one.get("answers") or ():
         by = answer["by"] or "somebody with the link"
         text = f"answered  {answer['at']} {answer['choice']} by {by} from {answer['address']}"
-        print(output.inert(text + (f": {answer['comment']}" if answer["comment"] else "")))
+        print(output.escape_controls(text + (f": {answer['comment']}" if answer["comment"] else "")))
 
 
 def _callbacks(one: Mapping[str, Any]) -> str:

@@ -64,7 +64,8 @@ def apply(
                 _apply(http, step)
             except typer.Exit:
                 typer.echo(
-                    f"  Stopped at {output.inert(step.name)}: {done} of {len(steps)} changes were made; run `plan`.",
+                    f"  Stopped at {output.escape_controls(step.name)}: {done} of {len(steps)} changes were made; "
+                    "run `plan`.",
                     err=True,
                 )
                 raise

@@ -106,6 +106,6 @@ def _text(entry: Mapping[str, Any]) -> str:
         return f"{head} (hidden)"
     parts = _COLOUR.split(entry["text"])
     if not sys.stdout.isatty():
-        return f"{head} {output.inert(''.join(parts[::2]))}"
-    parts[::2] = map(output.inert, parts[::2])
+        return f"{head} {output.escape_controls(''.join(parts[::2]))}"
+    parts[::2] = map(output.escape_controls, parts[::2])
     return f"{head} {''.join(parts)}{_PLAIN if len(parts) > 1 else ''}"

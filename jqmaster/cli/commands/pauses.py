@@ -9,7 +9,7 @@ from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
 from jqmaster.cli.console.times import duration_s
 from jqmaster.cli.declared.constraint_calls import all_constraints, path_to, value_of, whole
-from jqmaster.cli.declared.constraint_files import spelled
+from jqmaster.cli.declared.constraint_files import canonical_json
 from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
 
 TagOption = Annotated[str | None, typer.Option(help="The jobs with this tag.")]
@@ -69,17 +69,20 @@ def resume(
     with MasterSession(master, token) as http:
         present = all_constraints(http)
         worst = exits.OK
-        for text, matcher in _meant(paused or [], tag, constraint, value, present):
+        for text, matcher in _requested(paused or [], tag, constraint, value, present):
             ended = [
                 one["name"]
                 for one in present
-                if _is_pause(one) and (one["name"] == text or spelled(one["matcher"]) == matcher)
+                if _is_pause(one) and (one["name"] == text or canonical_json(one["matcher"]) == matcher)
             ]
             for name in ended:
                 http.call("DELETE", path_to(name))
                 output.say(f"{name}  ended")
             if not ended:
-                typer.echo(f"No pause of {output.inert(text)}.{_other_pause(present, constraint)}", err=True)
+                typer.echo(
+                    f"No pause of {output.escape_controls(text)}.{_other_pause(present, constraint)}",
+                    err=True,
+                )
                 worst = exits.NOT_FOUND
     raise typer.Exit(worst)
 
@@ -113,7 +116,7 @@ def _check_one(names: list[str], tag: str | None, constraint: str | None, value:
         exits.fail(exits.USAGE, "--value needs --constraint")
 
 
-def _meant(
+def _requested(
     paused: list[str],
     tag: str | None,
     constraint: str | None,
@@ -122,12 +125,12 @@ def _meant(
 ) -> Iterator[tuple[str, str]]:
     """Yield each requested pause in words, with its matcher."""
     for name in paused:
-        yield name, spelled({"field": "name", "op": "eq", "value": name})
+        yield name, canonical_json({"field": "name", "op": "eq", "value": name})
     if tag:
-        yield f"tag {tag}", spelled({"field": "tags", "op": "eq", "value": tag})
+        yield f"tag {tag}", canonical_json({"field": "tags", "op": "eq", "value": tag})
     if constraint:
         text = f"constraint {constraint}" + ("" if value is None else f" at the value {value}")
-        yield text, spelled(_matcher_of(constraint, value, present))
+        yield text, canonical_json(_matcher_of(constraint, value, present))
 
 
 def _matcher_of(constraint: str, value: str | None, present: list[dict[str, Any]]) -> Mapping[str, Any]:
@@ -161,7 +164,7 @@ def _what(one: Mapping[str, Any]) -> str:
         return f"jobs named {matcher['value']}"
     if matcher.get("op") == "eq" and matcher["field"] == "tags":
         return f"jobs tagged {matcher['value']}"
-    return f"jobs that match {spelled(matcher)}"
+    return f"jobs that match {canonical_json(matcher)}"
 
 
 def _paused_parts(one: Mapping[str, Any]) -> Iterator[str]:
@@ -173,7 +176,7 @@ def _paused_parts(one: Mapping[str, Any]) -> Iterator[str]:
         yield f"constraint {one['name']}"
     for override in one["overrides"]:
         if override["paused"]:
-            yield f"constraint {one['name']} at {one['key']} = {spelled(override['value'])}"
+            yield f"constraint {one['name']} at {one['key']} = {canonical_json(override['value'])}"
 
 
 def _origin(one: Mapping[str, Any]) -> tuple[object, object, object]:

@@ -106,7 +106,7 @@ def _companion(target: str) -> Any:
     from jqmaster.cli.commands.worker import load_worker
     from jqmaster.cli.console import logs
 
-    logs.take_in_structlog()
+    logs.route_structlog()
     return load_worker(target)
 
 
@@ -145,7 +145,7 @@ def _run_loop(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
     try:
         uvloop.run(serving())
     finally:
-        _drop_what_cannot_be_written()
+        _discard_unwritable()
 
 
 @contextlib.contextmanager
@@ -153,7 +153,7 @@ def _collection_put_off() -> Iterator[None]:
     """Turn garbage collection off while a master imports its modules, because nearly all objects that this creates
     stay.
 
-    `_keep_what_is_made` turns it on again after the imports, because the rest of the start may take minutes.
+    `_freeze_gc` turns it on again after the imports, because the rest of the start may take minutes.
     """
     gc.set_threshold(GC_THRESHOLD)
     gc.disable()
@@ -163,7 +163,7 @@ def _collection_put_off() -> Iterator[None]:
         gc.enable()
 
 
-def _keep_what_is_made() -> None:
+def _freeze_gc() -> None:
     """Exempt everything imported and built so far from garbage collection, so that the collector never walks it.
 
     Collecting first would free 1 % of it, and take a twentieth of the start time. Jobs leave no reference cycles
@@ -176,13 +176,13 @@ def _keep_what_is_made() -> None:
 async def _serve(settings: "Settings", ready: Callable[[str], None]) -> None:
     from jqmaster import app
 
-    _keep_what_is_made()
+    _freeze_gc()
 
     def up(address: str) -> None:
-        _keep_what_is_made()
+        _freeze_gc()
         ready(address)
 
-    await app.serve(settings, ready=up, stop=_told())
+    await app.serve(settings, ready=up, stop=_stop_event())
 
 
 async def _serve_several(settings: "Settings") -> None:
@@ -197,8 +197,8 @@ async def _serve_several(settings: "Settings") -> None:
     from jqmaster.lifecycle import running
     from jqmaster.store.keys import Keys
 
-    _keep_what_is_made()
-    told = _told(on_impatience=lambda: supervisor.kill() if supervisor else None)
+    _freeze_gc()
+    told = _stop_event(on_impatience=lambda: supervisor.kill() if supervisor else None)
     supervisor: Supervisor | None = None
     async with contextlib.AsyncExitStack() as stack:
         port = stack.enter_context(SharedPort(settings.host, settings.port))
@@ -239,9 +239,9 @@ async def _serve_with(settings: "Settings", worker: Any) -> None:
     from jqmaster import app
     from jqmaster.cli.process.companion import Companion
 
-    _keep_what_is_made()
+    _freeze_gc()
     companion = Companion(worker)
-    told = asyncio.create_task(_told().wait())
+    told = asyncio.create_task(_stop_event().wait())
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop_master = asyncio.Event()
     serving = asyncio.create_task(
@@ -265,7 +265,7 @@ async def _serve_with(settings: "Settings", worker: Any) -> None:
         await serving
 
 
-def _told(on_impatience: Callable[[], None] = lambda: None) -> asyncio.Event:
+def _stop_event(on_impatience: Callable[[], None] = lambda: None) -> asyncio.Event:
     """Return an event that the first stop signal sets."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -302,7 +302,7 @@ def _tell(text: str) -> None:
         typer.echo(text)
 
 
-def _drop_what_cannot_be_written() -> None:
+def _discard_unwritable() -> None:
     """Drop buffered output for which the disk has no room; otherwise it would make the end of the process a failure."""
     for name in ("stdout", "stderr"):
         try:

@@ -31,9 +31,9 @@ def gauges(now: Mapping[str, Any]) -> list[tuple[str, object]]:
         *((state, count) for state, count in now["counts"].items()),
         ("oldest wait", duration(now["oldest_wait_ms"])),
         *((f"{word}/s", rate) for word, rate in now["rates"].items() if rate),
-        ("workers", _told(workers, "fresh", "stale", "draining", "detached")),
+        ("workers", _counts_text(workers, "fresh", "stale", "draining", "detached")),
         ("slots", f"{workers['busy']} of {workers['max_jobs']} taken"),
-        ("masters", _told(masters, "fresh", "stale")),
+        ("masters", _counts_text(masters, "fresh", "stale")),
         ("leader", masters["leader_id"] or "none"),
         ("store", f"{store['server']}, {store['durability']}, answers in {store['latency_ms']} ms"),
         ("memory", _memory(store)),
@@ -83,7 +83,7 @@ def duration(ms: int | None) -> str:
     return f"{ms} ms" if ms < 10_000 else f"{ms / 1000:.0f} s"
 
 
-def _told(counts: Mapping[str, Any], *words: str) -> str:
+def _counts_text(counts: Mapping[str, Any], *words: str) -> str:
     return ", ".join(f"{counts[word]} {word}" for word in words if counts[word]) or "none"
 
 

@@ -152,12 +152,12 @@ def script_pid() -> int:
     """Return the process that runs this command: the leader of its process group, which is the script. A command of
     an interactive shell leads its own group; then return the session leader."""
     for leader in (os.getpgrp(), os.getsid(0)):
-        if leader not in (0, os.getpid()) and _lives(leader):
+        if leader not in (0, os.getpid()) and _is_alive(leader):
             return leader
     return os.getppid()
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

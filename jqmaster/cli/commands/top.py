@@ -7,7 +7,7 @@ import typer
 
 from jqmaster.cli.commands.stats import duration, gauges
 from jqmaster.cli.console.http import DEFAULT_MASTER, MasterOption, MasterSession, TokenOption
-from jqmaster.cli.console.output import inert
+from jqmaster.cli.console.output import escape_controls
 
 
 def top(
@@ -46,14 +46,14 @@ def _picture(http: MasterSession, most_names: int) -> Any:
     figures = Table(box=None, show_header=False, pad_edge=False)
     for name, value in gauges(now):
         if value not in (None, "", [], {}):
-            figures.add_row(Text(name, style="dim"), Text(inert(value)))
+            figures.add_row(Text(name, style="dim"), Text(escape_controls(value)))
     table = Table(box=None, pad_edge=False, title_justify="left")
     for column in ("NAME", "READY", "PUSHED 1h", "FAILED 1h", "WAIT P95", "RUN P95"):
         table.add_column(column, justify="left" if column == "NAME" else "right")
     for one in page["names"]:
         waits, runs = one["wait"], one["run"]
         table.add_row(
-            Text(inert(one["name"])),
+            Text(escape_controls(one["name"])),
             *(str(one[field]) for field in ("ready", "pushed", "failed")),
             duration(waits and waits["p95_ms"]),
             duration(runs and runs["p95_ms"]),

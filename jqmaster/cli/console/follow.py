@@ -135,7 +135,7 @@ class _Bar:
         if view["state"] == JobState.SUCCEEDED and fraction is None:
             fraction = 1.0
         fields = {
-            "description": output.inert(progress.get("message") or ""),
+            "description": output.escape_controls(progress.get("message") or ""),
             "completed": fraction or 0.0,
             "total": 1.0 if fraction is not None or view["state"] != JobState.RUNNING else None,
             "state": _state(view),

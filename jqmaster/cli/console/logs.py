@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
-from jqmaster.cli.console.output import inert
+from jqmaster.cli.console.output import escape_controls
 from jqmaster.log_context import REQUEST
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def set_up(level: str, log_format: LogFormat = "console", *, secrets: Iterable[s
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
-def take_in_structlog() -> None:
+def route_structlog() -> None:
     """Pass the structlog messages of other code to the standard library. Masters do not use structlog themselves."""
     import structlog
 
@@ -162,7 +162,7 @@ def _make_harmless(event: Event, secrets: tuple[str, ...], *, keeps_lines: bool)
         if _is_plain(text, secrets):
             event[key] = text
             continue
-        text = inert(redacted(text, secrets))
+        text = escape_controls(redacted(text, secrets))
         # Text from outside must not start a new line. Tracebacks, which are ours, may.
         event[key] = text if keeps_lines or key == "exception" else text.replace("\n", "\\n")
 

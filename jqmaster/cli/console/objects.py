@@ -58,11 +58,11 @@ def _imported(module_name: str) -> Any:
 def _fail_to_import(module_name: str, error: Exception) -> NoReturn:
     """Show the traceback of the module, without the frames of this command and the import system."""
     frames = error.__traceback__
-    while frames is not None and _is_machinery(frames.tb_frame.f_code.co_filename):
+    while frames is not None and _is_import_machinery(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next
     shown = "".join(traceback.format_exception(error.with_traceback(frames)))
     exits.fail(exits.USAGE, f"module {module_name} cannot be imported\n{shown.rstrip()}")
 
 
-def _is_machinery(file: str) -> bool:
+def _is_import_machinery(file: str) -> bool:
     return file in (__file__, importlib.__file__) or file.startswith("<frozen importlib")

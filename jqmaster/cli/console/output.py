@@ -10,13 +10,13 @@ from typing import Any
 _ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def inert(value: object) -> str:
+def escape_controls(value: object) -> str:
     """Convert to text with control characters escaped."""
     return _ACTIVE.sub(lambda match: ascii(match[0])[1:-1], str(value))
 
 
 def say(text: object) -> None:
-    print(inert(text))
+    print(escape_controls(text))
 
 
 def say_json(value: Any) -> None:
@@ -45,7 +45,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
         table.add_column(column, overflow="fold")
     for row in rows:
         # Pass text, not markup: a job may be named [red].
-        table.add_row(*(Text("" if cell is None else inert(cell)) for cell in row))
+        table.add_row(*(Text("" if cell is None else escape_controls(cell)) for cell in row))
     # A pipe gets whole lines; only a terminal has a width.
     console = Console()
     if not console.is_terminal:
@@ -72,4 +72,4 @@ def show_fields(fields: Iterable[tuple[str, object]]) -> None:
     shown = [(name, value) for name, value in fields if value not in (None, "", [], {})]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
-        print(f"{name:<{width}}  {inert(value)}")
+        print(f"{name:<{width}}  {escape_controls(value)}")

@@ -5,7 +5,7 @@ from typing import Any
 
 from jqmaster.cli.console import exits
 from jqmaster.cli.console.http import MasterSession, path_of
-from jqmaster.cli.declared.constraint_files import document_of, spelled
+from jqmaster.cli.declared.constraint_files import canonical_json, document_of
 
 # How often to retry if somebody else changed the constraint between reading and writing. People are not that
 # frequent.
@@ -31,7 +31,9 @@ def set_paused(master: MasterSession, name: str, value: str | None, *, is_paused
                 path, method = path_to(name, "values"), "POST"
                 wanted = value_of(value)
                 same = [
-                    o for o in present["overrides"] if spelled(whole(o["value"])) == spelled(whole(wanted))
+                    o
+                    for o in present["overrides"]
+                    if canonical_json(whole(o["value"])) == canonical_json(whole(wanted))
                 ]
                 body = {**(same[0] if same else {"value": wanted}), "paused": is_paused}
             headers, admit = if_match_of(present["etag"]), (412,) if left else ()

@@ -85,7 +85,7 @@ def steps_to(
     steps = []
     for name, after in wanted.items():
         before = document_of(there[name]) if name in there else None
-        if spelled(before) != spelled(after):
+        if canonical_json(before) != canonical_json(after):
             steps.append(ConstraintChange(name, there[name]["etag"] if before else "", before, after))
     if prune:
         steps += [
@@ -97,14 +97,16 @@ def steps_to(
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    for field in (field for field in FIELDS if spelled(before.get(field)) != spelled(after.get(field))):
-        old = f"{spelled(before[field])} -> " if field in before else ""
-        yield f"{field}: {old}{spelled(after[field])}"
+    for field in (
+        field for field in FIELDS if canonical_json(before.get(field)) != canonical_json(after.get(field))
+    ):
+        old = f"{canonical_json(before[field])} -> " if field in before else ""
+        yield f"{field}: {old}{canonical_json(after[field])}"
 
 
 def document_of(view: Mapping[str, Any]) -> dict[str, Any]:
     return {field: view.get(field, _NEW.get(field)) for field in ("name", *FIELDS)}
 
 
-def spelled(value: Any) -> str:
+def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)

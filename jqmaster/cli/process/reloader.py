@@ -29,7 +29,7 @@ class Reloader:
         """Run until SIGTERM, SIGINT or SIGHUP, and return the exit code of the process."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._pass_on)
+                signal.signal(number, self._forward_signal)
         while True:
             seen = dict(files_of(self._directory))
             self._process = process = subprocess.Popen(self._command)  # noqa: S603 - our own command
@@ -43,7 +43,7 @@ class Reloader:
             if self._is_told:
                 return code
 
-    def _pass_on(self, number: int, _frame: object) -> None:
+    def _forward_signal(self, number: int, _frame: object) -> None:
         self._is_told = True
         # A terminal has sent SIGINT to the process as well.
         if self._process is not None and self._process.poll() is None and number != signal.SIGINT:

@@ -132,7 +132,7 @@ class Supervisor:
         self._children[number] = child
         if self._has_stopped():  # stopped while the child was being created
             _send(child, signal.SIGTERM)
-        watching = asyncio.create_task(_until_told(ready))
+        watching = asyncio.create_task(_wait_until_ready(ready))
         try:
             assert child.stdin
             with contextlib.suppress(ConnectionError):  # it has ended; its exit code tells why
@@ -148,7 +148,7 @@ class Supervisor:
             self._children.pop(number, None)
 
 
-async def _until_told(ready: int) -> bool:
+async def _wait_until_ready(ready: int) -> bool:
     """Return whether something was written to the pipe before it was closed. Closes it."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from jqmaster.domain.definitions.refusal import DefinitionError
-from jqmaster.domain.definitions.time_zone import Oddity, moment_of
+from jqmaster.domain.definitions.time_zone import GapOrFold, moment_of
 
 MAX_EVERY_MINUTES: Final = 366 * 24 * 60
 MAX_CRON: Final = 200
@@ -44,7 +44,7 @@ class Occurrence(NamedTuple):
 
     at_ms: int
     local: datetime | None
-    oddity: Oddity
+    gap_or_fold: GapOrFold
 
 
 class Schedule(Protocol):
@@ -78,7 +78,7 @@ class EveryMinutes:
         at_ms = (after_ms - offset_ms) // period_ms * period_ms + offset_ms
         while True:
             at_ms += period_ms
-            yield Occurrence(at_ms, None, Oddity.NONE)
+            yield Occurrence(at_ms, None, GapOrFold.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _first_of(cron: str, after: datetime, zone: ZoneInfo) -> Sequence[Occurrence
 
 def _occurrence(zone: ZoneInfo, local: datetime) -> Occurrence:
     moment = moment_of(local, zone)
-    return Occurrence(round(moment.at.timestamp() * 1000), local, moment.oddity)
+    return Occurrence(round(moment.at.timestamp() * 1000), local, moment.gap_or_fold)
 
 
 def parse_schedule(document: object) -> Schedule:

@@ -16,7 +16,7 @@ _NOT_ZONES: Final = frozenset({"localtime", "posixrules", "Factory"})
 _SECOND: Final = timedelta(seconds=1)
 
 
-class Oddity(StrEnum):
+class GapOrFold(StrEnum):
     """A local time that clocks never show, or show twice, because they are moved."""
 
     NONE = ""
@@ -30,7 +30,7 @@ class Moment(NamedTuple):
     """The instant of one local time."""
 
     at: datetime
-    oddity: Oddity
+    gap_or_fold: GapOrFold
 
 
 @lru_cache(maxsize=1024)
@@ -56,11 +56,11 @@ def moment_of(local: datetime, zone: ZoneInfo) -> Moment:
     first = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
     second = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
     if first == second:
-        return Moment(first, Oddity.NONE)
+        return Moment(first, GapOrFold.NONE)
     if first < second:
-        return Moment(first, Oddity.REPEATED)
+        return Moment(first, GapOrFold.REPEATED)
     # In a gap, the later offset gives the earlier instant; the clock is moved between the two.
-    return Moment(_end_of_gap(second, first, zone), Oddity.SKIPPED)
+    return Moment(_end_of_gap(second, first, zone), GapOrFold.SKIPPED)
 
 
 def _end_of_gap(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:

@@ -41,7 +41,7 @@ class TrustedProxies:
         effective = getattr(parsed, "ipv4_mapped", None) or parsed
         return any(effective in network for network in self._networks)
 
-    def were_passed(self, peer: str, forwarded_for: bytes | None, between: "TrustedProxies") -> bool:
+    def have_forwarded(self, peer: str, forwarded_for: bytes | None, between: "TrustedProxies") -> bool:
         """Return whether a request came through one of these proxies, with nobody but `between` after it. The
         other arguments are those of `origin`."""
         hop: str | None = peer

@@ -54,7 +54,7 @@ class BulkAction:
     def states(self) -> tuple[JobState, ...]:
         """Return the states of its jobs."""
         admitted = ADMITTED[self.kind]
-        return tuple(s for s in admitted if self.filter is None or self.filter.may_be_in(s))
+        return tuple(s for s in admitted if self.filter is None or self.filter.may_select_state(s))
 
     @property
     def passes(self) -> int:

@@ -54,7 +54,7 @@ class JobFilter:
     def asks_end(self) -> bool:
         return self.finished_after_ms is not None or self.finished_before_ms is not None
 
-    def may_be_in(self, state: JobState) -> bool:
+    def may_select_state(self, state: JobState) -> bool:
         """Return whether a job in this state can be selected at all."""
         if self.state is not None and state is not self.state:
             return False

@@ -150,7 +150,7 @@ class ExpiryRules:
     alone_wait_ms: int = 0
 
 
-def was_never_taken_up(job: Job, worker_as_of_ms: int) -> bool:
+def never_reached_worker(job: Job, worker_as_of_ms: int) -> bool:
     """Return whether no heartbeat named the offer, although one was composed after its end: the worker lives
     and did not get it."""
     return not job.is_confirmed and worker_as_of_ms > job.not_after_ms
@@ -176,7 +176,7 @@ def decide_expired(
     named it, although one was composed after it was over: nothing happened then. Otherwise the job may have
     started, and may even have killed its worker, so it counts as a loss.
     """
-    if was_never_taken_up(job, worker_as_of_ms):
+    if never_reached_worker(job, worker_as_of_ms):
         return Decision(JobState.READY, "returned")
     if lease_until_ms >= deadline_ms and now_ms - worker_seen_ms <= rules.stale_ms:
         return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)

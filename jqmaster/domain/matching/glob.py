@@ -30,9 +30,9 @@ def compile_glob(pattern: str) -> Callable[[str], bool]:
         else:
             parts[-1].append(token)
     if len(parts) == 1:
-        return _whole(parts[0])
+        return _full_match(parts[0])
     first, *between, last = parts
-    starts, ends = _whole(first), _whole(last)
+    starts, ends = _full_match(first), _full_match(last)
     head, tail = len(first), len(last)
     searches = [_search(part) for part in between if part]
     shortest = head + tail + sum(map(len, between))
@@ -66,7 +66,7 @@ def _expression(part: list[str]) -> re.Pattern[str]:
     return re.compile(f"(?s:{body})")
 
 
-def _whole(part: list[str]) -> Callable[[str], bool]:
+def _full_match(part: list[str]) -> Callable[[str], bool]:
     if _is_literal(part):
         return "".join(part).__eq__
     fullmatch = _expression(part).fullmatch

@@ -30,7 +30,7 @@ class Path:
 
     def __str__(self) -> str:
         """Return the canonical spelling of this path, with quotes only where they are needed."""
-        return self.root + "".join(map(_spelled, self.parts))
+        return self.root + "".join(map(_part_text, self.parts))
 
     def reader(self) -> Reader:
         """Return a function that reads the value, or MISSING if there is none."""
@@ -86,7 +86,7 @@ def _part(step: re.Match[str], loc: Loc) -> str | int:
     return part
 
 
-def _spelled(part: str | int) -> str:
+def _part_text(part: str | int) -> str:
     if isinstance(part, int):
         return f"[{part}]"
     return f".{part}" if _PLAIN.fullmatch(part) else f"[{json.dumps(part, ensure_ascii=False)}]"

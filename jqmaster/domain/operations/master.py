@@ -54,7 +54,7 @@ class Pace:
         return min(self.ttl_s / 10, MOST_BEAT_S)
 
     @property
-    def suspect_s(self) -> float:
+    def suspect_after_s(self) -> float:
         """Return the silence after which the sub-leader asks the leader itself: two beats."""
         return self.ttl_s * 0.4
 

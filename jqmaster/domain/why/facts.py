@@ -18,7 +18,7 @@ class Accuracy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JobsAhead:
     """Jobs that start before a ready one, by name."""
 
     by_name: Mapping[str, int]
@@ -27,8 +27,8 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One instant in the store. `lease_until_ms` of a running job: the sooner of lease end and deadline. `standing` is
-    `None` if the job is not ready or lies in a lane of older constraints. `index_fault`: the fault in the index that
+    """One instant in the store. `lease_until_ms` of a running job: the sooner of lease end and deadline. `jobs_ahead`:
+    None if the job is not ready or lies in a lane of older constraints. `index_fault`: the fault in the index that
     hides a ready job from claims, or "".
     """
 
@@ -40,7 +40,7 @@ class Snapshot:
     lane_edition: int
     lease_until_ms: int | None
     gates: tuple[GateCheck, ...]
-    standing: Standing | None
+    jobs_ahead: JobsAhead | None
     index_fault: str = ""
     # Jobs that it waits for: the first of them with their states, and the number of all.
     awaits: tuple[tuple[str, str | None], ...] = ()
@@ -48,7 +48,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Reachability:
     """Facts about a worker that only the leader knows. `paused_ms`: how long it asked to get no offers;
     `refused_names`: names that it registered and then said that it does not know; `why`: the reason of the
     last failed push.
@@ -68,4 +68,4 @@ class FleetFacts:
     workers: Sequence[Worker]
     stale_ms: int
     deadline_extra_ms: int
-    reach: Mapping[str, Reach] | None
+    reach: Mapping[str, Reachability] | None

@@ -8,7 +8,7 @@ from jqmaster.domain.constraints.gate_check import GateCheck
 from jqmaster.domain.constraints.limit_kinds import CLOSERS, closing
 from jqmaster.domain.jobs.job import FINISHED, Job, JobState
 from jqmaster.domain.matching.requirement import is_met, queues_for
-from jqmaster.domain.why.facts import Accuracy, FleetFacts, Reach, Snapshot, Standing
+from jqmaster.domain.why.facts import Accuracy, FleetFacts, JobsAhead, Reachability, Snapshot
 from jqmaster.domain.why.verdict import (
     Ahead,
     AwaitingCallback,
@@ -21,7 +21,7 @@ from jqmaster.domain.why.verdict import (
     NoLeader,
     Running,
     Verdict,
-    before_its_turn,
+    not_ready_verdict,
 )
 from jqmaster.domain.why.worker_verdicts import NearWorker, NoMatchingWorker, NoWorker, WorkersUnavailable
 from jqmaster.domain.workers.worker import Worker
@@ -45,7 +45,7 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
         found.append(NoLeader())
     if 0 < job.expires_at_ms <= now_ms:
         return [*found, Expired(job.expires_at_ms)]
-    found += before_its_turn(snapshot)
+    found += not_ready_verdict(snapshot)
     is_settled = snapshot.edition == snapshot.settled_edition == snapshot.lane_edition
     if not (is_settled or snapshot.index_fault):
         found.append(ConstraintsChanging(snapshot.edition, snapshot.settled_edition, snapshot.lane_edition))
@@ -57,8 +57,8 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
         found.append(workers)
     if snapshot.index_fault:
         found.append(IndexMissing(snapshot.index_fault))
-    elif snapshot.standing:
-        ahead = _ahead(job.name, snapshot.standing, is_held_back=bool(closed))
+    elif snapshot.jobs_ahead:
+        ahead = _ahead(job.name, snapshot.jobs_ahead, is_held_back=bool(closed))
         if ahead:
             found.append(ahead)
         elif not in_the_way and not isinstance(workers, NoWorker | NoMatchingWorker):
@@ -83,15 +83,15 @@ def _closed(
     return sorted(closed, key=lambda one: (CLOSERS.index(one.kind), one.constraint.name, one.gate.value))
 
 
-def _ahead(name: str, standing: Standing, *, is_held_back: bool) -> Ahead | None:
-    count = sum(standing.by_name.values())
-    if count == 0 and standing.bound is Accuracy.EXACT:
+def _ahead(name: str, jobs_ahead: JobsAhead, *, is_held_back: bool) -> Ahead | None:
+    count = sum(jobs_ahead.by_name.values())
+    if count == 0 and jobs_ahead.bound is Accuracy.EXACT:
         return None
-    others = {other: jobs for other, jobs in standing.by_name.items() if other != name}
-    return Ahead(name, count, standing.bound, others, is_held_back)
+    others = {other: jobs for other, jobs in jobs_ahead.by_name.items() if other != name}
+    return Ahead(name, count, jobs_ahead.bound, others, is_held_back)
 
 
-def _near(job: Job, worker: Worker) -> NearWorker:
+def _near_match(job: Job, worker: Worker) -> NearWorker:
     labels = worker.spec.labels
     missing = {
         key: (value, labels.get(key))
@@ -116,14 +116,15 @@ def _workers(
         matching = [worker for worker in live if is_met(job.requires, worker.spec.labels)]
         if not matching:
             near = sorted(
-                (_near(job, worker) for worker in live), key=lambda one: (len(one.missing), one.worker_id)
+                (_near_match(job, worker) for worker in live),
+                key=lambda one: (len(one.missing), one.worker_id),
             )
             return NoMatchingWorker(name, job.requires, len(live), tuple(near[:MAX_NAMED_REASONS]))
         live = matching
     broken_why: set[str] = set()
     counts = dict.fromkeys(("draining", "full", "broken", "paused", "refusing", "pulling"), 0)
     for worker in live:
-        reach = (fleet.reach or {}).get(worker.id, Reach())
+        reach = (fleet.reach or {}).get(worker.id, Reachability())
         if worker.is_draining:
             counts["draining"] += 1
         elif name in reach.refused_names:
@@ -135,7 +136,7 @@ def _workers(
             counts["full"] += 1
         elif reach.paused_ms > 0:
             counts["paused"] += 1
-        elif not worker.may_be_given(now_ms):
+        elif not worker.can_receive_jobs(now_ms):
             counts["pulling"] += 1
         else:
             return None

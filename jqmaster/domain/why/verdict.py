@@ -262,7 +262,7 @@ Verdict = (
 )  # fmt: skip
 
 
-def before_its_turn(snapshot: Snapshot) -> list[Verdict]:
+def not_ready_verdict(snapshot: Snapshot) -> list[Verdict]:
     """Return the verdict on the state of a job that may not start yet; empty if its state lets it start."""
     job = snapshot.job
     if job.state is JobState.AWAITING_JOBS:

@@ -54,7 +54,7 @@ class Worker:
     def is_pulling(self) -> bool:
         return self.spec.url is None
 
-    def may_be_given(self, now_ms: int) -> bool:
+    def can_receive_jobs(self, now_ms: int) -> bool:
         """Return whether it can be given jobs, by its address or by a waiting poll."""
         return not self.is_pulling or self.polls_until_ms > now_ms
 

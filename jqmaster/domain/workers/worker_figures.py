@@ -47,7 +47,7 @@ class Figures:
 
 
 @dataclass(slots=True)
-class WorkersAlike:
+class GroupedWorkers:
     """Workers with the same machine, version or label. `label`: the name of that label."""
 
     kind: GroupKind
@@ -73,15 +73,15 @@ def figures_of(
 
 def groups_of(
     kind: GroupKind, workers: Sequence[Worker], figures: Mapping[str, Figures], *, now_ms: int
-) -> list[WorkersAlike]:
+) -> list[GroupedWorkers]:
     """Return the groups of the workers, in the order of their values. A worker without a value is in none."""
-    groups: dict[tuple[str, str], WorkersAlike] = {}
+    groups: dict[tuple[str, str], GroupedWorkers] = {}
     for worker in workers:
         own = figures[worker.id]
         for label, value in _values(kind, worker):
             group = groups.get((label, value))
             if group is None:
-                group = groups[label, value] = WorkersAlike(kind, value, label or None, [], Figures(now_ms))
+                group = groups[label, value] = GroupedWorkers(kind, value, label or None, [], Figures(now_ms))
             group.workers.append(worker)
             group.figures.since_ms = min(group.figures.since_ms, own.since_ms)
             group.figures.counts.merge(own.counts)

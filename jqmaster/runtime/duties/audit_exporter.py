@@ -107,10 +107,10 @@ def line_of(one: Numbered) -> bytes:
         "before": entry.before,
         "after": entry.after,
     }
-    return json.dumps(value, separators=(",", ":"), default=_spelled).encode() + b"\n"
+    return json.dumps(value, separators=(",", ":"), default=_json_fallback).encode() + b"\n"
 
 
-def _spelled(value: Any) -> Any:
+def _json_fallback(value: Any) -> Any:
     """Return a text for a value that JSON cannot represent."""
     if isinstance(value, bytes):
         return value.hex()

@@ -13,7 +13,7 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.errors import JqmasterError, StaleEpochError
 from jqmaster.runtime.duties.fleet import Fleet, Member
-from jqmaster.runtime.outbound.offers import OfferResult, Offers, PutOff, Withheld
+from jqmaster.runtime.outbound.offers import Deferred, OfferResult, Offers, Withheld
 from jqmaster.runtime.outbound.worker_client import (
     Delivered,
     MaybeDelivered,
@@ -130,7 +130,7 @@ class Delivery:
 
     def _answer_poll(self, worker_id: str, claim: Claim) -> None:
         if self._is_trusted():
-            self._desk.tell(worker_id, reply_of(self._leadership.number, claim))
+            self._desk.answer(worker_id, reply_of(self._leadership.number, claim))
         else:
             # This process may have been suspended, so only what the store says now counts.
             self._desk.look(worker_id)
@@ -198,7 +198,7 @@ class Delivery:
         """Act on what the worker answered: return the offers that it did not take, settle what it refused for good."""
         member = push.member
         now_s = self._clock.monotonic_s()
-        member.is_prompt = isinstance(result, Delivered | Refused | PutOff)
+        member.is_prompt = isinstance(result, Delivered | Refused | Deferred)
         match result:
             case Delivered(rejections=rejections):
                 member.breaker.succeeded()
@@ -224,7 +224,7 @@ class Delivery:
                 member.breaker.succeeded()
                 await self._settle_only_job(member, part, "failure", why, now_ms)
                 return
-            case PutOff(why=why):
+            case Deferred(why=why):
                 await self._settle_only_job(member, part, "deferred", why, now_ms)
                 return
             case Withheld():

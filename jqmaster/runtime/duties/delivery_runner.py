@@ -146,7 +146,7 @@ class DeliveryRunner:
 
     async def _register(self) -> _Tenure:
         # Do this before registering the worker, and so before any delivery: the next leader looks for these contracts.
-        await self._contracts.tell(DELIVERY_NAMES, {})
+        await self._contracts.declare(DELIVERY_NAMES, {})
         spec = WorkerSpec(
             url=None,
             names=DELIVERY_NAMES,
@@ -189,7 +189,7 @@ class DeliveryRunner:
             await tenure.has_room.wait()
             free = MAX_CALLS - len(tenure.calls)
             try:
-                reply = await self._polls.poll(tenure.worker_id, Ask(free, POLL_S), _never)
+                reply = await self._polls.poll(tenure.worker_id, Ask(free, POLL_S), _wait_forever)
             except (NotFoundError, ConflictError):
                 return
             except JqmasterError as exc:
@@ -250,12 +250,12 @@ class DeliveryRunner:
         if carrier is None:
             return CANNOT_READ
         try:
-            trip = await carrier.plan(job)
+            attempt = await carrier.plan(job)
         except JqmasterError as exc:
             return CallEnd(DeliveryOutcome.FAILED, f"the destination cannot be read ({exc.detail})")
-        if isinstance(trip, CallEnd):
-            return trip
-        host = trip.host
+        if isinstance(attempt, CallEnd):
+            return attempt
+        host = attempt.host
         paused_s = self._paused_until_s.get(host, 0.0) - self._clock.monotonic_s()
         if paused_s > 0:
             return CallEnd(DeliveryOutcome.DEFERRED, "the receiver asked for time", paused_s)
@@ -264,7 +264,7 @@ class DeliveryRunner:
         self._paused_until_s.pop(host, None)
         self._calls_of[host] += 1
         try:
-            end = await trip.go()
+            end = await attempt.go()
         finally:
             self._calls_of[host] -= 1
             if not self._calls_of[host]:
@@ -272,7 +272,7 @@ class DeliveryRunner:
         if end.retry_after_s:
             self._paused_until_s[host] = self._clock.monotonic_s() + end.retry_after_s
         if end.outcome in (DeliveryOutcome.GONE, DeliveryOutcome.REFUSED):
-            logger.warning("delivery %s to %s is given up: %s", job.job_id, trip.to, end.detail)
+            logger.warning("delivery %s to %s is given up: %s", job.job_id, attempt.to, end.detail)
         return end
 
 
@@ -296,7 +296,7 @@ def outcome_of(job: ClaimedJob, end: CallEnd) -> Outcome:
     )
 
 
-async def _never() -> None:
+async def _wait_forever() -> None:
     """Wait for ever: this worker does not hang up."""
     await asyncio.get_running_loop().create_future()
 

@@ -134,7 +134,7 @@ class Dispatcher:
             case WorkersChanged():
                 self._wants_refresh = True
             case QueueOpened(queue):
-                self._fleet.learn([queue])
+                self._fleet.add_queues([queue])
                 self._became_ready([queue])
             case JobsReady():
                 self._became_ready()
@@ -167,7 +167,7 @@ class Dispatcher:
                 if not orders:
                     member.busy = busy
             case JobsReady():
-                self._fleet.learn(names)
+                self._fleet.add_queues(names)
                 self._became_ready(names)
                 orders = self._orders(names)
         return self._travelling_claim(orders) if orders else None

@@ -73,11 +73,11 @@ class FailureDetector(LeaderLoop):
         silent = [
             w for w in workers if not w.is_detached and not w.is_fresh(now_ms, self._policy.current.stale_ms)
         ]
-        await self._detach(await self._deaf(silent))
+        await self._detach(await self._unresponsive(silent))
         await self._forget(workers, now_ms)
         return POLL_S
 
-    async def _deaf(self, silent: Sequence[Worker]) -> list[Worker]:
+    async def _unresponsive(self, silent: Sequence[Worker]) -> list[Worker]:
         """Return the workers that have missed too many pings, to be detached."""
         answers = await asyncio.gather(*map(self._answers, silent))
         self._missed = {

@@ -7,7 +7,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.matching.requirement import name_of, queues_for
-from jqmaster.domain.why.facts import Reach
+from jqmaster.domain.why.facts import Reachability
 from jqmaster.domain.workers.assignment import Candidate
 from jqmaster.domain.workers.breaker import DEFAULT_POLICY, Breaker, BreakerPolicy
 from jqmaster.domain.workers.worker import Worker
@@ -68,8 +68,8 @@ class Member:
         if busy is not None:
             self.busy = max(0, busy - self.freed_meanwhile)
 
-    def may_be_given(self, now_s: float) -> bool:
-        """Return whether jobs can reach the worker now; see `Worker.may_be_given`."""
+    def can_receive_jobs(self, now_s: float) -> bool:
+        """Return whether jobs can reach the worker now; see `Worker.can_receive_jobs`."""
         return not self.worker.is_pulling or self.polls_until_s > now_s
 
     def pause(self, now_s: float, seconds: float) -> None:
@@ -130,7 +130,7 @@ class Fleet:
             if self._master_id and member.worker.companion_of == self._master_id
         ]
 
-    def learn(self, names: Collection[str]) -> None:
+    def add_queues(self, names: Collection[str]) -> None:
         """Add the queues among these names, which the store may not have reported yet."""
         new = {name for name in names if name_of(name) != name and name not in self._queues}
         if new:
@@ -172,7 +172,7 @@ class Fleet:
             if not m.worker.is_detached and m.worker.is_fresh(now_ms, self._stale_ms.current)
         ]
 
-    def gave_alone(self, member: Member, job_id: str) -> None:
+    def note_run_alone(self, member: Member, job_id: str) -> None:
         """Note that the worker was just given this job and gets no other. The next refresh takes over what the store
         says."""
         member.busy = 1
@@ -181,7 +181,7 @@ class Fleet:
     def _now_ms(self, now_s: float) -> int:
         return self._store_time_ms + int((now_s - self._read_at_s) * 1000)
 
-    def quietest(self, name: str) -> Member | None:
+    def least_busy(self, name: str) -> Member | None:
         """Return the reserved worker that takes jobs of this name or queue, otherwise the one that runs the fewest."""
         now_s = self._clock.monotonic_s()
         able = [
@@ -189,7 +189,7 @@ class Fleet:
             for m in self._members.values()
             if name in m.names
             # A worker that pulls and has no free slot polls again when it has one.
-            and (m.busy > 0 or m.may_be_given(now_s))
+            and (m.busy > 0 or m.can_receive_jobs(now_s))
             and self._is_available(m, now_s)
             and m.breaker.state(now_s) == "closed"
         ]
@@ -214,7 +214,7 @@ class Fleet:
         plenty = plenty or {}
         now_s = self._clock.monotonic_s()
         if self._companions:
-            self._let_others_first(now_s)
+            self._defer_to_others(now_s)
         return [
             Candidate(
                 worker_id,
@@ -230,14 +230,14 @@ class Fleet:
             if worker_id != self.reserved
             and m.pushes < (MOST_PUSHES if m.is_prompt else 1)
             and not m.claims
-            and m.may_be_given(now_s)
+            and m.can_receive_jobs(now_s)
             and m.busy < m.worker.spec.max_jobs
             and self._is_available(m, now_s)
             and m.names
             and m.names not in exhausted
         ]
 
-    def _let_others_first(self, now_s: float) -> None:
+    def _defer_to_others(self, now_s: float) -> None:
         """Have the worker inside this master leave to others the names for which one of them has room, even while a
         push to that one is under way: the work of a leader must not wait for handlers that others can run."""
         left: set[str] = set()
@@ -261,7 +261,7 @@ class Fleet:
         names: set[str] = set()
         for worker in workers:
             if (
-                not worker.may_be_given(store_time_ms)
+                not worker.can_receive_jobs(store_time_ms)
                 or worker.busy >= worker.spec.max_jobs
                 or worker.is_draining
                 or worker.is_detached
@@ -284,11 +284,11 @@ class Fleet:
             if not m.worker.is_pulling
         }
 
-    def reach(self) -> dict[str, Reach]:
+    def reach(self) -> dict[str, Reachability]:
         """Return the facts about each worker that only this leader knows."""
         now_s = self._clock.monotonic_s()
         return {
-            worker_id: Reach(
+            worker_id: Reachability(
                 m.breaker.state(now_s),
                 max(0, round((m.paused_until_s - now_s) * 1000)),
                 m.unknown_names,

@@ -78,7 +78,7 @@ class LogArchiver(LeaderLoop):
         if due.gone or due.others:
             return AGAIN_S
         failure = self._failure
-        self._begin_anew()
+        self._reset()
         if failure:
             # The archive refused some logs only. They are tried again with the others.
             raise failure
@@ -115,12 +115,12 @@ class LogArchiver(LeaderLoop):
             self.figures.damaged += 1
             return None
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._passed_over, self._failures_in_a_row, self._failure = [0, 0], 0, None
         self._tried.clear()
 
     def _retry_after_s(self) -> float:
-        self._begin_anew()
+        self._reset()
         wait_s, self._retry_s = self._retry_s, min(LONGEST_RETRY_S, self._retry_s * 2)
         return wait_s
 

@@ -101,7 +101,7 @@ class Quarantine(LeaderLoop):
     async def _try(self, job: Job) -> bool | None:
         """Return True if the job was given, False if its worker is still busy with others, None if it cannot start
         now."""
-        member = self._fleet.quietest(job.queue)
+        member = self._fleet.least_busy(job.queue)
         if member is None:
             return None
         worker_id = member.worker.id
@@ -131,7 +131,7 @@ class Quarantine(LeaderLoop):
                     job.losses,
                     worker_id,
                 )
-                self._fleet.gave_alone(member, job.id)
+                self._fleet.note_run_alone(member, job.id)
                 self._give(member, claim, sent_at_s)
                 self._fleet.reserved = None
                 return True

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import Job, JobState
-from jqmaster.domain.jobs.outcome import Decision, ExpiryRules, Outcome, decide_expired, was_never_taken_up
+from jqmaster.domain.jobs.outcome import Decision, ExpiryRules, Outcome, decide_expired, never_reached_worker
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.periodic_loop import LeaderLoop
@@ -98,9 +98,9 @@ class Reaper(LeaderLoop):
             self._grace.look(*await self._workers.all_with_time())
         if self._grace.is_over:
             return expired
-        return [e for e in expired if _is_free_for_sure(e) or self._has_run_away(e, now_ms)]
+        return [e for e in expired if _is_certainly_free(e) or self._is_runaway(e, now_ms)]
 
-    def _has_run_away(self, lease: ExpiredLease, now_ms: int) -> bool:
+    def _is_runaway(self, lease: ExpiredLease, now_ms: int) -> bool:
         """Return whether the run would have been ended even without the outage, which was shorter than the grace of a
         timeout. Its worker is alive, reports, and has had as long as usual to report the end."""
         outage_ms, job = self._grace.outage_ms, lease.job
@@ -170,11 +170,11 @@ class Reaper(LeaderLoop):
             await self._leases.reclaim(self._epoch, settlements)
 
 
-def _is_free_for_sure(lease: ExpiredLease) -> bool:
+def _is_certainly_free(lease: ExpiredLease) -> bool:
     return lease.is_worker_gone or (
         lease.job is not None
         and lease.job.state is JobState.RUNNING
-        and was_never_taken_up(lease.job, lease.worker_as_of_ms)
+        and never_reached_worker(lease.job, lease.worker_as_of_ms)
     )
 
 

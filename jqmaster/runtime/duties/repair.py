@@ -38,7 +38,7 @@ LeftLying = Callable[[], Awaitable[Collection[str]]]
 
 
 class RepairLoop(LeaderLoop):
-    """Component of one leadership. `left_lying` gives the names whose jobs are ready although workers for them are
+    """Component of one leadership. `unclaimed_jobs` gives the names whose jobs are ready although workers for them are
     free; without it, nobody looks for such jobs. `repaired` counts the repairs. `is_done`: the first round is over."""
 
     def __init__(
@@ -47,7 +47,7 @@ class RepairLoop(LeaderLoop):
         clock: Clock,
         *,
         on_stale: Callable[[], None],
-        left_lying: LeftLying | None = None,
+        unclaimed_jobs: LeftLying | None = None,
     ) -> None:
         super().__init__(
             "repair",
@@ -57,7 +57,7 @@ class RepairLoop(LeaderLoop):
             retry_s=AGAIN_AFTER_S,
         )
         self._repair = repair
-        self._left_lying = left_lying
+        self._left_lying = unclaimed_jobs
         # The time since when jobs of these names have been left, and the time before which their order is not checked
         # again.
         self._left_since_s: dict[str, float] = {}
@@ -79,20 +79,20 @@ class RepairLoop(LeaderLoop):
     async def _round(self) -> float:
         began_s = self._clock.monotonic_s()
         # After a failure, start from the beginning: what was right stays so, and is only checked again.
-        await self._put_right(self._repair.steps(), LATER_REST if self.is_done else REST)
+        await self._repair_in_steps(self._repair.steps(), LATER_REST if self.is_done else REST)
         self.is_done = True
         return max(LEAST_REST_S, began_s + ROUND_S - self._clock.monotonic_s())
 
-    async def _look(self, left_lying: LeftLying) -> float:
+    async def _look(self, unclaimed_jobs: LeftLying) -> float:
         now_s = self._clock.monotonic_s()
-        self._left_since_s = {name: self._left_since_s.get(name, now_s) for name in await left_lying()}
+        self._left_since_s = {name: self._left_since_s.get(name, now_s) for name in await unclaimed_jobs()}
         left = [name for name, since_s in self._left_since_s.items() if now_s - since_s >= LEFT_FOR_S]
         if left and now_s >= self._quiet_until_s:
-            found = await self._put_right(self._repair.order_steps(), REST)
+            found = await self._repair_in_steps(self._repair.order_steps(), REST)
             self._quiet_until_s = self._clock.monotonic_s() + (0.0 if found else QUIET_S)
         return LOOK_S
 
-    async def _put_right(self, steps: AsyncIterator[RepairPage], rest: int) -> int:
+    async def _repair_in_steps(self, steps: AsyncIterator[RepairPage], rest: int) -> int:
         """Repair in steps, and return the number of findings."""
         count, began_s = 0, self._clock.monotonic_s()
         async for step in steps:

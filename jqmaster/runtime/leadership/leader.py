@@ -75,7 +75,7 @@ class Leader:
         """Stop leading at the next turn of the loop; another election follows."""
         self._step_down.set()
 
-    def stand(self) -> None:
+    def campaign_now(self) -> None:
         """Start an election at once, because nobody leads."""
         self._elect_now.set()
 
@@ -101,7 +101,7 @@ class Leader:
             self._elect_now.clear()
             sent_at_s, ttl_s = self._clock.monotonic_s(), self._pace.current.ttl_s
             try:
-                leadership = await self._stand(secrets.token_hex(8), ttl_s)
+                leadership = await self._campaign(secrets.token_hex(8), ttl_s)
             except JqmasterError as exc:
                 logger.warning("cannot stand for election: %s", exc.detail)
                 leadership = None
@@ -120,7 +120,7 @@ class Leader:
                 if not self._goes_first():
                     await self._clock.sleep(self._pace.current.head_start_s)
 
-    async def _stand(self, nonce: str, ttl_s: float) -> Leadership | None:
+    async def _campaign(self, nonce: str, ttl_s: float) -> Leadership | None:
         try:
             return await self._elect(nonce, ttl_s)
         except OutcomeUnknownError:

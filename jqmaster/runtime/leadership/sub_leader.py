@@ -76,7 +76,7 @@ class SubLeader(PeriodicLoop):
             # If there was no sub-leader, or it is gone too, the other masters stand for election after their second
             # check.
             if self.is_standby or was_free:
-                self._leader.stand()
+                self._leader.campaign_now()
             return
         standby_id = sub_leader(
             masters.seen,
@@ -98,7 +98,7 @@ class SubLeader(PeriodicLoop):
             self._known, self._since_s = known, now_s
         elif (
             self.is_standby
-            and now_s - self._since_s >= self._pace.current.suspect_s
+            and now_s - self._since_s >= self._pace.current.suspect_after_s
             and not await self._answers(leader.record)
         ):
             self._known = None

@@ -25,7 +25,7 @@ FindDestination = Callable[[str, str, int], Awaitable[Destination | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Trip:
+class DeliveryAttempt:
     """One attempt to deliver. `host` is the host whose calls are limited; `to` tells people where it goes."""
 
     host: str
@@ -36,7 +36,7 @@ class Trip:
 class Carrier(Protocol):
     """Delivers jobs of one name."""
 
-    async def plan(self, job: ClaimedJob) -> Trip | CallEnd:
+    async def plan(self, job: ClaimedJob) -> DeliveryAttempt | CallEnd:
         """Return the attempt to deliver a job, or its end if there is nothing to attempt. Raise what the store
         raises."""
         ...
@@ -50,21 +50,21 @@ class WebhookCarrier:
         self._client = client
         self._find = find
 
-    async def plan(self, job: ClaimedJob) -> Trip | CallEnd:
+    async def plan(self, job: ClaimedJob) -> DeliveryAttempt | CallEnd:
         try:
             argument: Mapping[str, Any] = msgpack.unpackb(job.record.argument)
             body = argument["body"].encode()
             if "notice" not in argument:
                 if not self._client.can_sign:
                     return _NO_SECRETS
-                return _trip(self._client, WebhookCall(argument["url"], job.job_id, body))
+                return _attempt(self._client, WebhookCall(argument["url"], job.job_id, body))
             destination = await self._find(argument["notice"], argument["nid"], argument["place"])
             if destination is None or destination.channel is not Channel.WEBHOOK:
                 return _NO_DESTINATION
             keys = [secret_bytes(destination.secret)] if destination.secret else []
             if not keys and not self._client.can_sign:
                 return _NO_SECRETS
-            return _trip(self._client, WebhookCall(destination.addresses[0], job.job_id, body, keys))
+            return _attempt(self._client, WebhookCall(destination.addresses[0], job.job_id, body, keys))
         except _UNREADABLE:
             return CANNOT_READ
 
@@ -76,7 +76,7 @@ class SlackCarrier:
         self._client = client
         self._find = find
 
-    async def plan(self, job: ClaimedJob) -> Trip | CallEnd:
+    async def plan(self, job: ClaimedJob) -> DeliveryAttempt | CallEnd:
         try:
             argument: Mapping[str, Any] = msgpack.unpackb(job.record.argument)
             destination = await self._find(argument["notice"], argument["nid"], argument["place"])
@@ -85,7 +85,7 @@ class SlackCarrier:
             call = WebhookCall(
                 destination.addresses[0], job.job_id, argument["body"].encode(), is_signed=False
             )
-            return Trip(origin_of(call.url), origin_of(call.url), lambda: self._client.call(call))
+            return DeliveryAttempt(origin_of(call.url), origin_of(call.url), lambda: self._client.call(call))
         except _UNREADABLE:
             return CANNOT_READ
 
@@ -96,7 +96,7 @@ class MailCarrier:
     def __init__(self, client: MailClient | None) -> None:
         self._client = client
 
-    async def plan(self, job: ClaimedJob) -> Trip | CallEnd:
+    async def plan(self, job: ClaimedJob) -> DeliveryAttempt | CallEnd:
         client = self._client
         if client is None:
             return _NO_MAIL_SERVER
@@ -107,7 +107,7 @@ class MailCarrier:
             )
         except _UNREADABLE:
             return CANNOT_READ
-        return Trip(client.host, client.host, lambda: client.send(mail))
+        return DeliveryAttempt(client.host, client.host, lambda: client.send(mail))
 
 
 def carriers_of(
@@ -121,5 +121,5 @@ def carriers_of(
     }
 
 
-def _trip(client: WebhookClient, call: WebhookCall) -> Trip:
-    return Trip(origin_of(call.url), shown_url(call.url), lambda: client.call(call))
+def _attempt(client: WebhookClient, call: WebhookCall) -> DeliveryAttempt:
+    return DeliveryAttempt(origin_of(call.url), shown_url(call.url), lambda: client.call(call))

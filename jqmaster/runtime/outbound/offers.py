@@ -34,13 +34,13 @@ class Withheld:
 
 
 @dataclass(frozen=True, slots=True)
-class PutOff:
+class Deferred:
     """Not delivered for a reason that seems to be the job's: its worker takes others."""
 
     why: str
 
 
-OfferResult = PushResult | Withheld | PutOff
+OfferResult = PushResult | Withheld | Deferred
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class Offers:
             # A suspended process may resume just here. The store made an offer that is sent after this check all the
             # same, and the worker judges it by its age and epoch.
             if not self._may_push():
-                yield part.claim, _untold(part, "the lead is over")
+                yield part.claim, _without_push(part, "the lead is over")
                 continue
             result = await self._push(part.claim)
             if part.is_in_doubt and isinstance(result, NotDelivered | Refused):
@@ -113,12 +113,12 @@ class Offers:
             if isinstance(result, MaybeDelivered):
                 await self._clock.sleep(REPEAT_PUSH_S)
             assert not isinstance(result, Delivered)
-            if self._is_in_vain(result):
+            if self._should_give_up(result):
                 for left in self._parts:
-                    yield left.claim, _untold(left, result.why)
+                    yield left.claim, _without_push(left, result.why)
                 return
 
-    def _is_in_vain(self, last: PushResult) -> bool:
+    def _should_give_up(self, last: PushResult) -> bool:
         now_s = self._clock.monotonic_s()
         if self._is_stopping() or now_s >= self._over_at_s:
             return True
@@ -139,13 +139,13 @@ class Offers:
                 if not is_answer:
                     return result
                 if part.is_alone and self._is_heard:
-                    return PutOff(why)
+                    return Deferred(why)
                 if part.is_alone and not self._is_probe:
                     return result
                 self._breaker.failed(self._clock.monotonic_s(), why)
                 if part.is_alone:
                     # The next probe must be another job, or this one could keep the breaker open for ever.
-                    return PutOff(why)
+                    return Deferred(why)
                 self._parts.extend(part.halves())
             case MaybeDelivered(why=why, is_answer=is_answer):
                 part.is_in_doubt = True
@@ -160,5 +160,5 @@ class Offers:
         return None
 
 
-def _untold(part: _OfferPart, why: str) -> OfferResult:
+def _without_push(part: _OfferPart, why: str) -> OfferResult:
     return MaybeDelivered(why) if part.is_in_doubt else Withheld()

@@ -51,7 +51,7 @@ class WorkerOrders:
             worker = await self._workers.get(worker_id)
             epoch = await self._leadership.newest_number()
             if worker is not None and worker.is_pulling:
-                await self._polls.tell(worker_id)
+                await self._polls.notify(worker_id)
         except JqmasterError as exc:
             logger.warning("cannot order worker %s to %s: %s", worker_id, order, exc.detail)
             return

@@ -139,7 +139,7 @@ class WorkerClient:
         if status == HTTPStatus.UNAUTHORIZED:
             return NotDelivered("status 401: the signature; do the clocks of both agree within five minutes?")
         if status in _ABOUT_THE_PUSH:
-            return Refused(f"status {status}{_said(answer.body)}")
+            return Refused(f"status {status}{_problem_detail(answer.body)}")
         is_answer = status not in _ABOUT_THE_WORKER
         return NotDelivered(f"status {status}", _retry_after(answer.retry_after), is_answer)
 
@@ -241,7 +241,7 @@ def _read_push_answer(answer: bytes, job_ids: list[str]) -> PushResult:
         return MaybeDelivered("its answer makes no sense", is_answer=True)
 
 
-def _said(body: bytes) -> str:
+def _problem_detail(body: bytes) -> str:
     """Return the detail of a problem, for people. It comes from the worker, and may be anything."""
     try:
         detail = msgpack.unpackb(body)["detail"]

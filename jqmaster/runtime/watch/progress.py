@@ -52,7 +52,7 @@ class ProgressWatch:
         rounds = Stall(self.round_s(), "the dispatcher has made no round")
         return max(rounds, await self._idleness())
 
-    async def left_lying(self) -> dict[str, int]:
+    async def unclaimed_jobs(self) -> dict[str, int]:
         """Return the number of ready jobs by name, for names with a free worker. Raise what `StoreClient.run`
         raises."""
         names = self._fleet.takers(*await self._workers.all_with_time())
@@ -66,7 +66,7 @@ class ProgressWatch:
         if dispatcher is None or now_s - dispatcher.claimed_at_s < QUIET_S:
             self._idle_since_s = None
             return NO_STALL
-        ready = await self.left_lying()
+        ready = await self.unclaimed_jobs()
         if not ready:
             self._idle_since_s = None
             return NO_STALL

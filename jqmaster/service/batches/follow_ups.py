@@ -74,14 +74,14 @@ class BatchFollowUps:
                 await act(batch_id, page)
                 if len(page) < MAX_PER_CALL:
                     self._places.pop(place, None)
-                    await self._go_down(kind, batch_id)
+                    await self._visit_nested(kind, batch_id)
                     break
                 self._places[place] = page[-1]
             else:
                 unfinished.append(batch_id)
         return unfinished
 
-    async def _go_down(self, kind: str, batch_id: str) -> None:
+    async def _visit_nested(self, kind: str, batch_id: str) -> None:
         """Ask the same of the nested batches."""
         for child in await self._store.children(batch_id):
             if kind == "batch_cancel":

@@ -101,8 +101,10 @@ class ChallengeService:
             self._ids.refuse(received.answer, address)
         return False
 
-    async def tell(self, request_id: str, fraction: float | None, message: str, *, address: str) -> None:
+    async def report_progress(
+        self, request_id: str, fraction: float | None, message: str, *, address: str
+    ) -> None:
         """Keep the progress that the outside system reports. Raise as `call_back`."""
-        answer = await self._store.tell(self._ids.read(request_id, address), fraction, message)
+        answer = await self._store.report_progress(self._ids.read(request_id, address), fraction, message)
         if answer is not CallbackAnswer.TAKEN:
             self._ids.refuse(answer, address)

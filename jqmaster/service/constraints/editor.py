@@ -112,7 +112,7 @@ class ConstraintEditor:
             return draft
 
         stored, old = await self._change(
-            name, make, who=who, demands=demands, action="constraint.put", describe_part=_whole
+            name, make, who=who, demands=demands, action="constraint.put", describe_part=_described
         )
         return stored, old is None
 
@@ -203,7 +203,7 @@ class ConstraintEditor:
                 who=who,
                 action="constraint.delete",
                 target=name,
-                before=self._audited(_whole(present.constraint)),
+                before=self._audited(_described(present.constraint)),
                 after=None,
             )
             change = Change(
@@ -272,7 +272,7 @@ class ConstraintEditor:
         return found[0]
 
 
-def _whole(constraint: Constraint | None) -> dict[str, Any] | None:
+def _described(constraint: Constraint | None) -> dict[str, Any] | None:
     return describe(constraint) if constraint else None
 
 

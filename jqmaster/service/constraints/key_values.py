@@ -46,7 +46,7 @@ class KeyValues:
                 return value
         # If the text is cut, or shows a list or map, only a job has the value itself.
         holders = await self._usage.holders([gate], HOLDERS_READ)
-        found = await self._among([holder.job_id for holder in holders], constraint, wanted)
+        found = await self._jobs_with_value([holder.job_id for holder in holders], constraint, wanted)
         if found is MISSING:
             found = await self._among_waiting(constraint, wanted)
         if found is MISSING:
@@ -59,7 +59,7 @@ class KeyValues:
         ends_at_s = self._clock.monotonic_s() + MAX_S
         seen = 0
         async for ids in self._waiting(constraint):
-            found = await self._among(ids, constraint, wanted)
+            found = await self._jobs_with_value(ids, constraint, wanted)
             seen += len(ids)
             if found is not MISSING or seen >= MAX_JOBS or self._clock.monotonic_s() > ends_at_s:
                 return found
@@ -75,7 +75,9 @@ class KeyValues:
         async for ids in self._lanes.waiting_not_ready():
             yield ids
 
-    async def _among(self, job_ids: Sequence[str], constraint: Constraint, wanted: ValueId) -> object:
+    async def _jobs_with_value(
+        self, job_ids: Sequence[str], constraint: Constraint, wanted: ValueId
+    ) -> object:
         for job in await self._usage.jobs(job_ids, with_argument="argument" in constraint.reads):
             value = read_key(constraint, fields_of(job))
             if value is not MISSING and _is(value, wanted):

@@ -15,7 +15,12 @@ from jqmaster.errors import PreconditionFailedError, RateLimitedError, StoreUnav
 from jqmaster.service.constraints.editor import ANYHOW, Precondition
 from jqmaster.service.definitions.documents import describe, draft_of, refusal, refusing
 from jqmaster.service.definitions.firing import DefinitionFiring, unknown_definition
-from jqmaster.store.definitions.definitions import Became, DefinitionChange, DefinitionStore, KnownDefinition
+from jqmaster.store.definitions.definitions import (
+    DefinitionChange,
+    DefinitionStore,
+    FiringOutcome,
+    KnownDefinition,
+)
 from jqmaster.store.definitions.documents import ETAG_LENGTH, DefinitionClock, StoredDefinition
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 
@@ -158,7 +163,7 @@ class DefinitionEditor:
         Raises NotFoundError; RateLimitedError while as many of these jobs wait as a constraint allows.
         """
         job_id = new_id()
-        if await self._firing.run_now(name, job_id, await self._now_ms()) is Became.BACKLOG_FULL:
+        if await self._firing.run_now(name, job_id, await self._now_ms()) is FiringOutcome.BACKLOG_FULL:
             raise RateLimitedError(
                 "a constraint lets no more of these jobs wait; no job was started",
                 code="backlog_full",
@@ -193,7 +198,7 @@ class DefinitionEditor:
         if is_dry:
             return Backfill(len(due_ms), len(due_ms) - len(missing), None)
         became = await self._firing.backfill(name, missing)
-        started = became.count(Became.FIRED)
+        started = became.count(FiringOutcome.FIRED)
         after = {"from_ms": from_ms, "to_ms": to_ms, "started": started}
         await self._audit.write(
             encode_entry(who=who, action="definition.backfill", target=name, before=None, after=after)

@@ -14,10 +14,10 @@ from jqmaster.errors import ConflictError, NotFoundError, OverloadedError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.definitions.definitions import (
-    Became,
     DefinitionStore,
     Entry,
     Firing,
+    FiringOutcome,
     InstantVerdict,
     KeptRuns,
     KnownDefinition,
@@ -36,13 +36,13 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_REPEATS: Final = 20
 # The outcome for the run record. Other results have no record yet, or none from this step.
 _OUTCOMES: Final = {
-    Became.FIRED: RunOutcome.FIRED,
-    Became.KNOWN: RunOutcome.FIRED,
-    Became.BACKLOG_FULL: RunOutcome.SKIPPED,
-    Became.OVERLAP: RunOutcome.SKIPPED,
-    Became.SUPERSEDED: RunOutcome.SKIPPED,
-    Became.SKIPPED: RunOutcome.SKIPPED,
-    Became.MISSED: RunOutcome.MISSED,
+    FiringOutcome.FIRED: RunOutcome.FIRED,
+    FiringOutcome.KNOWN: RunOutcome.FIRED,
+    FiringOutcome.BACKLOG_FULL: RunOutcome.SKIPPED,
+    FiringOutcome.OVERLAP: RunOutcome.SKIPPED,
+    FiringOutcome.SUPERSEDED: RunOutcome.SKIPPED,
+    FiringOutcome.SKIPPED: RunOutcome.SKIPPED,
+    FiringOutcome.MISSED: RunOutcome.MISSED,
 }
 
 
@@ -80,24 +80,24 @@ class DefinitionFiring:
         await self._fire([firing])
         return False
 
-    async def run_now(self, name: str, job_id: str, now_ms: int) -> Became:
+    async def run_now(self, name: str, job_id: str, now_ms: int) -> FiringOutcome:
         """Start the job of a definition once, outside its schedule. Raise NotFoundError."""
         for _ in range(MAX_REPEATS):
             known = await self.known_of_time(name)
             entry = Entry(now_ms, InstantVerdict.MANUAL, RunReason.MANUAL, job_id)
-            became = (await self._fire([_besides(known, [entry])]))[0]
-            if became is not Became.CHANGED:
+            became = (await self._fire([_extra_firing(known, [entry])]))[0]
+            if became is not FiringOutcome.CHANGED:
                 return became
         raise _too_busy(name)
 
-    async def backfill(self, name: str, due_ms: Sequence[int]) -> list[Became]:
+    async def backfill(self, name: str, due_ms: Sequence[int]) -> list[FiringOutcome]:
         """Start the jobs of past instants. Raise NotFoundError."""
-        found: list[Became] = []
+        found: list[FiringOutcome] = []
         for page in pages(due_ms, MAX_INSTANTS):
             entries = [Entry(at_ms, InstantVerdict.BACKFILL, RunReason.BACKFILL) for at_ms in page]
             for _ in range(MAX_REPEATS):
-                became = await self._fire([_besides(await self.known_of_time(name), entries)])
-                if Became.CHANGED not in became:
+                became = await self._fire([_extra_firing(await self.known_of_time(name), entries)])
+                if FiringOutcome.CHANGED not in became:
                     break
             else:
                 raise _too_busy(name)
@@ -121,8 +121,8 @@ class DefinitionFiring:
             )
         return known
 
-    async def _fire(self, firings: Sequence[Firing], epoch: str = "") -> list[Became]:
-        found: list[Became] = []
+    async def _fire(self, firings: Sequence[Firing], epoch: str = "") -> list[FiringOutcome]:
+        found: list[FiringOutcome] = []
         for step in _steps(firings):
             fire = functools.partial(self._store.fire, step, kept=self._kept.current, epoch=epoch)
             recorded_at_ms, became = await self._constraints.under(fire)
@@ -131,15 +131,15 @@ class DefinitionFiring:
                 found += outcomes
         return found
 
-    def _note(self, firing: Firing, outcomes: Sequence[Became], recorded_at_ms: int) -> None:
+    def _note(self, firing: Firing, outcomes: Sequence[FiringOutcome], recorded_at_ms: int) -> None:
         # Only one instant can wait for the end of a job: a later one takes the place of an earlier one.
-        self._figures.outcomes[RunOutcome.SKIPPED] += max(0, outcomes.count(Became.QUEUED) - 1)
+        self._figures.outcomes[RunOutcome.SKIPPED] += max(0, outcomes.count(FiringOutcome.QUEUED) - 1)
         for entry, became in zip(firing.entries, outcomes, strict=True):
             if outcome := _OUTCOMES.get(became):
                 self._figures.outcomes[outcome] += 1
-            if became is Became.FIRED and entry.verdict is InstantVerdict.FIRES:
+            if became is FiringOutcome.FIRED and entry.verdict is InstantVerdict.FIRES:
                 self._figures.lateness.add(recorded_at_ms - entry.due_at_ms)
-            if became is Became.MISSED:
+            if became is FiringOutcome.MISSED:
                 logger.warning(
                     "definition %s missed an instant", firing.known.stored.definition.name,
                     extra={"due_at_ms": entry.due_at_ms},
@@ -184,7 +184,7 @@ def _queued(due_at_ms: int, is_enabled: bool) -> Entry:
     return Entry(due_at_ms, InstantVerdict.SKIPPED, RunReason.PAUSED)
 
 
-def _besides(known: KnownDefinition, entries: Sequence[Entry]) -> Firing:
+def _extra_firing(known: KnownDefinition, entries: Sequence[Entry]) -> Firing:
     """Return a firing that does not advance the definition's clock."""
     handled_ms = known.clock.handled_ms
     return Firing(known, handled_ms, known.stored.definition.next_due_ms(handled_ms), entries)

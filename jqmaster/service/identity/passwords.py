@@ -36,7 +36,7 @@ class Passwords:
         self._nobodys = (
             f"$argon2id$v=19$m={h.memory_cost},t={h.time_cost},p={h.parallelism}${'A' * 22}${'A' * 43}"
         )
-        self._threads = ThreadPoolExecutor(MAX_AT_ONCE, "passwords", initializer=_give_way)
+        self._threads = ThreadPoolExecutor(MAX_AT_ONCE, "passwords", initializer=_lower_priority)
         self._waiting: Counter[str] = Counter()
 
     async def start(self) -> None:
@@ -86,7 +86,7 @@ class Passwords:
             return False
 
 
-def _give_way() -> None:
+def _lower_priority() -> None:
     # Only Linux has thread priorities. The threads that argon2 starts inherit the priority of this one.
     if sys.platform == "linux":
         with contextlib.suppress(OSError):

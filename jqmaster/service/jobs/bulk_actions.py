@@ -21,7 +21,7 @@ RETRY_AFTER_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RequestedAction:
     """A requested action on jobs, selected by either `filter` or `ids`, never both."""
 
     kind: ActionKind
@@ -49,14 +49,14 @@ class BulkActionService:
         self._clock = clock
         self._store_time_ms = store_time_ms
 
-    async def preview(self, wish: Wish) -> SelectionCount:
+    async def preview(self, requested: RequestedAction) -> SelectionCount:
         """Return how many jobs the action would touch now, and some of them. Raise InvalidError."""
-        return await self._count(await self._action(wish, ""))
+        return await self._count(await self._action(requested, ""))
 
-    async def begin(self, wish: Wish, who: str) -> StoredAction:
+    async def begin(self, requested: RequestedAction, who: str) -> StoredAction:
         """Store the action; the leader begins at once. Raise InvalidError, RateLimitedError while too many are under
         way."""
-        action = await self._action(wish, who)
+        action = await self._action(requested, who)
         counted = await self._count(action)
         progress = ActionProgress(matched=counted.count if counted.is_exact else None)
         ids_count = None if action.ids is None else len(action.ids)
@@ -94,24 +94,24 @@ class BulkActionService:
             raise ConflictError("the action is over", code="action_over")
         return replace(stored, canceled_by=who)
 
-    async def _action(self, wish: Wish, who: str) -> BulkAction:
-        state = wish.filter.state if wish.filter is not None else None
-        if state is not None and state not in ADMITTED[wish.kind]:
-            rule = f"must be one of {', '.join(sorted(ADMITTED[wish.kind]))} for {wish.kind}"
+    async def _action(self, requested: RequestedAction, who: str) -> BulkAction:
+        state = requested.filter.state if requested.filter is not None else None
+        if state is not None and state not in ADMITTED[requested.kind]:
+            rule = f"must be one of {', '.join(sorted(ADMITTED[requested.kind]))} for {requested.kind}"
             raise InvalidError(
-                f"{wish.kind} does not apply to jobs in state {state}",
+                f"{requested.kind} does not apply to jobs in state {state}",
                 errors=[FieldError(("filter", "state"), rule)],
             )
         return BulkAction(
             id=new_id(),
-            kind=wish.kind,
-            filter=wish.filter,
-            ids=None if wish.ids is None else tuple(dict.fromkeys(wish.ids)),
+            kind=requested.kind,
+            filter=requested.filter,
+            ids=None if requested.ids is None else tuple(dict.fromkeys(requested.ids)),
             by=who,
             created_at_ms=await self._store_time_ms(),
-            priority=wish.priority,
-            rate_per_s=wish.rate_per_s,
-            stop_at_failure_share=wish.stop_at_failure_share,
+            priority=requested.priority,
+            rate_per_s=requested.rate_per_s,
+            stop_at_failure_share=requested.stop_at_failure_share,
         )
 
     async def _count(self, action: BulkAction) -> SelectionCount:

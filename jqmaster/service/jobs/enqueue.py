@@ -192,7 +192,7 @@ class EnqueueService:
                 raise InvalidError(rule, code="webhooks_off", errors=[FieldError(at, rule)])
 
     async def _check_ids(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
-        doubled = _doubled(specs) if len(set(map(_ID, specs))) < len(specs) else []
+        doubled = _duplicates(specs) if len(set(map(_ID, specs))) < len(specs) else []
         if taken := doubled or await self._acceptance.find_taken(specs):
             raise _ids_taken(specs, taken, numbers, "no job was accepted")
 
@@ -451,7 +451,7 @@ def _order_of(specs: Sequence[JobSpec], numbers: Sequence[int]) -> list[int]:
     return ordered
 
 
-def _doubled(specs: Sequence[JobSpec]) -> list[int]:
+def _duplicates(specs: Sequence[JobSpec]) -> list[int]:
     """Return the positions of jobs whose ID an earlier, different job has."""
     first: dict[str, JobSpec] = {}
     return [

@@ -50,7 +50,7 @@ class JobExcerpts:
         arguments = await self._arguments(jobs, access) if "argument" in parts else {}
         ids = sorted({job.worker_id for job in jobs if job.worker_id})
         workers = await self._workers.names_of(ids) if "worker" in parts else {}
-        progress = await self._told(jobs, access) if "progress" in parts else {}
+        progress = await self._progress_of(jobs, access) if "progress" in parts else {}
         return {
             job.id: Excerpt(
                 errors.get(job.id), arguments.get(job.id), workers.get(job.worker_id), progress.get(job.id)
@@ -72,7 +72,7 @@ class JobExcerpts:
             if (text := _error_text(JobContent(access, job), end))
         }
 
-    async def _told(self, jobs: Sequence[Job], access: ContentAccess) -> dict[str, Progress]:
+    async def _progress_of(self, jobs: Sequence[Job], access: ContentAccess) -> dict[str, Progress]:
         told = {job.id: job for job in jobs if job.has_progress}
         if told and access.redactor.has("argument", "headers"):
             told = await self._records.get_all(list(told))

@@ -40,14 +40,14 @@ class Intake:
         """Return the number of pushes under way."""
         return self._single + self._bulks
 
-    def enter(self, *, is_bulk: bool) -> "Visit":
+    def enter(self, *, is_bulk: bool) -> "PushInProgress":
         """Return a visit, a context to stay in until the answer is known. Raise OverloadedError before anything is
         read."""
         if self.held_bytes >= self._max_bytes.current or (
             self._bulks >= MOST_BULKS if is_bulk else self._single >= MOST_SINGLE
         ):
             raise self._overloaded()
-        return Visit(self, is_bulk=is_bulk)
+        return PushInProgress(self, is_bulk=is_bulk)
 
     def began(self, *, is_bulk: bool) -> None:
         self._bulks += is_bulk
@@ -82,7 +82,7 @@ class Intake:
         )
 
 
-class Visit:
+class PushInProgress:
     """One push."""
 
     __slots__ = ("_held_bytes", "_intake", "_is_bulk", "_turn_since_s")

@@ -17,9 +17,9 @@ from jqmaster.store.jobs.operator_actions import (
     Changes,
     CountedBy,
     KeyHeld,
+    OperatorActionStore,
     Refusal,
     StateConflict,
-    SteeringStore,
 )
 from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.jobs.records import RecordStore
@@ -40,18 +40,18 @@ class JobActions:
 
     def __init__(
         self,
-        steering: SteeringStore,
+        operator_actions: OperatorActionStore,
         records: RecordStore,
         constraints: ConstraintCache,
         *,
         tell_worker: TellWorker,
     ) -> None:
-        self._steering = steering
+        self._actions_store = operator_actions
         self._records = records
         self._constraints = constraints
         self._tell_worker = tell_worker
         self._cancels: NaturalBatcher[str, tuple[str, str] | Refusal | Exception | None] = NaturalBatcher(
-            steering.cancel_each, max_batch=MAX_CANCELS, max_waiting=MAX_WAITING_CANCELS
+            operator_actions.cancel_each, max_batch=MAX_CANCELS, max_waiting=MAX_WAITING_CANCELS
         )
         self._orders: set[asyncio.Task[None]] = set()
 
@@ -81,7 +81,7 @@ class JobActions:
 
     async def cancel_all(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
         """Cancel each job separately, and return whether it was done. Known IDs only."""
-        ends = await self._steering.cancel_all(job_ids, counted_by)
+        ends = await self._actions_store.cancel_all(job_ids, counted_by)
         for job_id, end in zip(job_ids, ends, strict=True):
             if isinstance(end, tuple):
                 self._order_stop(end, job_id)
@@ -89,18 +89,18 @@ class JobActions:
 
     async def delete_all(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
         """Delete each job separately, and return whether it was done. Known IDs only."""
-        return [end is None for end in await self._steering.delete_all(job_ids, counted_by)]
+        return [end is None for end in await self._actions_store.delete_all(job_ids, counted_by)]
 
     async def run_all_now(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
         """Run each job now, separately, and return whether it was done. Known IDs only."""
-        return [end is None for end in await self._steering.run_all_now(job_ids, counted_by)]
+        return [end is None for end in await self._actions_store.run_all_now(job_ids, counted_by)]
 
     async def retry_all(self, jobs: Sequence[Job], counted_by: CountedBy = NOBODY) -> list[bool]:
         """Retry each job separately if it has not changed since it was read, and return whether it was done.
         The jobs must be whole."""
 
         def retry(some: Sequence[Job], constraints: ConstraintSet) -> Awaitable[list[Refusal | None]]:
-            return self._steering.retry_all(some, constraints, counted_by)
+            return self._actions_store.retry_all(some, constraints, counted_by)
 
         return await self._under_constraints(jobs, retry)
 
@@ -110,7 +110,7 @@ class JobActions:
         """Change each job separately, and return whether it was done. The jobs must be whole."""
 
         def change(some: Sequence[Job], constraints: ConstraintSet) -> Awaitable[list[Refusal | None]]:
-            return self._steering.patch_all(some, changes, constraints, counted_by)
+            return self._actions_store.patch_all(some, changes, constraints, counted_by)
 
         return await self._under_constraints(jobs, change)
 
@@ -123,7 +123,7 @@ class JobActions:
                 job = await existing_job(self._records, job_id)
                 try:
                     return await self._constraints.under(
-                        lambda constraints, job=job: self._steering.retry(job, constraints)  # type: ignore[misc]
+                        lambda constraints, job=job: self._actions_store.retry(job, constraints)  # type: ignore[misc]
                     )
                 except StateConflict as exc:
                     if exc.state not in FINISHED:
@@ -131,26 +131,28 @@ class JobActions:
                     # It ended, or ran once more, between the read and the write.
             raise StateConflict(job.state)
 
-        await self._steer(again, job_id, "be retried")
+        await self._change_job(again, job_id, "be retried")
 
     async def run_now(self, job_id: str) -> None:
         """Run a waiting job now. Raise NotFoundError, ConflictError (it does not wait)."""
-        await self._steer(self._steering.run_now, job_id, "be run now")
+        await self._change_job(self._actions_store.run_now, job_id, "be run now")
 
     async def delete(self, job_id: str) -> None:
         """Delete a job. Raise NotFoundError, ConflictError (it runs)."""
-        await self._steer(self._steering.delete, job_id, "be deleted")
+        await self._change_job(self._actions_store.delete, job_id, "be deleted")
 
     async def patch(self, job_id: str, changes: Changes) -> None:
         """Change a waiting job. Raise NotFoundError, ConflictError (it does not wait)."""
 
         async def change(known_id: str) -> None:
             job = await existing_job(self._records, known_id)
-            await self._constraints.under(lambda constraints: self._steering.patch(job, changes, constraints))
+            await self._constraints.under(
+                lambda constraints: self._actions_store.patch(job, changes, constraints)
+            )
 
-        await self._steer(change, job_id, "be changed")
+        await self._change_job(change, job_id, "be changed")
 
-    async def _steer(self, change: Callable[[str], Awaitable[None]], job_id: str, what: str) -> None:
+    async def _change_job(self, change: Callable[[str], Awaitable[None]], job_id: str, what: str) -> None:
         if not is_id(job_id):
             raise unknown_job(job_id)
         try:

@@ -143,7 +143,7 @@ class JobReader:
             return await self._inspector.count_members(
                 wanted, is_late=lambda: self._clock.monotonic_s() >= late_at_s
             )
-        states = [state for state in LISTED if wanted.may_be_in(state)]
+        states = [state for state in LISTED if wanted.may_select_state(state)]
         return {
             state: await self._inspector.count(
                 wanted, [state], is_late=lambda: self._clock.monotonic_s() >= late_at_s

@@ -8,7 +8,7 @@ from jqmaster.domain.constraints.gate_check import GateCheck
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.why.facts import FleetFacts, Reach, Snapshot
+from jqmaster.domain.why.facts import FleetFacts, Reachability, Snapshot
 from jqmaster.domain.why.judgement import constraint_of, rival_names, verdicts
 from jqmaster.domain.why.verdict import Verdict
 from jqmaster.errors import NotFoundError
@@ -48,7 +48,7 @@ class WhyService:
         constraints: ConstraintCache,
         *,
         policy: LiveValue[WhyPolicy],
-        reach: Callable[[], Mapping[str, Reach] | None],
+        reach: Callable[[], Mapping[str, Reachability] | None],
     ) -> None:
         self._store = store
         self._workers = workers
@@ -65,7 +65,7 @@ class WhyService:
         workers = seen.workers
         policy = self._policy.current
         fleet = FleetFacts(workers, policy.stale_ms, policy.deadline_extra_ms, self._reach())
-        if snapshot and snapshot.standing:
+        if snapshot and snapshot.jobs_ahead:
             # Read the snapshot again with the other names that the same workers take: they follow from the
             # job's name.
             rivals = rival_names(snapshot.job, snapshot.now_ms, fleet, seen.queues)

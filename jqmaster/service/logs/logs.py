@@ -86,7 +86,7 @@ class LogService:
         for n, saved in enumerate(done):
             if saved.behind is not None:
                 # This call does not repeat the one before. It only has some of its lines.
-                rest = _behind(given[n], saved.behind)
+                rest = _lines_after(given[n], saved.behind)
                 (done[n],) = await self._store.save(worker_id, [rest])
         return self._taken(given, done)
 
@@ -197,7 +197,7 @@ class LogService:
         return found
 
 
-def _behind(claim: ClaimLines, sent: int) -> ClaimLines:
+def _lines_after(claim: ClaimLines, sent: int) -> ClaimLines:
     lines = [line for chunk in claim.chunks for line in chunk.lines if line.seq > sent]
     rest: list[LogChunk] = list(chunks(lines))
     return ClaimLines(claim.job_id, claim.token, rest)

@@ -17,9 +17,9 @@ from jqmaster.domain.notices.notice import (
     When,
 )
 from jqmaster.errors import JqmasterError, StaleEpochError
-from jqmaster.service.notices.findings import Seen, selected
-from jqmaster.service.notices.happenings import Happenings
-from jqmaster.service.notices.lasting import Lasting
+from jqmaster.service.notices.findings import MatchableFinding, selected
+from jqmaster.service.notices.lasting_conditions import LastingConditions
+from jqmaster.service.notices.momentary_conditions import MomentaryConditions
 from jqmaster.service.notices.sending import NoticeSender
 from jqmaster.store.notices.documents import StoredState, encode_state
 from jqmaster.store.notices.notices import DEFAULT_STATE, AllNotices, NoticeStore
@@ -42,8 +42,8 @@ class NoticeEvaluation:
     def __init__(
         self,
         store: NoticeStore,
-        happenings: Happenings,
-        lasting: Lasting,
+        momentary: MomentaryConditions,
+        lasting: LastingConditions,
         sender: NoticeSender,
         clock: Clock,
         *,
@@ -51,7 +51,7 @@ class NoticeEvaluation:
         mail_to: Sequence[str],
     ) -> None:
         self._store = store
-        self._happenings = happenings
+        self._momentary = momentary
         self._lasting = lasting
         self._sender = sender
         self._clock = clock
@@ -70,7 +70,7 @@ class NoticeEvaluation:
         if not notices and not read.marks.marks:
             return POLL_S
         has_more, marks = False, dict(read.marks.marks)
-        seen: dict[When, list[Seen]] = {}
+        seen: dict[When, list[MatchableFinding]] = {}
         for when in {notice.when for notice, _ in notices.values()}:
             try:
                 found, is_whole = await self._look(when, read)
@@ -105,14 +105,14 @@ class NoticeEvaluation:
             return {DEFAULT_STATE: (self._default, read.default)} if self._default else {}
         return {name: (stored.notice, read.states[name]) for name, stored in read.notices.items()}
 
-    async def _look(self, when: When, read: AllNotices) -> tuple[list[Seen] | None, bool]:
+    async def _look(self, when: When, read: AllNotices) -> tuple[list[MatchableFinding] | None, bool]:
         """Return the findings (None: it is not time to look), and whether these are all."""
         if when in LASTING:
             return await self._lasting.look(when, read.now_ms), True
         now_s = self._clock.monotonic_s()
         if now_s < self._looked_at_s.get(when, -1e9) + _EVERY_S.get(when, 0.0):
             return None, True
-        look = await self._happenings.look(when, read.marks.marks.get(when), read.now_ms)
+        look = await self._momentary.look(when, read.marks.marks.get(when), read.now_ms)
         self._looked_at_s[when] = now_s
         read.marks.marks[str(when)] = look.mark
         return look.seen, not look.has_more
@@ -124,7 +124,9 @@ class NoticeEvaluation:
             del read.marks.marks[name]
 
     @staticmethod
-    def _take(notice: Notice, stored: StoredState, seen: Sequence[Seen] | None, now_ms: int) -> None:
+    def _take(
+        notice: Notice, stored: StoredState, seen: Sequence[MatchableFinding] | None, now_ms: int
+    ) -> None:
         incarnation = f"{notice.nid} {notice.when}"
         if stored.of != incarnation:
             stored.of = incarnation

@@ -14,7 +14,7 @@ _NOTHING: Final = codec.pack(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class MatchableFinding:
     """A finding with the fields that matchers read. `lasted_ms`: the duration so far of a lasting condition."""
 
     finding: IncidentItem
@@ -37,7 +37,7 @@ def of_name(name: str) -> JobFields:
     )
 
 
-def selected(notice: Notice, seen: Iterable[Seen]) -> Sequence[IncidentItem]:
+def selected(notice: Notice, seen: Iterable[MatchableFinding]) -> Sequence[IncidentItem]:
     """Return the findings that the notice is about."""
     least_ms = notice.threshold * 1000 if notice.is_lasting else 0
     matcher = notice.matcher

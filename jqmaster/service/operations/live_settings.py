@@ -77,7 +77,7 @@ class LiveSettings:
     async def start(self) -> None:
         """Read the changes. Best effort: if the store is away, the loop asks it again."""
         await self._look()
-        self._loops.spawn("look", self._keep_looking)
+        self._loops.spawn("look", self._watch)
 
     async def stop(self) -> None:
         await self._loops.stop()
@@ -143,7 +143,7 @@ class LiveSettings:
 
     # --- following the store
 
-    async def _keep_looking(self) -> None:
+    async def _watch(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(until_tick_s(asyncio.get_running_loop().time(), POLL_S)):

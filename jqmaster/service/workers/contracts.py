@@ -14,7 +14,7 @@ from jqmaster.domain.workers.worker import Worker
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, Misfit, as_json
-from jqmaster.store.workers.contracts import ContractStore, ToldContract
+from jqmaster.store.workers.contracts import ContractStore, ReportedContract
 from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ MAX_FINDINGS: Final = 50
 class NameContracts:
     """`live`: the workers that serve the name now, by the digest of the contract that they declared ("": none)."""
 
-    told: Sequence[ToldContract]
+    told: Sequence[ReportedContract]
     is_served: bool
     live: Mapping[str, Sequence[Worker]]
 
@@ -78,7 +78,7 @@ class ContractService:
         self._live: set[str] = set()
         self._live_at_s = float("-inf")
 
-    async def tell(self, names: Sequence[str], contracts: Mapping[str, Contract]) -> None:
+    async def declare(self, names: Sequence[str], contracts: Mapping[str, Contract]) -> None:
         """Note the contracts that a registering worker declares. Raise InvalidError for an invalid schema."""
         errors = []
         for name, contract in contracts.items():
@@ -88,7 +88,7 @@ class ContractService:
                 errors.append(FieldError(("contracts", name, "argument_schema"), str(exc)))
         if errors:
             raise InvalidError("an argument schema is invalid", errors=errors)
-        await self._contracts.tell(names, contracts)
+        await self._contracts.declare(names, contracts)
         self._note_served(names)
         for name, contract in contracts.items():
             self._known.pop(name, None)
@@ -123,7 +123,7 @@ class ContractService:
                     "options": dict(one.contract.options),
                     "live_workers": len(workers),
                     "worker_versions": sorted({worker.spec.version for worker in workers}),
-                    "told_at": iso_ms(one.told_at_ms),
+                    "told_at": iso_ms(one.reported_at_ms),
                 }
             )
         # The contracts of live workers come first.

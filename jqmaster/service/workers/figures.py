@@ -7,7 +7,7 @@ from typing import Final
 from jqmaster.clock import Clock
 from jqmaster.domain.operations.tally import WorkerCounts
 from jqmaster.domain.workers.worker import Worker
-from jqmaster.domain.workers.worker_figures import Figures, GroupKind, WorkersAlike, figures_of, groups_of
+from jqmaster.domain.workers.worker_figures import Figures, GroupedWorkers, GroupKind, figures_of, groups_of
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
@@ -46,7 +46,7 @@ class FiguresCache:
                 self._all = now_s, await self.of([worker, *others])
             return self._all[1][worker.id]
 
-    async def groups(self, kind: GroupKind) -> list[WorkersAlike]:
+    async def groups(self, kind: GroupKind) -> list[GroupedWorkers]:
         """Return the registered workers by machine, version or label."""
         workers, now_ms = await self._workers.all_with_time()
         return groups_of(kind, workers, await self.of(workers), now_ms=now_ms)

@@ -57,7 +57,7 @@ class WorkerOwners:
         if found is None or found.name in _FREE:
             return
         if found.name != caller.identity:
-            raise _foreign()
+            raise _foreign_worker()
         self._remember(worker_id, caller)
 
     async def check_heartbeat(
@@ -78,10 +78,10 @@ class WorkerOwners:
                 proof.encode(), adoption_proof(found.secret, worker_id, token).encode()
             )
             if found.name not in _FREE and not is_proved:
-                raise _foreign()
+                raise _foreign_worker()
             self.check_names(found.names, caller)
             if not await self._workers.adopt(worker_id, expected=found.name, owner=caller.identity):
-                raise _foreign()
+                raise _foreign_worker()
             logger.warning(
                 "worker %s belongs to %s now, before to %s",
                 worker_id,
@@ -113,5 +113,5 @@ def adoption_proof(secret: str, worker_id: str, token: bytes) -> str:
     return hmac.digest(secret.encode(), text.encode(), "sha256").hex()
 
 
-def _foreign() -> ForbiddenError:
+def _foreign_worker() -> ForbiddenError:
     return ForbiddenError("the worker was registered with another token", code="foreign_worker")

@@ -53,7 +53,7 @@ class _Hanging:
         self.is_gone = False
         self.is_replaced = False
 
-    def left(self) -> None:
+    def client_left(self) -> None:
         self.is_gone = True
         self.news.set()
 
@@ -82,7 +82,7 @@ class PollDesk:
         self._drops: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        self._loops.spawn("look", self._keep_looking)
+        self._loops.spawn("look", self._watch)
 
     async def stop(self) -> None:
         """Answer every poll now, with the jobs that it was given or with none; refuse later polls."""
@@ -115,7 +115,7 @@ class PollDesk:
         # Enter the poll before asking the store, because the store's message may come before its answer.
         self._hanging[worker_id] = poll
         watch = asyncio.ensure_future(gone())
-        watch.add_done_callback(lambda done: None if done.cancelled() else poll.left())
+        watch.add_done_callback(lambda done: None if done.cancelled() else poll.client_left())
         try:
             reply = await self._wait(worker_id, poll, before, ask)
             return await self._filled(reply)
@@ -196,7 +196,7 @@ class PollDesk:
         poll = self._hanging.get(worker_id)
         return poll is not None and not poll.is_gone
 
-    def tell(self, worker_id: str, reply: PollReply) -> None:
+    def answer(self, worker_id: str, reply: PollReply) -> None:
         """Answer this worker's waiting poll with the jobs that were just claimed for it."""
         if self.holds(worker_id):
             poll = self._hanging[worker_id]
@@ -223,7 +223,7 @@ class PollDesk:
             # best effort: the offers end by themselves, and a repeat of the poll finds them.
             logger.warning("the poll of worker %s could not be dropped: %s", worker_id, exc.detail)
 
-    async def _keep_looking(self) -> None:
+    async def _watch(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
             try:

@@ -81,7 +81,9 @@ class ArgumentSchema:
         if self._validator.is_valid(argument):
             return []
         found = []
-        for error in itertools.chain.from_iterable(map(_meant, self._validator.iter_errors(argument))):
+        for error in itertools.chain.from_iterable(
+            map(_relevant_errors, self._validator.iter_errors(argument))
+        ):
             keyword = next((str(part) for part in reversed(error.schema_path) if isinstance(part, str)), "")
             found.append(Misfit(tuple(error.instance_path), error.message[:_MAX_MESSAGE], keyword))
             if len(found) == MAX_FAULTS:
@@ -89,7 +91,7 @@ class ArgumentSchema:
         return found
 
 
-def _meant(error: Any) -> list[Any]:
+def _relevant_errors(error: Any) -> list[Any]:
     """If only one alternative of `anyOf` or `oneOf` has the value's type, as with object or null, return the
     errors inside it; otherwise return the error itself."""
     alternatives = getattr(error.kind, "context", None) or []
@@ -102,7 +104,7 @@ def _meant(error: Any) -> list[Any]:
     ]
     if len(near) != 1 or not near[0]:
         return [error]
-    return [meant for one in near[0] for meant in _meant(one)]
+    return [meant for one in near[0] for meant in _relevant_errors(one)]
 
 
 def as_json(argument: bytes) -> Any:

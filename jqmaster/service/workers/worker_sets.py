@@ -45,7 +45,7 @@ class WorkerSets:
         self._workers = workers
         self._actions = actions
 
-    async def concerned(self, order: SetOrder, selection: WorkerSelection) -> list[Worker]:
+    async def affected_by(self, order: SetOrder, selection: WorkerSelection) -> list[Worker]:
         """Return the selected workers that the order changes: drain those that do not drain yet, resume those that do.
         Detached workers take no order."""
         return [
@@ -56,7 +56,7 @@ class WorkerSets:
 
     async def order(self, order: SetOrder, selection: WorkerSelection, who: str) -> list[Worker]:
         """Give the order, and return the workers that got it, without those that left meanwhile."""
-        concerned = await self.concerned(order, selection)
+        affected_by = await self.affected_by(order, selection)
         room = asyncio.Semaphore(AT_ONCE)
 
         async def give(worker: Worker) -> Worker | None:
@@ -67,7 +67,7 @@ class WorkerSets:
                     return None
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(give(worker)) for worker in concerned]
+            tasks = [group.create_task(give(worker)) for worker in affected_by]
         done = [worker for task in tasks if (worker := task.result())]
         logger.warning("%s of %d workers, by %s", order, len(done), who)
         return done

@@ -81,7 +81,7 @@ class WorkerService:
             # The claim was held when the leases were renewed, but over when the reports were saved.
             answer = replace(answer, lost=answer.lost | (stale - answer.to_cancel))
         if asks_to_continue and answer.detached_by == "silence":
-            return await self._let_continue(worker_id, claims, answer)
+            return await self._reattach(worker_id, claims, answer)
         return answer
 
     async def leave(self, worker_id: str) -> None:
@@ -104,7 +104,7 @@ class WorkerService:
         jobs = await self._records.get_without_argument(job_ids)
         return [jobs[job_id] for job_id in job_ids if job_id in jobs]
 
-    async def _let_continue(
+    async def _reattach(
         self, worker_id: str, claims: Sequence[tuple[str, str]], answer: HeartbeatReply
     ) -> HeartbeatReply:
         """Let a worker that was silent go on. Its leases have just been renewed, so nobody else has its jobs."""
@@ -118,7 +118,7 @@ class WorkerService:
             for job_id, token in held
             if job_id in jobs
         ]
-        if not await self._workers.go_on(worker_id, entries):
+        if not await self._workers.reattach(worker_id, entries):
             return answer
         logger.warning("worker %s, silent since %s, goes on with %d jobs", worker_id, silent_since, len(held))
         return replace(answer, detached_by=None)

@@ -229,7 +229,7 @@ class LaneStore:
         is_short = not with_argument or await self._are_short(unread)
         for some in pages(unread, MAX_PER_CALL if is_short else RECORDS_PER_READ):
             async with contextlib.nullcontext() if is_short else self._large:
-                records = await (self._whole(some) if with_argument else self._heads(some))
+                records = await (self._records_of(some) if with_argument else self._heads(some))
                 # Let the store get its next pages first: it moves them while these are matched.
                 await asyncio.sleep(0)
                 for found, record in zip(some, records, strict=True):
@@ -243,7 +243,7 @@ class LaneStore:
         lengths = await self._client.pipeline(sample, skip_damaged=True)
         return sum(length or 0 for length in lengths) * ONE_IN <= BYTES_PER_READ
 
-    async def _whole(self, found: Sequence[_Found]) -> list[bytes | None]:
+    async def _records_of(self, found: Sequence[_Found]) -> list[bytes | None]:
         records: list[bytes | None] = await self._client.command(
             "MGET", *[self._keys.job(one.job_id) for one in found]
         )

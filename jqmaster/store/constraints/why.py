@@ -7,7 +7,7 @@ from typing import Any, Final
 from jqmaster.domain.constraints.gate_check import GateCheck, Holder
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.matching.requirement import name_of
-from jqmaster.domain.why.facts import Accuracy, Snapshot, Standing
+from jqmaster.domain.why.facts import Accuracy, JobsAhead, Snapshot
 from jqmaster.store import codec
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.link.shard import Shard
@@ -77,13 +77,13 @@ class WhyStore:
             for one, code in zip(ids, codes, strict=True):
                 state = codec.known_state(code[0]) if code else None
                 awaits.append((one, None if state is None else str(state)))
-        standing = None
+        jobs_ahead = None
         if is_ready:
             by_name = Counter[str]()
             for n in range(0, len(ahead), 2):
                 by_name[name_of(ahead[n].decode())] += int(ahead[n + 1])
             was_cut = len(rivals) > MAX_NAMES and bound == 0
-            standing = Standing(by_name, Accuracy.AT_LEAST if was_cut else _BOUNDS[bound])
+            jobs_ahead = JobsAhead(by_name, Accuracy.AT_LEAST if was_cut else _BOUNDS[bound])
         return Snapshot(
             now_ms=now_ms,
             job=job,
@@ -93,7 +93,7 @@ class WhyStore:
             lane_edition=lane_edition,
             lease_until_ms=_or_none(lease_ms),
             gates=tuple(map(_gate, gates)),
-            standing=standing,
+            jobs_ahead=jobs_ahead,
             index_fault=fault.decode(),
             awaits=tuple(awaits),
             awaits_count=count or 0,

@@ -54,7 +54,7 @@ class InstantVerdict(StrEnum):
     SKIPPED = "skipped"
 
 
-class Became(StrEnum):
+class FiringOutcome(StrEnum):
     """The state of an instant after its definition was fired."""
 
     FIRED = "fired"
@@ -225,7 +225,7 @@ class DefinitionStore:
         *,
         kept: KeptRuns,
         epoch: str = "",
-    ) -> tuple[int, list[list[Became]]]:
+    ) -> tuple[int, list[list[FiringOutcome]]]:
         """Write the records of all these instants, their jobs and their clocks in one step; at most 500 instants.
         Return the time of the step, and what each instant became, by definition. `epoch` empty: the caller is not the
         leader.
@@ -259,7 +259,7 @@ class DefinitionStore:
                 code="store_unfit",
                 retry_after_s=5.0,
             )
-        statuses = iter([Became(status.decode()) for status in data[1]])
+        statuses = iter([FiringOutcome(status.decode()) for status in data[1]])
         became = [[next(statuses) for _ in firing.entries] for firing in firings]
         self._count(firings, became)
         for worker_id in data[2]:
@@ -327,10 +327,10 @@ class DefinitionStore:
         terms, digest, rest = codec.encode_new(spec, gates)
         return job_id, terms + lane.to_bytes(2, "big"), digest, rest
 
-    def _count(self, firings: Sequence[Firing], became: Sequence[Sequence[Became]]) -> None:
+    def _count(self, firings: Sequence[Firing], became: Sequence[Sequence[FiringOutcome]]) -> None:
         fired = Counter[str]()
         for firing, outcomes in zip(firings, became, strict=True):
-            fired[firing.known.stored.definition.job.name] += outcomes.count(Became.FIRED)
+            fired[firing.known.stored.definition.job.name] += outcomes.count(FiringOutcome.FIRED)
         for name, count in fired.items():
             if count:
                 self._tally.of(name).pushed += count

@@ -156,8 +156,8 @@ def _event_fields(trigger: EventTrigger) -> dict[str, Any]:
         "matcher": trigger.matcher.document if trigger.matcher else None,
         # Packed, because it may hold values that the rest of the document may not, such as instants.
         "argument": None if trigger.argument is None else packed.encoded(trigger.argument.document),
-        "debounce": debounce and [debounce.wait_ms, debounce.max_ms, _spelled(debounce.key)],
-        "collect": collect and [collect.most, collect.within_ms, _spelled(collect.key)],
+        "debounce": debounce and [debounce.wait_ms, debounce.max_ms, _path_text(debounce.key)],
+        "collect": collect and [collect.most, collect.within_ms, _path_text(collect.key)],
     }
 
 
@@ -173,7 +173,7 @@ def _event_trigger(document: Mapping[str, Any]) -> EventTrigger:
     )
 
 
-def _spelled(path: Path | None) -> str | None:
+def _path_text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 

@@ -170,7 +170,7 @@ class Inspector:
     ) -> "SelectionCount":
         """Return how many jobs in these states the filter selects and `touches` accepts. The count is not exact if it
         would take looking at more than MAX_COUNTED, or longer than until `is_late`."""
-        states = [state for state in states if wanted.may_be_in(state)]
+        states = [state for state in states if wanted.may_select_state(state)]
         if touches is None and wanted == JobFilter(state=wanted.state):
             counts = await self.counts()
             some = await self.scan(wanted, states=states, limit=MAX_EXAMPLES, cursor=None)
@@ -194,7 +194,7 @@ class Inspector:
     ) -> dict[JobState, SelectionCount]:
         """Return how many selected members of a batch are in each possible state, by one walk through them. The counts
         may be inexact, as in `count`."""
-        counted = {state: SelectionCount(0, False, []) for state in LISTED if wanted.may_be_in(state)}
+        counted = {state: SelectionCount(0, False, []) for state in LISTED if wanted.may_select_state(state)}
         looked_at, cursor = 0, None
         while looked_at < MAX_COUNTED and not (looked_at and is_late()):
             found = await self.scan(wanted, states=tuple(counted), limit=MAX_LOOKED_AT, cursor=cursor)
@@ -218,10 +218,12 @@ class Inspector:
 
     async def _indexes(self, wanted: JobFilter, states: Sequence[JobState]) -> list[str]:
         if wanted.batch is not None:
-            return [self._keys.batch_members(wanted.batch)] if any(map(wanted.may_be_in, states)) else []
+            return (
+                [self._keys.batch_members(wanted.batch)] if any(map(wanted.may_select_state, states)) else []
+            )
         indexes = []
         for state in states:
-            if not wanted.may_be_in(state):
+            if not wanted.may_select_state(state):
                 continue
             if state is JobState.READY:
                 names = [wanted.name] if wanted.name is not None else await self._names()

@@ -220,7 +220,9 @@ class ChallengeStore:
         found = (await self.of([job_id]))[job_id]
         return next((one for one in reversed(found) if one.shown == shown), None)
 
-    async def tell(self, request: RequestId, fraction: float | None, message: str) -> CallbackAnswer:
+    async def report_progress(
+        self, request: RequestId, fraction: float | None, message: str
+    ) -> CallbackAnswer:
         """Keep the progress that the outside system reports."""
         k = self._keys
         word, _ = await self._client.run(

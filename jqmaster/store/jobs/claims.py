@@ -32,7 +32,7 @@ class ClaimOrder:
     polls_here: bool = False
 
 
-class Omitted(StrEnum):
+class OmissionReason(StrEnum):
     """The reason why a job is not given the result of a predecessor."""
 
     TOO_LARGE = "too_large"
@@ -47,7 +47,7 @@ class PredecessorResult:
     job_id: str
     state: JobState | None
     result: bytes | None
-    omitted: Omitted
+    omitted: OmissionReason
 
 
 @dataclass(slots=True)

@@ -306,7 +306,7 @@ def reached_ms(cursor: str) -> int:
 
 
 def _sections(wanted: JobFilter) -> list[list[JobState]]:
-    states = [state for state in LISTED if wanted.may_be_in(state)]
+    states = [state for state in LISTED if wanted.may_select_state(state)]
     if wanted.state is not None or wanted.batch is not None:
         return [states]
     return [[s for s in states if s not in _AHEAD], [s for s in states if s in _AHEAD]]

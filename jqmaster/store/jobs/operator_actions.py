@@ -84,7 +84,7 @@ class Refusal:
         raise KeyError
 
 
-class SteeringStore:
+class OperatorActionStore:
     """Jobs of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, tally: Tally) -> None:
@@ -152,7 +152,7 @@ class SteeringStore:
         self, jobs: Sequence[Job], constraints: ConstraintSet = NO_CONSTRAINTS, counted_by: CountedBy = NOBODY
     ) -> list[Refusal | None]:
         """Retry each job separately, in one round trip. None: done."""
-        return await self._steer([self._retry_call(job, constraints, counted_by) for job in jobs])
+        return await self._run_each([self._retry_call(job, constraints, counted_by) for job in jobs])
 
     def _retry_call(self, job: Job, constraints: ConstraintSet, counted_by: CountedBy) -> ScriptCall:
         k = self._keys
@@ -191,7 +191,7 @@ class SteeringStore:
     ) -> list[Refusal | None]:
         """Run each job now, separately, in one round trip. None: done."""
         k = self._keys
-        return await self._steer(
+        return await self._run_each(
             [
                 ScriptCall(
                     load("run_now"),
@@ -214,7 +214,7 @@ class SteeringStore:
         counted_by: CountedBy = NOBODY,
     ) -> list[Refusal | None]:
         """Patch each job separately, in one round trip. None: done."""
-        return await self._steer([self._patch_call(job, changes, constraints, counted_by) for job in jobs])
+        return await self._run_each([self._patch_call(job, changes, constraints, counted_by) for job in jobs])
 
     def _patch_call(
         self, job: Job, changes: Changes, constraints: ConstraintSet, counted_by: CountedBy
@@ -238,7 +238,7 @@ class SteeringStore:
         self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY
     ) -> list[Refusal | None]:
         """Delete each job separately, in one round trip. None: done."""
-        return await self._steer([self._delete_call(job_id, counted_by) for job_id in job_ids])
+        return await self._run_each([self._delete_call(job_id, counted_by) for job_id in job_ids])
 
     def _delete_call(self, job_id: str, counted_by: CountedBy) -> ScriptCall:
         k = self._keys
@@ -255,7 +255,7 @@ class SteeringStore:
             (self._shard.now_arg, k.tag, job_id, self._shard.wake_channel, counted_by.action_id),
         )
 
-    async def _steer(self, calls: Sequence[ScriptCall]) -> list[Refusal | None]:
+    async def _run_each(self, calls: Sequence[ScriptCall]) -> list[Refusal | None]:
         replies = await self._client.run_all(calls)
         ends = [None if word == "ok" else _refusal(word, data) for word, data in replies]
         if None in ends:

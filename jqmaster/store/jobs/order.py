@@ -8,7 +8,7 @@ from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.domain.jobs.order import Links, SkippedBy
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.store import codec
-from jqmaster.store.jobs.claims import ClaimedJob, Omitted, PredecessorResult
+from jqmaster.store.jobs.claims import ClaimedJob, OmissionReason, PredecessorResult
 from jqmaster.store.jobs.placement import LaneTable, StaleConstraints, lane_of_job
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import ScriptCall, load
@@ -128,7 +128,7 @@ class OrderStore:
                 job_id,
                 state,
                 results.get(job_id),
-                Omitted.TOO_LARGE if size and job_id not in results else Omitted.NOT_KEPT,
+                OmissionReason.TOO_LARGE if size and job_id not in results else OmissionReason.NOT_KEPT,
             )
             for job_id, state, size in zip(job_ids, states, sizes, strict=True)
         ]

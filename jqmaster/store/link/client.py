@@ -19,7 +19,7 @@ from jqmaster.store.link.access import StoreAccess
 from jqmaster.store.link.cluster import ClusterLocator
 from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pool import StorePool
-from jqmaster.store.link.refusals import RETRY_AFTER_S, told_apart
+from jqmaster.store.link.refusals import RETRY_AFTER_S, classified
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 
 # The word of every script that refuses a write for the epoch of its leader.
@@ -122,7 +122,7 @@ class StoreClient:
         """Run one plain read command."""
         (reply,) = await self._read_only([parts])
         if isinstance(reply, ResponseError):
-            raise told_apart(reply)
+            raise classified(reply)
         return reply
 
     async def pipeline(self, commands: Sequence[tuple[Arg, ...]], *, skip_damaged: bool = False) -> list[Any]:
@@ -132,7 +132,7 @@ class StoreClient:
         replies = await self._read_only(commands)
         for n, reply in enumerate(replies):
             if isinstance(reply, ResponseError):
-                error = told_apart(reply)
+                error = classified(reply)
                 if not (skip_damaged and isinstance(error, DamagedError)):
                     raise error
                 replies[n] = None
@@ -143,7 +143,7 @@ class StoreClient:
         raised.
         """
         return [
-            told_apart(reply) if isinstance(reply, ResponseError) else reply
+            classified(reply) if isinstance(reply, ResponseError) else reply
             for reply in await self._read_only(commands)
         ]
 
@@ -208,7 +208,7 @@ class StoreClient:
         # If a round trip has several scripts, the first stands for all.
         name, began_s = calls[0].script.name, perf_counter()
         try:
-            replies = await self._where_it_belongs(len(calls), evaluate)
+            replies = await self._with_redirects(len(calls), evaluate)
         except JqmasterError:
             self.failed_round_trips[name] = self.failed_round_trips.get(name, 0) + 1
             raise
@@ -219,9 +219,9 @@ class StoreClient:
         async def ask(connection: AbstractConnection, todo: Sequence[int]) -> list[Any]:
             return await self._pool.exchange(connection, [commands[i] for i in todo], writes=False)
 
-        return await self._where_it_belongs(len(commands), ask)
+        return await self._with_redirects(len(commands), ask)
 
-    async def _where_it_belongs(
+    async def _with_redirects(
         self, count: int, ask: Callable[[AbstractConnection, Sequence[int]], Awaitable[list[Any]]]
     ) -> list[Any]:
         """Return the replies to `count` commands. Commands that came to the wrong node did nothing there; they go to
@@ -259,7 +259,7 @@ class StoreClient:
 
     def _read(self, call: ScriptCall, reply: Any) -> tuple[str, list[Any]]:
         if isinstance(reply, ResponseError):
-            raise told_apart(reply)
+            raise classified(reply)
         word, data = call.script.read_reply(reply)
         if word == STALE_EPOCH:
             raise StaleEpochError

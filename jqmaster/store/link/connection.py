@@ -24,7 +24,7 @@ def is_lost(connection: Any) -> bool:
     )
 
 
-class SoundConnection(AbstractConnection):
+class CheckedConnection(AbstractConnection):
     """Mixin. Every pool calls `connect` before it hands out a connection."""
 
     async def connect(self) -> None:
@@ -40,19 +40,19 @@ class SoundConnection(AbstractConnection):
         await super().send_packed_command(command, check_health)
 
 
-class TcpConnection(SoundConnection, Connection):
+class TcpConnection(CheckedConnection, Connection):
     pass
 
 
-class TlsConnection(SoundConnection, SSLConnection):
+class TlsConnection(CheckedConnection, SSLConnection):
     pass
 
 
-class UnixConnection(SoundConnection, UnixDomainSocketConnection):
+class UnixConnection(CheckedConnection, UnixDomainSocketConnection):
     pass
 
 
-_SOUND: Final[dict[type[AbstractConnection], type[SoundConnection]]] = {
+_SOUND: Final[dict[type[AbstractConnection], type[CheckedConnection]]] = {
     Connection: TcpConnection,
     SSLConnection: TlsConnection,
     UnixDomainSocketConnection: UnixConnection,

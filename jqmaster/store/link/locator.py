@@ -92,7 +92,7 @@ class Locator(ABC):
         self._take(found)
         # Calls that still wait for the former primary may wait in vain.
         for connection in self._connections:
-            connection.leave_unless(found)
+            connection.close_unless_at(found)
 
     def _take(self, found: Endpoint) -> None:
         """Remember and announce a new primary."""
@@ -135,7 +135,7 @@ class LocatedConnection(TcpConnection):
         if role[0] != b"master":
             raise RedisConnectionError(f"{self.host}:{self.port} is a replica")
 
-    def leave_unless(self, primary: Endpoint) -> None:
+    def close_unless_at(self, primary: Endpoint) -> None:
         """Close the connection at once unless it leads to this primary; its user learns that it was lost."""
         if (self.host, self.port) != primary and (writer := self._writer):
             writer.transport.abort()

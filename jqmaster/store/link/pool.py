@@ -67,7 +67,7 @@ class StorePool:
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AbstractConnection]:
         """Take a connection for as long as the context lasts. Raise StoreUnavailableError."""
-        connection = await self._take_at_hand()
+        connection = await self._take_idle()
         if connection is None:
             cancels = _cancels()
             self._asking_the_pool += 1
@@ -116,7 +116,7 @@ class StorePool:
             self._busy.add(transport)
         try:
             # Bypass redis-py's own sending and reading, which start a timeout or a task for each command.
-            return await self._converse(connection, packed, len(commands))
+            return await self._read_replies(connection, packed, len(commands))
         except BaseException as exc:
             # Answers may still be on their way: nobody else may use this connection.
             await self._abandon(connection, transport)
@@ -126,7 +126,7 @@ class StorePool:
             if not isinstance(exc, _LOST):
                 raise
             if isinstance(exc, TimeoutError):
-                self._distrust_idle()
+                self._recheck_idle()
             if writes:
                 raise OutcomeUnknownError(
                     "the store did not answer; it may have happened, repeat with the same ID",
@@ -137,7 +137,7 @@ class StorePool:
             if transport:
                 self._busy.discard(transport)
 
-    async def _take_at_hand(self) -> AbstractConnection | None:
+    async def _take_idle(self) -> AbstractConnection | None:
         """Return a connection that is open and idle, as the pool would, at a tenth of the pool's cost."""
         while self._at_hand:
             connection: Any = self._at_hand.pop()
@@ -151,7 +151,7 @@ class StorePool:
             await self._pool.release(connection)
         return None
 
-    async def _converse(self, connection: Any, packed: bytes, count: int) -> list[Any]:
+    async def _read_replies(self, connection: Any, packed: bytes, count: int) -> list[Any]:
         """Read the replies. The timeout applies to each reply, not to the batch."""
         if not connection.is_connected:
             raise RedisConnectionError("the connection was closed")
@@ -184,7 +184,7 @@ class StorePool:
             transport.abort()
         await connection.disconnect(nowait=True)
 
-    def _distrust_idle(self) -> None:
+    def _recheck_idle(self) -> None:
         """Have idle connections reconnected before their next use. If one gives no answer in time, the others may be
         dead as well: a firewall in between has forgotten them, or drops all that is sent."""
         for connection in (*self._at_hand, *self._pool._available_connections):

@@ -17,7 +17,7 @@ _REFUSALS = (
 )  # fmt: skip
 
 
-def told_apart(error: ResponseError) -> Exception:
+def classified(error: ResponseError) -> Exception:
     """Return what an answer of the store means: refused for now, damaged, or a fault of the call."""
     # redis-py strips the error's first word into its classes and keeps it in the text of a plain ResponseError.
     text = str(error)

@@ -70,7 +70,7 @@ def with_modules(text: str) -> str:
         return names
 
     orders = {match[1]: include([match[1]]) for match in INCLUDE.finditer(text)}
-    reached = _reached(_COMMENT.sub("", text), modules)
+    reached = _referenced(_COMMENT.sub("", text), modules)
 
     def module_text(match: re.Match[str]) -> str:
         return "\n".join(modules[name].text(reached[name]) for name in orders[match[1]] if name in reached)
@@ -138,7 +138,7 @@ def _module(path: str) -> _Module:
     return _Module(found["name"], includes, parts, functions, entries, closing)
 
 
-def _reached(code: str, modules: Mapping[str, _Module]) -> dict[str, set[str]]:
+def _referenced(code: str, modules: Mapping[str, _Module]) -> dict[str, set[str]]:
     """Return what a script with this code reaches in each module: its functions, and its entries with a dot before
     their names."""
     reached: dict[str, set[str]] = {}

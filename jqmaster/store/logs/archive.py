@@ -97,7 +97,7 @@ class LogArchive:
     async def erase(self, job_id: str, deleted_ms: int) -> int:
         """Remove a job's whole log from the archive; return the number of objects. `deleted_ms`: when the job was
         deleted; pieces of a later job with its ID stay."""
-        paths = [path for path in await self._paths(job_id) if _is_of_earlier(path, deleted_ms)]
+        paths = [path for path in await self._paths(job_id) if _belongs_to_earlier(path, deleted_ms)]
         async with self._asking("remove from"):
             for path in paths:
                 # Another master may do the same.
@@ -151,7 +151,7 @@ class LogArchive:
         )
 
 
-def _is_of_earlier(path: str, deleted_ms: int) -> bool:
+def _belongs_to_earlier(path: str, deleted_ms: int) -> bool:
     name = PieceName.parse(path.rpartition("/")[2])
     return name is None or name.created_ms <= deleted_ms
 

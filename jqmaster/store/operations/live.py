@@ -16,7 +16,7 @@ _BEHIND_JOBS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class LiveSigns:
+class LiveFingerprint:
     """Signs: equal ones mean that nothing changed. `changed`: kinds of things that changed since the last look, by the
     audit log; `running_actions`: IDs of bulk actions under way; `news_of_actions`: IDs of those that began or ended
     since."""
@@ -47,7 +47,7 @@ class LiveStore:
         # The newest entry that was seen of each log.
         self._audited = {shard.keys.audit: "", shard.keys.access: ""}
 
-    async def look(self) -> LiveSigns:
+    async def look(self) -> LiveFingerprint:
         k = self._keys
         worker_ms, master_ms = self._stale_ms.current, self._pace.current.fresh_ms
         finished = sorted(k.finished(state) for state in FINISHED)
@@ -93,7 +93,7 @@ class LiveStore:
             self._audited[log] = entries[0][0].decode() if entries else seen or "0-0"
         self._at_ms = int(time[0]) * 1000 + int(time[1]) // 1000
         ready = sum(map(int, replies[11]))
-        return LiveSigns(
+        return LiveFingerprint(
             at_ms=self._at_ms,
             jobs=(
                 replies[10],

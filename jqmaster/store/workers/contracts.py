@@ -25,11 +25,11 @@ _TIME: Final = struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True)
-class ToldContract:
+class ReportedContract:
     """A contract, with the store time at which a worker last reported it."""
 
     digest: str
-    told_at_ms: int
+    reported_at_ms: int
     contract: Contract
 
 
@@ -41,7 +41,7 @@ class ContractStore:
         self._client = shard.client
         self._keys = shard.keys
 
-    async def tell(self, names: Sequence[str], contracts: Mapping[str, Contract]) -> None:
+    async def declare(self, names: Sequence[str], contracts: Mapping[str, Contract]) -> None:
         """Note that a worker serves these names, under these contracts."""
         for page in pages(names, _NAMES_PER_CALL):
             args: list[Arg] = [
@@ -52,7 +52,7 @@ class ContractStore:
                 args += (name, contract.digest, contract.text()) if contract else (name, "", "")
             await self._client.run("tell_contracts", (self._keys.served_names,), args)
 
-    async def of(self, name: str) -> tuple[list[ToldContract], bool]:
+    async def of(self, name: str) -> tuple[list[ReportedContract], bool]:
         """Return the contracts of a name, the last reported one first, and whether the name was ever served."""
         flat, served = await self._client.pipeline(
             [("HGETALL", self._keys.contracts(name)), ("ZSCORE", self._keys.served_names, name)]
@@ -60,11 +60,13 @@ class ContractStore:
         told = []
         for digest, packed in zip(flat[::2], flat[1::2], strict=True):
             try:
-                (told_at_ms,) = _TIME.unpack_from(packed)
-                told.append(ToldContract(digest.decode(), told_at_ms, Contract.of_text(packed[_TIME.size :])))
+                (reported_at_ms,) = _TIME.unpack_from(packed)
+                told.append(
+                    ReportedContract(digest.decode(), reported_at_ms, Contract.of_text(packed[_TIME.size :]))
+                )
             except (struct.error, ValueError, KeyError, TypeError):
                 logger.error("a contract of %s cannot be read", name)
-        return sorted(told, key=lambda one: (-one.told_at_ms, one.digest)), served is not None
+        return sorted(told, key=lambda one: (-one.reported_at_ms, one.digest)), served is not None
 
     async def unserved(self, names: Collection[str]) -> list[str]:
         """Return those of these names that were never served. If names were forgotten because there were too many of

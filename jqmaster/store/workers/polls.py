@@ -101,7 +101,7 @@ class PollStore:
         )
         return [w for w, until_ms in zip(worker_ids, replies, strict=True) if until_ms in (b"0", None)]
 
-    async def tell(self, worker_id: str) -> None:
+    async def notify(self, worker_id: str) -> None:
         """Have the master that holds this worker's poll, whichever it is, look for an answer to it."""
         await self._client.command("PUBLISH", self._keys.wake_channel, encode(MailArrived(worker_id)))
 

@@ -193,7 +193,7 @@ class WorkerStore:
             )
         return answer
 
-    async def go_on(self, worker_id: str, claims: Sequence[tuple[str, str, bytes]]) -> bool:
+    async def reattach(self, worker_id: str, claims: Sequence[tuple[str, str, bytes]]) -> bool:
         """Take back a worker that was detached for its silence; each (job ID, token, history entry) that it still holds
         gets its entry. False: it was not detached, or was detached for good."""
         k = self._keys

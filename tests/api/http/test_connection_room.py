@@ -16,7 +16,7 @@ class Connection:
     is_answering: bool = False
     gave_way: bool = field(default=False, init=False)
 
-    def give_way(self) -> None:
+    def close_now(self) -> None:
         self.gave_way = True
 
 

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from jqmaster.cli.console import logs
-from jqmaster.cli.console.output import inert
+from jqmaster.cli.console.output import escape_controls
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
 from jqmaster.log_context import REQUEST, RequestContext
@@ -208,7 +208,7 @@ PLAIN = ("row 7 of 1,000,000 has been imported", "a (b) [c] {d} 'e' \"f\" g@h", 
     ],
 )  # fmt: skip
 def test_what_is_told_apart_as_plain_is_what_the_patterns_leave_as_it_is(text: str) -> None:
-    kept = inert(logs.redacted(text, (MARKER,)))
+    kept = escape_controls(logs.redacted(text, (MARKER,)))
     assert not logs._is_plain(text, (MARKER,)) or kept == text
     event: dict[str, Any] = {"event": text}
     logs._make_harmless(event, (MARKER,), keeps_lines=True)

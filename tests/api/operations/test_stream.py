@@ -156,8 +156,8 @@ async def test_nothing_is_computed_while_nobody_listens_and_once_for_all(store_s
 async def test_a_client_that_takes_nothing_is_kept_one_state() -> None:
     listener = _Listener()
     for n in range(10_000):
-        listener.tell("jobs", b"jobs %d" % n)
-        listener.tell(f"action:{n}", b"action")
+        listener.notify("jobs", b"jobs %d" % n)
+        listener.notify(f"action:{n}", b"action")
     assert len(listener._events) <= 64
     assert listener.take().startswith(b"action")
     assert listener.take() == b""

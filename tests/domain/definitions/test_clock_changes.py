@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from jqmaster.domain.definitions.schedule import parse_schedule
-from jqmaster.domain.definitions.time_zone import Oddity
+from jqmaster.domain.definitions.time_zone import GapOrFold
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 # Clock changes of half an hour and of a whole one, at midnight and at two, by law, by the moon, and by decree.
@@ -92,14 +92,14 @@ def test_occurrences_name_the_local_time_and_what_is_odd_about_it() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     schedule = parse_schedule({"daily_at": "02:30"})
 
-    def first_after(day: datetime) -> tuple[str, str, Oddity]:
+    def first_after(day: datetime) -> tuple[str, str, GapOrFold]:
         found = next(schedule.occurrences(round(day.replace(tzinfo=UTC).timestamp() * 1000), berlin))
         at = datetime.fromtimestamp(found.at_ms / 1000, UTC)
-        return f"{at:%m-%d %H:%M}", f"{found.local:%H:%M}", found.oddity
+        return f"{at:%m-%d %H:%M}", f"{found.local:%H:%M}", found.gap_or_fold
 
-    assert first_after(datetime(2026, 3, 28, 12)) == ("03-29 01:00", "02:30", Oddity.SKIPPED)
-    assert first_after(datetime(2026, 10, 24, 12)) == ("10-25 00:30", "02:30", Oddity.REPEATED)
-    assert first_after(datetime(2026, 6, 1, 12)) == ("06-02 00:30", "02:30", Oddity.NONE)
+    assert first_after(datetime(2026, 3, 28, 12)) == ("03-29 01:00", "02:30", GapOrFold.SKIPPED)
+    assert first_after(datetime(2026, 10, 24, 12)) == ("10-25 00:30", "02:30", GapOrFold.REPEATED)
+    assert first_after(datetime(2026, 6, 1, 12)) == ("06-02 00:30", "02:30", GapOrFold.NONE)
 
 
 def test_a_day_that_a_zone_left_out_fires_when_the_next_one_begins() -> None:

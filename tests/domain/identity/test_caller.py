@@ -65,7 +65,7 @@ BETWEEN = TrustedProxies(["10.8.0.0/16"])
 
 @pytest.mark.req("D26")
 @pytest.mark.parametrize(
-    ("peer", "field", "were_passed"),
+    ("peer", "field", "have_forwarded"),
     [
         ("10.9.0.1", None, True),
         ("::ffff:10.9.0.1", None, True),
@@ -84,10 +84,10 @@ BETWEEN = TrustedProxies(["10.8.0.0/16"])
     ],
 )
 def test_a_request_came_through_a_proxy_if_nobody_unknown_came_after_it(
-    peer: str, field: bytes | None, were_passed: bool
+    peer: str, field: bytes | None, have_forwarded: bool
 ) -> None:
-    assert LOGIN.were_passed(peer, field, BETWEEN) is were_passed
+    assert LOGIN.have_forwarded(peer, field, BETWEEN) is have_forwarded
 
 
 def test_proxies_that_are_not_named_were_not_passed() -> None:
-    assert not TrustedProxies().were_passed("127.0.0.1", None, TrustedProxies())
+    assert not TrustedProxies().have_forwarded("127.0.0.1", None, TrustedProxies())

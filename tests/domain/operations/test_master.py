@@ -59,10 +59,10 @@ def test_roles() -> None:
 @pytest.mark.parametrize("ttl_s", [0.5, 1.0, 5.0, 60.0])
 def test_a_leader_that_lives_is_not_suspected_and_a_dead_one_before_its_lock_runs_out(ttl_s: float) -> None:
     pace = Pace(ttl_s)
-    assert pace.suspect_s >= 2 * pace.beat_s
+    assert pace.suspect_after_s >= 2 * pace.beat_s
     assert pace.fresh_ms >= 3000 * pace.beat_s
     # At worst, its last beat is seen one look late, and so is the end of the time.
-    assert pace.suspect_s + 2 * pace.look_s < ttl_s
+    assert pace.suspect_after_s + 2 * pace.look_s < ttl_s
     # A demoted master leaves the lead for a whole life of the lock, and a sub-leader is the first to take it.
     assert pace.hold_ms == ttl_s * 1000
     assert 0 < pace.head_start_s < ttl_s / 10

@@ -12,7 +12,7 @@ from jqmaster.domain.instant import iso_ms, span
 from jqmaster.domain.jobs.job import DEFAULT_RETRY, Cause, Job, JobState
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.domain.matching.paths import parse_path
-from jqmaster.domain.why.facts import Accuracy, FleetFacts, Reach, Snapshot, Standing
+from jqmaster.domain.why.facts import Accuracy, FleetFacts, JobsAhead, Reachability, Snapshot
 from jqmaster.domain.why.judgement import rival_names, verdicts
 from jqmaster.domain.why.verdict import Ahead, ByConstraint
 from jqmaster.domain.why.worker_verdicts import NoWorker, WorkersUnavailable
@@ -31,7 +31,7 @@ JOB = Job(
     finished_at_ms=0, not_after_ms=0, fence=0, token="", worker_id="", retry=DEFAULT_RETRY, tags=(), headers={},
     argument=b"\xc0", lane_id=bytes(8),
 )  # fmt: skip
-NONE_AHEAD = Standing({}, Accuracy.EXACT)
+NONE_AHEAD = JobsAhead({}, Accuracy.EXACT)
 GATE = GateCheck(
     gate_id=CID + "1" * 16, value="example.org", waiting=1, is_closed=False, is_override=False, figures={}, holders=(),
 )  # fmt: skip
@@ -54,14 +54,16 @@ def worker(number: int = 1, *names: str, age_ms: int = 0, **fields: Any) -> Work
     return Worker(f"worker-{number}", spec, NOW_MS - 60_000, NOW_MS - age_ms, **flags)
 
 
-def fleet(*workers: Worker, reach: dict[str, Reach] | None = None, is_leader: bool = True) -> FleetFacts:
+def fleet(
+    *workers: Worker, reach: dict[str, Reachability] | None = None, is_leader: bool = True
+) -> FleetFacts:
     return FleetFacts(workers, 5_000, 10_000, (reach or {}) if is_leader else None)
 
 
 def snapshot(job: Job = JOB, **fields: Any) -> Snapshot:
     known: dict[str, Any] = {
         "now_ms": NOW_MS, "job": job, "has_leader": True, "edition": 3, "settled_edition": 3, "lane_edition": 3,
-        "lease_until_ms": None, "gates": (), "standing": NONE_AHEAD if job.state is JobState.READY else None,
+        "lease_until_ms": None, "gates": (), "jobs_ahead": NONE_AHEAD if job.state is JobState.READY else None,
     }  # fmt: skip
     return Snapshot(**(known | fields))
 
@@ -108,26 +110,26 @@ def test_not_next_without_a_worker_or_a_leader_or_behind_a_gate_or_between_rules
     assert codes(snapshot(has_leader=False)) == ["no_leader"]
     assert codes(snapshot(gates=(closed(is_paused=True),))) == ["constraint"]
     assert codes(snapshot(settled_edition=2)) == ["rules_changing"]
-    assert codes(snapshot(lane_edition=2, standing=None)) == ["rules_changing"]
+    assert codes(snapshot(lane_edition=2, jobs_ahead=None)) == ["rules_changing"]
 
 
 @pytest.mark.parametrize(
-    ("standing", "text"),
+    ("jobs_ahead", "text"),
     [
-        (Standing({"mail": 1}, Accuracy.EXACT), "1 job that may start comes before it."),
-        (Standing({"mail": 2, "feed": 3}, Accuracy.EXACT),
+        (JobsAhead({"mail": 1}, Accuracy.EXACT), "1 job that may start comes before it."),
+        (JobsAhead({"mail": 2, "feed": 3}, Accuracy.EXACT),
          "5 jobs that may start come before it, including 3 named feed."),
-        (Standing({"mail": 500}, Accuracy.AT_LEAST), "At least 500 jobs that may start come before it."),
-        (Standing({"mail": 7}, Accuracy.ABOUT), "About 7 jobs that may start come before it."),
-        (Standing({}, Accuracy.AT_LEAST), "Other jobs may come before it, but there are too many lanes to count."),
-        (Standing({f"n{n}": 1 for n in range(7)}, Accuracy.EXACT),
+        (JobsAhead({"mail": 500}, Accuracy.AT_LEAST), "At least 500 jobs that may start come before it."),
+        (JobsAhead({"mail": 7}, Accuracy.ABOUT), "About 7 jobs that may start come before it."),
+        (JobsAhead({}, Accuracy.AT_LEAST), "Other jobs may come before it, but there are too many lanes to count."),
+        (JobsAhead({f"n{n}": 1 for n in range(7)}, Accuracy.EXACT),
          "7 jobs that may start come before it, including 1 named n0, 1 named n1, 1 named n2, 1 named n3, 1 "
          "named n4 and "
          "those of 2 more names."),
     ],
 )  # fmt: skip
-def test_jobs_ahead_are_counted(standing: Standing, text: str) -> None:
-    ((code, said),) = told(snapshot(standing=standing))
+def test_jobs_ahead_are_counted(jobs_ahead: JobsAhead, text: str) -> None:
+    ((code, said),) = told(snapshot(jobs_ahead=jobs_ahead))
     assert (code, said) == ("ahead", text)
 
 
@@ -139,13 +141,13 @@ def test_jobs_ahead_are_counted(standing: Standing, text: str) -> None:
     ],
 )
 def test_behind_a_closed_gate_those_are_ahead_that_wait_for_it_too(count: int, text: str) -> None:
-    one = snapshot(gates=(closed(is_paused=True),), standing=Standing({"mail": count}, Accuracy.EXACT))
+    one = snapshot(gates=(closed(is_paused=True),), jobs_ahead=JobsAhead({"mail": count}, Accuracy.EXACT))
     assert told(one)[1] == ("ahead", text)
 
 
 def test_those_ahead_of_other_names_are_told_by_name() -> None:
     (verdict,) = verdicts(
-        snapshot(standing=Standing({"mail": 2, "feed": 3}, Accuracy.EXACT)), {}, fleet(worker())
+        snapshot(jobs_ahead=JobsAhead({"mail": 2, "feed": 3}, Accuracy.EXACT)), {}, fleet(worker())
     )
     assert verdict == Ahead("mail", 5, Accuracy.EXACT, {"feed": 3})
 
@@ -243,7 +245,7 @@ def test_open_and_shadow_gates_and_those_of_removed_constraints_hold_nothing_bac
 
 
 def test_behind_a_closed_gate_the_jobs_ahead_are_told_as_well() -> None:
-    one = snapshot(gates=(closed(is_paused=True),), standing=Standing({"mail": 3}, Accuracy.EXACT))
+    one = snapshot(gates=(closed(is_paused=True),), jobs_ahead=JobsAhead({"mail": 3}, Accuracy.EXACT))
     assert codes(one, fleet()) == ["constraint", "no_worker", "ahead"]
 
 
@@ -288,9 +290,9 @@ def test_each_unavailable_worker_counts_once_under_its_first_reason() -> None:
         worker(7, url=None), worker(8, age_ms=9_000),
     )  # fmt: skip
     reach = {
-        "worker-4": Reach(breaker="open"),
-        "worker-5": Reach(paused_ms=300),
-        "worker-6": Reach(refused_names=frozenset({"mail"})),
+        "worker-4": Reachability(breaker="open"),
+        "worker-5": Reachability(paused_ms=300),
+        "worker-6": Reachability(refused_names=frozenset({"mail"})),
     }
     first, second = verdicts(snapshot(), {}, fleet(*workers, reach=reach))
     assert isinstance(first, WorkersUnavailable)
@@ -307,7 +309,7 @@ def test_each_unavailable_worker_counts_once_under_its_first_reason() -> None:
 
 def test_the_reason_of_the_last_failed_push_is_repeated() -> None:
     reach = {
-        f"worker-{n}": Reach(breaker="open", why=why)
+        f"worker-{n}": Reachability(breaker="open", why=why)
         for n, why in enumerate(
             ["status 401: the signature", "cannot connect (refused)", "status 401: the signature", ""]
         )
@@ -322,8 +324,10 @@ def test_the_reason_of_the_last_failed_push_is_repeated() -> None:
 
 def test_one_free_worker_is_enough() -> None:
     assert codes(snapshot(), fleet(worker(1, busy=4), worker(2), worker(3, is_draining=True))) == ["next"]
-    assert codes(snapshot(), fleet(worker(1), reach={"worker-1": Reach(breaker="half_open")})) == ["next"]
-    other_name = Reach(refused_names=frozenset({"feed"}))
+    assert codes(snapshot(), fleet(worker(1), reach={"worker-1": Reachability(breaker="half_open")})) == [
+        "next"
+    ]
+    other_name = Reachability(refused_names=frozenset({"feed"}))
     assert codes(snapshot(), fleet(worker(1, "mail", "feed"), reach={"worker-1": other_name})) == ["next"]
 
 

@@ -18,6 +18,6 @@ def test_what_an_operator_said_comes_before_silence() -> None:
 
 def test_a_worker_that_pulls_is_given_jobs_while_its_poll_waits() -> None:
     pulling = replace(WORKER, spec=replace(WORKER.spec, url=None), polls_until_ms=2_000)
-    assert WORKER.may_be_given(5_000)
-    assert pulling.may_be_given(1_999)
-    assert not pulling.may_be_given(2_000)
+    assert WORKER.can_receive_jobs(5_000)
+    assert pulling.can_receive_jobs(1_999)
+    assert not pulling.can_receive_jobs(2_000)

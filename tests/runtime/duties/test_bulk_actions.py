@@ -12,7 +12,7 @@ from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.runtime.duties import bulk_actions
 from jqmaster.runtime.duties.bulk_actions import BulkActions
-from jqmaster.service.jobs.bulk_actions import BulkActionService, Wish
+from jqmaster.service.jobs.bulk_actions import BulkActionService, RequestedAction
 from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.store.jobs.operator_actions import Changes, CountedBy
 from jqmaster.store.leadership.leadership import Leadership
@@ -36,7 +36,9 @@ class Acting:
         self.stale = 0
         self.is_trusted = True
         self.service = BulkActionService(self.store, world.records, world.inspector, self.clock, self.now_ms)
-        self.jobs = JobActions(world.steering, world.records, world.constraints, tell_worker=self.tell)
+        self.jobs = JobActions(
+            world.operator_actions, world.records, world.constraints, tell_worker=self.tell
+        )
 
     async def now_ms(self) -> int:
         return self.world.now_ms
@@ -70,8 +72,8 @@ class Acting:
             await one.stop()
 
     async def begin(self, kind: ActionKind, wanted: JobFilter | None = None, **options: Any) -> str:
-        wish = Wish(kind, wanted if wanted is not None else JobFilter(), None, **options)
-        stored = await self.service.begin(wish, "me")
+        requested = RequestedAction(kind, wanted if wanted is not None else JobFilter(), None, **options)
+        stored = await self.service.begin(requested, "me")
         # Jobs that are enqueued from now on are newer.
         self.world.pass_ms(1)
         return stored.action.id
@@ -151,23 +153,23 @@ async def test_what_a_killed_leader_did_and_did_not_write_down_is_counted(
     )
     wanted = None if by_ids else JobFilter()
     priority = 7 if kind is ActionKind.SET_PRIORITY else None
-    wish = Wish(kind, wanted, ids if by_ids else None, priority=priority)
-    action = (await acting.service.begin(wish, "me")).action
+    requested = RequestedAction(kind, wanted, ids if by_ids else None, priority=priority)
+    action = (await acting.service.begin(requested, "me")).action
     world.pass_ms(1)
     # The killed leader got through this part of its page.
     counted_by = CountedBy(action.id)
     jobs = list((await world.records.get_all(ids[:12])).values())
     match kind:
         case ActionKind.CANCEL:
-            await world.steering.cancel_all(ids[:12], counted_by)
+            await world.operator_actions.cancel_all(ids[:12], counted_by)
         case ActionKind.DELETE:
-            await world.steering.delete_all(ids[:12], counted_by)
+            await world.operator_actions.delete_all(ids[:12], counted_by)
         case ActionKind.RUN:
-            await world.steering.run_all_now(ids[:12], counted_by)
+            await world.operator_actions.run_all_now(ids[:12], counted_by)
         case ActionKind.RETRY:
-            await world.steering.retry_all(jobs, counted_by=counted_by)
+            await world.operator_actions.retry_all(jobs, counted_by=counted_by)
         case ActionKind.SET_PRIORITY:
-            await world.steering.patch_all(jobs, Changes(priority=7), counted_by=counted_by)
+            await world.operator_actions.patch_all(jobs, Changes(priority=7), counted_by=counted_by)
     assert (await acting.service.get(action.id)).progress.done == 12
     async with acting.leading():
         stored = await acting.until_over(action.id)
@@ -180,11 +182,11 @@ async def test_a_job_that_is_as_it_should_be_already_is_not_counted(world: Store
     (job_id,) = await world.enqueue_many(1)
     action_id = await acting.begin(ActionKind.CANCEL)
     for _ in range(2):
-        await world.steering.cancel_all([job_id], CountedBy(action_id))
-        await world.steering.run_all_now([job_id], CountedBy(action_id))
+        await world.operator_actions.cancel_all([job_id], CountedBy(action_id))
+        await world.operator_actions.run_all_now([job_id], CountedBy(action_id))
     assert await acting.store.done(action_id) == 1
     # An unknown action stores nothing.
-    await world.steering.retry_all(
+    await world.operator_actions.retry_all(
         [job for job in [await world.get(job_id)] if job], counted_by=CountedBy("gone", is_watched=True)
     )
     assert not [key for key in await world.dump() if "gone" in key]
@@ -197,7 +199,7 @@ async def test_the_jobs_of_a_page_that_was_not_written_down_are_waited_for(world
     action_id = await acting.begin(ActionKind.RETRY, stop_at_failure_share=0.25)
     # A leader retried a whole wave and was killed before it recorded anything.
     jobs = list((await world.records.get_all(ids[:MAX_WATCHED])).values())
-    await world.steering.retry_all(jobs, counted_by=CountedBy(action_id, is_watched=True))
+    await world.operator_actions.retry_all(jobs, counted_by=CountedBy(action_id, is_watched=True))
     async with acting.leading():
         await acting.clock.pass_s(2)
         assert (await acting.service.get(action_id)).progress.done == MAX_WATCHED
@@ -234,7 +236,7 @@ async def test_jobs_that_move_on_meanwhile_are_met_again_and_younger_ones_are_le
         if looks == 1:
             # The action read these jobs as scheduled, but somebody runs them before it can cancel them.
             for job_id in moving[1:]:
-                await world.steering.run_now(job_id)
+                await world.operator_actions.run_now(job_id)
         return found
 
     monkeypatch.setattr(world.inspector, "scan", and_then_they_move)
@@ -276,7 +278,7 @@ async def test_a_job_that_was_run_now_and_waits_for_its_retry_is_not_run_again(w
     acting = Acting(world)
     job_id = await world.enqueue(delay_ms=60_000)
     action_id = await acting.begin(ActionKind.RUN, rate_per_s=0.5)
-    await world.steering.run_now(job_id)
+    await world.operator_actions.run_now(job_id)
     world.pass_ms(5)
     worker = await world.worker()
     (job,) = await world.claim(worker)

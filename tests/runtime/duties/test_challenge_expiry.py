@@ -73,7 +73,7 @@ async def test_a_record_that_cannot_be_read_is_set_aside(world: StoreWorld) -> N
     await world.redis.setrange(world.shard.keys.job(job.job_id), 0, b"\xff")
     await expiring.duty._round()
     assert await world.redis.smembers(world.shard.keys.damaged) == {job.job_id.encode()}
-    await world.steering.delete(job.job_id)
+    await world.operator_actions.delete(job.job_id)
 
 
 async def test_a_leader_of_an_older_epoch_ends_nothing(world: StoreWorld) -> None:

@@ -261,9 +261,9 @@ async def test_lanes_and_gates_that_nobody_uses_go_within_a_while(keeping: Keepi
     worker = await world.worker()
     claimed = await constraints.claim(worker)
     await constraints.succeed(worker, *claimed)
-    await world.steering.cancel(jobs[2])
+    await world.operator_actions.cancel(jobs[2])
     for job_id in jobs:
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
     await keeping.start()
     await keeping.idle()
     keeping.clock.now_s += PRUNE_EVERY_S

@@ -866,7 +866,7 @@ async def test_a_job_that_is_canceled_between_the_claim_of_its_callback_and_the_
 
     async def cancels_first(jobs: Sequence[ClaimedJob]) -> None:
         if any(one.job_id == job.job_id for one in jobs):
-            await world.steering.cancel(job.job_id)
+            await world.operator_actions.cancel(job.job_id)
         await give(jobs)
 
     monkeypatch.setattr(world.progress, "give_checkpoints", cancels_first)
@@ -899,7 +899,7 @@ async def test_a_callback_is_pushed_with_its_job_beside_one_that_was_canceled(
 
     async def cancels_first(jobs: Sequence[ClaimedJob]) -> None:
         if any(one.job_id == canceled.job_id for one in jobs):
-            await world.steering.cancel(canceled.job_id)
+            await world.operator_actions.cancel(canceled.job_id)
         await give(jobs)
 
     monkeypatch.setattr(world.progress, "give_checkpoints", cancels_first)

@@ -90,7 +90,7 @@ async def test_a_leader_that_is_not_trusted_lets_the_store_speak(dispatching: Di
     worker_id = await puller(dispatching)
     poll = await hanging(dispatching, worker_id)
     told: list[PollReply] = []
-    dispatching.desk.tell = lambda worker_id, reply: told.append(reply)  # type: ignore[method-assign]
+    dispatching.desk.answer = lambda worker_id, reply: told.append(reply)  # type: ignore[method-assign]
     job_id = await dispatching.world.enqueue()
     assert [offer.job.job_id for offer in (await poll).offers] == [job_id]
     assert told == []

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.why.facts import Reach
+from jqmaster.domain.why.facts import Reachability
 from jqmaster.domain.workers.breaker import DEFAULT_POLICY, BreakerPolicy
 from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.live_value import LiveValue
@@ -47,7 +47,7 @@ def test_who_may_take_jobs() -> None:
 def test_one_that_pulls_takes_jobs_only_while_it_asks() -> None:
     pulls = replace(worker(), spec=replace(worker().spec, url=None))
     fleet, clock = fleet_of(pulls)
-    assert (ids(fleet), fleet.quietest("a")) == (set(), None)
+    assert (ids(fleet), fleet.least_busy("a")) == (set(), None)
     assert fleet.polls(pulls.id, 3.0)
     assert not fleet.polls(new_id(), 3.0)
     assert ids(fleet) == {pulls.id}
@@ -59,9 +59,9 @@ def test_one_that_pulls_takes_jobs_only_while_it_asks() -> None:
     asking = replace(pulls, polls_until_ms=NOW_MS + 3_000)
     fleet.refresh([asking], NOW_MS)
     assert ids(fleet) == {pulls.id}
-    quietest = fleet.quietest("a")
-    assert quietest
-    assert quietest.worker.id == pulls.id
+    least_busy = fleet.least_busy("a")
+    assert least_busy
+    assert least_busy.worker.id == pulls.id
     assert fleet.takers([asking], NOW_MS) == {"a", "b"}
     assert fleet.takers([pulls], NOW_MS) == set()
     assert fleet.breaker_states() == {}
@@ -152,9 +152,12 @@ def test_what_the_leader_knows_of_each_worker_can_be_asked() -> None:
     member.unknown_names = frozenset({"b"})
     for _ in range(DEFAULT_POLICY.failures_to_open):
         member.breaker.failed(clock.monotonic_s())
-    assert fleet.reach() == {plain.id: Reach(), troubled.id: Reach("open", 2500, frozenset({"b"}))}
+    assert fleet.reach() == {
+        plain.id: Reachability(),
+        troubled.id: Reachability("open", 2500, frozenset({"b"})),
+    }
     clock.jump(2.5)
-    assert fleet.reach()[troubled.id] == Reach("half_open", 0, frozenset({"b"}))
+    assert fleet.reach()[troubled.id] == Reachability("half_open", 0, frozenset({"b"}))
 
 
 def test_what_is_freed_while_a_claim_is_under_way_is_not_forgotten_over_its_answer() -> None:

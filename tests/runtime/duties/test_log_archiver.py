@@ -197,7 +197,7 @@ async def test_logs_of_deleted_jobs_are_removed_from_the_archive(duty: Duty) -> 
     assert job.worker_id
     await world.settlements.settle_success(job.worker_id, [(job_id, job.token, b"")])
     assert await world.state(job_id) is JobState.SUCCEEDED
-    await world.steering.delete(job_id)
+    await world.operator_actions.delete(job_id)
     await duty.archiver.start()
     try:
         await wait_until(lambda: duty.figures.erased == 1, timeout_s=30)
@@ -216,7 +216,7 @@ async def test_a_log_that_is_being_written_when_its_job_is_deleted_is_removed_be
     await world.settlements.settle_success(job.worker_id, [(job_id, job.token, b"")])
 
     async def slow_put(job_id: str, name: PieceName, data: bytes) -> None:
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
         # The object cannot be there yet.
         assert await duty.archiver._erase() == module.POLL_S
         await put(job_id, name, data)
@@ -245,7 +245,7 @@ async def frozen_while_its_job_is_deleted(
     async def frozen_put(job_id: str, name: PieceName, data: bytes) -> None:
         await world.reelect()
         present.append(Duty(world, tmp_path, world.epoch))
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
         assert await present[0].archiver._erase() == module.AGAIN_S
         assert await present[0].archiver._erase() == module.POLL_S
         await put(job_id, name, data)

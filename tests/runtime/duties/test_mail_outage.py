@@ -6,7 +6,7 @@ from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.notices.delivery import MAIL_NAME
 from jqmaster.net.smtp_url import SmtpUrl
 from jqmaster.runtime.duties.delivery_runner import outcome_of
-from jqmaster.runtime.outbound.carriers import MailCarrier, Trip
+from jqmaster.runtime.outbound.carriers import DeliveryAttempt, MailCarrier
 from jqmaster.runtime.outbound.mail_client import MailClient
 from jqmaster.service.workers.reports import ReportService
 from tests.support.mail_server import mail_server
@@ -41,9 +41,9 @@ async def test_a_mail_server_that_is_away_for_an_hour_gets_each_mail_once_when_i
         await world.due.promote(world.epoch, JobState.RETRYING)
         worker = await world.worker(MAIL_NAME)
         (claimed,) = await world.claim(worker, MAIL_NAME)
-        trip = await MailCarrier(client).plan(claimed)
-        assert isinstance(trip, Trip)
-        await reports.results(worker, [outcome_of(claimed, await trip.go())])
+        planned = await MailCarrier(client).plan(claimed)
+        assert isinstance(planned, DeliveryAttempt)
+        await reports.results(worker, [outcome_of(claimed, await planned.go())])
 
     away = MailClient(SmtpUrl.parse(f"smtp://127.0.0.1:{free_port()}"), "jq@shop.example")
     began_ms, attempts = world.now_ms, 0

@@ -162,9 +162,9 @@ async def test_jobs_that_change_while_they_are_moved_are_counted_once(constraint
     assert await constraints.change("limit", constraint("limit", BY_KEY, key="argument", max_backlog=5))
     relocation = await begun(constraints)
     await relocation.step()
-    await world.steering.cancel(jobs[0])
-    await world.steering.cancel(jobs[-1])
-    await world.steering.delete(jobs[-2])
+    await world.operator_actions.cancel(jobs[0])
+    await world.operator_actions.cancel(jobs[-1])
+    await world.operator_actions.delete(jobs[-2])
     assert await end(relocation) == 2500 - 3
     there = await constraints.structures()
     assert sum(there.waiting.values()) == 2500 - 3
@@ -203,7 +203,7 @@ async def test_a_lane_with_jobs_that_are_no_longer_there_is_emptied(constraints:
     assert await redis.scard(k.damaged) == 40
     assert await constraints.take(await world.worker(max_jobs=50)) == jobs[40:]
     for job_id in jobs[:40]:
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
 
 
 async def test_claims_under_older_rules_get_nothing_of_what_was_moved(constraints: ConstrainedWorld) -> None:

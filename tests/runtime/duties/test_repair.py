@@ -171,7 +171,9 @@ class Lookout:
         self.clock = RestlessClock()
         self.left: set[str] = set()
         self.asked = 0
-        self.repair_loop = RepairLoop(repair, self.clock, on_stale=lambda: None, left_lying=self._left_lying)
+        self.repair_loop = RepairLoop(
+            repair, self.clock, on_stale=lambda: None, unclaimed_jobs=self._left_lying
+        )
 
     async def _left_lying(self) -> set[str]:
         self.asked += 1
@@ -300,7 +302,7 @@ async def test_what_was_put_right_runs_before_the_rest_of_the_store_was_looked_a
 
     with world.leading_here() as words:
         run = Run(world, RestingClock())
-        await run.repair_loop._put_right(repair_of(world).steps(), 1)
+        await run.repair_loop._repair_in_steps(repair_of(world).steps(), 1)
     first = next(said for count, said in rests if count)
     assert "ready" in first
     assert len(rests) > 3

@@ -28,7 +28,7 @@ class Candidate(Leader):
         self.stood = 0
         self.taken: list[tuple[str, int]] = []
 
-    def stand(self) -> None:
+    def campaign_now(self) -> None:
         self.stood += 1
 
     def take_over(self, silent: Leadership, seen_ms: int) -> None:

@@ -353,13 +353,13 @@ async def test_the_times_of_a_membership_follow_what_masters_say() -> None:
     assert member
     answer: Any = {"epoch": 1}
     # With an older master, the former values stay.
-    assert identity.told(member, answer) is member
+    assert identity.update(member, answer) is member
     other: Any = {**answer, "heartbeat_interval_s": 0.5, "lease_s": 30.0}
-    changed = identity.told(member, other)
+    changed = identity.update(member, other)
     assert identity.member is changed
     assert (changed.worker_id, changed.heartbeat_interval_s, changed.lease_s) == ("w", 0.5, 30.0)
     # A late answer does not affect a newer membership.
     identity.lost("w")
     late: Any = {**answer, "lease_s": 1.0}
-    identity.told(changed, late)
+    identity.update(changed, late)
     assert identity.member is None

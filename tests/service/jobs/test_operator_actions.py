@@ -46,7 +46,7 @@ async def test_many_cancellations_at_once_share_round_trips_and_none_spoils_anot
             for call, answer in zip(each, answers, strict=True)
         ]
 
-    served.world.steering._client.run_each = counted  # type: ignore[method-assign,assignment]
+    served.world.operator_actions._client.run_each = counted  # type: ignore[method-assign,assignment]
     ends = await asyncio.gather(
         *(served.actions.cancel(job_id) for job_id in [*job_ids, over.job_id, damaged, new_id()]),
         return_exceptions=True,

@@ -9,7 +9,7 @@ from jqmaster.domain.content.content import full_access
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision
-from jqmaster.domain.why.facts import Reach
+from jqmaster.domain.why.facts import Reachability
 from jqmaster.domain.why.verdict import Ahead, ByConstraint, Running
 from jqmaster.domain.why.worker_verdicts import WorkersUnavailable
 from jqmaster.errors import NotFoundError, StoreUnavailableError
@@ -36,7 +36,7 @@ class Desk:
     """A caller that asks why. `reach` is what this leader knows about its workers."""
 
     def __init__(self, world: StoreWorld, shard: Shard | None = None) -> None:
-        self.reach: dict[str, Reach] | None = {}
+        self.reach: dict[str, Reachability] | None = {}
         self._service = WhyService(
             WhyStore(shard or world.shard, world.records),
             world.workers,
@@ -91,7 +91,7 @@ async def test_the_life_of_a_job_from_one_reason_to_the_next(world: StoreWorld, 
     again = Decision(JobState.RETRYING, "failure", delay_ms=2_000, cause=Cause.ERROR, is_counted=True)
     await world.fail(worker, claimed, again)
     assert await desk.codes(job) == ["retrying"]
-    await world.steering.cancel(job)
+    await world.operator_actions.cancel(job)
     answer = await desk.why(job)
     assert ([v.code for v in answer.verdicts], answer.state) == (["finished"], JobState.CANCELED)
 
@@ -134,13 +134,17 @@ async def test_a_worker_that_fell_silent_is_no_worker(world: StoreWorld, desk: D
 async def test_what_only_the_leader_knows_of_workers(world: StoreWorld, desk: Desk) -> None:
     job = await world.enqueue()
     worker = await world.worker(url=URL)
-    for reach in (Reach("open"), Reach(paused_ms=1), Reach(refused_names=frozenset({"work"}))):
+    for reach in (
+        Reachability("open"),
+        Reachability(paused_ms=1),
+        Reachability(refused_names=frozenset({"work"})),
+    ):
         desk.reach = {worker: reach}
         assert await desk.codes(job) == ["workers_unavailable", "next"]
     desk.reach = None
     assert await desk.codes(job) == ["next"]
     await world.worker(url=None)
-    await world.steering.cancel(job)
+    await world.operator_actions.cancel(job)
 
 
 async def test_a_worker_without_an_address_is_told_apart(world: StoreWorld, desk: Desk) -> None:

@@ -246,7 +246,7 @@ async def test_a_deleted_job_leaves_nothing_in_the_archive(archived: Archived) -
     worker, job = await archived.job("a")
     await archived.move(job)
     await archived.over(worker, job)
-    await archived.world.steering.delete(job.job_id)
+    await archived.world.operator_actions.delete(job.job_id)
     # From this moment on, nobody can see it.
     with pytest.raises(NotFoundError):
         await archived.gone(job.job_id)

@@ -215,7 +215,7 @@ async def test_an_old_backlog_is_told_and_its_end_too(notices: Notices) -> None:
     assert await notices.told() == []
     await pass_sampled(20)
     assert await notices.subjects() == ["Jobs wait too long"]
-    await world.steering.cancel_all(job_ids)
+    await world.operator_actions.cancel_all(job_ids)
     await pass_sampled(20)
     assert await notices.subjects() == ["Jobs wait too long", "Jobs no longer wait too long"]
 

@@ -56,7 +56,7 @@ class Fleet:
         self, schema: Mapping[str, Any] | None, version: str = "1", *, tells: bool = True
     ) -> str:
         contracts = {"work": Contract(version, schema, {})} if tells else {}
-        await self.service.tell(["work"], contracts)
+        await self.service.declare(["work"], contracts)
         worker_id = new_id()
         digests = {name: contract.digest for name, contract in contracts.items()}
         spec = WorkerSpec(None, ("work",), 5, "node", 1, {}, f"app-{version}", "s" * 32, contracts=digests)
@@ -263,7 +263,7 @@ class CountedReads(ContractStore):
 async def test_a_name_that_was_served_is_looked_up_once_and_another_one_rarely(world: StoreWorld) -> None:
     store, clock = CountedReads(world), HandClock()
     service = ContractService(store, world.workers, clock, LiveValue(3_000))
-    await ContractStore(world.shard).tell(["work"], {})
+    await ContractStore(world.shard).declare(["work"], {})
     assert await service.unserved(["wrok", "work", "wrok"]) == ["wrok"]
     assert store.read == ["wrok", "work"]
     for _ in range(10):
@@ -271,7 +271,7 @@ async def test_a_name_that_was_served_is_looked_up_once_and_another_one_rarely(w
         assert await service.unserved(["work", "wrok"]) == ["wrok"]
     assert store.read == ["wrok", "work"]
     # A worker registered at another master.
-    await ContractStore(world.shard).tell(["wrok"], {})
+    await ContractStore(world.shard).declare(["wrok"], {})
     assert await service.unserved(["wrok"]) == ["wrok"]
     clock.now_s += LEAST_LIFE_S
     assert await service.unserved(["wrok"]) == []
@@ -309,7 +309,7 @@ async def test_what_is_remembered_of_names_is_bounded(
 ) -> None:
     monkeypatch.setattr(contracts, "MAX_SERVED", 3)
     for n in range(5):
-        await ContractStore(world.shard).tell([f"served-{n}"], {})
+        await ContractStore(world.shard).declare([f"served-{n}"], {})
         assert await fleet.service.unserved([f"served-{n}", f"wrong-{n}"]) == [f"wrong-{n}"]
     assert await fleet.service.unserved([f"served-{n}" for n in range(5)]) == []
     assert await fleet.service.unserved([f"wrong-{n}" for n in range(5)]) == [f"wrong-{n}" for n in range(5)]

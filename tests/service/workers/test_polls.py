@@ -49,7 +49,7 @@ async def test_the_leader_at_this_desk_hands_over_what_it_claimed(world: StoreWo
     assert desk.holds(worker_id)
     claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
     assert isinstance(claim, Claim)
-    desk.tell(worker_id, reply_of(7, claim))
+    desk.answer(worker_id, reply_of(7, claim))
     reply = await poll
     assert ([offer.job for offer in reply.offers], reply.epoch) == (claim.jobs, 7)
     assert not desk.holds(worker_id)
@@ -101,7 +101,7 @@ async def test_what_was_claimed_while_the_caller_hung_up_is_for_the_next_poll(
     assert isinstance(claim, Claim)
     left.set()
     assert not (await poll).offers
-    desk.tell(worker_id, reply_of(7, claim))
+    desk.answer(worker_id, reply_of(7, claim))
     reply = await desk.poll(worker_id, Ask(10, 30, "q"), never)
     assert [offer.job for offer in reply.offers] == claim.jobs
 
@@ -112,7 +112,7 @@ async def test_what_finds_nobody_to_tell_is_for_the_next_poll(world: StoreWorld,
     await world.enqueue()
     claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
     assert isinstance(claim, Claim)
-    desk.tell(worker_id, reply_of(7, claim))
+    desk.answer(worker_id, reply_of(7, claim))
     await wait_until(lambda: not desk._drops)
     reply = await desk.poll(worker_id, Ask(10, 30, "q"), never)
     assert [offer.job for offer in reply.offers] == claim.jobs
@@ -212,7 +212,7 @@ async def test_a_job_that_is_canceled_between_the_claim_of_its_callback_and_the_
     claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
     assert isinstance(claim, Claim)
     assert len(claim.jobs) == 2
-    await world.steering.cancel(job.job_id)
-    desk.tell(worker_id, reply_of(7, claim))
+    await world.operator_actions.cancel(job.job_id)
+    desk.answer(worker_id, reply_of(7, claim))
     (offer,) = (await poll).offers
     assert (offer.job.job_id, offer.job.callbacks[0].body) == (other.job_id, b"done")

@@ -117,7 +117,7 @@ async def test_a_result_of_another_worker_is_stale(world: StoreWorld, reports: R
 async def test_a_result_for_a_deleted_job_is_stale(world: StoreWorld, reports: ReportService) -> None:
     worker, job = await world.running()
     assert await reports.results(worker, [outcome(job)]) == ([job.job_id], [])
-    await world.steering.delete(job.job_id)
+    await world.operator_actions.delete(job.job_id)
     for kind in ("success", "failure"):
         assert await reports.results(worker, [outcome(job, kind)]) == ([], [job.job_id])
 
@@ -132,7 +132,7 @@ async def test_max_retry_is_exact(world: StoreWorld, reports: ReportService) -> 
         starts += 1
         await reports.results(worker, [outcome(job, "failure")])
         if (await world.get(job_id)).state == JobState.RETRYING:
-            await world.steering.run_now(job_id)
+            await world.operator_actions.run_now(job_id)
     assert (starts, (await world.get(job_id)).cause) == (3, Cause.ERROR)
 
 

@@ -33,7 +33,9 @@ class SecondMaster:
     def __init__(self, world: StoreWorld) -> None:
         self.constraints = CountedCache(ConstraintStore(world.shard))
         self.enqueue = EnqueueService(world.acceptance, self.constraints, admit=lambda _: 0)
-        self.actions = JobActions(world.steering, world.records, self.constraints, tell_worker=self._tell)
+        self.actions = JobActions(
+            world.operator_actions, world.records, self.constraints, tell_worker=self._tell
+        )
 
     async def _tell(self, *order: str) -> None:
         raise AssertionError(f"no job of these tests is canceled: {order}")

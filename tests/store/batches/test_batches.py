@@ -154,8 +154,8 @@ async def test_every_way_to_end_moves_a_count(world: StoreWorld, batches: Batche
     canceled, deleted, retried = [await world.enqueue(batch=batch) for _ in range(3)]
     await world.enqueue(batch=batch, expires_at_ms=world.now_ms + 10)
     await world.enqueue("lost", batch=batch, max_retry=0)
-    await world.steering.cancel(canceled)
-    await world.steering.delete(deleted)
+    await world.operator_actions.cancel(canceled)
+    await world.operator_actions.delete(deleted)
     world.pass_ms(10)
     await world.due.expire(world.epoch)
     assert await batches.ended(batch) == {
@@ -167,8 +167,8 @@ async def test_every_way_to_end_moves_a_count(world: StoreWorld, batches: Batche
     }
     (job,) = await world.claim(worker)
     assert job.job_id == retried
-    await world.steering.cancel(retried)
-    await world.steering.retry(await world.get(retried))
+    await world.operator_actions.cancel(retried)
+    await world.operator_actions.retry(await world.get(retried))
     assert await batches.ended(batch) == {
         "total": 5,
         "unfinished": 2,
@@ -176,8 +176,8 @@ async def test_every_way_to_end_moves_a_count(world: StoreWorld, batches: Batche
         "deleted": 1,
         "skipped": 1,
     }
-    await world.steering.cancel(retried)
-    await world.steering.delete(retried)
+    await world.operator_actions.cancel(retried)
+    await world.operator_actions.delete(retried)
     assert await batches.ended(batch) == {
         "total": 5,
         "unfinished": 1,
@@ -202,7 +202,7 @@ async def test_deleting_a_member_that_succeeded_does_not_spoil_the_success(
     worker = await world.worker()
     first, _ = await world.enqueue_many(2, batch=batch)
     assert await succeed(world, worker) == 2
-    await world.steering.delete(first)
+    await world.operator_actions.delete(first)
     assert await batches.ended(batch) == {"total": 1, "succeeded": 1}
     await batches.service.seal(batch)
     await batches.carry_out()
@@ -216,7 +216,7 @@ async def test_deleting_the_last_waiting_member_completes_the_batch_without_succ
     batch = await batches.make()
     job = await world.enqueue(batch=batch)
     await batches.service.seal(batch)
-    await world.steering.delete(job)
+    await world.operator_actions.delete(job)
     await batches.carry_out()
     assert await batches.state(batch) == "complete"
     assert await batches.callbacks(batch) == {"on_complete"}
@@ -384,8 +384,8 @@ async def test_a_batch_that_takes_too_long_is_canceled_and_a_complete_one_is_rem
     await batches.carry_out()
     assert await batches.state(other) == "complete"
     # The member whose batch is gone continues on its own.
-    await world.steering.retry(await world.get(job))
-    await world.steering.delete(job)
+    await world.operator_actions.retry(await world.get(job))
+    await world.operator_actions.delete(job)
 
 
 @pytest.mark.req("S7")
@@ -410,7 +410,7 @@ async def test_no_crash_between_two_steps_leaves_a_batch_stuck(world: StoreWorld
     assert await batches.waiting() == [f"batch:{batch}"]
     # A callback that ran and was removed meanwhile does not run again.
     assert await succeed(world, await world.worker("on_success"), "on_success") == 1
-    await world.steering.delete(callback_job_id(batch, BatchCallback.SUCCESS))
+    await world.operator_actions.delete(callback_job_id(batch, BatchCallback.SUCCESS))
     await batches.carry_out()
     assert await batches.callbacks(batch) == {"on_complete"}
     assert await batches.waiting() == []
@@ -447,7 +447,7 @@ async def test_a_callback_that_fails_is_an_ordinary_failed_job(world: StoreWorld
     await batches.carry_out()
     assert (await batches.get(batch)).callbacks[BatchCallback.SUCCESS] is CallbackState.ENQUEUED
     assert await batches.ended(batch) == {}
-    await world.steering.retry(await world.get(job.job_id))
+    await world.operator_actions.retry(await world.get(job.job_id))
     assert await succeed(world, worker, "on_success") == 1
 
 
@@ -489,7 +489,7 @@ async def test_fsck_finds_wrong_counts_and_repair_puts_them_right(
     assert await batches.ended(batch) == {"total": 3, "unfinished": 2, "failed": 1}
     # A member whose record is gone does not block the batch.
     lost = (await batches.store.members(batch))[-1]
-    await world.steering.delete(lost)
+    await world.operator_actions.delete(lost)
     await world.redis.hset(k.batch(batch), "deleted", 0)
     await world.redis.zadd(k.batch_members(batch), {lost: 0})
     assert [finding.rule for finding in await world.findings()] == ["batch"]

@@ -54,13 +54,13 @@ async def test_a_move_holds_few_whole_records_at_once(
     job_ids += await limited.enqueue_many({"k": n} for n in range(count))
     assert await limited.change("limit", constraint(key="argument.k", concurrency=1))
     constraints = await limited.constraints.reload()
-    read, whole = [], LaneStore._whole
+    read, whole = [], LaneStore._records_of
 
     async def counted(store: LaneStore, found: Any) -> Any:
         read.append(len(found))
         return await whole(store, found)
 
-    monkeypatch.setattr(LaneStore, "_whole", counted)
+    monkeypatch.setattr(LaneStore, "_records_of", counted)
     assert await world.lanes.move(world.epoch, constraints, job_ids) == Moved(len(job_ids))
     assert sorted(read) == [RECORDS_PER_READ] * 5 + [count]
     await limited.follow_up()

@@ -14,7 +14,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.matching.key_value import key_value
-from jqmaster.domain.why.facts import Accuracy, Snapshot, Standing
+from jqmaster.domain.why.facts import Accuracy, JobsAhead, Snapshot
 from jqmaster.domain.why.verdict import Ahead
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
@@ -34,8 +34,8 @@ async def look(world: StoreWorld, job_id: str, *rivals: str) -> Snapshot:
     return snapshot
 
 
-async def standing(world: StoreWorld, job_id: str, *rivals: str) -> Standing:
-    found = (await look(world, job_id, *rivals)).standing
+async def jobs_ahead(world: StoreWorld, job_id: str, *rivals: str) -> JobsAhead:
+    found = (await look(world, job_id, *rivals)).jobs_ahead
     assert found
     return found
 
@@ -68,8 +68,8 @@ async def test_without_constraints_the_older_and_the_more_urgent_come_before(wor
     jobs = await world.enqueue_many(5)
     urgent = await world.enqueue(priority=-1)
     await world.enqueue(priority=1)
-    assert await standing(world, urgent) == Standing({}, Accuracy.EXACT)
-    assert [(await standing(world, job)).by_name.get("work", 0) for job in jobs] == [1, 2, 3, 4, 5]
+    assert await jobs_ahead(world, urgent) == JobsAhead({}, Accuracy.EXACT)
+    assert [(await jobs_ahead(world, job)).by_name.get("work", 0) for job in jobs] == [1, 2, 3, 4, 5]
     snapshot = await look(world, jobs[0])
     assert (snapshot.has_leader, snapshot.gates, snapshot.lease_until_ms) == (True, (), None)
     assert snapshot.now_ms == world.now_ms
@@ -82,10 +82,10 @@ async def test_other_names_of_the_same_workers_count_by_name(world: StoreWorld) 
     await world.enqueue_many(4, "later", priority=7)
     await world.enqueue_many(2, "foreign")
     job = await world.enqueue("work")
-    assert await standing(world, job, "mail", "feed", "later") == Standing(
+    assert await jobs_ahead(world, job, "mail", "feed", "later") == JobsAhead(
         {"mail": 3, "feed": 2}, Accuracy.EXACT
     )
-    assert await standing(world, job) == Standing({}, Accuracy.EXACT)
+    assert await jobs_ahead(world, job) == JobsAhead({}, Accuracy.EXACT)
 
 
 async def test_a_full_gate_names_its_holders_the_longest_running_first(
@@ -108,7 +108,7 @@ async def test_a_full_gate_names_its_holders_the_longest_running_first(
     assert [world.now_ms - h.since_ms for h in gate.holders] == [14_000, 7_000]
     other = await only_gate(world, free)
     assert (other.value, other.is_closed, other.running, other.holders) == ("b", False, 0, ())
-    assert await standing(world, free) == Standing({}, Accuracy.EXACT)
+    assert await jobs_ahead(world, free) == JobsAhead({}, Accuracy.EXACT)
     assert await limited.take(worker) == [free]
 
 
@@ -192,7 +192,7 @@ async def test_a_shadow_gate_tells_what_it_would_close_and_closes_nothing(
         1,
         1,
     )
-    assert await standing(world, second) == Standing({}, Accuracy.EXACT)
+    assert await jobs_ahead(world, second) == JobsAhead({}, Accuracy.EXACT)
     assert await limited.take(worker) == [second]
 
 
@@ -207,8 +207,8 @@ async def test_blocked_jobs_of_others_do_not_count_and_open_ones_count_up_to_the
     for _ in range(5):
         await limited.enqueue(argument={"host": "b"})
     own = [await limited.enqueue(argument={"host": "c"}) for _ in range(4)]
-    assert [(await standing(world, job)).by_name.get("work", 0) for job in own] == [2, 3, 4, 5]
-    assert (await standing(world, own[0])).bound is Accuracy.EXACT
+    assert [(await jobs_ahead(world, job)).by_name.get("work", 0) for job in own] == [2, 3, 4, 5]
+    assert (await jobs_ahead(world, own[0])).bound is Accuracy.EXACT
     assert (await limited.take(worker))[2:] == own[:2]
 
 
@@ -227,7 +227,7 @@ async def test_behind_a_closed_gate_those_that_wait_at_it_come_first_of_whatever
     snapshot = await look(world, job, "mail")
     assert [gate.is_closed for gate in snapshot.gates] == [True, True]
     # The two jobs for host b may start one at a time.
-    assert snapshot.standing == Standing({"work": 2, "mail": 1}, Accuracy.EXACT)
+    assert snapshot.jobs_ahead == JobsAhead({"work": 2, "mail": 1}, Accuracy.EXACT)
 
 
 async def test_under_a_fair_constraint_the_key_served_last_waits_its_turn(
@@ -238,7 +238,7 @@ async def test_under_a_fair_constraint_the_key_served_last_waits_its_turn(
     many = [await limited.enqueue(argument={"t": "a"}) for _ in range(6)]
     few = [await limited.enqueue(argument={"t": "b"}) for _ in range(2)]
     world.pass_ms(1)
-    expected = {job: await standing(world, job) for job in [*many, *few]}
+    expected = {job: await jobs_ahead(world, job) for job in [*many, *few]}
     order = await limited.take(worker)
     # The count over two keys is exact, whatever it is called.
     assert {job: order.index(job) for job in order} == {
@@ -257,11 +257,11 @@ async def test_while_constraints_change_the_job_is_in_no_lane_of_theirs(
     edition = snapshot.edition
     assert edition > 0
     assert (snapshot.settled_edition, snapshot.lane_edition) == (0, 0)
-    assert (snapshot.gates, snapshot.standing) == ((), None)
+    assert (snapshot.gates, snapshot.jobs_ahead) == ((), None)
     await limited.follow_up()
     snapshot = await look(world, job)
     assert (snapshot.edition, snapshot.settled_edition, snapshot.lane_edition) == (edition,) * 3
-    assert (len(snapshot.gates), snapshot.standing) == (1, Standing({}, Accuracy.EXACT))
+    assert (len(snapshot.gates), snapshot.jobs_ahead) == (1, JobsAhead({}, Accuracy.EXACT))
 
 
 async def test_of_too_many_lanes_and_names_it_counts_what_is_certain(
@@ -272,10 +272,10 @@ async def test_of_too_many_lanes_and_names_it_counts_what_is_certain(
     for k in range(8):
         await limited.enqueue(argument={"k": k})
     job = await limited.enqueue(argument={"k": "mine"})
-    assert await standing(world, job) == Standing({"work": 5}, Accuracy.AT_LEAST)
+    assert await jobs_ahead(world, job) == JobsAhead({"work": 5}, Accuracy.AT_LEAST)
     monkeypatch.setattr(why_module, "MAX_NAMES", 1)
     first = await limited.enqueue("work", {"k": 9}, priority=-5)
-    assert await standing(world, first, "a", "b") == Standing({}, Accuracy.AT_LEAST)
+    assert await jobs_ahead(world, first, "a", "b") == JobsAhead({}, Accuracy.AT_LEAST)
 
 
 async def test_of_too_many_jobs_with_keys_it_counts_what_is_certain(
@@ -283,8 +283,8 @@ async def test_of_too_many_jobs_with_keys_it_counts_what_is_certain(
 ) -> None:
     await limited.limit("c", key="argument.k", concurrency=1)
     jobs = await limited.enqueue_many([{"k": n} for n in range(600)])
-    assert await standing(world, jobs[450]) == Standing({"work": 450}, Accuracy.EXACT)
-    assert await standing(world, jobs[550]) == Standing({"work": 500}, Accuracy.AT_LEAST)
+    assert await jobs_ahead(world, jobs[450]) == JobsAhead({"work": 450}, Accuracy.EXACT)
+    assert await jobs_ahead(world, jobs[550]) == JobsAhead({"work": 500}, Accuracy.AT_LEAST)
 
 
 async def test_without_keys_any_number_is_counted_exactly(
@@ -294,7 +294,7 @@ async def test_without_keys_any_number_is_counted_exactly(
     jobs = await limited.enqueue_many(range(5000))
     found = await WhyStore(world.shard, world.records).snapshot(jobs[4321], is_keyed=False)
     assert found
-    assert found.standing == Standing({"work": 4321}, Accuracy.EXACT)
+    assert found.jobs_ahead == JobsAhead({"work": 4321}, Accuracy.EXACT)
 
 
 async def test_without_a_leader_it_says_so(world: StoreWorld) -> None:
@@ -306,16 +306,16 @@ async def test_without_a_leader_it_says_so(world: StoreWorld) -> None:
 async def test_a_running_job_shows_its_lease(world: StoreWorld) -> None:
     _, job = await world.running()
     snapshot = await look(world, job.job_id)
-    assert (snapshot.job.state, snapshot.standing) == (JobState.RUNNING, None)
+    assert (snapshot.job.state, snapshot.jobs_ahead) == (JobState.RUNNING, None)
     assert snapshot.lease_until_ms == world.now_ms + 15_000
 
 
 async def test_a_job_that_waits_for_a_time_or_is_over_stands_nowhere(world: StoreWorld) -> None:
     later = await world.enqueue(delay_ms=5000)
-    assert (await look(world, later)).standing is None
-    await world.steering.cancel(later)
+    assert (await look(world, later)).jobs_ahead is None
+    await world.operator_actions.cancel(later)
     snapshot = await look(world, later)
-    assert (snapshot.job.state, snapshot.gates, snapshot.standing) == (JobState.CANCELED, (), None)
+    assert (snapshot.job.state, snapshot.gates, snapshot.jobs_ahead) == (JobState.CANCELED, (), None)
 
 
 async def test_what_is_damaged_is_said_to_be_so(world: StoreWorld) -> None:
@@ -328,7 +328,7 @@ async def test_what_is_damaged_is_said_to_be_so(world: StoreWorld) -> None:
     await redis.set(k.job(job), record)
     await redis.zrem(world.ready(), job)
     snapshot = await look(world, job)
-    assert (snapshot.standing, snapshot.index_fault) == (None, "is not in the list of its lane")
+    assert (snapshot.jobs_ahead, snapshot.index_fault) == (None, "is not in the list of its lane")
     await redis.zadd(world.ready(), {job: 0})
     await redis.delete(k.job(job))
     await redis.hset(k.job(job), "a", "b")

@@ -15,7 +15,13 @@ from jqmaster.errors import (
     StoreUnavailableError,
 )
 from jqmaster.service.definitions.firing import firing_of
-from jqmaster.store.definitions.definitions import Became, DefinitionStore, Entry, InstantVerdict, RunPlace
+from jqmaster.store.definitions.definitions import (
+    DefinitionStore,
+    Entry,
+    FiringOutcome,
+    InstantVerdict,
+    RunPlace,
+)
 from tests.support.constraints import ConstrainedWorld
 from tests.support.definitions import MINUTE_MS, Definitions
 from tests.support.store import START_MS, StoreWorld
@@ -69,7 +75,7 @@ async def test_a_repeated_step_changes_nothing(world: StoreWorld, definitions: D
     known = await definitions.put()
     world.pass_ms(MINUTE_MS)
     firing = firing_of(known, world.now_ms)
-    for expected in (Became.FIRED, Became.CHANGED):
+    for expected in (FiringOutcome.FIRED, FiringOutcome.CHANGED):
         _, became = await definitions.store.fire([firing], kept=definitions.kept.current, epoch=world.epoch)
         assert became == [[expected]]
     assert len(await definitions.runs()) == 1
@@ -97,7 +103,7 @@ async def test_a_definition_that_was_changed_meanwhile_is_left_alone(
     await definitions.put(schedule={"every_minutes": 2})
     async with world.unchanged():
         _, became = await definitions.store.fire([firing], kept=definitions.kept.current, epoch=world.epoch)
-        assert became == [[Became.CHANGED]]
+        assert became == [[FiringOutcome.CHANGED]]
 
 
 @pytest.mark.req("D8")
@@ -309,13 +315,13 @@ async def test_runs_on_demand_and_backfills_leave_the_schedule_alone(
     await definitions.fire()
     job_id = world.spec().id
     # A scheduled instant has its record at this exact millisecond.
-    assert await definitions.firing.run_now("nightly", job_id, world.now_ms) is Became.FIRED
+    assert await definitions.firing.run_now("nightly", job_id, world.now_ms) is FiringOutcome.FIRED
     assert await world.state(job_id) is JobState.READY
     due = [START_MS + n * MINUTE_MS for n in (1, 2, 3)]
     assert await definitions.firing.backfill("nightly", due) == [
-        Became.FIRED, Became.FIRED, Became.BEFORE,
+        FiringOutcome.FIRED, FiringOutcome.FIRED, FiringOutcome.BEFORE,
     ]  # fmt: skip
-    assert await definitions.firing.backfill("nightly", due) == [Became.BEFORE] * 3
+    assert await definitions.firing.backfill("nightly", due) == [FiringOutcome.BEFORE] * 3
     assert await definitions.outcomes() == [
         (1, "fired", "backfill"), (2, "fired", "backfill"), (3, "fired", ""), (3, "fired", "manual"),
     ]  # fmt: skip

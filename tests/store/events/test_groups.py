@@ -162,7 +162,7 @@ async def test_a_group_waits_for_room(world: StoreWorld, events: Events) -> None
     world.pass_ms(1000)
     await events.end_due()
     assert await events.runs() == []
-    await world.steering.cancel(blocker)
+    await world.operator_actions.cancel(blocker)
     await events.end_due()
     assert await events.runs() == []
     world.pass_ms(1000)

@@ -114,7 +114,7 @@ async def test_overlap_is_judged_as_for_instants(world: StoreWorld, events: Even
     assert effects(second) == [("forbid", "skipped", "overlap"), ("replace", "fired", "")]
     states = {one.definition: await world.state(one.job_id) for one in first.started}
     assert states == {"forbid": JobState.READY, "replace": JobState.CANCELED}
-    await world.steering.cancel(first.started[0].job_id)
+    await world.operator_actions.cancel(first.started[0].job_id)
     many = await events.intake.many([event(), event(), event()])
     assert [effects(one)[0][1:] for one in many] == [
         ("fired", ""),

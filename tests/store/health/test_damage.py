@@ -35,7 +35,7 @@ async def test_a_claim_that_is_set_aside_gives_its_slot_back(
         assert await world.leases.set_aside(world.epoch, [bad]) == 1
     assert words == ["ready"]
     assert await limited.take(worker) == [next_one]
-    await world.steering.delete(bad)
+    await world.operator_actions.delete(bad)
     world.never_counted_out["work"] = how in NOTHING_LEFT
 
 
@@ -53,7 +53,7 @@ async def test_an_old_leader_frees_no_slots(limited: ConstrainedWorld) -> None:
             await world.leases._free_slots(old, [job_id.encode()])
     assert await limited.slots(one) == {f"{one.cid}{'0' * 16}": {job_id}}
     await world.leases.set_aside(world.epoch, [job_id])
-    await world.steering.delete(job_id)
+    await world.operator_actions.delete(job_id)
     world.never_counted_out["work"] = 1
 
 
@@ -81,7 +81,7 @@ async def test_slots_are_looked_for_at_every_gate(limited: ConstrainedWorld) -> 
     held = {job_id for jobs in (await limited.slots(one)).values() for job_id in jobs}
     assert held == set(ids) - set(bad)
     for name, job_id in zip(names[::50], bad, strict=True):
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
         world.never_counted_out[name] = 1
 
 
@@ -98,7 +98,7 @@ async def test_a_damaged_job_that_is_to_move_to_another_lane_is_set_aside(
     claim = await limited.claim_once(worker)
     assert [job.job_id for job in claim.jobs] == [ids[0], ids[2]]
     assert await world.redis.smembers(world.shard.keys.damaged) == {ids[1].encode()}
-    await world.steering.delete(ids[1])
+    await world.operator_actions.delete(ids[1])
 
 
 @pytest.mark.parametrize("how", ["no name", "half a name", "wrong state"])
@@ -112,7 +112,7 @@ async def test_a_lane_that_went_with_a_damaged_job_does_not_come_back(
     world.pass_ms(1)
     assert await world.due.promote(world.epoch, JobState.SCHEDULED) == (0, -1)
     good = await limited.enqueue("other")
-    await world.steering.delete(bad)
+    await world.operator_actions.delete(bad)
     k = world.shard.keys
     lane = k.lane((await world.get(good)).lane_id.hex())
     assert [key for key in await world.dump() if key.startswith(k.lane_prefix)] == [lane]
@@ -129,7 +129,7 @@ async def test_nothing_stays_of_a_closed_gate_that_nobody_waits_at_any_more(
     ids = await limited.enqueue_many(range(3))
     assert await limited.take(await world.worker()) == []
     for job_id in ids:
-        await world.steering.cancel(job_id)
+        await world.operator_actions.cancel(job_id)
     await world.prune()
     redis, tag = world.redis, world.shard.keys.tag
     kinds = {key.decode().removeprefix(tag).split(":")[0] async for key in redis.scan_iter(match=f"{tag}*")}

@@ -75,13 +75,13 @@ async def test_a_page_goes_on_where_the_last_one_ended_though_jobs_move(world: S
     page, cursor = await one_page(world, JobFilter(), limit=4, cursor=None)
     assert [job.id for job in page] == ids[:4]
     for job_id in (ids[3], ids[5]):
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
     page, cursor = await one_page(world, JobFilter(), limit=4, cursor=cursor)
     assert [job.id for job in page] == [ids[4], *ids[6:9]]
     # The whole index disappeared meanwhile.
     for job_id in ids:
         if await world.records.get(job_id):
-            await world.steering.cancel(job_id)
+            await world.operator_actions.cancel(job_id)
     page, cursor = await one_page(world, JobFilter(), limit=100, cursor=cursor)
     assert len(page) == 8
     assert cursor is None
@@ -92,7 +92,7 @@ async def test_a_lane_that_vanished_is_gone_on_from(world: StoreWorld) -> None:
     others = [await world.enqueue("b"), await world.enqueue("c", delay_ms=1)]
     page, cursor = await one_page(world, JobFilter(), limit=1, cursor=None)
     assert [job.id for job in page] == [first]
-    await world.steering.delete(first)
+    await world.operator_actions.delete(first)
     page, _ = await one_page(world, JobFilter(), limit=9, cursor=cursor)
     assert [job.id for job in page] == others
 
@@ -116,7 +116,7 @@ async def test_damaged_records_do_not_stop_a_list(world: StoreWorld) -> None:
     worker = await world.worker()
     await world.claim(worker)
     for job_id in ids[:5]:
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
 
 
 async def test_counts_are_those_of_the_indexes(world: StoreWorld) -> None:

@@ -176,7 +176,7 @@ async def test_a_lane_of_which_nothing_is_left_is_made_anew(world: StoreWorld) -
     stored = (await world.redis.get(world.shard.keys.lane((await world.get(ids[0])).lane_id.hex()))).decode()
     assert stored.split("\n")[:2] == ["work", "-1"]
     for job_id in ids:
-        await world.steering.cancel(job_id)
+        await world.operator_actions.cancel(job_id)
     await world.redis.unlink(*[key for key in await world.dump() if key != world.shard.keys.epoch])
 
 

@@ -30,7 +30,7 @@ async def left_behind(world: StoreWorld, rule: Unique, harm: str) -> str:
     key = k.unique(rule.digest)
     value = await world.redis.get(key)
     if harm == "gone":
-        await world.steering.delete(spec.id)
+        await world.operator_actions.delete(spec.id)
         await world.redis.set(key, value)
         return key
     other = world.spec(unique=unique("other") if harm == "other key" else None)

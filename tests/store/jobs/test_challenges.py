@@ -162,18 +162,18 @@ async def test_a_canceled_job_awaits_nothing(world: StoreWorld, comes_before: bo
     _, job, request = await world.awaiting()
     if comes_before:
         await world.call_back(request)
-    assert await world.steering.cancel(job.job_id) is None
+    assert await world.operator_actions.cancel(job.job_id) is None
     assert await world.state(job.job_id) is JobState.CANCELED
     assert await _states(world, job.job_id) == [ChallengeState.VOID]
     await world.assert_sound()
     async with world.unchanged():
         assert await world.call_back(request) is CallbackAnswer.OVER
     assert [attempt.outcome for attempt in await world.records.history(job.job_id)] == ["canceled"]
-    await world.steering.retry(await world.get(job.job_id))
+    await world.operator_actions.retry(await world.get(job.job_id))
     (again,) = await world.claim(await world.worker())
     assert not again.record.has_callback
-    await world.steering.cancel(job.job_id)
-    await world.steering.delete(job.job_id)
+    await world.operator_actions.cancel(job.job_id)
+    await world.operator_actions.delete(job.job_id)
     assert await world.call_back(request) is CallbackAnswer.UNKNOWN
     assert not await world.redis.exists(world.shard.keys.challenges(job.job_id), world.shard.keys.challenged)
 
@@ -281,7 +281,7 @@ async def test_a_constraint_counts_a_job_until_its_challenge_is_over(world: Stor
         assert await constrained.claim(worker) == []
         await constrained.succeed(other, again)
     elif ending == "canceled":
-        assert await world.steering.cancel(first) is None
+        assert await world.operator_actions.cancel(first) is None
     else:
         world.pass_ms(60_000)
         assert await _expire(world) == [first]
@@ -322,7 +322,7 @@ async def test_a_constraint_may_leave_out_jobs_that_await_their_callbacks(
         else:
             assert await world.fail(worker, again)
     elif ending == "canceled":
-        assert await world.steering.cancel(first) is None
+        assert await world.operator_actions.cancel(first) is None
     else:
         world.pass_ms(60_000)
         assert await _expire(world) == [first]
@@ -354,7 +354,7 @@ async def test_whether_awaiting_jobs_count_can_be_changed_while_they_wait(world:
     limit = await constrained.edit(limit, key=parse_path("name"), counts_awaiting=False, cid=new_cid())
     await world.assert_sound()
     assert await constrained.take(worker) == []
-    assert await world.steering.cancel(first) is None
+    assert await world.operator_actions.cancel(first) is None
     assert await constrained.take(worker) == []
     again = await world.get(second)
     assert await world.settlements.settle_success(worker, [(second, again.token, b"")]) == [True]
@@ -487,13 +487,15 @@ async def test_a_job_whose_record_is_damaged_is_set_aside_when_its_callbacks_are
 
 async def test_progress_of_the_outside_system_is_kept(world: StoreWorld) -> None:
     _, job, request = await world.awaiting()
-    assert await world.challenges.tell(request, 0.5, "half") is CallbackAnswer.TAKEN
+    assert await world.challenges.report_progress(request, 0.5, "half") is CallbackAnswer.TAKEN
     (told,) = (await world.challenges.of([job.job_id]))[job.job_id]
     assert (told.fraction, told.note, told.told_at_ms) == (0.5, "half", world.now_ms)
     await world.call_back(request)
-    await world.steering.cancel(job.job_id)
-    assert await world.challenges.tell(request, None, "") is CallbackAnswer.OVER
-    assert await world.challenges.tell(new_request_id(job.job_id), None, "") is CallbackAnswer.UNKNOWN
+    await world.operator_actions.cancel(job.job_id)
+    assert await world.challenges.report_progress(request, None, "") is CallbackAnswer.OVER
+    assert (
+        await world.challenges.report_progress(new_request_id(job.job_id), None, "") is CallbackAnswer.UNKNOWN
+    )
 
 
 async def test_the_newest_challenges_come_first_page_by_page(world: StoreWorld) -> None:
@@ -663,11 +665,11 @@ async def test_a_job_that_ends_after_the_claim_of_its_callback_is_not_offered(
     assert await world.call_back(other_request, b"other") is CallbackAnswer.TAKEN
     claimed = await world.claim(await world.worker())
     assert {one.job_id for one in claimed} == {job.job_id, other.job_id}
-    await world.steering.cancel(job.job_id)
+    await world.operator_actions.cancel(job.job_id)
     if how == "deleted":
-        await world.steering.delete(job.job_id)
+        await world.operator_actions.delete(job.job_id)
     if how == "begun anew":
-        await world.steering.retry(await world.get(job.job_id))
+        await world.operator_actions.retry(await world.get(job.job_id))
         _, _, next_request = await world.awaiting_of(job.job_id)
         assert await world.call_back(next_request, b"of the next attempt") is CallbackAnswer.TAKEN
     (offered,) = await world.challenges.give_callbacks(claimed)

@@ -195,8 +195,8 @@ async def test_a_retry_is_claimed_under_a_new_token(world: StoreWorld) -> None:
 async def test_a_claim_is_an_offer_whatever_the_last_one_became(world: StoreWorld) -> None:
     worker, first = await world.running()
     await world.workers.renew(worker, [(first.job_id, first.token)], 0)
-    await world.steering.cancel(first.job_id)
-    await world.steering.retry(await world.get(first.job_id))
+    await world.operator_actions.cancel(first.job_id)
+    await world.operator_actions.retry(await world.get(first.job_id))
     (second,) = await world.claim(worker)
     assert not (await world.get(first.job_id)).is_confirmed
     await world.leases.return_offers(world.epoch, worker, [(second.job_id, second.token)])
@@ -264,7 +264,7 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, how: str) -
     assert await redis.smembers(k.damaged) == {bad.encode()}
     assert await world.score(world.ready(), bad) is None
     assert [f.key for f in await world.findings()] == [k.job(bad)]
-    await world.steering.delete(bad)
+    await world.operator_actions.delete(bad)
     assert await world.findings() == []
     assert not await redis.exists(k.damaged, k.job(bad))
 
@@ -283,7 +283,7 @@ async def test_extras_that_cannot_be_read_hurt_only_their_job(world: StoreWorld)
     _, leases, _ = await world.leases.expired_leases()
     assert {lease.job_id: lease.job is None for lease in leases} == {bad: True, good: False}
     assert await world.leases.set_aside(world.epoch, [bad]) == 1
-    await world.steering.delete(bad)
+    await world.operator_actions.delete(bad)
 
 
 @pytest.mark.req("J12")

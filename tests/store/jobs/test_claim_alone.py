@@ -120,14 +120,14 @@ async def test_one_that_waits_no_more_is_not_taken_and_goes_off_the_list(world: 
             world.pass_ms(60_000)
             await world.due.promote(world.epoch, JobState.RETRYING)
         case "canceled":
-            await world.steering.cancel(job_id)
+            await world.operator_actions.cancel(job_id)
         case "expired":
             world.pass_ms(10)
             assert await world.claims.claim_alone(world.epoch, worker, job_id) is NotClaimed.OVER
             await world.due.expire(world.epoch)
         case "deleted":
-            await world.steering.cancel(job_id)
-            await world.steering.delete(job_id)
+            await world.operator_actions.cancel(job_id)
+            await world.operator_actions.delete(job_id)
         case "never":
             job_id = await world.enqueue()
     async with world.unchanged():

@@ -40,7 +40,7 @@ async def test_a_job_that_is_over_does_not_start(world: StoreWorld, is_result: b
     if is_result:
         assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
     else:
-        await world.steering.cancel(job.job_id)
+        await world.operator_actions.cancel(job.job_id)
     async with world.unchanged():
         assert await world.settlements.confirm_start(worker, [(job.job_id, job.token)]) == [False]
 
@@ -56,4 +56,4 @@ async def test_more_than_one_call_holds_some_damaged(world: StoreWorld) -> None:
     await world.leases.set_aside(world.epoch, [bad])
     # Their lane is no longer known.
     world.never_counted_out["work"] = 1
-    await world.steering.delete(bad)
+    await world.operator_actions.delete(bad)

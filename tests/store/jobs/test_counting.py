@@ -63,7 +63,7 @@ async def test_a_wait_begins_when_the_job_becomes_ready(world: StoreWorld) -> No
     assert world.tally.since_start()["work"].wait.max_ms == 5
     await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
     world.pass_ms(9_000_000)
-    await world.steering.retry(await world.get(job.job_id), NO_CONSTRAINTS)
+    await world.operator_actions.retry(await world.get(job.job_id), NO_CONSTRAINTS)
     assert await world.claim(worker)
     # The start of the wait is unknown for a job that was retried by hand.
     assert counted(world)["waits"] == 1
@@ -117,7 +117,7 @@ async def test_a_canceled_job_is_counted_once_whether_it_waited_or_ran(world: St
     worker, job = await world.running()
     waiting = await world.enqueue()
     for job_id in (job.job_id, waiting, job.job_id, waiting):
-        await world.steering.cancel(job_id)
+        await world.operator_actions.cancel(job_id)
     late = Decision(JobState.CANCELED, "canceled", cause=Cause.CANCELED)
     await world.settlements.settle(
         worker, [named(world.settlement(await world.get(job.job_id), job.token, late))]

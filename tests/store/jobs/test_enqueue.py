@@ -93,7 +93,9 @@ async def test_another_request_under_a_taken_id_changes_nothing(
 async def test_a_repeat_is_known_whatever_became_of_the_job(world: StoreWorld) -> None:
     spec = world.spec()
     await world.acceptance.enqueue([spec])
-    await world.steering.patch(await world.get(spec.id), Changes(priority=9, max_retry=1, timeout_ms=1))
+    await world.operator_actions.patch(
+        await world.get(spec.id), Changes(priority=9, max_retry=1, timeout_ms=1)
+    )
     worker = await world.worker()
     (job,) = await world.claim(worker)
     assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
@@ -150,7 +152,7 @@ async def test_the_longest_name(world: StoreWorld) -> None:
     (job,) = await world.claim(worker, name)
     assert (job.job_id, job.record.name) == (job_id, name)
     await world.leases.return_offers(world.epoch, worker, [(job_id, job.token)])
-    await world.steering.cancel(job_id)
+    await world.operator_actions.cancel(job_id)
 
 
 async def test_the_leader_is_woken_for_ready_and_for_due_jobs(world: StoreWorld) -> None:

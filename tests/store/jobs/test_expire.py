@@ -73,7 +73,7 @@ async def test_many_expire_in_steps_and_damaged_ones_hurt_only_themselves(world:
     # The lane of two of them is no longer known.
     world.never_counted_out["work"] = 2
     for job_id in ids[:3]:
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
     assert await world.state(last) is JobState.READY
 
 

@@ -38,7 +38,7 @@ async def test_a_field_of_a_later_release_stays_while_this_one_runs_the_job(
         (job,) = await world.claim(worker_id)
         assert (job.job_id, job.record.attempt, job.record.headers) == (job_id, attempt, {"h": "v"})
         assert await world.fail(worker_id, job, retrying)
-        await world.steering.run_now(job_id)
+        await world.operator_actions.run_now(job_id)
     stored = await world.get(job_id)
     assert (stored.state, stored.tags, stored.failures) == (JobState.READY, ("t",), 2)
     assert _extras(await world.redis.get(key)) == before
@@ -51,5 +51,5 @@ async def test_repeats_leave_the_version_of_a_record_as_it_is(world: StoreWorld)
     await world.redis.setrange(key, 0, bytes((codec.VERSION + 1,)))
     async with world.unchanged():
         assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
-        await world.steering.run_now(spec.id)
+        await world.operator_actions.run_now(spec.id)
     await world.redis.setrange(key, 0, bytes((codec.VERSION,)))

@@ -105,7 +105,7 @@ async def test_however_a_claim_ends_its_slot_is_free_at_once(
         case "return":
             await world.leases.return_offers(world.epoch, worker, [(first, claimed.token)])
         case "cancel":
-            assert await world.steering.cancel(first)
+            assert await world.operator_actions.cancel(first)
         case "reclaim":
             world.pass_ms(LEASE_MS)
             lost = world.settlement(job, job.token, Decision(JobState.READY, "lost", is_loss=True))
@@ -501,10 +501,12 @@ async def test_when_the_first_job_of_an_open_lane_goes_a_better_one_behind_the_s
     assert await constraints.take(worker) == []
     await constraints.succeed(worker, claimed)
     if how == "cancel":
-        await world.steering.cancel(first)
+        await world.operator_actions.cancel(first)
     else:
         job = await world.get(first)
-        await constraints.constraints.under(lambda r: world.steering.patch(job, Changes(priority=9), r))
+        await constraints.constraints.under(
+            lambda r: world.operator_actions.patch(job, Changes(priority=9), r)
+        )
     (claimed,) = await constraints.claim(worker)
     assert claimed.job_id == middle
     await constraints.succeed(worker, claimed)
@@ -614,7 +616,7 @@ async def test_a_finished_job_that_is_retried_comes_under_the_present_rules(
     await constraints.succeed(worker, *await constraints.claim(worker))
     one = await constraints.limit(paused=True)
     job = await world.get(job_id)
-    await constraints.constraints.under(lambda r: world.steering.retry(job, r))
+    await constraints.constraints.under(lambda r: world.operator_actions.retry(job, r))
     assert await constraints.take(worker) == []
     await constraints.edit(one, paused=False)
     assert await constraints.take(worker) == [job_id]
@@ -629,7 +631,7 @@ async def test_a_priority_that_is_patched_moves_the_job_to_where_it_belongs(
     worker = await world.worker()
     assert await constraints.take(worker) == [other]
     job = await world.get(job_id)
-    await constraints.constraints.under(lambda r: world.steering.patch(job, Changes(priority=4), r))
+    await constraints.constraints.under(lambda r: world.operator_actions.patch(job, Changes(priority=4), r))
     assert await constraints.take(worker) == [job_id]
 
 
@@ -776,9 +778,9 @@ async def test_with_the_last_job_goes_all_that_was_kept_of_its_lane_and_gates(
     rest = await constraints.enqueue_many([n % 20 for n in range(60)])
     assert len(await constraints.take(worker)) == 20
     for job_id in rest:
-        await world.steering.cancel(job_id)
+        await world.operator_actions.cancel(job_id)
     for job_id in jobs + rest:
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
     async for lanes in constraints.lanes.lane_pages():
         await constraints.lanes.prune(world.epoch, lanes)
     await world.prune_gates()
@@ -828,7 +830,7 @@ async def test_of_a_constraint_that_is_gone_nothing_is_kept_when_its_last_job_co
     await world.redis.delete(key)
     await world.prune_gates()
     await world.leases.return_offers(world.epoch, worker, [(claimed.job_id, claimed.token)])
-    await world.steering.cancel(claimed.job_id)
+    await world.operator_actions.cancel(claimed.job_id)
     assert not await world.redis.exists(key)
 
 

@@ -637,7 +637,7 @@ class GatesMachine(RuleBasedStateMachine):
                 True
             ]
         elif how == "cancel":
-            assert await self.world.steering.cancel(job_id)
+            assert await self.world.operator_actions.cancel(job_id)
         elif how == "return":
             await self.world.leases.return_offers(self.world.epoch, job.worker_id, [(job_id, job.token)])
             for starts in self.model.starts.values():
@@ -683,19 +683,19 @@ class GatesMachine(RuleBasedStateMachine):
         try:
             match what:
                 case "cancel":
-                    await self.world.steering.cancel(job_id)
+                    await self.world.operator_actions.cancel(job_id)
                 case "retry":
                     await self.limits.constraints.under(
-                        lambda constraints: self.world.steering.retry(job, constraints)
+                        lambda constraints: self.world.operator_actions.retry(job, constraints)
                     )
                 case "run_now":
-                    await self.world.steering.run_now(job_id)
+                    await self.world.operator_actions.run_now(job_id)
                 case "delete":
-                    await self.world.steering.delete(job_id)
+                    await self.world.operator_actions.delete(job_id)
                 case "patch":
                     changes = Changes(priority=priority)
                     await self.limits.constraints.under(
-                        lambda constraints: self.world.steering.patch(job, changes, constraints)
+                        lambda constraints: self.world.operator_actions.patch(job, changes, constraints)
                     )
         except StateConflict:
             pass

@@ -115,11 +115,11 @@ async def test_a_page_goes_on_where_the_last_one_ended_though_jobs_move(world: S
     page = await world.lists.page(JobFilter(), limit=4, cursor=None, is_backward=False)
     assert [job.id for job in page.jobs] == ids[:4]
     for job_id in (ids[3], ids[5]):
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
     page = await world.lists.page(JobFilter(), limit=4, cursor=page.cursor, is_backward=False)
     assert [job.id for job in page.jobs] == [ids[4], *ids[6:9]]
     for job_id in ids[6:]:
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
     page = await world.lists.page(JobFilter(), limit=4, cursor=page.cursor, is_backward=False)
     assert (page.jobs, page.cursor) == ([], None)
 
@@ -158,7 +158,7 @@ async def test_damaged_records_do_not_stop_a_list(world: StoreWorld) -> None:
     worker = await world.worker()
     await world.claim(worker)
     for job_id in ids[:5]:
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
 
 
 @given(raw=st.binary(max_size=80), text=st.text(max_size=30))
@@ -216,7 +216,7 @@ async def test_filters_read_arguments_attempts_and_durations(world: StoreWorld) 
         assert JobFilter.of_document(wanted.document()) == wanted
     # A job that never ran took no time.
     canceled = await world.enqueue("d")
-    await world.steering.cancel(canceled)
+    await world.operator_actions.cancel(canceled)
     assert await listed(world, JobFilter(max_duration_ms=10**9)) == [short]
 
 
@@ -227,7 +227,7 @@ async def test_short_records_are_read_whole_and_long_ones_not_at_all(world: Stor
     await damage(world, damaged, "version")
     found = await world.records.get_short([short, long, damaged, new_id()], 2_000)
     assert {job_id: job.argument for job_id, job in found.items()} == {short: msgpack.packb("x")}
-    await world.steering.delete(damaged)
+    await world.operator_actions.delete(damaged)
 
 
 async def test_workers_are_named_by_node_and_process(world: StoreWorld) -> None:

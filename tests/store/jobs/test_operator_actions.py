@@ -50,7 +50,7 @@ async def job_in(world: StoreWorld, state: JobState, **fields: Any) -> Job:
                 case JobState.RETRYING:
                     await world.fail(worker, claimed, RETRYING)
                 case JobState.CANCELED:
-                    await world.steering.cancel(job_id)
+                    await world.operator_actions.cancel(job_id)
     world.pass_ms(100)
     job = await world.get(job_id)
     assert job.state is state
@@ -70,7 +70,7 @@ async def test_cancel_ends_a_waiting_job(world: StoreWorld, state: JobState) -> 
         world.published(world.shard.keys.finished_channel, job.id),
         world.published(world.shard.keys.wake_channel),
     ):
-        assert await world.steering.cancel(job.id) is None
+        assert await world.operator_actions.cancel(job.id) is None
     assert await world.get(job.id) == replace(
         job, state=JobState.CANCELED, cause=Cause.CANCELED, finished_at_ms=world.now_ms
     )
@@ -83,7 +83,7 @@ async def test_cancel_ends_a_waiting_job(world: StoreWorld, state: JobState) -> 
 async def test_cancel_ends_a_running_job_and_tells_who_holds_it(world: StoreWorld) -> None:
     job = await job_in(world, JobState.RUNNING, keep_result=True)
     async with world.published(world.shard.keys.wake_channel, f"freed:{job.worker_id}:1"):
-        assert await world.steering.cancel(job.id) == (job.worker_id, job.token)
+        assert await world.operator_actions.cancel(job.id) == (job.worker_id, job.token)
     assert await world.get(job.id) == replace(
         job, state=JobState.CANCELED, cause=Cause.CANCELED, finished_at_ms=world.now_ms
     )
@@ -99,7 +99,7 @@ async def test_cancel_writes_the_entry_of_an_attempt_as_python_does(world: Store
         job = await job_in(world, JobState.RUNNING)
         key, history = world.shard.keys.job(job.id), world.shard.keys.history(job.id)
         await world.redis.setrange(key, 4, attempt.to_bytes(4, "big"))
-        await world.steering.cancel(job.id)
+        await world.operator_actions.cancel(job.id)
         (written,) = await world.redis.lrange(history, 0, -1)
         entry = codec.encode_attempt(replace(job, attempt=attempt), "canceled", "", None)
         assert written[:8] == world.now_ms.to_bytes(8, "big")
@@ -112,8 +112,8 @@ async def test_cancel_writes_the_entry_of_an_attempt_as_python_does(world: Store
 async def test_the_last_hundred_canceled_attempts_are_kept(world: StoreWorld) -> None:
     worker, job = await world.running()
     for _ in range(102):
-        await world.steering.cancel(job.job_id)
-        await world.steering.retry(await world.get(job.job_id))
+        await world.operator_actions.cancel(job.job_id)
+        await world.operator_actions.retry(await world.get(job.job_id))
         (job,) = await world.claim(worker)
     attempts = [a.attempt for a in await world.records.history(job.job_id)]
     assert attempts == list(range(3, 103))
@@ -122,7 +122,7 @@ async def test_the_last_hundred_canceled_attempts_are_kept(world: StoreWorld) ->
 async def test_a_repeated_cancel_changes_nothing(world: StoreWorld) -> None:
     job = await job_in(world, JobState.CANCELED)
     async with world.unchanged():
-        assert await world.steering.cancel(job.id) is None
+        assert await world.operator_actions.cancel(job.id) is None
 
 
 @pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.DISCARDED, JobState.FAILED, JobState.SKIPPED])
@@ -130,7 +130,7 @@ async def test_cancel_refuses_what_is_over(world: StoreWorld, state: JobState) -
     job = await job_in(world, state, keep_result=True)
     async with world.unchanged():
         with pytest.raises(StateConflict) as conflict:
-            await world.steering.cancel(job.id)
+            await world.operator_actions.cancel(job.id)
     assert conflict.value.state is state
 
 
@@ -142,7 +142,7 @@ async def test_retry_makes_a_finished_job_ready_with_all_its_retries(
     job = await job_in(world, state, keep_result=True, priority=-3)
     history = await world.records.history(job.id)
     async with world.published(world.shard.keys.wake_channel, "ready"):
-        await world.steering.retry(job)
+        await world.operator_actions.retry(job)
     assert await world.get(job.id) == replace(
         job, state=JobState.READY, cause=Cause.NONE, failures=0, losses=0, due_at_ms=0, started_at_ms=0,
         finished_at_ms=0, expires_at_ms=0, token="",
@@ -165,14 +165,14 @@ async def test_retry_refuses_what_is_not_over(world: StoreWorld, state: JobState
     job = await job_in(world, state)
     async with world.unchanged():
         with pytest.raises(StateConflict) as conflict:
-            await world.steering.retry(job)
+            await world.operator_actions.retry(job)
     assert conflict.value.state is state
 
 
 async def test_the_token_of_a_job_retried_by_hand_is_dead(world: StoreWorld) -> None:
     worker, claimed = await world.running()
     await world.fail(worker, claimed)
-    await world.steering.retry(await world.get(claimed.job_id))
+    await world.operator_actions.retry(await world.get(claimed.job_id))
     async with world.unchanged():
         assert await world.fail(worker, claimed) is False
         assert await world.settlements.settle_success(worker, [(claimed.job_id, claimed.token, b"")]) == [
@@ -183,7 +183,7 @@ async def test_the_token_of_a_job_retried_by_hand_is_dead(world: StoreWorld) -> 
 async def test_a_job_retried_by_hand_outlives_its_old_expiry(world: StoreWorld) -> None:
     worker, claimed = await world.running(expires_at_ms=world.now_ms + 1_000)
     await world.fail(worker, claimed)
-    await world.steering.retry(await world.get(claimed.job_id))
+    await world.operator_actions.retry(await world.get(claimed.job_id))
     world.pass_ms(1_000)
     assert await world.due.expire(world.epoch) == (0, -1)
     (again,) = await world.claim(worker)
@@ -195,11 +195,11 @@ async def test_a_job_retried_by_hand_outlives_its_old_expiry(world: StoreWorld) 
 async def test_run_now_ends_the_wait(world: StoreWorld, state: JobState) -> None:
     job = await job_in(world, state, priority=8)
     async with world.published(world.shard.keys.wake_channel, "ready"):
-        await world.steering.run_now(job.id)
+        await world.operator_actions.run_now(job.id)
     assert await world.get(job.id) == replace(job, state=JobState.READY, due_at_ms=0)
     assert await world.score(world.ready(), job.id) == 8
     async with world.unchanged():
-        await world.steering.run_now(job.id)
+        await world.operator_actions.run_now(job.id)
 
 
 @pytest.mark.parametrize("state", [JobState.RUNNING, *FINISHED])
@@ -207,14 +207,14 @@ async def test_run_now_and_patch_refuse_what_does_not_wait(world: StoreWorld, st
     job = await job_in(world, state)
     async with world.unchanged():
         with pytest.raises(StateConflict) as conflict:
-            await world.steering.run_now(job.id)
+            await world.operator_actions.run_now(job.id)
         assert conflict.value.state is state
         with pytest.raises(StateConflict):
             await patch(world, job.id, priority=1)
 
 
 async def patch(world: StoreWorld, job_id: str, **changes: int) -> None:
-    await world.steering.patch(await world.get(job_id), Changes(**changes))
+    await world.operator_actions.patch(await world.get(job_id), Changes(**changes))
 
 
 @pytest.mark.req("M9")
@@ -257,21 +257,21 @@ async def test_patch_of_the_priority_changes_the_order(world: StoreWorld) -> Non
 async def test_delete_leaves_nothing_of_the_job(world: StoreWorld, state: JobState) -> None:
     before = set(await world.dump())
     job = await job_in(world, state, keep_result=True, expires_at_ms=world.now_ms + 90_000)
-    await world.steering.delete(job.id)
+    await world.operator_actions.delete(job.id)
     await world.prune()
     k = world.shard.keys
     left = set(await world.dump()) - before - {k.fence, k.workers, k.worker_urls}
     assert {key for key in left if not key.startswith(k.worker_prefix)} == set()
     async with world.unchanged():
         with pytest.raises(KeyError):
-            await world.steering.delete(job.id)
+            await world.operator_actions.delete(job.id)
 
 
 async def test_a_running_job_is_not_deleted(world: StoreWorld) -> None:
     job = await job_in(world, JobState.RUNNING)
     async with world.unchanged():
         with pytest.raises(StateConflict) as conflict:
-            await world.steering.delete(job.id)
+            await world.operator_actions.delete(job.id)
     assert conflict.value.state is JobState.RUNNING
 
 
@@ -281,9 +281,9 @@ async def test_nothing_can_be_done_to_what_is_no_job(world: StoreWorld, record: 
     if record:
         await world.redis.set(world.shard.keys.job(job.id), record)
     calls: list[Callable[[], Awaitable[object]]] = [
-        lambda: world.steering.cancel(job.id), lambda: world.steering.retry(job),
-        lambda: world.steering.run_now(job.id),
-        lambda: world.steering.patch(job, Changes(priority=1)), lambda: world.steering.delete(job.id),
+        lambda: world.operator_actions.cancel(job.id), lambda: world.operator_actions.retry(job),
+        lambda: world.operator_actions.run_now(job.id),
+        lambda: world.operator_actions.patch(job, Changes(priority=1)), lambda: world.operator_actions.delete(job.id),
     ]  # fmt: skip
     async with world.unchanged():
         for call in calls:
@@ -298,16 +298,16 @@ async def test_the_leader_in_this_process_is_woken_without_a_message(world: Stor
     with world.leading_here() as words:
         async with world.published(world.shard.keys.wake_channel):
             await patch(world, job.id, run_at_ms=world.now_ms + 1)
-            await world.steering.run_now(job.id)
-            await world.steering.cancel(running.id)
-            await world.steering.retry(await world.get(running.id))
+            await world.operator_actions.run_now(job.id)
+            await world.operator_actions.cancel(running.id)
+            await world.operator_actions.retry(await world.get(running.id))
     assert words == ["ready", "due"] * 2 + [f"freed:{running.worker_id}:1"] + ["ready", "due"]
 
 
 async def test_a_deferred_job_is_scheduled_and_can_be_run_now(world: StoreWorld) -> None:
     worker, claimed = await world.running()
     await world.fail(worker, claimed, Decision(JobState.SCHEDULED, "deferred", delay_ms=60_000))
-    await world.steering.run_now(claimed.job_id)
+    await world.operator_actions.run_now(claimed.job_id)
     (again,) = await world.claim(worker)
     assert (again.record.attempt, (await world.get(again.job_id)).failures) == (2, 0)
 
@@ -315,21 +315,21 @@ async def test_a_deferred_job_is_scheduled_and_can_be_run_now(world: StoreWorld)
 @pytest.mark.req("M9")
 async def test_a_job_that_ran_again_since_it_was_read_is_not_retried(world: StoreWorld) -> None:
     job = await job_in(world, JobState.FAILED)
-    await world.steering.retry(job)
+    await world.operator_actions.retry(job)
     (claimed,) = await world.claim(await world.worker(job.name), job.name)
     world.pass_ms(1)
     again = await world.get(claimed.job_id)
     await world.fail(again.worker_id, claimed)
     async with world.unchanged():
         with pytest.raises(StateConflict):
-            await world.steering.retry(job)
+            await world.operator_actions.retry(job)
 
 
 async def test_each_of_many_is_canceled_or_told_why_not(world: StoreWorld) -> None:
     over = (await job_in(world, JobState.SUCCEEDED)).id
     worker_id, job = await world.running()
     waiting = await world.enqueue()
-    assert await world.steering.cancel_each([waiting, job.job_id, over, "unknown"]) == [
+    assert await world.operator_actions.cancel_each([waiting, job.job_id, over, "unknown"]) == [
         None, (worker_id, job.token), Refusal("state", JobState.SUCCEEDED), Refusal("unknown"),
     ]  # fmt: skip
 
@@ -340,4 +340,4 @@ async def test_a_job_is_not_retried_by_rules_that_changed_meanwhile(world: Store
     await limited.limit(paused=True)
     async with world.unchanged():
         with pytest.raises(StaleConstraints):
-            await world.steering.retry(job, NO_CONSTRAINTS)
+            await world.operator_actions.retry(job, NO_CONSTRAINTS)

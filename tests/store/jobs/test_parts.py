@@ -89,7 +89,7 @@ async def test_parts_outlive_the_end_of_their_job_and_go_with_it(world: StoreWor
     page = await world.parts.read(job.job_id, BEGINNING, watch=True)
     assert page is not None
     assert (page.state, page.is_last, len(page.parts)) == (JobState.SUCCEEDED, True, 1)
-    await world.steering.delete(job.job_id)
+    await world.operator_actions.delete(job.job_id)
     assert await world.parts.read(job.job_id, BEGINNING, watch=False) is None
     assert not await world.redis.exists(world.shard.keys.parts(job.job_id))
 

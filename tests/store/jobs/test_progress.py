@@ -80,7 +80,7 @@ async def test_a_job_that_went_well_begins_anew_and_one_that_failed_goes_on(worl
         else:
             await world.fail(worker, job)
         assert (await world.get(job.job_id)).state is state
-        await world.steering.retry(await world.get(job.job_id))
+        await world.operator_actions.retry(await world.get(job.job_id))
         again = await _claimed(world, worker)
         assert (again.job_id, again.checkpoint) == (job.job_id, checkpoint)
         await _succeed(world, worker, again)
@@ -108,7 +108,7 @@ async def test_progress_goes_with_its_job(world: StoreWorld) -> None:
     await _succeed(world, worker, job)
     key = world.shard.keys.progress(job.job_id)
     assert await world.redis.exists(key)
-    await world.steering.delete(job.job_id)
+    await world.operator_actions.delete(job.job_id)
     assert not await world.redis.exists(key)
     await world.redis.hset(key, "message", "left over")
     assert await world.findings() == [

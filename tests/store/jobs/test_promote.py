@@ -72,6 +72,6 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, how: str) -
     redis, k = world.redis, world.shard.keys
     assert await redis.smembers(k.damaged) == {ids[1].encode()}
     assert [f.key for f in await world.findings()] == [k.job(ids[1])]
-    await world.steering.delete(ids[1])
+    await world.operator_actions.delete(ids[1])
     # The record tells its lane.
     world.never_counted_out["work"] = how in ("gone", "wrong type")

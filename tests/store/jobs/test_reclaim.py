@@ -177,7 +177,7 @@ async def test_a_claim_without_a_readable_record_is_set_aside(world: StoreWorld,
     assert {f.key for f in await world.findings()} == {world.shard.keys.job(bad)}
     async with world.unchanged():
         assert await world.leases.set_aside(world.epoch, [bad]) == 0
-    await world.steering.delete(bad)
+    await world.operator_actions.delete(bad)
     # The record tells its lane.
     world.never_counted_out["work"] = how in ("gone", "wrong type")
 

@@ -90,7 +90,7 @@ async def test_claims_that_are_not_its_own_are_told_as_lost(world: StoreWorld) -
 
 async def test_a_canceled_job_is_told_to_its_worker_alone(world: StoreWorld) -> None:
     worker, job = await world.running()
-    await world.steering.cancel(job.job_id)
+    await world.operator_actions.cancel(job.job_id)
     answer = await world.workers.renew(worker, [(job.job_id, job.token)], 0)
     assert answer
     assert (answer.to_cancel, answer.lost) == ({(job.job_id, job.token)}, frozenset())
@@ -144,7 +144,7 @@ async def test_more_claims_than_one_call_holds_some_damaged(world: StoreWorld) -
     # Their lane is no longer known.
     world.never_counted_out["work"] = 2
     for job_id in bad:
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
 
 
 async def test_leases_that_last_longer_than_new_ones_are_cut(

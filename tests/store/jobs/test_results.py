@@ -89,7 +89,7 @@ async def test_an_unknown_job_has_nothing(world: StoreWorld) -> None:
 async def test_someone_who_waits_is_remembered_over_retries(world: StoreWorld) -> None:
     job = await job_in(world, JobState.RETRYING, keep_result=True)
     await world.results.fetch_result(job.id, watch=True)
-    await world.steering.run_now(job.id)
+    await world.operator_actions.run_now(job.id)
     worker = await world.worker()
     (again,) = await world.claim(worker)
     async with world.published(world.shard.keys.finished_channel, job.id):
@@ -129,7 +129,7 @@ async def test_a_result_that_vanished_is_nothing(world: StoreWorld) -> None:
     await world.redis.delete(world.shard.keys.result(job_id))
     assert await world.results.fetch_result(job_id, watch=False) is None
     assert [f.rule for f in await world.findings()] == ["result"]
-    await world.steering.delete(job_id)
+    await world.operator_actions.delete(job_id)
 
 
 async def test_a_result_can_be_looked_at_without_fetching_it(world: StoreWorld) -> None:

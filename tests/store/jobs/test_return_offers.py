@@ -85,7 +85,7 @@ async def test_many_offers_some_of_them_damaged(world: StoreWorld) -> None:
     # The lane of two of them is no longer known.
     world.never_counted_out["work"] = 2
     for job_id in bad:
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
 
 
 async def test_the_leader_counts_returned_offers(world: StoreWorld) -> None:

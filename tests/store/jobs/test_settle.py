@@ -99,7 +99,7 @@ async def test_a_stale_token_or_another_worker_changes_nothing(world: StoreWorld
 @pytest.mark.req("M9")
 async def test_a_canceled_job_takes_no_other_end(world: StoreWorld) -> None:
     worker, job = await world.running(keep_result=True)
-    await world.steering.cancel(job.job_id)
+    await world.operator_actions.cancel(job.job_id)
     async with world.unchanged():
         for decision in (FAILED, RETRYING, DEFERRED, HANDED_BACK):
             assert await world.fail(worker, job, decision) is False
@@ -131,7 +131,7 @@ async def test_many_at_once_with_damaged_and_doubled_ones_among_them(world: Stor
     # The lane of two of them is no longer known.
     world.never_counted_out["work"] = 2
     for job_id in bad:
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
 
 
 @pytest.mark.req("M4")

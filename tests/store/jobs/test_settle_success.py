@@ -71,7 +71,7 @@ async def test_many_at_once_with_damaged_stale_and_doubled_ones_among_them(world
     # Their lane is no longer known.
     world.never_counted_out["work"] = 2
     for job_id in bad:
-        await world.steering.delete(job_id)
+        await world.operator_actions.delete(job_id)
     worker_now = await world.workers.get(worker)
     assert worker_now
     assert worker_now.busy == 1

@@ -417,12 +417,12 @@ class QueueMachine(RuleBasedStateMachine):
         job_id = self.pick(data)
         if job_id:
             job = self.jobs[job_id]
-            if self.steer(self.world.steering.cancel(job_id), job.state, "cancel"):
+            if self.steer(self.world.operator_actions.cancel(job_id), job.state, "cancel"):
                 if job.token or job.settled_by:
                     job.ended.add(job.token or job.settled_by)
                 job.token = job.settled_by = ""
                 self.finish(job, JobState.CANCELED)
-                self.replay = lambda: self.unchanged(self.world.steering.cancel(job_id), None) if (
+                self.replay = lambda: self.unchanged(self.world.operator_actions.cancel(job_id), None) if (
                     job.state is JobState.CANCELED
                 ) else None  # fmt: skip
 
@@ -431,7 +431,9 @@ class QueueMachine(RuleBasedStateMachine):
         job_id = self.pick(data)
         if job_id:
             job = self.jobs[job_id]
-            if self.steer(self.world.steering.retry(self.run(self.world.get(job_id))), job.state, "retry"):
+            if self.steer(
+                self.world.operator_actions.retry(self.run(self.world.get(job_id))), job.state, "retry"
+            ):
                 if job.settled_by:
                     job.ended.add(job.settled_by)
                 job.settled_by, job.result = "", None
@@ -442,7 +444,9 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def run_now(self, data: st.DataObject) -> None:
         job_id = self.pick(data)
-        if job_id and self.steer(self.world.steering.run_now(job_id), self.jobs[job_id].state, "run_now"):
+        if job_id and self.steer(
+            self.world.operator_actions.run_now(job_id), self.jobs[job_id].state, "run_now"
+        ):
             self.jobs[job_id].state, self.jobs[job_id].due_at_ms = JobState.READY, 0
 
     @rule(
@@ -457,7 +461,7 @@ class QueueMachine(RuleBasedStateMachine):
             job = self.jobs[job_id]
             run_at = None if in_ms is None else self.world.now_ms + in_ms
             stored: Job = self.run(self.world.get(job_id))
-            call = self.world.steering.patch(stored, Changes(priority, run_at, max_retry))
+            call = self.world.operator_actions.patch(stored, Changes(priority, run_at, max_retry))
             if self.steer(call, job.state, "patch"):
                 job.priority = job.priority if priority is None else priority
                 job.max_retry = job.max_retry if max_retry is None else max_retry
@@ -474,9 +478,9 @@ class QueueMachine(RuleBasedStateMachine):
         if job_id:
             if self.jobs[job_id].state is JobState.RUNNING:
                 with pytest.raises(StateConflict):
-                    self.run(self.world.steering.delete(job_id))
+                    self.run(self.world.operator_actions.delete(job_id))
             else:
-                self.run(self.world.steering.delete(job_id))
+                self.run(self.world.operator_actions.delete(job_id))
                 del self.jobs[job_id]
                 self.deleted.add(job_id)
                 self.replay = None

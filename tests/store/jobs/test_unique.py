@@ -197,7 +197,7 @@ async def test_a_replaced_job_is_the_new_push_under_its_old_id_and_age(world: St
     assert await world.score(k.expiring, first.id) is None
     # Somebody still waits for its end.
     async with world.published(k.finished_channel, first.id):
-        await world.steering.cancel(first.id)
+        await world.operator_actions.cancel(first.id)
 
 
 @pytest.mark.parametrize("before", [None, 50_000])
@@ -268,7 +268,7 @@ async def test_without_a_bound_pushes_delay_for_as_long_as_they_come(world: Stor
 @pytest.mark.parametrize("scope", ["until_start", "until_finished", "window"])
 async def test_a_retried_job_takes_its_key_again(world: StoreWorld, scope: str) -> None:
     holder = await holder_in(world, scope, "canceled")
-    await world.steering.retry(await world.get(holder))
+    await world.operator_actions.retry(await world.get(holder))
     assert await world.acceptance.enqueue([world.spec(unique=terms(scope))]) == [
         NotUnique(holder, Conflict.REFUSED)
     ]
@@ -281,12 +281,12 @@ async def test_a_retry_is_refused_while_another_job_holds_the_key(world: StoreWo
     await world.acceptance.enqueue([new])
     async with world.unchanged():
         with pytest.raises(KeyHeld) as held:
-            await world.steering.retry(await world.get(old))
+            await world.operator_actions.retry(await world.get(old))
         assert held.value.holder == new.id
         job = await world.get(old)
-        assert await world.steering.retry_all([job]) == [Refusal("not_unique", holder=new.id)]
-    await world.steering.cancel(new.id)
-    await world.steering.retry(await world.get(old))
+        assert await world.operator_actions.retry_all([job]) == [Refusal("not_unique", holder=new.id)]
+    await world.operator_actions.cancel(new.id)
+    await world.operator_actions.retry(await world.get(old))
     assert await world.acceptance.find_held([world.spec(unique=unique())]) == {0: old}
 
 
@@ -294,7 +294,7 @@ async def test_a_retried_job_that_has_started_holds_no_key_until_its_start(world
     old = await holder_in(world, "until_start", "failed")
     new = world.spec(unique=terms("until_start"))
     await world.acceptance.enqueue([new])
-    await world.steering.retry(await world.get(old))
+    await world.operator_actions.retry(await world.get(old))
     assert await world.acceptance.find_held([world.spec(unique=terms("until_start"))]) == {0: new.id}
 
 
@@ -305,7 +305,7 @@ async def test_a_removed_job_leaves_no_key_but_of_its_window(world: StoreWorld, 
     digest = terms(scope).digest
     key = world.shard.keys.unique(digest)
     if by == "delete":
-        await world.steering.delete(holder)
+        await world.operator_actions.delete(holder)
     else:
         assert await world.retention.sweep(world.epoch, JobState.SUCCEEDED, retention_ms=0, max_jobs=0) == 1
     assert await world.redis.exists(key) == (scope == "window")
@@ -321,7 +321,7 @@ async def test_a_removed_job_leaves_the_key_that_another_took(world: StoreWorld)
     old = await holder_in(world, "until_finished", "succeeded")
     new = world.spec(unique=unique())
     await world.acceptance.enqueue([new])
-    await world.steering.delete(old)
+    await world.operator_actions.delete(old)
     assert await world.acceptance.find_held([world.spec(unique=unique())]) == {0: new.id}
 
 
@@ -350,7 +350,7 @@ async def test_damage_holds_no_key(world: StoreWorld, harm: str) -> None:
         return
     record = await world.redis.get(k.job(holder))
     await world.redis.set(k.job(holder), record.replace(b"unique", b"uniqua"))
-    await world.steering.delete(holder)
+    await world.operator_actions.delete(holder)
     await world.redis.delete(key)
 
 
@@ -416,6 +416,6 @@ async def test_a_refused_job_takes_no_key_though_it_is_free(world: StoreWorld) -
     async with world.unchanged():
         (again,) = await constrained.push([world.spec(unique=unique("c"))])
         assert isinstance(again, BacklogFull)
-    await world.steering.cancel(first.id)
+    await world.operator_actions.cancel(first.id)
     # The key of the refused job is free.
     assert await constrained.push([world.spec(unique=unique("b"))]) == [Accepted.NEW]

@@ -122,7 +122,7 @@ class History:
 
     async def cancel(self) -> None:
         if job := self._one("waits", "running"):
-            await self.world.steering.cancel(job.id)
+            await self.world.operator_actions.cancel(job.id)
             job.phase = "finished"
 
     async def retry(self) -> None:
@@ -134,17 +134,17 @@ class History:
         stored = await self.world.get(job.id)
         if takes_key and holder is not None and holder is not job and holder.holds(self.world.now_ms):
             with pytest.raises(KeyHeld) as held:
-                await self.world.steering.retry(stored)
+                await self.world.operator_actions.retry(stored)
             assert held.value.holder == holder.id
             return
-        await self.world.steering.retry(stored)
+        await self.world.operator_actions.retry(stored)
         job.phase = "waits"
         if takes_key:
             self.holders[job.key] = job
 
     async def delete(self) -> None:
         if job := self._one("waits", "finished"):
-            await self.world.steering.delete(job.id)
+            await self.world.operator_actions.delete(job.id)
             job.phase = "gone"
 
     async def pass_time(self) -> None:

@@ -107,7 +107,7 @@ async def drain_when_full(world: StoreWorld) -> None:
         with pytest.raises(StoreUnavailableError):
             await world.acceptance.enqueue([world.spec() for _ in range(1_200)])
         with pytest.raises(StoreUnavailableError):
-            await world.steering.run_now(scheduled)
+            await world.operator_actions.run_now(scheduled)
         with pytest.raises(StoreUnavailableError):
             await world.acceptance.reserve_ids([KeyedSpec("d", world.spec(), 1_000)])
     worker = await world.worker()
@@ -119,8 +119,8 @@ async def drain_when_full(world: StoreWorld) -> None:
     assert await world.settlements.settle_success(worker, [(jobs[0].job_id, jobs[0].token, b"r")]) == [True]
     assert await world.fail(worker, jobs[1])
     assert await world.results.fetch_result(jobs[1].job_id, watch=False) == b"failed result"
-    await world.steering.cancel(jobs[2].job_id)
-    await world.steering.delete(jobs[2].job_id)
+    await world.operator_actions.cancel(jobs[2].job_id)
+    await world.operator_actions.delete(jobs[2].job_id)
     world.pass_ms(15_000)
     assert await world.due.promote(world.epoch, JobState.SCHEDULED) == (2, -1)
     assert await world.due.expire(world.epoch) == (1, -1)

@@ -260,7 +260,7 @@ async def test_to_delete_a_job_is_to_erase_its_log_in_the_archive(world: StoreWo
     # One log is being written just now, and one never existed.
     assert await store.next_piece(world.epoch, jobs[1].job_id, REF)
     for job in jobs:
-        await world.steering.delete(job.job_id)
+        await world.operator_actions.delete(job.job_id)
     ids, now_ms = [job.job_id for job in jobs], world.now_ms
     assert await store.erasures() == LogErasures([(ids[0], now_ms), (ids[1], now_ms)], [])
     assert await store.read_gone(ids[0], 0) == LogNotHere(None)
@@ -289,7 +289,7 @@ async def test_a_piece_that_comes_late_is_to_be_removed_where_its_job_was_delete
         await moved(world, job.job_id)
     assert not await store.note_late(jobs[0])
     world.pass_ms(1)
-    await world.steering.delete(jobs[0].id)
+    await world.operator_actions.delete(jobs[0].id)
     assert await store.note_late(jobs[0])
     await store.end_erasures(world.epoch, [jobs[0].id])
     assert (await store.erasures()).first == []

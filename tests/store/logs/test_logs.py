@@ -223,7 +223,7 @@ async def test_a_log_goes_with_its_job(world: StoreWorld) -> None:
     for worker, job in jobs:
         await save(world, worker, job, lines(1, "a"))
         assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
-    await world.steering.delete(jobs[0][1].job_id)
+    await world.operator_actions.delete(jobs[0][1].job_id)
     assert await world.redis.scard(world.shard.keys.logged) == 2
     world.pass_ms(1_000)
     assert await world.retention.sweep(world.epoch, JobState.SUCCEEDED, retention_ms=500, max_jobs=9) == 2

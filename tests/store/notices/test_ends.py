@@ -52,7 +52,7 @@ async def test_each_way_to_end_is_written_down(world: StoreWorld) -> None:
     assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
     expected.append((job.job_id, JobState.SUCCEEDED))
     waiting = await world.enqueue(notify=ALL)
-    await world.steering.cancel_all([waiting])
+    await world.operator_actions.cancel_all([waiting])
     expected.append((waiting, JobState.CANCELED))
     late = await world.enqueue(notify=ALL, expires_at_ms=world.now_ms + 1000)
     world.pass_ms(2000)
@@ -106,7 +106,7 @@ async def test_a_delivery_is_made_once_however_often_it_is_carried_out(world: St
 
 async def test_an_end_stays_written_down_while_nobody_runs_deliveries(world: StoreWorld) -> None:
     job_id = await world.enqueue(notify=ALL)
-    await world.steering.cancel_all([job_id])
+    await world.operator_actions.cancel_all([job_id])
     (entry,) = await FollowUpStore(world.shard).oldest()
 
     async def prepare() -> None:
@@ -123,7 +123,7 @@ async def test_an_end_stays_written_down_while_nobody_runs_deliveries(world: Sto
 
 async def test_a_job_is_kept_until_its_end_was_told_of(world: StoreWorld) -> None:
     told, untold = await world.enqueue(notify=ALL), await world.enqueue(notify=ALL)
-    await world.steering.cancel_all([told, untold])
+    await world.operator_actions.cancel_all([told, untold])
     store = FollowUpStore(world.shard)
     await store.end(world.epoch, [entry for entry in await store.oldest() if entry.subject.startswith(told)])
     world.pass_ms(10_000)
@@ -137,9 +137,9 @@ async def test_a_job_is_kept_until_its_end_was_told_of(world: StoreWorld) -> Non
 
 async def test_a_job_that_people_deleted_is_not_told_of(world: StoreWorld) -> None:
     job_id = await world.enqueue(notify=ALL)
-    await world.steering.cancel_all([job_id])
+    await world.operator_actions.cancel_all([job_id])
     (entry,) = await FollowUpStore(world.shard).oldest()
-    await world.steering.delete_all([job_id])
+    await world.operator_actions.delete_all([job_id])
     prepared: list[int] = []
     assert list(await follow_ups(world, prepared).enqueue([entry.subject], world.epoch)) == []
     assert prepared == []

@@ -240,7 +240,7 @@ async def test_of_a_job_that_was_retried_by_hand_the_age_is_not_known(world: Sto
     worker, job = await world.running()
     await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
     world.pass_ms(DAY_MS)
-    await world.steering.retry(await world.get(job.job_id), NO_CONSTRAINTS)
+    await world.operator_actions.retry(await world.get(job.job_id), NO_CONSTRAINTS)
     backlog = await history.sample_backlog()
     assert (backlog.names["work"].ready, backlog.names["work"].since_ms) == (1, 0)
 

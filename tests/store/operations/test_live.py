@@ -54,7 +54,7 @@ async def test_a_finished_job_is_seen_although_the_counts_are_the_same(
     worker_id, job = await world.running()
     await world.fail(worker_id, job)
     before = await live.look()
-    await world.steering.delete(job.job_id)
+    await world.operator_actions.delete(job.job_id)
     worker_id, job = await world.running()
     await world.fail(worker_id, job)
     assert (await live.look()).jobs != before.jobs

@@ -11,7 +11,7 @@ from jqmaster.domain.jobs.order import After, AfterWhen, SkippedBy
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.health.repair import Repair
-from jqmaster.store.jobs.claims import Omitted
+from jqmaster.store.jobs.claims import OmissionReason
 from jqmaster.store.jobs.enqueue import Accepted, PredecessorRefused, PredecessorsRefused
 from jqmaster.store.jobs.operator_actions import Changes
 from tests.support.orders import Orders
@@ -119,9 +119,9 @@ async def test_every_other_end_skips_all_that_follow_and_names_the_first_cause(
         (job,) = await world.claim(worker)
         assert await world.fail(worker, job, DISCARDED if ending == "discarded" else None)
     elif ending == "canceled":
-        await world.steering.cancel(first)
+        await world.operator_actions.cancel(first)
     elif ending == "deleted":
-        await world.steering.delete(first)
+        await world.operator_actions.delete(first)
     else:
         world.pass_ms(10)
         assert (await world.due.expire(world.epoch))[0] == 1
@@ -159,14 +159,14 @@ async def test_a_retry_revives_what_the_failure_skipped(world: StoreWorld, order
     assert await world.fail(worker, other)
     await orders.carry_out()
     assert await orders.states(second, third, with_aside) == ["skipped"] * 3
-    await world.steering.retry(await world.get(first))
+    await world.operator_actions.retry(await world.get(first))
     await orders.carry_out()
     # The last one has another predecessor that failed.
     assert await orders.states(second, third, with_aside) == ["awaiting_jobs", "awaiting_jobs", "skipped"]
     for expected in (first, second, third):
         assert await succeed(world, worker) == [expected]
         await orders.carry_out()
-    await world.steering.retry(await world.get(aside))
+    await world.operator_actions.retry(await world.get(aside))
     await orders.carry_out()
     assert await orders.states(with_aside) == ["awaiting_jobs"]
     assert await succeed(world, worker) == [aside]
@@ -183,7 +183,7 @@ async def test_an_entry_may_be_carried_out_again_and_late(world: StoreWorld, ord
     (job,) = await world.claim(worker)
     assert await world.fail(worker, job)
     # The job was retried and succeeded before anything followed from the failure.
-    await world.steering.retry(await world.get(first))
+    await world.operator_actions.retry(await world.get(first))
     assert await succeed(world, worker) == [first]
     await orders.carry_out()
     assert await orders.states(second) == ["ready"]
@@ -220,9 +220,9 @@ async def test_a_job_waits_for_its_predecessors_and_then_for_its_time(
 async def test_waiting_jobs_are_changed_canceled_and_deleted(world: StoreWorld, orders: Orders) -> None:
     first = await world.enqueue()
     changed, canceled, deleted = [await orders.behind(first) for _ in range(3)]
-    await world.steering.patch(await world.get(changed), Changes(priority=7, run_at_ms=START_MS - 1))
-    await world.steering.cancel(canceled)
-    await world.steering.delete(deleted)
+    await world.operator_actions.patch(await world.get(changed), Changes(priority=7, run_at_ms=START_MS - 1))
+    await world.operator_actions.cancel(canceled)
+    await world.operator_actions.delete(deleted)
     assert await orders.states(changed, canceled) == ["awaiting_jobs", "canceled"]
     assert await succeed(world, await world.worker()) == [first]
     await orders.carry_out()
@@ -269,15 +269,18 @@ async def test_inputs_tell_which_results_are_missing_and_why(
         worker,
         [(job.job_id, job.token, result) for job, result in zip(jobs, [b"12", b"3456", b"7"], strict=False)],
     )
-    await world.steering.cancel(ids[3])
-    await world.steering.delete(ids[3])
+    await world.operator_actions.cancel(ids[3])
+    await world.operator_actions.delete(ids[3])
     await orders.carry_out()
     (job,) = await world.claim(worker, "later")
     await world.order.give_inputs([job])
     assert job.job_id == last
     assert job.inputs is not None
     assert [one.result for one in job.inputs] == [b"12", None, b"7", None]
-    assert (job.inputs[1].omitted, job.inputs[3].omitted) == (Omitted.TOO_LARGE, Omitted.NOT_KEPT)
+    assert (job.inputs[1].omitted, job.inputs[3].omitted) == (
+        OmissionReason.TOO_LARGE,
+        OmissionReason.NOT_KEPT,
+    )
     assert job.inputs[3].state is None
 
 

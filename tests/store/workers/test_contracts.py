@@ -15,18 +15,18 @@ SECOND = Contract("2", None, {"timeout": 5})
 async def test_contracts_are_told_by_name_and_the_latest_comes_first(world: StoreWorld) -> None:
     store = ContractStore(world.shard)
     assert await store.of("work") == ([], False)
-    await store.tell(["work", "plain"], {"work": FIRST})
+    await store.declare(["work", "plain"], {"work": FIRST})
     began_ms = world.now_ms
     world.pass_ms(5)
-    await store.tell(["work"], {"work": SECOND})
+    await store.declare(["work"], {"work": SECOND})
     told, is_served = await store.of("work")
     assert is_served
-    assert [(one.contract, one.told_at_ms, one.digest) for one in told] == [
+    assert [(one.contract, one.reported_at_ms, one.digest) for one in told] == [
         (SECOND, began_ms + 5, SECOND.digest), (FIRST, began_ms, FIRST.digest),
     ]  # fmt: skip
     assert await store.of("plain") == ([], True)
     world.pass_ms(5)
-    await store.tell(["work"], {"work": FIRST})
+    await store.declare(["work"], {"work": FIRST})
     assert [one.contract for one in (await store.of("work"))[0]] == [FIRST, SECOND]
     assert 0 < await world.redis.pttl(world.shard.keys.contracts("work")) <= LIFE_MS
 
@@ -38,11 +38,11 @@ async def test_names_and_contracts_are_bounded(world: StoreWorld, monkeypatch: p
     store = ContractStore(world.shard)
     for n in range(4):
         world.pass_ms(1)
-        await store.tell([f"name-{n}", "work"], {"work": Contract(str(n), None, {})})
+        await store.declare([f"name-{n}", "work"], {"work": Contract(str(n), None, {})})
     assert [one.contract.version for one in (await store.of("work"))[0]] == ["3", "2"]
     assert [(await store.of(f"name-{n}"))[1] for n in range(4)] == [False, False, True, True]
     # These are more names than one call takes.
-    await store.tell([f"many-{n}" for n in range(250)], {})
+    await store.declare([f"many-{n}" for n in range(250)], {})
     assert await world.redis.zcard(world.shard.keys.served_names) == 3
 
 
@@ -52,20 +52,20 @@ async def test_names_that_were_never_served_are_told_unless_some_are_forgotten(
 ) -> None:
     store = ContractStore(world.shard)
     assert await store.unserved(["work", "wrok"]) == ["work", "wrok"]
-    await store.tell(["work"], {})
+    await store.declare(["work"], {})
     assert await store.unserved(["work", "wrok"]) == ["wrok"]
     # These are more names than one read takes.
     many = [f"many-{n}" for n in range(2_500)]
     assert await store.unserved([*many, "work"]) == many
     assert await store.unserved([]) == []
     monkeypatch.setattr(contracts, "MAX_NAMES", 2)
-    await store.tell(["second"], {})
+    await store.declare(["second"], {})
     assert await store.unserved(["wrok"]) == []
 
 
 async def test_a_contract_that_cannot_be_read_is_left_out(world: StoreWorld) -> None:
     store = ContractStore(world.shard)
-    await store.tell(["work"], {"work": FIRST})
+    await store.declare(["work"], {"work": FIRST})
     key = world.shard.keys.contracts("work")
     for n, garbage in enumerate((b"", b"12345678{", b"12345678{}", b"12345678[]")):
         await world.redis.hset(key, f"bad-{n}", garbage)

@@ -287,7 +287,7 @@ async def test_damaged_mail_and_records_hurt_only_themselves(world: StoreWorld) 
 
 async def test_an_answer_is_announced_to_the_master_at_which_the_poll_hangs(world: StoreWorld) -> None:
     async with world.published(world.shard.keys.wake_channel, "mail:w1"):
-        await world.polls.tell("w1")
+        await world.polls.notify("w1")
 
 
 async def test_an_offer_whose_record_cannot_be_decoded_is_left_out(world: StoreWorld) -> None:

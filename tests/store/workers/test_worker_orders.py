@@ -85,7 +85,7 @@ async def test_a_worker_that_people_detach_gets_no_jobs_and_no_leases(world: Sto
     assert (answer.detached_by, answer.is_renewed, answer.lost) == ("operator", False, frozenset())
     assert await world.score(world.shard.keys.running, job.job_id) == ends_ms
     assert await world.claims.claim(world.epoch, worker, ["work"], 1) is NotClaimed.GONE
-    assert await world.workers.go_on(worker, []) is False
+    assert await world.workers.reattach(worker, []) is False
     # The job remains its own until its lease ends.
     assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [True]
 
@@ -147,7 +147,7 @@ async def test_who_is_let_go_on_belongs_to_the_fleet_again_and_its_jobs_tell_of_
         for job_id, token in (claim, (other.job_id, other.token), (ended.job_id, ended.token), (claim[0], "0" * 32))
     ]  # fmt: skip
     async with world.published(world.shard.keys.wake_channel, "workers"):
-        assert await world.workers.go_on(worker, entries) is True
+        assert await world.workers.reattach(worker, entries) is True
     found = await world.workers.get(worker)
     assert found
     assert (found.is_detached, found.detached_by, found.silent_since_ms) == (False, None, 0)
@@ -163,7 +163,7 @@ async def test_who_is_let_go_on_belongs_to_the_fleet_again_and_its_jobs_tell_of_
     # Only its own jobs count.
     assert await world.records.history(other.job_id) == await world.records.history(ended.job_id) == []
     async with world.unchanged():
-        assert await world.workers.go_on(worker, entries) is False
+        assert await world.workers.reattach(worker, entries) is False
     assert other_worker
 
 
@@ -179,7 +179,7 @@ async def test_one_that_holds_more_than_a_call_takes_goes_on_with_all(world: Sto
         (job.job_id, job.token, codec.encode_attempt(records[job.job_id], CONTINUED, "", None))
         for job in jobs
     ]
-    assert await world.workers.go_on(worker, entries) is True
+    assert await world.workers.reattach(worker, entries) is True
     for job in (jobs[0], jobs[499], jobs[500], jobs[-1]):
         assert len(await world.records.history(job.job_id)) == 1
 
@@ -188,7 +188,7 @@ async def test_one_that_holds_more_than_a_call_takes_goes_on_with_all(world: Sto
 async def test_people_may_cut_off_for_good_who_was_merely_silent(world: StoreWorld) -> None:
     worker, claim = await silent(world)
     assert await world.workers.detach(worker, ENTRY) is Commanded.NEW
-    assert await world.workers.go_on(worker, []) is False
+    assert await world.workers.reattach(worker, []) is False
     answer = await world.workers.renew(worker, [claim], 1)
     assert answer
     assert (answer.detached_by, answer.is_renewed) == ("operator", False)
@@ -198,7 +198,7 @@ async def test_a_history_of_the_wrong_type_keeps_nobody_from_going_on(world: Sto
     worker, claim = await silent(world)
     redis, key = world.redis, world.shard.keys.history(claim[0])
     await redis.set(key, "damaged")
-    assert await world.workers.go_on(worker, [(*claim, b"")]) is True
+    assert await world.workers.reattach(worker, [(*claim, b"")]) is True
     await redis.delete(key)
 
 

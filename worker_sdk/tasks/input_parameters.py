@@ -7,7 +7,7 @@ from worker_sdk.tasks.signature import Signature
 from worker_sdk.worker.inputs import Input, Inputs
 
 
-class Filling:
+class InputParameters:
     """The parameters of one task whose default is `INPUT` or `INPUTS`."""
 
     def __init__(self, signature: Signature, codec: Codec) -> None:

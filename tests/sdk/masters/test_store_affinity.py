@@ -11,8 +11,8 @@ from tests.sdk.fake_master import FakeMaster
 from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Pusher, SyncPusher, UnavailableError, Worker
-from worker_sdk.masters import home
-from worker_sdk.masters.home import Home
+from worker_sdk.masters import store_affinity
+from worker_sdk.masters.store_affinity import StoreAffinity
 
 pytestmark = real_time.WORKER
 
@@ -42,18 +42,18 @@ class Asked:
 
     def __init__(self) -> None:
         self.now_s = 100.0
-        self.home = Home(patience_s=15.0, now_s=lambda: self.now_s)
+        self.affinity = StoreAffinity(patience_s=15.0, now_s=lambda: self.now_s)
 
     def hears(self, address: str, store: str, *, is_ok: bool = True) -> bool:
-        return self.home.admits(address, store, is_ok=is_ok, addresses=[A, B])
+        return self.affinity.admits(address, store, is_ok=is_ok, addresses=[A, B])
 
 
 def test_the_first_master_that_grants_a_call_tells_the_store() -> None:
     asked = Asked()
     assert asked.hears(A, "theirs", is_ok=False)
-    assert asked.home.store == ""
+    assert asked.affinity.store == ""
     assert asked.hears(B, "ours")
-    assert asked.home.store == "ours"
+    assert asked.affinity.store == "ours"
     assert not asked.hears(A, "theirs")
     assert not asked.hears(A, "theirs", is_ok=False)
 
@@ -72,7 +72,7 @@ def test_another_store_is_believed_when_all_masters_have_belonged_to_it_for_long
     asked.now_s += 60
     assert not asked.hears(A, "new"), "B may still be of ours"
     assert not asked.hears(B, "new")
-    assert asked.home.store == "new"
+    assert asked.affinity.store == "new"
     assert asked.hears(A, "new")
 
 
@@ -83,7 +83,7 @@ def test_one_answer_from_our_own_store_is_enough_to_stay() -> None:
         asked.now_s += 10
         assert not asked.hears(B, "theirs")
         assert asked.hears(A, "ours")
-    assert asked.home.store == "ours"
+    assert asked.affinity.store == "ours"
 
 
 def test_two_different_strangers_are_no_new_store() -> None:
@@ -93,7 +93,7 @@ def test_two_different_strangers_are_no_new_store() -> None:
         asked.now_s += 10
         assert not asked.hears(A, "theirs")
         assert not asked.hears(B, "somebody's")
-    assert asked.home.store == "ours"
+    assert asked.affinity.store == "ours"
 
 
 def test_each_address_is_warned_of_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
@@ -169,7 +169,7 @@ async def test_a_stranger_is_asked_last(own: FakeMaster, foreign: FakeMaster) ->
 async def test_a_worker_moves_to_a_store_that_was_begun_anew(
     own: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(home, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(store_affinity, "PATIENCE_S", 0.0)
     own.lease_s = 0.5
     worker = Worker(own.url, token=own.token, grace_s=0.2)
 

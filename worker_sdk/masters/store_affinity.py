@@ -17,10 +17,10 @@ PATIENCE_S: Final = 15.0
 _WARN_EVERY_S: Final = 60.0
 
 
-class Home:
+class StoreAffinity:
     """`store` is the store of the first master that granted a call; "" until then. It is thread-safe.
 
-    `patience_s` may be set at any time. All clients of a worker share one `Home`.
+    `patience_s` may be set at any time. All clients of a worker share one `StoreAffinity`.
     """
 
     def __init__(

@@ -9,14 +9,14 @@ from jqmaster.domain.notices.delivery import RESERVED_PREFIX
 from jqmaster.domain.notices.incident import IncidentItem
 from jqmaster.domain.notices.notice import When
 from jqmaster.service.constraints.reader import ConstraintReader
-from jqmaster.service.notices.findings import Seen, of_name
+from jqmaster.service.notices.findings import MatchableFinding, of_name
 from jqmaster.store.operations.history import HistoryStore
 
 # A look at all constraints costs several reads for each of them.
 CONSTRAINTS_EVERY_S: Final = 10.0
 
 
-class Lasting:
+class LastingConditions:
     """`store_faults`: by name, what is wrong with the store now. `log_due_ms`: since when the first log has
     waited for the archive, in milliseconds since 1970; None: none waits, or there is no archive. Durations
     count from this master's first look, except the ages of waiting jobs and logs. Methods raise what the
@@ -38,28 +38,28 @@ class Lasting:
         self._since_s: dict[tuple[When, str], float] = {}
         self._saturated: dict[str, str] = {}
         self._constraints_at_s = -CONSTRAINTS_EVERY_S
-        self._looks: Mapping[When, Callable[[int], Awaitable[list[Seen]]]] = {
+        self._looks: Mapping[When, Callable[[int], Awaitable[list[MatchableFinding]]]] = {
             When.BACKLOG_AGE: self._old_backlog,
             When.CONSTRAINT_SATURATED: self._saturated_constraints,
             When.STORE_UNHEALTHY: self._unhealthy_store,
             When.LOG_ARCHIVE_BEHIND: self._archive_behind,
         }
 
-    async def look(self, when: When, now_ms: int) -> list[Seen]:
+    async def look(self, when: When, now_ms: int) -> list[MatchableFinding]:
         """Return the findings of now."""
         return await self._looks[when](now_ms)
 
-    async def _old_backlog(self, now_ms: int) -> list[Seen]:
+    async def _old_backlog(self, now_ms: int) -> list[MatchableFinding]:
         backlog = await self._history.backlog()
         seen = []
         for name, waiting in backlog.names.items() if backlog else ():
             if waiting.since_ms and not name.startswith(RESERVED_PREFIX):
                 age_ms = max(0, now_ms - waiting.since_ms)
                 line = f"{name}: {waiting.ready} ready, the oldest for {span(age_ms)}"
-                seen.append(Seen(IncidentItem(name, line, now_ms), of_name(name), age_ms))
+                seen.append(MatchableFinding(IncidentItem(name, line, now_ms), of_name(name), age_ms))
         return seen
 
-    async def _saturated_constraints(self, now_ms: int) -> list[Seen]:
+    async def _saturated_constraints(self, now_ms: int) -> list[MatchableFinding]:
         now_s = self._clock.monotonic_s()
         if now_s >= self._constraints_at_s + CONSTRAINTS_EVERY_S:
             self._constraints_at_s = now_s
@@ -70,18 +70,18 @@ class Lasting:
             }
         return self._lasting(When.CONSTRAINT_SATURATED, self._saturated, now_ms)
 
-    async def _unhealthy_store(self, now_ms: int) -> list[Seen]:
+    async def _unhealthy_store(self, now_ms: int) -> list[MatchableFinding]:
         return self._lasting(When.STORE_UNHEALTHY, self._store_faults(), now_ms)
 
-    async def _archive_behind(self, now_ms: int) -> list[Seen]:
+    async def _archive_behind(self, now_ms: int) -> list[MatchableFinding]:
         due_ms = await self._log_due_ms()
         lag_ms = 0 if due_ms is None else now_ms - due_ms
         if lag_ms <= 0:
             return []
         line = f"the first of the logs has waited for {span(lag_ms)}; the log of the leading master says why"
-        return [Seen(IncidentItem("log_archive", line, now_ms), of_name("log_archive"), lag_ms)]
+        return [MatchableFinding(IncidentItem("log_archive", line, now_ms), of_name("log_archive"), lag_ms)]
 
-    def _lasting(self, when: When, present: Mapping[str, str], now_ms: int) -> list[Seen]:
+    def _lasting(self, when: When, present: Mapping[str, str], now_ms: int) -> list[MatchableFinding]:
         now_s = self._clock.monotonic_s()
         for key in [key for key in self._since_s if key[0] is when and key[1] not in present]:
             del self._since_s[key]
@@ -89,5 +89,5 @@ class Lasting:
         for name, line in present.items():
             since_s = self._since_s.setdefault((when, name), now_s)
             lasted_ms = round(1000 * (now_s - since_s))
-            seen.append(Seen(IncidentItem(name, line, now_ms), of_name(name), lasted_ms))
+            seen.append(MatchableFinding(IncidentItem(name, line, now_ms), of_name(name), lasted_ms))
         return seen

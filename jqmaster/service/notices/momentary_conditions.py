@@ -13,7 +13,7 @@ from jqmaster.domain.notices.delivery import RESERVED_PREFIX
 from jqmaster.domain.notices.incident import IncidentItem
 from jqmaster.domain.notices.notice import When
 from jqmaster.live_value import LiveValue
-from jqmaster.service.notices.findings import Seen, of_name
+from jqmaster.service.notices.findings import MatchableFinding, of_name
 from jqmaster.store.definitions.definitions import DefinitionStore
 from jqmaster.store.jobs.placement import fields_of
 from jqmaster.store.jobs.records import RecordStore
@@ -38,12 +38,12 @@ Mark = Any
 class HappeningsPage:
     """`has_more`: the next look goes on at once."""
 
-    seen: list[Seen]
+    seen: list[MatchableFinding]
     mark: Mark
     has_more: bool = False
 
 
-class Happenings:
+class MomentaryConditions:
     """The first look at a condition finds nothing, and only sets the mark to the present. `access`: what may
     be shown of errors to everybody. Methods raise what the stores raise."""
 
@@ -90,7 +90,7 @@ class Happenings:
     async def _waiting_challenges(self, mark: Mark, now_ms: int) -> HappeningsPage:
         if not isinstance(mark, int):
             return HappeningsPage([], now_ms - 1)
-        began, seen, found_any = mark, list[Seen](), False
+        began, seen, found_any = mark, list[MatchableFinding](), False
         while True:
             job_ids, mark = await self._waiting.after(mark, now_ms)
             found_any = found_any or bool(job_ids)
@@ -99,18 +99,18 @@ class Happenings:
                 is_still = not found_any and mark >= began
                 return HappeningsPage(seen, began if is_still else mark, has_more=mark < now_ms - 1)
 
-    def _waits(self, one: WaitingChallenge) -> Seen:
+    def _waits(self, one: WaitingChallenge) -> MatchableFinding:
         job, challenge = one.job, one.challenge
         title = challenge.form.title if challenge.form and not self._is_covered else ""
         line = f"{job.name}: {title or 'waits for an answer'}, until {iso_ms(challenge.due_at_ms)}"
-        return Seen(IncidentItem(job.name, line, challenge.remind_at_ms, job.id), fields_of(job))
+        return MatchableFinding(IncidentItem(job.name, line, challenge.remind_at_ms, job.id), fields_of(job))
 
     async def _failures(
         self, mark: Mark, now_ms: int, is_meant: Callable[[FailedJob], bool]
     ) -> HappeningsPage:
         if not isinstance(mark, int):
             return HappeningsPage([], now_ms - 1)
-        seen: list[Seen] = []
+        seen: list[MatchableFinding] = []
         began, found_any = mark, False
         while True:
             job_ids, mark = await self._failed.after(mark, now_ms)
@@ -126,13 +126,15 @@ class Happenings:
                 is_still = not found_any and mark >= began
                 return HappeningsPage(seen, began if is_still else mark, has_more=mark < now_ms - 1)
 
-    def _failure(self, one: FailedJob) -> Seen:
+    def _failure(self, one: FailedJob) -> MatchableFinding:
         job = one.job
         cause = job.cause.name.lower() if job.cause else "error"
         message = (one.end.message or "") if one.end else ""
         line = self._line(job.name, cause, normalise(message))
         group = failure_group_id(job.name, cause, message)
-        return Seen(IncidentItem(job.name, line, job.finished_at_ms, job.id, group), fields_of(job))
+        return MatchableFinding(
+            IncidentItem(job.name, line, job.finished_at_ms, job.id, group), fields_of(job)
+        )
 
     def _line(self, name: str, cause: str, message: str) -> str:
         return f"{name}: {cause}" + ("" if self._is_covered or not message else f": {message}")
@@ -160,7 +162,7 @@ class Happenings:
             line = self._line(group.name, group.cause, group.message)
             job = jobs.get(group.example_job_id)
             finding = IncidentItem(group.name, line, at_ms, group.example_job_id, group.id)
-            seen.append(Seen(finding, fields_of(job) if job else of_name(group.name)))
+            seen.append(MatchableFinding(finding, fields_of(job) if job else of_name(group.name)))
         return HappeningsPage(seen, newest_ms)
 
     async def _missed_instants(self, mark: Mark, now_ms: int) -> HappeningsPage:
@@ -176,7 +178,7 @@ class Happenings:
                     if run.outcome is RunOutcome.MISSED:
                         line = f"{run.definition}: missed the instant of {iso_ms(run.due_at_ms)}"
                         finding = IncidentItem(run.definition, line, run.recorded_at_ms)
-                        seen.append(Seen(finding, of_name(run.definition)))
+                        seen.append(MatchableFinding(finding, of_name(run.definition)))
         return HappeningsPage(seen, newest_ms)
 
     async def _lost_workers(self, mark: Mark, now_ms: int) -> HappeningsPage:
@@ -192,7 +194,7 @@ class Happenings:
             line = (
                 f"worker {worker_id} on {worker.spec.node_id}, silent since {iso_ms(worker.silent_since_ms)}"
             )
-            seen.append(Seen(IncidentItem("", line, now_ms), of_name("")))
+            seen.append(MatchableFinding(IncidentItem("", line, now_ms), of_name("")))
         return HappeningsPage(seen, now_lost)
 
     async def _changed_leader(self, mark: Mark, now_ms: int) -> HappeningsPage:
@@ -200,5 +202,6 @@ class Happenings:
         if not isinstance(mark, int) or mark == number:
             return HappeningsPage([], number)
         return HappeningsPage(
-            [Seen(IncidentItem("", f"another leadership began: {number}", now_ms), of_name(""))], number
+            [MatchableFinding(IncidentItem("", f"another leadership began: {number}", now_ms), of_name(""))],
+            number,
         )

@@ -16,7 +16,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE: Final = Path("/proc/self/ns/net")
 
 
-class Place:
+class WorkerLock:
     """The lock of one worker."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ _ends: Final[set["asyncio.Task[None]"]] = set()
 _portal_of_caller: Final[ContextVar["Portal | None"]] = ContextVar("portal_of_caller", default=None)
 
 
-class Life:
+class LazyWorker:
     """A worker that starts when the first job is run, and ends with `close`.
 
     * `worker`: its handlers and its middleware. None: the tasks that are met, with the middleware of `configure`.

@@ -15,17 +15,17 @@ from tests.sdk.fake_master import FakeMaster
 from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Worker
-from worker_sdk.worker import place
-from worker_sdk.worker.place import Place
+from worker_sdk.worker import worker_lock
+from worker_sdk.worker.worker_lock import WorkerLock
 
 pytestmark = real_time.WORKER
 
 URL = "http://10.0.0.7:9000"
 PROGRAM = """
 import sys
-from worker_sdk.worker.place import Place
-place = Place()
-print(place.take(sys.argv[1]), flush=True)
+from worker_sdk.worker.worker_lock import WorkerLock
+lock = WorkerLock()
+print(lock.take(sys.argv[1]), flush=True)
 sys.stdin.read()
 """
 
@@ -44,7 +44,7 @@ def another_process(url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def test_it_is_taken_when_the_former_process_has_ended_however_it_ended() -> None:
-    mine = Place()
+    mine = WorkerLock()
     with another_process(URL) as (former, its_place):
         assert len(its_place) == 32
         assert mine.take(URL) == ""
@@ -58,7 +58,7 @@ def test_it_is_taken_when_the_former_process_has_ended_however_it_ended() -> Non
 
 
 def test_each_url_has_its_own() -> None:
-    first, second, third = Place(), Place(), Place()
+    first, second, third = WorkerLock(), WorkerLock(), WorkerLock()
     assert first.take(URL)
     assert second.take(URL + "/other")
     first.leave(is_idle=True)
@@ -69,7 +69,7 @@ def test_each_url_has_its_own() -> None:
 
 def test_a_handler_that_still_runs_keeps_it_until_the_process_ends() -> None:
     url = f"{URL}/{os.getpid()}"
-    former, successor = Place(), Place()
+    former, successor = WorkerLock(), WorkerLock()
     assert former.take(url)
     former.leave(is_idle=False)
     assert successor.take(url) == ""
@@ -82,9 +82,9 @@ def test_another_start_of_the_machine_and_another_network_namespace_are_other_pl
     for boot, namespace in [("a", "x"), ("b", "x"), ("a", "y")]:
         (tmp_path / boot).write_text(boot)
         (tmp_path / namespace).touch()
-        monkeypatch.setattr(place, "_BOOT_ID", tmp_path / boot)
-        monkeypatch.setattr(place, "_NAMESPACE", tmp_path / namespace)
-        one = Place()
+        monkeypatch.setattr(worker_lock, "_BOOT_ID", tmp_path / boot)
+        monkeypatch.setattr(worker_lock, "_NAMESPACE", tmp_path / namespace)
+        one = WorkerLock()
         seen.add(one.take(URL))
         one.leave(is_idle=True)
     assert len(seen) == 3
@@ -93,8 +93,8 @@ def test_another_start_of_the_machine_and_another_network_namespace_are_other_pl
 def test_where_there_are_no_such_locks_nothing_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place, "_BOOT_ID", tmp_path / "none")
-    assert Place().take(URL) == ""
+    monkeypatch.setattr(worker_lock, "_BOOT_ID", tmp_path / "none")
+    assert WorkerLock().take(URL) == ""
 
 
 async def test_a_registration_names_it_unless_the_worker_pulls(master: FakeMaster) -> None:
