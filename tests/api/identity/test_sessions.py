@@ -14,7 +14,7 @@ from jqmaster.config import Settings
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from tests.support import real_time
-from tests.support.admin import admin_of
+from tests.support.admin import admin_at, admin_of
 from tests.support.contract import check_answer
 from tests.support.master import QUICK, Api, master_on
 from tests.support.server import StoreServer
@@ -81,10 +81,10 @@ async def add_user(admin: Api, name: str, role: str = "admin", password: str = P
 
 async def dump(store_url: str, shard: str) -> bytes:
     """Return everything that the shard keeps, as bytes."""
-    client = StoreClient(store_url, connections=2)
+    client, keys = StoreClient(store_url, connections=2), Keys(shard)
     try:
-        redis = admin_of(client)
-        found = [key async for key in redis.scan_iter(match=f"{Keys(shard).tag}*", count=1000)]
+        redis = await admin_at(client, keys.leader)
+        found = [key async for key in redis.scan_iter(match=f"{keys.tag}*", count=1000)]
         parts = []
         for key in found:
             kind = (await redis.type(key)).decode()
