@@ -13,7 +13,7 @@ from worker_sdk.errors import CheckpointNotSaved
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.masters import MasterAnswer, MasterUnreachableError, backoff_s, pause_s
 from worker_sdk.wire import encode
-from worker_sdk.worker import health_file
+from worker_sdk.worker import health_file, job_log
 from worker_sdk.worker.identity import Registered, WorkerIdentity
 from worker_sdk.worker.lease import StoreClock, margin_s, now_s
 from worker_sdk.worker.progress import PendingReport, PendingReports, refuse
@@ -371,6 +371,7 @@ class Heartbeat:
                 logger.warning("heartbeats are answered with nonsense (%r)", exc)
             return self._not_answered(member), False
         health_file.touch()
+        job_log.reinstall()
         gone = parsed.lost | {token for _, token in parsed.cancel}
         for token, saved in reports.items():
             saved.end(CheckpointNotSaved(_NOT_OURS) if token in gone else None)

@@ -90,7 +90,7 @@ def _log_of(job: dict[str, Any], reports: "ParentReports") -> "ParentLog | None"
     log = ParentLog(reports)
     if not job_log.is_output_logged():
         job_log.running_log.set(log)
-        job_log.install()
+        job_log.install(log)
     return log
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
+from weakref import WeakSet
 
 # The longest line that masters keep, unless they are told otherwise.
 MAX_LINE_CHARS: Final = 16_000
@@ -162,30 +163,36 @@ def _unformatted(msg: object, args: object, exc: Exception) -> str:
 
 
 class _Installed:
-    """The one handler of this process, and the number of workers that use it."""
+    """The one handler of this process, and the workers that use it."""
 
     def __init__(self) -> None:
         self.handler = JobLogHandler()
-        self.users = 0
+        self.users = WeakSet[object]()
         self.lock = threading.Lock()
 
 
 _installed: Final = _Installed()
 
 
-def install() -> None:
-    """Begin to hand records of all loggers to the logs of the jobs in which they are written."""
+def install(user: object) -> None:
+    """Begin to hand records of all loggers to the logs of the jobs in which they are written. `user`: the worker."""
     with _installed.lock:
-        _installed.users += 1
-        if _installed.users == 1:
+        _installed.users.add(user)
+        logging.getLogger().addHandler(_installed.handler)
+
+
+def reinstall() -> None:
+    """Install the handler again if somebody removed it: configuring logging removes all handlers of the root logger."""
+    with _installed.lock:
+        if _installed.users:
             logging.getLogger().addHandler(_installed.handler)
 
 
-def uninstall() -> None:
-    """Undo one call of `install`."""
+def uninstall(user: object) -> None:
+    """Undo `install`, once no worker uses it any more. A worker may be stopped twice."""
     with _installed.lock:
-        _installed.users -= 1
-        if _installed.users == 0:
+        _installed.users.discard(user)
+        if not _installed.users:
             logging.getLogger().removeHandler(_installed.handler)
 
 

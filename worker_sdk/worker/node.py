@@ -128,7 +128,7 @@ class Node:
         await self._assembly.start()
         if self._logs is not None:
             self._logs.start()
-            job_log.install()
+            job_log.install(self)
         if config.pull:
             self._start_pulling()
             return
@@ -258,7 +258,7 @@ class Node:
         await self._starts.stop()
         await self._outbox.stop()
         if self._logs is not None and self._logs.is_started:
-            job_log.uninstall()
+            job_log.uninstall(self)
             await self._logs.stop(_LOGS_S)
         self.endpoint = None
         if self._server is not None:

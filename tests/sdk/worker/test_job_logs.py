@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
+import logging.config
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -214,12 +215,61 @@ async def test_a_worker_may_send_no_logs(master: FakeMaster, worker: Worker, up:
         assert job_log.running_log.get() is None
 
     # Other tests' workers may run in this process.
-    before = job_log._installed.users
+    before = set(job_log._installed.users)
     await up()
-    assert job_log._installed.users == before
+    assert set(job_log._installed.users) <= before
     job = await master.run("off")
     assert (await wait_until(lambda: master.result(job["job_id"])))["type"] == "success"
     assert keeper.calls == 0
+
+
+@pytest.fixture
+def _root_handlers() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.usefixtures("_root_handlers")
+async def test_lines_arrive_again_after_logging_was_configured_anew(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    keeper = Keeper(master)
+
+    @worker.handler("async")
+    async def write(argument: object) -> None:
+        logger.warning("here")
+
+    await up()
+    logging.config.dictConfig({"version": 1, "disable_existing_loggers": False, "root": {"handlers": []}})
+    assert job_log._installed.handler not in logging.getLogger().handlers
+    beats = len(master.beats)
+    await wait_until(lambda: len(master.beats) >= beats + 2)
+    job = await master.run("async")
+    assert await keeper.of(job, 1) == [("warning", "tests.of.logs: here")]
+
+
+@pytest.mark.usefixtures("_root_handlers")
+async def test_a_worker_that_is_stopped_twice_takes_no_lines_from_the_next_one(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    keeper = Keeper(master)
+
+    @worker.handler("async")
+    async def write(argument: object) -> None:
+        logger.warning("here")
+
+    before = set(job_log._installed.users)
+    stopped = Worker(master.url, token=master.token, grace_s=0.2)
+    stopped.handler("other")(write)
+    await stopped.start_mounted()
+    await asyncio.gather(stopped.stop(), stopped.stop())
+    assert set(job_log._installed.users) <= before
+    await up()
+    job = await master.run("async")
+    assert await keeper.of(job, 1) == [("warning", "tests.of.logs: here")]
 
 
 class MemoryLog:
