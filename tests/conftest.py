@@ -1,5 +1,6 @@
 import functools
 import gc
+import logging
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, cast
@@ -45,6 +46,16 @@ def quick_passwords() -> Iterator[None]:
         quick = functools.partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1)
         patched.setattr("jqmaster.service.identity.passwords.PasswordHasher", quick)
         yield
+
+
+@pytest.fixture
+def kept_root_logger() -> Iterator[None]:
+    """Undo what a test, or a framework that it uses, does to the root logger."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

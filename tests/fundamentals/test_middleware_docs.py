@@ -1,7 +1,6 @@
 """The code in docs/middleware.md works as written, one block after another."""
 
 import asyncio
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,8 @@ PAGE = "docs/middleware.md"
 
 
 @pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+def _restored(kept_root_logger: None) -> Iterator[None]:
     yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
     configure()
 
 

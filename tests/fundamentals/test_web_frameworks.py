@@ -76,6 +76,7 @@ async def upload(address: str) -> str:
     return job_id
 
 
+@pytest.mark.usefixtures("kept_root_logger")
 @pytest.mark.parametrize("framework", ["FastAPI", "Starlette", "Litestar"])
 async def test_the_application_enqueues_and_runs_the_job(
     framework: str, imported: Callable[[str], types.ModuleType], pusher: Pusher

@@ -6,7 +6,7 @@ import logging.config
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -223,16 +223,7 @@ async def test_a_worker_may_send_no_logs(master: FakeMaster, worker: Worker, up:
     assert keeper.calls == 0
 
 
-@pytest.fixture
-def _root_handlers() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-
-
-@pytest.mark.usefixtures("_root_handlers")
+@pytest.mark.usefixtures("kept_root_logger")
 async def test_lines_arrive_again_after_logging_was_configured_anew(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:
@@ -251,7 +242,7 @@ async def test_lines_arrive_again_after_logging_was_configured_anew(
     assert await keeper.of(job, 1) == [("warning", "tests.of.logs: here")]
 
 
-@pytest.mark.usefixtures("_root_handlers")
+@pytest.mark.usefixtures("kept_root_logger")
 async def test_a_worker_that_is_stopped_twice_takes_no_lines_from_the_next_one(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:
