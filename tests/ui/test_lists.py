@@ -18,6 +18,7 @@ from tests.api.challenges.test_forms import FORM
 from tests.support import real_time
 from tests.support.master import Api
 from tests.support.scripted_worker import puller_at
+from tests.support.waiting import wait_until
 from tests.ui.conftest import Screens
 from tests.ui.test_challenge_page import asked
 from tests.ui.test_core import accessible, picture
@@ -361,6 +362,13 @@ async def test_nothing_jumps_in_any_list_while_jobs_run(screens: Screens, api: A
             if "jobs" in address:
                 assert await page.locator("main").inner_text() != before
 
+    async def leads() -> bool:
+        groups = (await api.call("GET", "/api/failures"))[1]["groups"]
+        return bool(groups) and re.search(r"\bfull \S", groups[0]["message"]) is not None
+
+    # A group of failures that appears, or becomes the newest, moves to the top once: these lead from the start.
+    await api.enqueue("ui.fail", "full 0", max_retry=0)
+    await wait_until(leads, what="the group of failures")
     async with things_of_lists(api) as made:
         pushing = asyncio.create_task(push(made.batch))
         try:

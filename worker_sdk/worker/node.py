@@ -113,6 +113,9 @@ class Node:
         self._heartbeat: Heartbeat | None = None
         self._server: WorkerServer | None = None
         self._siblings: Siblings | None = None
+        self._stopping = asyncio.Lock()
+        # Whether a handler still ran after the stop. None: it is not stopped.
+        self._left_running: bool | None = None
         self.endpoint: WorkerEndpoint | None = None
         self.url = ""
 
@@ -236,12 +239,15 @@ class Node:
 
         The job of such a handler is not handed back, not even by a process that is about to end: it would be started
         elsewhere before the old start is really over. Heartbeats name it to the last; then its lease tells the
-        masters.
+        masters. A second call waits for the first one, and returns the same.
         """
-        try:
-            return await self._stop()
-        finally:
-            await self._assembly.stop()
+        async with self._stopping:
+            if self._left_running is None:
+                try:
+                    self._left_running = await self._stop()
+                finally:
+                    await self._assembly.stop()
+            return self._left_running
 
     async def _stop(self) -> bool:
         self.drain()
