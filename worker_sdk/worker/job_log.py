@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
+from worker_sdk import forked
+
 # The longest line that masters keep, unless they are told otherwise.
 MAX_LINE_CHARS: Final = 16_000
 # An output without line feeds is cut into lines of this length.
@@ -168,6 +170,11 @@ class _Installed:
     def __init__(self) -> None:
         self.handler = JobLogHandler()
         self.users = WeakSet[object]()
+        self.lock = threading.Lock()
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        """Make a new lock in a forked process: the heartbeats of the parent may have held the old one."""
         self.lock = threading.Lock()
 
 

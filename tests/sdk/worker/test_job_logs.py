@@ -14,6 +14,7 @@ import pytest
 from tests.sdk import handlers
 from tests.sdk.fake_master import FakeMaster
 from tests.support import real_time
+from tests.support.forking import Child
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Tasks, Worker
 from worker_sdk.worker import endings, job_log, log_sender
@@ -261,6 +262,18 @@ async def test_a_worker_that_is_stopped_twice_takes_no_lines_from_the_next_one(
     await up()
     job = await master.run("async")
     assert await keeper.of(job, 1) == [("warning", "tests.of.logs: here")]
+
+
+@pytest.mark.usefixtures("kept_root_logger")
+def test_a_process_that_is_forked_during_a_heartbeat_may_run_a_worker_of_its_own() -> None:
+    def install() -> bool:
+        worker = Worker("http://127.0.0.1:1")
+        job_log.install(worker)
+        return job_log._installed.handler in logging.getLogger().handlers
+
+    with job_log._installed.lock:
+        child = Child(install)
+    assert child.result(timeout_s=10) is True
 
 
 class MemoryLog:
