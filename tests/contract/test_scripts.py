@@ -12,7 +12,8 @@ from jqmaster.store import codec, layout
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.keys import KEYS
 from jqmaster.store.link import scripts
-from jqmaster.store.link.script_source import OF_ARGUMENTS, ScriptContractError, with_modules
+from jqmaster.store.link.script_modules import ScriptContractError, with_modules
+from jqmaster.store.link.script_source import OF_ARGUMENTS
 from tests.support.lua_names import names_in
 from tests.support.store import StoreWorld, unconstrained
 
@@ -204,16 +205,28 @@ def test_a_module_that_needs_an_argument_which_the_script_lacks_is_refused() -> 
         scripts.parse("one", lacking)
 
 
+def tables_in(code: str) -> dict[str, set[str]]:
+    """Return the names in the table of each module. One module may stand inside another."""
+    opening = r"^local (\w+)(?:\ndo| = setmetatable\(\{function\(\))$"
+    found: dict[str, set[str]] = {}
+    open_modules: list[str] = []
+    for name, table, _ in re.findall(
+        rf"{opening}|^  (?:return|\w+ =) \{{([^{{}}]*)\}}$|^(end)(?:\}}.*)?$", code, re.M
+    ):
+        if name:
+            open_modules.append(name)
+        elif table and open_modules:
+            found[open_modules[-1]] = set(re.findall(r"(\w+) = ", table))
+        elif open_modules and not table:
+            open_modules.pop()
+    return found
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_has_all_that_it_reads_of_modules_and_no_function_besides(name: str) -> None:
     source = scripts.load(name).source.decode()
     code = re.sub(r"^ *--.*|'[^'\n]*'", "", source, flags=re.MULTILINE)
-    shown = {
-        module: set(re.findall(r"(\w+) = ", table))
-        for module, table in re.findall(
-            r"^local (\w+) = [^\n]*function\(\)$.*?^  return \{([^{}]*)\}$", code, re.M | re.S
-        )
-    }
+    shown = tables_in(code)
     read = {module: set(re.findall(rf"(?<![\w.]){module}\.(\w+)", code)) for module in shown}
     assert shown == read, "a module has an entry that nobody reads, or lacks one"
     for function in re.findall(r"^  local function (\w+)", code, re.MULTILINE):
@@ -236,6 +249,12 @@ def test_functions_that_a_script_cannot_reach_are_left_out() -> None:
     assert "local function add_pair" in source
     assert "local function zadd" not in source
     assert "local clock" not in source
+
+
+def test_what_only_a_module_made_on_first_use_needs_is_made_with_it() -> None:
+    found = names_in(scripts.load("settle_success").source.decode())
+    assert {"follow_ups", "batches", "dependents"} <= found.inner
+    assert {"followed", "waiting", "gate_ids"} <= set(found.locals)
 
 
 def test_a_file_that_is_not_one_module_is_refused() -> None:

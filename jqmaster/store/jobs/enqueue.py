@@ -17,7 +17,7 @@ from jqmaster.store import codec
 from jqmaster.store.jobs.placement import LaneTable, StaleConstraints
 from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
-from jqmaster.store.link.script_source import ScriptContractError
+from jqmaster.store.link.script_modules import ScriptContractError
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady

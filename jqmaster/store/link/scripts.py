@@ -18,7 +18,8 @@ from functools import cache
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from jqmaster.store.link.script_source import LUA, ScriptContractError, composed
+from jqmaster.store.link.script_modules import LUA, ScriptContractError
+from jqmaster.store.link.script_source import composed
 
 Arg = str | bytes | int | float
 

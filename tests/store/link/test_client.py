@@ -13,7 +13,7 @@ from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableE
 from jqmaster.store.jobs.enqueue import Accepted, KeyedSpec
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
-from jqmaster.store.link.script_source import ScriptContractError
+from jqmaster.store.link.script_modules import ScriptContractError
 from jqmaster.store.link.scripts import ScriptCall, load, names
 from jqmaster.store.link.shard import Shard
 from tests.support.admin import admin_of

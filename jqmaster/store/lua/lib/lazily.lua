@@ -1,22 +1,21 @@
 -- Modules that are made when they are first used: a call pays for none that it does not need.
+--
+-- A file that says `local NAME = lazily.made_by(function()` becomes a table with this metatable, whose first element
+-- makes the module (jqmaster/store/link/script_modules.py).
 local lazily = (function()
-  local FIRST_USE = {__index = function(module, name)
+  -- Reading a field that is not there makes it. A module that reads some of another at its top is made together with
+  -- that.
+  local ON_FIRST_USE = {__index = function(module, name)
     local made = rawget(module, 1)()
     module[1] = nil
     setmetatable(module, {__index = made})
     return made[name]
   end}
 
-  -- The module that `make` returns. Reading one of its fields makes it: a module that reads some of another at its top
-  -- is made together with that.
-  local function made_by(make)
-    return setmetatable({make}, FIRST_USE)
-  end
-
   -- Returns whether any of its fields was read: if not, a module that gathers writes has none.
   local function is_made(module)
     return rawget(module, 1) == nil
   end
 
-  return {made_by = made_by, is_made = is_made}
+  return {ON_FIRST_USE = ON_FIRST_USE, is_made = is_made}
 end)()

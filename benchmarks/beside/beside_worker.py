@@ -1,0 +1,16 @@
+"""The worker of both trees. A claim looks for jobs of each name that its worker serves, so both must serve as many."""
+
+from typing import Any
+
+from worker_sdk import Worker
+
+worker = Worker(max_jobs=200)
+
+
+@worker.handler("noop")
+async def noop(argument: Any) -> None:
+    """Do nothing."""
+
+
+for name in ("mail.send", "feed.write", "image.resize", "report.build"):
+    worker.handler(name)(noop)

@@ -1,0 +1,121 @@
+"""Run two systems of the tree in the working directory: one for single POSTs, whose worker asks for no jobs, and
+one with a usual worker. Run a turn for each line that is read, and answer with its figures.
+
+The modules are those of that tree, however old they are; only the worker's handlers are the same for all.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+# The jobs of one turn.
+TURNS: Final = {"single": 500, "bulk": 2_000, "drain": 2_000, "lone": 20}
+PROCESSES: Final = ("pusher", "master", "worker", "store")
+
+
+def serve() -> None:
+    import uvloop
+
+    from benchmarks import pushing
+    from benchmarks.load import running_system
+
+    # Lines that a library prints must not get between the answers.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    durable: dict[str, Any] = {"appendfsync": "everysec"}
+    with (
+        running_system(workers=0, **durable) as filled,
+        running_system(workers=0, **durable) as worked_off,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        load: dict[str, Any] = {"argument_bytes": 100}
+        # The master tells each pusher about names that no worker has ever served. Usual pushes do not have
+        # that cost.
+        idle = {"url": None, "names": ["noop"], "max_jobs": 1, "secret": secrets.token_hex(32)}
+        filled.http.post(f"{filled.url}/api/workers", json=idle).raise_for_status()
+        worker = worked_off.spawn("worker", "beside_worker:worker", "--master", worked_off.url)
+        worked_off.workers.append(worker)
+        worked_off.until_workers(1)
+
+        def single(jobs: int) -> None:
+            runner.run(pushing.single([filled.url], count=jobs, connections=32, **load))
+
+        def bulk(jobs: int) -> None:
+            runner.run(pushing.bulk([worked_off.url], count=jobs, **load))
+            # A job behind them ends when they do. Counting the unfinished ones until then takes the master
+            # and the pusher as long as many jobs, and a tree that counts more of them would look slower.
+            lone(1)
+            worked_off.until_over()
+
+        def drain(jobs: int) -> None:
+            change_worker("resume")
+            lone(1)
+            worked_off.until_over()
+
+        def fill(jobs: int) -> None:
+            change_worker("drain")
+            runner.run(pushing.bulk([worked_off.url], count=jobs, **load))
+
+        def change_worker(change: str) -> None:
+            workers = f"{worked_off.url}/api/workers"
+            (worker,) = worked_off.http.get(workers).raise_for_status().json()["workers"]
+            worked_off.http.post(f"{workers}/{worker['id']}/{change}").raise_for_status()
+
+        def lone(jobs: int) -> list[float]:
+            """Run one job after another, and return the seconds that each took."""
+            took_s = []
+            for _ in range(jobs):
+                began_s = time.perf_counter()
+                answer = worked_off.http.post(f"{worked_off.url}/api/jobs", json={"name": "noop"})
+                url = f"{worked_off.url}/api/jobs/{answer.raise_for_status().json()['id']}/result?wait=10"
+                while worked_off.http.get(url).raise_for_status().status_code != 200:
+                    pass
+                took_s.append(time.perf_counter() - began_s)
+            return took_s
+
+        ways = {"single": single, "bulk": bulk, "drain": drain, "lone": lone}
+        print("ready", file=answers)
+        for line in sys.stdin:
+            kind = line.strip()
+            system, jobs = filled if kind == "single" else worked_off, TURNS[kind]
+            if kind == "drain":
+                fill(jobs)
+            before, began_s = _cpu_ns(system), time.perf_counter()
+            each_s = ways[kind](jobs)
+            took_s, after = time.perf_counter() - began_s, _cpu_ns(system)
+            figures = {name: (after[name] - before[name]) / 1_000 / jobs for name in PROCESSES}
+            figures |= {"all": sum(figures.values()), "wall": took_s / jobs * 1e6}
+            if each_s:
+                figures["p50"] = statistics.median(each_s) * 1e6
+            print(json.dumps(figures), file=answers)
+
+
+def _cpu_ns(system: Any) -> dict[str, int]:
+    """Return the CPU time of each kind of process so far. `psutil` reports it only in steps of 10 ms."""
+    pids = {
+        "pusher": [os.getpid()],
+        "master": [process.pid for process in system.master_processes()],
+        "worker": [process.pid for process in system.workers],
+        "store": [system.store.pid],
+    }
+    return {name: sum(map(_cpu_ns_of, of_name)) for name, of_name in pids.items()}
+
+
+def _cpu_ns_of(pid: int) -> int:
+    # A thread may have ended since the folder was read.
+    spent = 0
+    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):
+            spent += int(file.read_text().split()[0])
+    return spent
+
+
+if __name__ == "__main__":
+    serve()
