@@ -364,7 +364,7 @@ class Endpoint:
             body = encode(reply.value, encoding) if reply.media_type is None else reply.value
             headers = [
                 (b"content-type", reply.media_type or _CONTENT_TYPES[encoding]),
-                (b"content-length", str(len(body)).encode()),
+                (b"content-length", b"%d" % len(body)),
                 *(self._headers if reply.security_headers is None else reply.security_headers),
                 *reply.headers,
             ]

@@ -3,6 +3,7 @@
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, get_args
 
 from jqmaster.api.batches.schemas import BatchRequest
@@ -44,6 +45,7 @@ MAX_UNSERVED: Final = 10
 _UNSERVED: Final = b"jq-unserved-names"
 _NIL: Final = b"\xc0"
 _JOB_ID_FIELD: Final = b"jq-job-id"
+_NAME: Final = attrgetter("name")
 _Fields = tuple[tuple[bytes, bytes], ...]
 _LEVELS: Final[tuple[Durability, ...]] = get_args(Durability)
 _LEVEL_OF: Final = {level.encode(): level for level in _LEVELS}
@@ -327,10 +329,9 @@ async def _contract_fields(call: Call, specs: Sequence[JobSpec], *, is_bulk: boo
     found: _Fields = ()
     if how != "off" and (codes := await contracts.check(specs, is_bulk=is_bulk, refuses=how == "refuse")):
         found = ((b"jq-warning", ", ".join(codes).encode()),)
-    names = {spec.name: None for spec in specs}
-    if not contracts.were_served(names):
+    if not contracts.were_served(map(_NAME, specs)):
         # Names contain no commas.
-        unserved = ", ".join((await contracts.unserved(names))[:MAX_UNSERVED])
+        unserved = ", ".join((await contracts.unserved([*map(_NAME, specs)]))[:MAX_UNSERVED])
         found += ((_UNSERVED, unserved.encode()),) if unserved else ()
     return found
 

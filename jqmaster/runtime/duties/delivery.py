@@ -171,7 +171,7 @@ class Delivery:
             # All of the jobs have ended, which freed their slots.
             return Withheld()
         await self._order.give_inputs(jobs)
-        claim = replace(push.claim, jobs=list(jobs))
+        claim = push.claim if jobs is push.claim.jobs else replace(push.claim, jobs=list(jobs))
         offer_ms = claim.not_after_ms - claim.now_ms
 
         async def send(part: Claim) -> PushResult:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -151,7 +151,7 @@ class ContractService:
             self._log(finding.code, finding.name, finding.keywords)
         return sorted({finding.code for finding in findings})
 
-    def were_served(self, names: Collection[str]) -> bool:
+    def were_served(self, names: Iterable[str]) -> bool:
         """Return whether it is known, without reading the store, that workers have served all of these names."""
         return self._served.issuperset(names)
 

@@ -56,6 +56,8 @@ class ProgressStore:
     async def give_checkpoints(self, jobs: Collection[ClaimedJob]) -> None:
         """Give claimed jobs the checkpoints of their former attempts. No other claim can change them any more."""
         told = [job for job in jobs if job.record.has_progress]
+        if not told:
+            return
         replies = await self._client.pipeline(
             [("HGET", self._keys.progress(job.job_id), "checkpoint") for job in told], skip_damaged=True
         )
