@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 
 pytest_plugins = ["tests.support.req_report", "tests.support.reruns"]
+
+# A deadline for each example, and the check of how fast examples come, measure how busy the machine is, not the code.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -257,6 +257,13 @@ def test_what_only_a_module_made_on_first_use_needs_is_made_with_it() -> None:
     assert {"followed", "waiting", "gate_ids"} <= set(found.locals)
 
 
+def test_a_script_may_ask_for_a_module_without_using_it() -> None:
+    source = with_modules(
+        "#!lua\n-- include lib/lazily.lua\n-- include lib/jobs/mail.lua\nreturn lazily.is_made(mail)\n"
+    )
+    assert "mail" in names_in(source).locals
+
+
 def test_a_file_that_is_not_one_module_is_refused() -> None:
     with pytest.raises(ScriptContractError, match="not one module"):
         with_modules("#!lua\n-- include lib/layout.lua\n")

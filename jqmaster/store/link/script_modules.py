@@ -31,9 +31,8 @@ _FUNCTION: Final = re.compile(
 _ENTRY: Final = re.compile(r"(\w+) = (\w+)")
 _COMMENT: Final = re.compile(r"^ *--.*\n?", re.MULTILINE)
 # A name, with the member that is read of it.
-_NAME: Final = re.compile(
-    r"(?<![\w.])(?:is_made\((?P<asked>\w+)\)|(?P<name>[A-Za-z_]\w*)(?:\.(?P<member>\w+))?)"
-)
+_NAME: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*)(?:\.(\w+))?")
+_ASKED: Final = re.compile(r"(?<![\w.])lazily\.is_made\((\w+)\)")
 
 
 class ScriptContractError(JqmasterError):
@@ -76,12 +75,8 @@ class _Part:
     @classmethod
     def of(cls, text: str, name: str | None = None) -> "_Part":
         code = _COMMENT.sub("", text)
-        found = _NAME.finditer(code)
-        return cls(
-            name,
-            code,
-            frozenset((one["asked"] or one["name"], "" if one["asked"] else one["member"]) for one in found),
-        )
+        read = ((one[1], one[2]) for one in _NAME.finditer(code))
+        return cls(name, code, frozenset([*read, *((asked, "") for asked in _ASKED.findall(code))]))
 
 
 @dataclass(frozen=True, slots=True)
