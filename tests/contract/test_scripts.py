@@ -253,7 +253,9 @@ def test_functions_that_a_script_cannot_reach_are_left_out() -> None:
 
 def test_what_only_a_module_made_on_first_use_needs_is_made_with_it() -> None:
     found = names_in(scripts.load("settle_success").source.decode())
-    assert {"follow_ups", "batches", "dependents"} <= found.inner
+    of_followed = {"follow_ups", "batches", "dependents"}
+    assert of_followed <= found.inner
+    assert of_followed.isdisjoint(found.locals)
     assert {"followed", "waiting", "gate_ids"} <= set(found.locals)
 
 
