@@ -29,6 +29,7 @@ from jqmaster.service.jobs.flows import FlowReader
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.parts import PartService
+from jqmaster.service.jobs.reach import CallerReach
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
@@ -74,6 +75,7 @@ class Services:
 
     live: LiveSettings
     enqueue: EnqueueService
+    reach: CallerReach
     jobs: JobReader
     excerpts: JobExcerpts
     job_parts: PartService

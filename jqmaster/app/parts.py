@@ -35,6 +35,7 @@ from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.order import OrderFollowUps
 from jqmaster.service.jobs.parts import PartService
 from jqmaster.service.jobs.push_pace import PushPace
+from jqmaster.service.jobs.reach import CallerReach
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.service.logs.archived import ArchivedLogs
@@ -106,10 +107,12 @@ class ShardParts:
         self.polls = PollDesk(stores.polls, stores.leases, stores.progress, stores.challenges, stores.order)
         self.waiters = FinishWaiters()
         self.intake = Intake(PushPace(stores.inspector.load, clock), policies.max_intake_bytes)
+        self.reach = CallerReach(stores.records, stores.batches)
         self.enqueue = EnqueueService(
             stores.acceptance,
             self.constraints,
             admit=self.admit,
+            reach=self.reach,
             tracing=shared.tracing,
             pace=self.intake.pace,
             can_notify=shared.webhooks.can_sign,
@@ -150,6 +153,7 @@ class ShardParts:
             stores.records,
             self.enqueue,
             self.store_time_ms,
+            reach=self.reach,
             life_ms=policies.batch_life_ms,
             figures=self.batch_figures,
         )

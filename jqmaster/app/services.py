@@ -96,6 +96,7 @@ class RequestServices:
         return Services(
             live=shared.live,
             enqueue=parts.enqueue,
+            reach=parts.reach,
             jobs=parts.jobs,
             excerpts=JobExcerpts(stores.records, stores.workers, stores.progress),
             job_parts=parts.job_parts,

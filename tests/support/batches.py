@@ -14,6 +14,7 @@ from jqmaster.service.batches.batches import BatchService
 from jqmaster.service.batches.expiry import BatchExpiry
 from jqmaster.service.batches.follow_ups import BatchFollowUps
 from jqmaster.service.jobs.follow_ups import FollowUps
+from jqmaster.service.jobs.reach import CallerReach
 from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.jobs.follow_ups import FollowUpStore
 from tests.support.jobs import Served
@@ -43,6 +44,7 @@ class Batches:
             world.records,
             self.served.enqueue,
             self._now_ms,
+            reach=CallerReach(world.records, self.store),
             life_ms=LiveValue(LIFE_MS),
             figures=self.figures,
         )

@@ -13,8 +13,10 @@ from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import JqmasterError
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.operator_actions import JobActions
+from jqmaster.service.jobs.reach import CallerReach
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.link.events import EventListener
 from tests.support.store import StoreWorld
@@ -38,7 +40,12 @@ class Served:
             return answer
 
         world.results.fetch_result = counted  # type: ignore[method-assign]
-        self.enqueue = EnqueueService(world.acceptance, world.constraints, admit=self._admit)
+        self.enqueue = EnqueueService(
+            world.acceptance,
+            world.constraints,
+            admit=self._admit,
+            reach=CallerReach(world.records, BatchStore(world.shard, world.tally)),
+        )
         self.jobs = JobReader(
             world.records,
             world.results,

@@ -17,7 +17,7 @@ from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.domain.events.event import Event
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.matching.glob import compile_glob
-from jqmaster.errors import FieldError, ForbiddenError, InvalidError, TooLargeError, invalid
+from jqmaster.errors import FieldError, InvalidError, TooLargeError, invalid
 from jqmaster.store.events.documents import StoredEvent
 from jqmaster.store.events.events import EventPlace
 from jqmaster.store.identity.audit import encode_entry
@@ -87,11 +87,11 @@ async def replay(call: Call) -> Reply:
 
 async def _one(call: Call, event: Event) -> Reply:
     _check(call, event, ())
-    return Reply(202, views.received_view(await call.services.event_intake.one(event)))
+    return Reply(202, views.received_view(await call.services.event_intake.one(event, caller=call.principal)))
 
 
 async def _many(call: Call, events: Sequence[Event]) -> Reply:
-    received = await call.services.event_intake.many(events)
+    received = await call.services.event_intake.many(events, caller=call.principal)
     return Reply(202, {"events": [views.received_view(one) for one in received]})
 
 
@@ -142,9 +142,7 @@ def _plain(fields: Mapping[str, Any], loc: tuple[str | int, ...]) -> Event:
 
 
 def _check(call: Call, event: Event, loc: tuple[str | int, ...]) -> None:
-    """Raise ForbiddenError if the token may not send events of the type, TooLargeError if the payload is too long."""
-    if not call.may_push(event.event_type):
-        raise ForbiddenError("the token may not send events of this type", code="name_forbidden")
+    """Raise TooLargeError if the payload is too long."""
     limit = call.services.settings.max_event_bytes
     if len(event.payload) > limit:
         raise TooLargeError(

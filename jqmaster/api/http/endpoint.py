@@ -97,11 +97,6 @@ class Call:
         """Return where the call came from; see `AccessPolicy.address`."""
         return self.policy.address(self.fields, self.client_host)
 
-    def may_push(self, name: str) -> bool:
-        """Return whether the caller may push jobs of this name and see their results."""
-        test = self.principal.allows_name if self.principal else None
-        return test is None or test(name)
-
     def may(self, scope: AccessScope) -> bool:
         """Return whether the caller has `scope`, even if the route requires less or nothing."""
         return self.principal is not None and scope in self.principal.scopes

@@ -15,19 +15,17 @@ from jqmaster.api.jobs import views
 from jqmaster.api.jobs.schemas import JobRequest, PatchRequest
 from jqmaster.config import Durability
 from jqmaster.domain.batches.batch import BatchSpec
-from jqmaster.domain.identity.access import LOCAL, Scope
+from jqmaster.domain.identity.access import Scope
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.jobs.job import FINISHED, JobSpec, JobState
 from jqmaster.errors import (
     FieldError,
-    ForbiddenError,
     InvalidError,
     NotFoundError,
     TooLargeError,
     after_it_was_done,
     invalid,
 )
-from jqmaster.service.jobs.enqueue import unknown_predecessors
 from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.operator_actions import Changes
@@ -60,17 +58,14 @@ async def enqueue(call: Call) -> Reply:
     if spec is None:
         request = check(JobRequest, read_map(body, ARGUMENT, limits=call.limits.scan))
         spec = request.to_spec(request.id or new_id())
-    check_name(call, spec)
+    # Before anything else tells the caller about jobs of this name.
+    call.services.reach.check_names(call.principal, (spec,))
     check_argument(call, spec)
     key, durability = _idempotency_key(call), _durability(call)
     if key is not None and spec.key:
         raise invalid([FieldError(("key",), "cannot be combined with the header Idempotency-Key")])
-    if spec.after is not None:
-        await _check_predecessors(call, [spec], is_bulk=False)
     found = await _contract_fields(call, [spec], is_bulk=False)
-    # Only idempotency keys have owners.
-    caller = _caller(call) if spec.key or key is not None else ""
-    answer = await call.services.enqueue.one(spec, key, caller=caller, durability=durability)
+    answer = await call.services.enqueue.one(spec, key, caller=call.principal, durability=durability)
     body_of = views.enqueue_answer(answer)
     return Reply(201 if answer.is_new else 200, body_of, _PROMISED[durability] + found)
 
@@ -84,14 +79,13 @@ async def enqueue_bulk(call: Call) -> Reply:
     body = await call.body()
     asked, body = cut_field(body, "batch")
     specs = _bulk_specs(call, body)
-    await _check_predecessors(call, specs, is_bulk=True)
     fields = _PROMISED[durability] + await _contract_fields(call, specs, is_bulk=True)
     if asked is None or asked == _NIL:
-        answer = await call.services.enqueue.bulk(specs, caller=_caller(call), durability=durability)
+        answer = await call.services.enqueue.bulk(specs, caller=call.principal, durability=durability)
         return Reply(201, views.bulk_answer(answer), fields)
     batch = _batch_of(call, asked, specs)
     answer = await call.services.batches.create_with(
-        batch, specs, caller=_caller(call), durability=durability
+        batch, specs, caller=call.principal, durability=durability
     )
     return Reply(201, views.bulk_answer(answer) | {"batch": batch.id}, fields)
 
@@ -112,10 +106,8 @@ def _batch_of(call: Call, asked: bytes, specs: Sequence[JobSpec]) -> BatchSpec:
 
 
 def check_callbacks(call: Call, spec: BatchSpec, loc: tuple[str | int, ...] = ()) -> None:
-    """Raise ForbiddenError if the caller may not push a callback of the batch, TooLargeError if its argument is too
-    large."""
+    """Raise TooLargeError if the argument of a callback is too large."""
     for callback, job in spec.callbacks.items():
-        check_name(call, job)
         check_argument(call, job, (*loc, str(callback)))
 
 
@@ -141,7 +133,7 @@ async def result(call: Call) -> Reply:
     # A null body names no job, so the ID goes into the head. Text that is not an ID may hold anything, and must not
     # get there.
     named = ((_JOB_ID_FIELD, job_id.encode()),) if is_id(job_id) else ()
-    if not await may_touch(call, job_id):
+    if not await call.services.reach.has_job(call.principal, job_id):
         return Reply(200, None, named)
     wait_s = min(asked_s, MAX_WAIT_S)
     with call.services.waiting.take() if wait_s > 0 else contextlib.nullcontext(True) as has_place:
@@ -176,7 +168,7 @@ async def patch(call: Call) -> Reply:
 
 
 async def cancel(call: Call) -> Reply:
-    if not await may_touch(call, call.path["job_id"]):
+    if not await call.services.reach.has_job(call.principal, call.path["job_id"]):
         raise NotFoundError(f"no job {call.path['job_id'][:64]}", code="unknown_job")
     await call.services.job_actions.cancel(call.path["job_id"])
     with after_it_was_done():
@@ -227,9 +219,7 @@ def _bulk_specs(call: Call, body: bytes) -> Sequence[JobSpec]:
         all_usual=usual_jobs,
     )
     specs = items if isinstance(items, list) else _specs_of(items)
-    may_push = call.principal.allows_name if call.principal else None
-    if may_push is not None and not all(map(may_push, {spec.name for spec in specs})):
-        raise _name_forbidden()
+    call.services.reach.check_names(call.principal, specs)
     limit = settings.max_argument_bytes
     for index, spec in enumerate(specs):
         if len(spec.argument) > limit:
@@ -255,47 +245,6 @@ def _specs_of(items: Iterable[JobSpec | dict[str, Any]]) -> list[JobSpec]:
 def _spec_of(fields: dict[str, Any], index: int) -> JobSpec:
     request = check(JobRequest, fields, ("jobs", index))
     return request.to_spec(request.id or new_id())
-
-
-def check_name(call: Call, spec: JobSpec) -> None:
-    """Raise ForbiddenError if the caller may not push jobs of this name."""
-    if not call.may_push(spec.name):
-        raise _name_forbidden()
-
-
-def _name_forbidden() -> ForbiddenError:
-    return ForbiddenError("the token may not push jobs of this name", code="name_forbidden")
-
-
-async def _check_predecessors(call: Call, specs: Sequence[JobSpec], *, is_bulk: bool) -> None:
-    """Check the predecessors that the jobs name in `after`. For a name-restricted token without read access, jobs of
-    other names do not exist, so raise InvalidError for them as for jobs that never existed. A repeat of an accepted
-    job is not checked again."""
-    allows_name = call.principal.allows_name if call.principal else None
-    if allows_name is None or call.may(Scope.READ) or not any(spec.after for spec in specs):
-        return
-    own = {spec.id for spec in specs}
-    asked = {job_id for spec in specs if spec.after for job_id in spec.after.jobs} - own
-    if not asked:
-        return
-    names = await call.services.jobs.names_of(asked | own)
-    hidden = {
-        n: job_id
-        for n, spec in enumerate(specs)
-        if spec.after and spec.id not in names
-        for job_id in reversed(spec.after.jobs)
-        if job_id in asked and not (job_id in names and allows_name(names[job_id]))
-    }
-    if hidden:
-        raise unknown_predecessors(hidden, is_bulk=is_bulk)
-
-
-async def may_touch(call: Call, job_id: str) -> bool:
-    """Return whether the caller may use the job. For a token restricted to names, jobs of other names do not exist."""
-    if call.principal is None or call.principal.allows_name is None:
-        return True
-    name = await call.services.jobs.name_of(job_id)
-    return name is not None and call.may_push(name)
 
 
 def check_argument(call: Call, spec: JobSpec, loc: tuple[str | int, ...] = ()) -> None:
@@ -334,11 +283,6 @@ async def _contract_fields(call: Call, specs: Sequence[JobSpec], *, is_bulk: boo
         unserved = ", ".join((await contracts.unserved([*map(_NAME, specs)]))[:MAX_UNSERVED])
         found += ((_UNSERVED, unserved.encode()),) if unserved else ()
     return found
-
-
-def _caller(call: Call) -> str:
-    """The owner of idempotency keys."""
-    return "" if call.known.name == LOCAL else call.known.identity
 
 
 def _durability(call: Call) -> Durability:

@@ -15,7 +15,7 @@ from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.api.http.endpoint import Call, Reply, StreamedAnswer
 from jqmaster.api.http.event_stream import streamed
 from jqmaster.api.http.query import query_error
-from jqmaster.api.jobs.handlers import COME_AGAIN, MAX_WAIT_S, may_touch, wait_of
+from jqmaster.api.jobs.handlers import COME_AGAIN, MAX_WAIT_S, wait_of
 from jqmaster.api.jobs.part_schemas import PartsRequest
 from jqmaster.api.logs.handlers import entry_view, filter_of
 from jqmaster.api.services import Services
@@ -59,7 +59,7 @@ async def page(call: Call) -> Reply:
     query = call.query("after", "wait")
     after, wait_s = _place(query.get("after", "0-0")), wait_of(query)
     job_id = call.path["job_id"]
-    if not await may_touch(call, job_id):
+    if not await call.services.reach.has_job(call.principal, job_id):
         raise unknown_job(job_id)
     with call.services.waiting.take() if wait_s > 0 else contextlib.nullcontext(True) as has_place:
         found = await call.services.job_parts.page(

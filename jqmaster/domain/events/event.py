@@ -19,7 +19,9 @@ class Event:
     """An application's message that something has happened. `payload` is one MessagePack value.
 
     Events with the same `source` and `dedupe_key` are the same event; an event with an empty key is never a
-    repeat. `replay_of` names the event that an operator sent again.
+    repeat. `is_bound`: a token that is bound to names sent it, and its key works among such events of its type only.
+    Otherwise such a token could suppress events that it may not send. `replay_of` names the event that an operator
+    sent again.
     """
 
     id: str
@@ -30,6 +32,7 @@ class Event:
     subject: str = ""
     occurred_at_ms: int | None = None
     replay_of: str = ""
+    is_bound: bool = False
 
     @property
     def dedupe_digest(self) -> str:
@@ -38,6 +41,9 @@ class Event:
             return ""
         # The leading length says where the source ends, so no other source and key give the same text.
         text = f"{len(self.source)}\n{self.source}{self.dedupe_key}"
+        if self.is_bound:
+            # Types contain no line feed, and other texts begin with digits.
+            text = f"type {self.event_type}\n{text}"
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
     @property

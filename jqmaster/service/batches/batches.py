@@ -8,6 +8,7 @@ from typing import Final
 from jqmaster.config import Durability
 from jqmaster.domain.batches.batch import Batch, BatchCallback, BatchSpec, BatchState, callback_job_id
 from jqmaster.domain.batches.figures import BatchFigures
+from jqmaster.domain.identity.access import Principal
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.jobs.job import FINISHED, Job, JobSpec, JobState
 from jqmaster.errors import (
@@ -19,6 +20,7 @@ from jqmaster.errors import (
 )
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.enqueue import EnqueuedBulk, EnqueueService
+from jqmaster.service.jobs.reach import CallerReach
 from jqmaster.store.batches.batches import BatchRefused, BatchStore
 from jqmaster.store.jobs.records import RecordStore
 
@@ -62,7 +64,8 @@ class MemberPage:
 
 
 class BatchService:
-    """Methods raise what the store raises. `now_ms` is the time of the store."""
+    """Methods raise what the store raises. `now_ms` is the time of the store. `reach` knows what each `caller` may
+    name; None stands for the master itself."""
 
     def __init__(
         self,
@@ -71,19 +74,23 @@ class BatchService:
         enqueue: EnqueueService,
         now_ms: Callable[[], Awaitable[int]],
         *,
+        reach: CallerReach,
         life_ms: LiveValue[int],
         figures: BatchFigures,
     ) -> None:
         self._store = store
+        self._reach = reach
         self._records = records
         self._enqueue = enqueue
         self._now_ms = now_ms
         self._life_ms = life_ms
         self._figures = figures
 
-    async def create(self, spec: BatchSpec) -> bool:
+    async def create(self, spec: BatchSpec, *, caller: Principal | None = None) -> bool:
         """Make a batch, and return whether it is new. Raise ConflictError if its ID was used for another
-        request, or its parent is over; InvalidError if the parent does not exist."""
+        request, or its parent is over; InvalidError if the parent does not exist for the caller, ForbiddenError if
+        the caller may not push one of its callbacks."""
+        await self._check_reach(spec, caller)
         is_new = await self._put(spec)
         self._figures.made += is_new
         return is_new
@@ -93,13 +100,14 @@ class BatchService:
         spec: BatchSpec,
         jobs: Sequence[JobSpec],
         *,
-        caller: str = "",
+        caller: Principal | None = None,
         durability: Durability | None = None,
     ) -> EnqueuedBulk:
         """Make a batch, enqueue its jobs, and seal it. A call that broke off may be repeated with the same IDs. Raise
         what `create` and `EnqueueService.bulk` raise; then there is no batch, unless some of its jobs got in."""
         members = [replace(job, batch=spec.id) for job in jobs]
-        await self._enqueue.check_bulk(members, durability=durability)
+        await self._check_reach(spec, caller)
+        await self._enqueue.check_bulk(members, caller=caller, durability=durability)
         now_ms = await self._now_ms()
         expires_at_ms = spec.expires_at_ms or now_ms + self._life_ms.current
         call = new_id()
@@ -181,13 +189,16 @@ class BatchService:
                 return MemberPage(found, None)
         return MemberPage(found, after)
 
-    async def seal(self, batch_id: str) -> None:
-        """Seal a batch. Raise NotFoundError."""
+    async def seal(self, batch_id: str, *, caller: Principal | None = None) -> None:
+        """Seal a batch. Raise NotFoundError, also if it is not the caller's."""
+        await self._check_owner(batch_id, caller)
         if not is_id(batch_id) or not await self._store.seal(batch_id):
             raise unknown_batch(batch_id)
 
-    async def cancel(self, batch_id: str) -> None:
-        """Cancel a batch; the leader cancels its members. Raise NotFoundError, ConflictError (it is complete)."""
+    async def cancel(self, batch_id: str, *, caller: Principal | None = None) -> None:
+        """Cancel a batch; the leader cancels its members. Raise NotFoundError, also if it is not the caller's, and
+        ConflictError (it is complete)."""
+        await self._check_owner(batch_id, caller)
         word = await self._store.cancel(batch_id) if is_id(batch_id) else "unknown"
         if word == "unknown":
             raise unknown_batch(batch_id)
@@ -211,6 +222,17 @@ class BatchService:
 
     async def count(self) -> int:
         return await self._store.count()
+
+    async def _check_reach(self, spec: BatchSpec, caller: Principal | None) -> None:
+        self._reach.check_names(caller, list(spec.callbacks.values()))
+        if spec.parent is not None and await self._reach.hidden_batches(caller, {spec.parent}):
+            raise invalid([FieldError(("batch",), _PARENT_RULES["unknown"])])
+
+    async def _check_owner(self, batch_id: str, caller: Principal | None) -> None:
+        if caller is None or caller.allows_name is None:
+            return
+        if not self._reach.made_batch(caller, await self.find(batch_id)):
+            raise unknown_batch(batch_id)
 
     async def _put(self, spec: BatchSpec, expires_at_ms: int | None = None, filled_by: str = "") -> bool:
         try:

@@ -13,9 +13,16 @@ from jqmaster.domain.definitions.run import RunReason
 from jqmaster.domain.events.event import Event
 from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.events.index import NO_EVENTS, EventIndex
+from jqmaster.domain.identity.access import Principal
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.matching.fields import EventFields
-from jqmaster.errors import ConflictError, NotFoundError, OutcomeUnknownError, StoreUnavailableError
+from jqmaster.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+)
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.batching import NaturalBatcher
@@ -100,19 +107,22 @@ class EventIntake:
     async def stop(self) -> None:
         await self._batcher.stop()
 
-    async def one(self, event: Event) -> ReceivedEvent:
-        """Take in an event, batched with others that come at the same time. Raise ConflictError if it would
-        start more than 500 definitions, StoreUnavailableError while the store is too full, OverloadedError
-        while too many wait."""
+    async def one(self, event: Event, *, caller: Principal | None = None) -> ReceivedEvent:
+        """Take in an event, batched with others that come at the same time. `caller` None: the master itself. Raise
+        ForbiddenError if the caller may not send events of the type, ConflictError if it would start more than 500
+        definitions, StoreUnavailableError while the store is too full, OverloadedError while too many wait."""
+        event = _sent_by(caller, event)
         self._admit(None)
         received = await self._batcher.submit(event)
         if isinstance(received, Exception):
             raise received
         return received
 
-    async def many(self, events: Sequence[Event]) -> list[ReceivedEvent]:
+    async def many(self, events: Sequence[Event], *, caller: Principal | None = None) -> list[ReceivedEvent]:
         """Take in events, each by itself; the answers are in their order. Raise as `one` does, and OutcomeUnknownError
         where some of them may be in."""
+        if caller is not None and caller.allows_name is not None:
+            events = [_sent_by(caller, event) for event in events]
         self._admit(None)
         received: list[ReceivedEvent] = []
         for page in pages(events, MAX_PER_CALL):
@@ -230,3 +240,12 @@ def _too_many(event: Event, count: int) -> ConflictError:
 def unknown_event(event_id: str) -> NotFoundError:
     """Return the error for an event that is not kept."""
     return NotFoundError(f"no event {event_id[:64]}; only the newest are kept", code="unknown_event")
+
+
+def _sent_by(caller: Principal | None, event: Event) -> Event:
+    """Return the event as this caller sends it. Raise ForbiddenError."""
+    if caller is None or caller.allows_name is None:
+        return event
+    if not caller.allows_name(event.event_type):
+        raise ForbiddenError("the token may not send events of this type", code="name_forbidden")
+    return replace(event, is_bound=True)

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Final
 
 from jqmaster.config import Durability
+from jqmaster.domain.identity.access import LOCAL, Principal
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.jobs.order import MOST_IN_PUSH, in_order
 from jqmaster.errors import (
@@ -23,6 +24,7 @@ from jqmaster.errors import (
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.batching import NaturalBatcher
 from jqmaster.service.jobs.push_pace import PushPace
+from jqmaster.service.jobs.reach import CallerReach
 from jqmaster.store.jobs.enqueue import (
     AcceptanceStore,
     Accepted,
@@ -79,7 +81,8 @@ class EnqueuedBulk:
 class EnqueueService:
     """Component. `admit(durability)` raises while new jobs are refused, and otherwise returns how many
     replicas must have a job before it is accepted (`durability` None: the configured one). `pace` lets pushes
-    rest. `can_notify`: webhooks can be signed."""
+    rest. `can_notify`: webhooks can be signed. `reach` knows what each `caller` may name; None stands for the master
+    itself."""
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class EnqueueService:
         constraints: ConstraintCache,
         *,
         admit: Callable[[Durability | None], int],
+        reach: CallerReach,
         tracing: Tracing | None = None,
         pace: PushPace | None = None,
         can_notify: bool = True,
@@ -94,6 +98,7 @@ class EnqueueService:
         self._acceptance = acceptance
         self._constraints = constraints
         self._admit = admit
+        self._reach = reach
         self._tracing = tracing
         self._pace = pace
         self._can_notify = can_notify
@@ -114,24 +119,28 @@ class EnqueueService:
         spec: JobSpec,
         idempotency_key: str | None = None,
         *,
-        caller: str = "",
+        caller: Principal | None = None,
         durability: Durability | None = None,
     ) -> Enqueued:
         """Enqueue a job. `idempotency_key`: that of a header, which is valid for 24 hours and any name; the
-        job may have one of its own instead. Each `caller` has idempotency keys of its own. Raise
+        job may have one of its own instead. Each `caller` has idempotency keys of its own. Raise ForbiddenError
+        if the caller may not push jobs of this name, InvalidError if it names what does not exist for it,
         ConflictError if the ID or key was used for another request, NotUniqueError if another job holds the
         uniqueness key and the push asked to be refused then, RateLimitedError while as many jobs wait as a
         constraint allows, StoreUnavailableError while the store is too full or cannot give `durability`,
         OutcomeUnknownError if it did not give it in time."""
         if spec.notify is not None:
             self._check_notify([spec], ())
+        if caller is not None and caller.allows_name is not None:
+            await self._check_reach([spec], caller, is_bulk=False)
         replicas = self._admit(durability)
         if idempotency_key is not None:
             # A key has no blanks, so different pairs of caller and key give different texts.
-            key = f"{caller} {idempotency_key}" if caller else idempotency_key
+            owner = _key_owner(caller)
+            key = f"{owner} {idempotency_key}" if owner else idempotency_key
             keyed = KeyedSpec(_digest(key), spec, IDEMPOTENCY_LIFE_MS)
         elif spec.key:
-            keyed = _keyed(spec, caller)
+            keyed = _keyed(spec, _key_owner(caller))
         else:
             return await self._enqueue_one(spec, replicas)
         async with self._keyed:
@@ -150,7 +159,11 @@ class EnqueueService:
         return answer
 
     async def bulk(
-        self, specs: Sequence[JobSpec], *, caller: str = "", durability: Durability | None = None
+        self,
+        specs: Sequence[JobSpec],
+        *,
+        caller: Principal | None = None,
+        durability: Durability | None = None,
     ) -> EnqueuedBulk:
         """Enqueue jobs together; `caller` as for `one`. Raise ConflictError that names each index whose ID is
         taken or whose key was used for another request, NotUniqueError that names each index that is refused
@@ -160,16 +173,24 @@ class EnqueueService:
         other jobs are accepted, and the error says so. If the store fails, some of more than `MAX_PER_CALL`
         jobs may be accepted: OutcomeUnknownError."""
         self._check_notify(specs, ("jobs",))
+        await self._check_reach(specs, caller, is_bulk=True)
         replicas = self._admit(durability)
         if any(map(_KEY, specs)):
-            return await self._keyed_bulk(specs, caller, replicas)
+            return await self._keyed_bulk(specs, _key_owner(caller), replicas)
         held = await self._enqueue_all(specs, replicas, range(len(specs)))
         return _bulk_answer([spec.id for spec in specs], held)
 
-    async def check_bulk(self, specs: Sequence[JobSpec], *, durability: Durability | None = None) -> None:
+    async def check_bulk(
+        self,
+        specs: Sequence[JobSpec],
+        *,
+        caller: Principal | None = None,
+        durability: Durability | None = None,
+    ) -> None:
         """Raise what `bulk` would raise now, as far as a read of the store shows. Only the write itself
         checks the room of constraints, and the idempotency keys of jobs with all that depends on them."""
         self._check_notify(specs, ("jobs",))
+        await self._check_reach(specs, caller, is_bulk=True)
         self._admit(durability)
         numbers = [n for n, spec in enumerate(specs) if not spec.key]
         await self._check_ids([specs[n] for n in numbers], numbers)
@@ -191,13 +212,37 @@ class EnqueueService:
                 rule = "the master has no webhook_secrets to sign with"
                 raise InvalidError(rule, code="webhooks_off", errors=[FieldError(at, rule)])
 
+    async def _check_reach(
+        self, specs: Sequence[JobSpec], caller: Principal | None, *, is_bulk: bool
+    ) -> None:
+        """Refuse names that the caller may not push. Refuse what does not exist for it word for word as what nobody
+        has."""
+        if caller is None or caller.allows_name is None:
+            return
+        self._reach.check_names(caller, specs)
+        if hidden := await self._reach.hidden_predecessors(caller, specs):
+            refused = {n: PredecessorRefused(job_id, is_none=True) for n, job_id in hidden.items()}
+            if is_bulk:
+                raise _predecessors_refused(refused, range(len(specs)), "no job was accepted")
+            raise _one_predecessor_refused(refused[0])
+        asked = {spec.batch for spec in specs if spec.batch is not None}
+        if asked and (unknown := await self._reach.hidden_batches(caller, asked)):
+            closed = {
+                n: BatchClosed(spec.batch, is_none=True)
+                for n, spec in enumerate(specs)
+                if spec.batch is not None and spec.batch in unknown
+            }
+            if is_bulk:
+                raise _batches_closed(closed, range(len(specs)), "no job was accepted")
+            raise _one_batch_closed(closed[0])
+
     async def _check_ids(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
         doubled = _duplicates(specs) if len(set(map(_ID, specs))) < len(specs) else []
         if taken := doubled or await self._acceptance.find_taken(specs):
             raise _ids_taken(specs, taken, numbers, "no job was accepted")
 
-    async def _keyed_bulk(self, specs: Sequence[JobSpec], caller: str, replicas: int) -> EnqueuedBulk:
-        keyed = {n: _keyed(spec, caller) for n, spec in enumerate(specs) if spec.key}
+    async def _keyed_bulk(self, specs: Sequence[JobSpec], owner: str, replicas: int) -> EnqueuedBulk:
+        keyed = {n: _keyed(spec, owner) for n, spec in enumerate(specs) if spec.key}
         async with self._keyed:
             try:
                 bound = await self._acceptance.reserve_ids(list(keyed.values()), replicas=replicas)
@@ -284,11 +329,9 @@ class EnqueueService:
         if isinstance(accepted, BacklogFull):
             raise self._backlog_full(accepted)
         if isinstance(accepted, BatchClosed):
-            raise _batch_closed(accepted, [FieldError(("batch",), _closed_rule(accepted))], "")
+            raise _one_batch_closed(accepted)
         if isinstance(accepted, PredecessorRefused):
-            raise _predecessor_refused(
-                accepted, [FieldError(("after", "jobs"), _predecessor_rule(accepted))], ""
-            )
+            raise _one_predecessor_refused(accepted)
         if accepted is Accepted.TAKEN:
             raise ConflictError(f"the ID {spec.id} is taken", code="id_taken")
         if isinstance(accepted, NotUnique):
@@ -374,17 +417,12 @@ def _batches_closed(closed: Mapping[int, BatchClosed], numbers: Sequence[int], o
     return _batch_closed(next(iter(closed.values())), errors, f"; {others}")
 
 
-def unknown_predecessors(hidden: Mapping[int, str], *, is_bulk: bool) -> InvalidError:
-    """Return the refusal of jobs, by position, whose predecessors the caller may not know of. It is word for
-    word the refusal for predecessors that do not exist."""
-    refused = {n: PredecessorRefused(job_id, is_none=True) for n, job_id in hidden.items()}
-    if is_bulk:
-        error = _predecessors_refused(refused, range(max(refused) + 1), "no job was accepted")
-    else:
-        rule = _predecessor_rule(refused[0])
-        error = _predecessor_refused(refused[0], [FieldError(("after", "jobs"), rule)], "")
-    assert isinstance(error, InvalidError)
-    return error
+def _one_batch_closed(closed: BatchClosed) -> JqmasterError:
+    return _batch_closed(closed, [FieldError(("batch",), _closed_rule(closed))], "")
+
+
+def _one_predecessor_refused(refused: PredecessorRefused) -> JqmasterError:
+    return _predecessor_refused(refused, [FieldError(("after", "jobs"), _predecessor_rule(refused))], "")
 
 
 def _predecessor_rule(refused: PredecessorRefused) -> str:
@@ -415,10 +453,15 @@ def _with_ids(spec: JobSpec, ids: Mapping[str, str]) -> JobSpec:
     return replace(spec, id=ids.get(spec.id, spec.id), after=after)
 
 
-def _keyed(spec: JobSpec, caller: str) -> KeyedSpec:
-    # Names and callers contain no line feed, so the parts cannot be confused. A header's key contains none
+def _key_owner(caller: Principal | None) -> str:
+    """Return the owner of the caller's idempotency keys; all callers of a master without tokens share theirs."""
+    return "" if caller is None or caller.name == LOCAL else caller.identity
+
+
+def _keyed(spec: JobSpec, owner: str) -> KeyedSpec:
+    # Names and owners contain no line feed, so the parts cannot be confused. A header's key contains none
     # either, so it never equals this text.
-    return KeyedSpec(_digest(f"{caller}\n{spec.name}\n{spec.key}"), spec, spec.key_life_ms)
+    return KeyedSpec(_digest(f"{owner}\n{spec.name}\n{spec.key}"), spec, spec.key_life_ms)
 
 
 def _digest(key: str) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -20,7 +19,6 @@ from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
-from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
 # Answers to operators' commands are views, too. If hundreds of views waited for a connection, the leader's
 # duties would get none and consider the store unreachable.
@@ -79,20 +77,6 @@ class JobReader:
         self._waiters = waiters
         self._clock = clock
         self._views = asyncio.Semaphore(VIEWS_AT_A_TIME)
-
-    async def name_of(self, job_id: str) -> str | None:
-        """Return the name of a job; None if it does not exist, or no longer exists."""
-        found = await self._records.get_without_argument([job_id]) if is_id(job_id) else {}
-        return found[job_id].name if job_id in found else None
-
-    async def names_of(self, job_ids: Collection[str]) -> dict[str, str]:
-        """Return the names of the jobs that exist."""
-        asked = [job_id for job_id in job_ids if is_id(job_id)]
-        found: dict[str, str] = {}
-        for page in pages(asked, RECORDS_PER_READ):
-            jobs = await self._records.get_without_argument(page)
-            found |= {job_id: job.name for job_id, job in jobs.items()}
-        return found
 
     async def view(self, job_id: str) -> JobDetail:
         """Return a job as its views need it. Raise NotFoundError."""

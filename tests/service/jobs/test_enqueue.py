@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jqmaster.domain.identity.access import Principal
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobSpec, JobState
 from jqmaster.errors import ConflictError, OutcomeUnknownError, StoreUnavailableError
@@ -16,6 +17,7 @@ from tests.support import real_time
 from tests.support.jobs import Served
 
 pytestmark = real_time.LOOPS
+A, B = Principal("a", frozenset()), Principal("b", frozenset())
 
 
 @pytest.mark.req("J1", "M1")
@@ -55,17 +57,17 @@ async def test_a_key_of_a_job_belongs_to_its_caller_and_name_and_lives_as_long_a
     def spec(**fields: Any) -> JobSpec:
         return replace(served.world.spec(argument=1), key="feed:42:7", **fields)
 
-    first = await served.enqueue.one(spec(key_life_ms=5_000), caller="a")
+    first = await served.enqueue.one(spec(key_life_ms=5_000), caller=A)
     assert first.is_new
-    assert await served.enqueue.one(spec(), caller="a") == Enqueued(first.job_id, is_new=False)
+    assert await served.enqueue.one(spec(), caller=A) == Enqueued(first.job_id, is_new=False)
     for other in (spec(), spec(name="other")):
-        answer = await served.enqueue.one(other, caller="b" if other.name == "work" else "a")
+        answer = await served.enqueue.one(other, caller=B if other.name == "work" else A)
         assert answer.is_new
         assert answer.job_id != first.job_id
     # The key of a header is a different key.
-    assert (await served.enqueue.one(replace(spec(), key=""), "feed:42:7", caller="a")).is_new
+    assert (await served.enqueue.one(replace(spec(), key=""), "feed:42:7", caller=A)).is_new
     with pytest.raises(ConflictError) as conflict:
-        await served.enqueue.one(replace(spec(), argument=b"\x02"), caller="a")
+        await served.enqueue.one(replace(spec(), argument=b"\x02"), caller=A)
     assert (conflict.value.code, conflict.value.errors[0].loc) == ("idempotency_key_reused", ("key",))
     lives = [
         await served.world.redis.pttl(key)

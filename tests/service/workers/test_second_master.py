@@ -9,6 +9,8 @@ from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.operator_actions import JobActions
+from jqmaster.service.jobs.reach import CallerReach
+from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.constraints.constraints import ConstraintSnapshot, ConstraintStore
 from jqmaster.store.jobs.operator_actions import Changes
 from tests.support.constraints import ConstrainedWorld
@@ -32,7 +34,12 @@ class SecondMaster:
 
     def __init__(self, world: StoreWorld) -> None:
         self.constraints = CountedCache(ConstraintStore(world.shard))
-        self.enqueue = EnqueueService(world.acceptance, self.constraints, admit=lambda _: 0)
+        self.enqueue = EnqueueService(
+            world.acceptance,
+            self.constraints,
+            admit=lambda _: 0,
+            reach=CallerReach(world.records, BatchStore(world.shard, world.tally)),
+        )
         self.actions = JobActions(
             world.operator_actions, world.records, self.constraints, tell_worker=self._tell
         )
