@@ -169,7 +169,8 @@ class HeartbeatRequest(TypedDict):
     # instead.
     free: int
     # Store time, rounded down, at which `running` was read. An offer that had ended by then and is not in
-    # `running` was not accepted: its job goes back without counting a loss.
+    # `running` was not accepted: its job goes back without counting a loss. If omitted, that takes longer:
+    # until a heartbeat arrives more than a lease after the end of the offer.
     as_of_ms: NotRequired[int]
     # True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer without
     # `detached` permits it.

@@ -134,7 +134,9 @@ def grace(s: Settings) -> GracePolicy:
 
 def reaper(s: Settings) -> ReaperPolicy:
     return ReaperPolicy(
-        ExpiryRules(stale_ms(s), s.max_losses, _ms(s.alone_wait_s)), _ms(s.timeout_grace_s), s.offer_ms
+        ExpiryRules(stale_ms(s), s.max_losses, s.lease_ms, _ms(s.alone_wait_s)),
+        _ms(s.timeout_grace_s),
+        s.offer_ms,
     )
 
 

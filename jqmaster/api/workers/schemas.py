@@ -197,7 +197,8 @@ class HeartbeatRequest(Request):
         ge=0,
         le=2**53,
         description="Store time, rounded down, at which `running` was read. An offer that had ended by then and is "
-        "not in `running` was not accepted: its job goes back without counting a loss.",
+        "not in `running` was not accepted: its job goes back without counting a loss. If omitted, that takes longer: "
+        "until a heartbeat arrives more than a lease after the end of the offer.",
     )
     asks_to_continue: bool = Field(
         False,

@@ -143,10 +143,12 @@ def decide_unanswered(job: Job, *, jitter: float) -> Decision:
 class ExpiryRules:
     """The settings that decide the end of a lease: a worker silent for longer than `stale_ms` is lost. A job
     that may be lost only once more waits up to `alone_wait_ms` to run alone on a worker; 0: it does not wait.
+    No heartbeat is on its way for longer than `lease_ms`: its worker gives it up before.
     """
 
     stale_ms: int
     max_losses: int
+    lease_ms: int
     alone_wait_ms: int = 0
 
 
@@ -154,6 +156,21 @@ def never_reached_worker(job: Job, worker_as_of_ms: int) -> bool:
     """Return whether no heartbeat named the offer, although one was composed after its end: the worker lives
     and did not get it."""
     return not job.is_confirmed and worker_as_of_ms > job.not_after_ms
+
+
+def proof_due_ms(
+    job: Job, *, now_ms: int, worker_seen_ms: int, worker_as_of_ms: int, rules: ExpiryRules
+) -> int | None:
+    """Return the store time after which a heartbeat without `as_of_ms` proves that its worker never took the
+    offer: if it arrives later than a lease after the end of the offer, it was composed after that end.
+
+    None if nothing is to be waited for: a heartbeat named the job, the worker tells `as_of_ms`, or is silent.
+    Also None if that time is further away than any offer ends: the store's clock was set back.
+    """
+    if job.is_confirmed or worker_as_of_ms > 0 or now_ms - worker_seen_ms > rules.stale_ms:
+        return None
+    due_ms = job.not_after_ms + rules.lease_ms
+    return due_ms if due_ms - now_ms <= 2 * rules.lease_ms else None
 
 
 def decide_expired(
@@ -166,18 +183,25 @@ def decide_expired(
     worker_as_of_ms: int,
     rules: ExpiryRules,
     jitter: float,
-) -> Decision:
+) -> Decision | None:
     """Return the decision on a lease that ended, or on a run that outlived `deadline_ms`.
 
     `lease_until_ms` is when the lease ended: at `deadline_ms` if the worker renewed it for as long as it may.
     A lease that ended earlier was lost, however late that is noticed, and even if its worker lives again.
     `worker_seen_ms` is when its worker's last heartbeat arrived, and `worker_as_of_ms` is the earliest time
-    at which that heartbeat can have been composed (0: unknown). An offer was never taken up if no heartbeat
-    named it, although one was composed after it was over: nothing happened then. Otherwise the job may have
-    started, and may even have killed its worker, so it counts as a loss.
+    at which that heartbeat can have been composed (0: unknown; negative: it does not name all claims yet). An
+    offer was never taken up if no heartbeat named it, although one was composed after it was over: nothing
+    happened then. None: that cannot be told yet, see `proof_due_ms`. Otherwise the job may have started, and
+    may even have killed its worker, so it counts as a loss.
     """
     if never_reached_worker(job, worker_as_of_ms):
         return Decision(JobState.READY, "returned")
+    due_ms = proof_due_ms(
+        job, now_ms=now_ms, worker_seen_ms=worker_seen_ms, worker_as_of_ms=worker_as_of_ms, rules=rules
+    )
+    if due_ms is not None:
+        is_proven = worker_as_of_ms == 0 and worker_seen_ms > due_ms
+        return Decision(JobState.READY, "returned") if is_proven else None
     if lease_until_ms >= deadline_ms and now_ms - worker_seen_ms <= rules.stale_ms:
         return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
     if job.losses + 1 >= rules.max_losses or (job.max_retry == 0 and not job.rerun_lost):

@@ -9,7 +9,14 @@ from typing import Final, Literal
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import Job, JobState
-from jqmaster.domain.jobs.outcome import Decision, ExpiryRules, Outcome, decide_expired, never_reached_worker
+from jqmaster.domain.jobs.outcome import (
+    Decision,
+    ExpiryRules,
+    Outcome,
+    decide_expired,
+    never_reached_worker,
+    proof_due_ms,
+)
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.periodic_loop import LeaderLoop
@@ -25,10 +32,15 @@ POLL_S: Final = 0.5
 # A worker that was heard from within this time was heard from since the store came back, or nearly so.
 HEARD_MS: Final = 2_000
 
-MESSAGES: Final = {
-    "lost": "the worker fell silent while it ran the job",
-    "timeout": "the run exceeded its timeout and its worker did not end it",
-}
+TIMEOUT_MESSAGE: Final = "the run exceeded its timeout and its worker did not end it"
+# For a lost job, by what is known of its worker.
+SILENT_MESSAGE: Final = "the worker fell silent while it ran the job"
+SILENT_SINCE_OFFER_MESSAGE: Final = (
+    "the worker fell silent after it was offered the job; nobody knows whether the job began"
+)
+NOT_NAMED_MESSAGE: Final = (
+    "the worker went on sending heartbeats, but they did not name the job, so its lease ended"
+)
 # For a lost job whose worker was detached.
 DETACHED_MESSAGES: Final = {
     "operator": "the worker was detached by people while it ran the job",
@@ -120,6 +132,7 @@ class Reaper(LeaderLoop):
         settlements = []
         damaged = []
         never_started: dict[str, list[tuple[str, str]]] = {}
+        undecided: list[tuple[str, int]] = []
         for lease in expired:
             job = lease.job
             if job is None or job.state is not JobState.RUNNING:
@@ -136,15 +149,16 @@ class Reaper(LeaderLoop):
                 rules=self._policy.current.rules,
                 jitter=self._rng.random(),
             )
+            if decision is None:
+                undecided.append((job.id, self._next_look_ms(lease, job, now_ms)))
+                continue
             logger.warning(
                 "job %s, attempt %d on worker %s: %s", job.id, job.attempt, job.worker_id, decision.ending
             )
             if decision.ending == "returned":
                 never_started.setdefault(job.worker_id, []).append((job.id, job.token))
                 continue
-            message = MESSAGES.get(decision.ending, "")
-            if decision.is_loss:
-                message = DETACHED_MESSAGES.get(lease.detached_by or "", message)
+            message = self._message(lease, job, decision, now_ms)
             entry = codec.encode_attempt(job, decision.ending, message, None)
             settlements.append(
                 Settlement(
@@ -166,8 +180,31 @@ class Reaper(LeaderLoop):
         # Set these aside, or they would be found first every time and keep others from being found at all.
         if damaged:
             await self._leases.set_aside(self._epoch, damaged)
+        if undecided:
+            await self._leases.look_later(self._epoch, undecided)
         if settlements:
             await self._leases.reclaim(self._epoch, settlements)
+
+    def _next_look_ms(self, lease: ExpiredLease, job: Job, now_ms: int) -> int:
+        """Return the store time at which to decide on a lease about which nothing can be told yet."""
+        due_ms = proof_due_ms(
+            job,
+            now_ms=now_ms,
+            worker_seen_ms=lease.worker_seen_ms,
+            worker_as_of_ms=lease.worker_as_of_ms,
+            rules=self._policy.current.rules,
+        )
+        return max(due_ms or 0, now_ms + round(POLL_S * 1000))
+
+    def _message(self, lease: ExpiredLease, job: Job, decision: Decision, now_ms: int) -> str:
+        """Return what the attempt's record says about its end."""
+        if not decision.is_loss:
+            return TIMEOUT_MESSAGE if decision.ending == "timeout" else ""
+        if lease.detached_by in DETACHED_MESSAGES:
+            return DETACHED_MESSAGES[lease.detached_by]
+        if now_ms - lease.worker_seen_ms <= self._policy.current.rules.stale_ms:
+            return NOT_NAMED_MESSAGE
+        return SILENT_MESSAGE if job.is_confirmed else SILENT_SINCE_OFFER_MESSAGE
 
 
 def _is_certainly_free(lease: ExpiredLease) -> bool:

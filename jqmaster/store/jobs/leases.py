@@ -23,7 +23,8 @@ SET_ASIDE_PER_CALL: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
-    """A lease that is over. `job` is `None` if its record cannot be read: see `LeaseStore.set_aside`. `detached_by` as
+    """A lease that is over. `worker_as_of_ms`: 0 if the worker does not say, negative until its heartbeat has named all
+    claims. `job` is `None` if its record cannot be read: see `LeaseStore.set_aside`. `detached_by` as
     in `Worker`; `is_worker_gone`: its process is known to have ended. `lease_until_ms`: when the lease ended, in store
     time; no heartbeat renews it beyond the deadline of its run."""
 
@@ -101,6 +102,16 @@ class LeaseStore:
             _, data = await self._client.run("shorten_leases", (k.epoch, k.running), args)
             if data[0] < MAX_PER_CALL:
                 return
+
+    async def look_later(self, epoch: str, looks: Sequence[tuple[str, int]]) -> None:
+        """Find these (job ID, store time) claims again at that time, although their leases are over; skip those that
+        were renewed or settled meanwhile. Until then they do not keep others from being found."""
+        k = self._keys
+        for chunk in pages(looks, MAX_PER_CALL):
+            args: list[Arg] = [self._shard.now_arg, epoch]
+            for job_id, look_at_ms in chunk:
+                args += (job_id, look_at_ms)
+            await self._client.run("look_later", (k.epoch, k.running), args)
 
     async def reclaim(self, epoch: str, settlements: Sequence[Settlement]) -> list[bool]:
         """End attempts whose lease is over, unless renewed or settled meanwhile."""

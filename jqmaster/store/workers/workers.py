@@ -168,7 +168,7 @@ class WorkerStore:
             # Only with the last call has the store seen all claims: until then a missing one proves nothing.
             is_last = start + MAX_PER_CALL >= len(claims)
             args: list[Arg] = [
-                self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else 0,
+                self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else -1,
                 self._times.current.lease_ms, self._times.current.offer_ms, self._times.current.grace_ms, k.job_prefix,
             ]  # fmt: skip
             for job_id, token in claims[start : start + MAX_PER_CALL]:

@@ -27,7 +27,7 @@ JOB = Job(
     created_at_ms=0, due_at_ms=0, expires_at_ms=0, started_at_ms=1_000, finished_at_ms=0, not_after_ms=6_000, fence=1,
     token="t", worker_id="w", retry=DEFAULT_RETRY, tags=(), headers={}, argument=b"", lane_id=bytes(8),
 )  # fmt: skip
-RULES = ExpiryRules(stale_ms=5_000, max_losses=3)
+RULES = ExpiryRules(stale_ms=5_000, max_losses=3, lease_ms=15_000)
 JITTER = st.floats(0, 1, exclude_max=True)
 JOBS = st.builds(
     lambda **fields: replace(JOB, **fields),
@@ -88,7 +88,8 @@ def test_every_report_leads_where_the_table_allows(job: Job, kind: Report, jitte
 @pytest.mark.req("M3", "M4")
 @given(
     job=JOBS, jitter=JITTER, seen_ms=st.integers(0, 60_000), now_ms=st.integers(15_000, 60_000),
-    deadline_ms=st.integers(10_000, 80_000), as_of_ms=st.integers(0, 60_000), found_after_ms=st.integers(0, 30_000),
+    deadline_ms=st.integers(10_000, 80_000), as_of_ms=st.just(0) | st.integers(-1, 60_000),
+    found_after_ms=st.integers(0, 30_000),
 )  # fmt: skip
 def test_what_an_ended_lease_means(
     job: Job,
@@ -110,10 +111,16 @@ def test_what_an_ended_lease_means(
         rules=RULES,
         jitter=jitter,
     )
+    worker_lives = now_ms - seen_ms <= RULES.stale_ms
+    proof_ms = job.not_after_ms + RULES.lease_ms
+    is_untold = not job.is_confirmed and as_of_ms <= 0 and worker_lives
+    if is_untold and (seen_ms <= proof_ms or as_of_ms < 0):
+        assert decision is None
+        return
+    assert decision is not None
     assert decision.state in TRANSITIONS[JobState.RUNNING, "reclaim"]
     assert not (decision.is_counted and decision.is_loss)
-    never_started = not job.is_confirmed and as_of_ms > job.not_after_ms
-    worker_lives = now_ms - seen_ms <= RULES.stale_ms
+    never_started = is_untold or (not job.is_confirmed and as_of_ms > job.not_after_ms)
     if never_started:
         assert decision == Decision(JobState.READY, "returned")
     elif lease_until_ms == deadline_ms and worker_lives:
@@ -129,14 +136,26 @@ def test_what_an_ended_lease_means(
 
 
 def test_the_edges_of_an_ended_lease() -> None:
-    def decided(job: Job, **fields: int) -> Decision:
+    def told(job: Job, **fields: int) -> Decision | None:
         times = {
             "now_ms": 16_000, "deadline_ms": 40_000, "lease_until_ms": 16_000, "worker_seen_ms": 0,
             "worker_as_of_ms": 0,
         } | fields  # fmt: skip
         return decide_expired(job, **times, rules=RULES, jitter=0.0)
 
+    def decided(job: Job, **fields: int) -> Decision:
+        decision = told(job, **fields)
+        assert decision is not None
+        return decision
+
     offer = replace(JOB, is_confirmed=False)
+    proof_ms = offer.not_after_ms + RULES.lease_ms
+    assert told(offer, now_ms=proof_ms, worker_seen_ms=proof_ms) is None
+    assert decided(offer, now_ms=proof_ms + 1, worker_seen_ms=proof_ms + 1).ending == "returned"
+    assert decided(offer, now_ms=proof_ms + 1, worker_seen_ms=proof_ms - RULES.stale_ms).is_loss, "silent"
+    assert told(offer, now_ms=proof_ms + 1, worker_seen_ms=proof_ms + 1, worker_as_of_ms=-1) is None
+    set_back = replace(offer, not_after_ms=offer.not_after_ms + 3_600_000)
+    assert decided(set_back, worker_seen_ms=16_000).is_loss, "an hour is longer than any offer"
     assert decided(offer, worker_as_of_ms=offer.not_after_ms).is_loss
     assert decided(offer, worker_as_of_ms=offer.not_after_ms + 1).ending == "returned"
     assert decided(JOB, worker_seen_ms=16_000).ending == "lost"

@@ -42,7 +42,9 @@ class Reaping:
             self.clock,
             policy=LiveValue(
                 ReaperPolicy(
-                    ExpiryRules(stale_ms=5000, max_losses=3, alone_wait_ms=60_000), GRACE_MS, OFFER_MS
+                    ExpiryRules(5000, max_losses=3, lease_ms=LEASE_MS, alone_wait_ms=60_000),
+                    GRACE_MS,
+                    OFFER_MS,
                 )
             ),
             on_ready=lambda: None,
@@ -52,13 +54,16 @@ class Reaping:
     async def past_grace(self) -> None:
         await self.clock.pass_s(GRACE_S + 1)
 
-    async def beat(self, worker_id: str, *claims: tuple[str, str]) -> None:
-        assert await self.world.workers.renew(worker_id, claims, 1, self.world.now_ms)
+    async def beat(self, worker_id: str, *claims: tuple[str, str], tells_as_of: bool = True) -> None:
+        as_of_ms = self.world.now_ms if tells_as_of else 0
+        assert await self.world.workers.renew(worker_id, claims, 1, as_of_ms)
 
-    async def beat_for(self, seconds: int, worker_id: str, *claims: tuple[str, str]) -> None:
+    async def beat_for(
+        self, seconds: int, worker_id: str, *claims: tuple[str, str], tells_as_of: bool = True
+    ) -> None:
         """The worker lives and names its claims every second."""
         for _ in range(seconds):
-            await self.beat(worker_id, *claims)
+            await self.beat(worker_id, *claims, tells_as_of=tells_as_of)
             await self.clock.pass_s(1)
 
 
@@ -110,6 +115,68 @@ async def test_an_offer_that_was_never_taken_up_returns_and_counts_nothing(reapi
     assert (found.state, found.losses, found.failures) == (JobState.READY, 0, 0)
     assert (found.attempt, found.returned_offers) == (0, 1)
     assert await world.records.history(job.job_id) == []
+
+
+@pytest.mark.req("M3", "M4")
+@pytest.mark.parametrize("timeout_ms", [2_000, 60_000])
+async def test_an_offer_that_was_never_taken_up_returns_although_heartbeats_tell_only_what_they_must(
+    reaping: Reaping, timeout_ms: int
+) -> None:
+    """Without `as_of_ms`, only the arrival of the heartbeats tells that they were composed after the offer's end."""
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(max_retry=0, timeout_ms=timeout_ms)
+    await reaping.beat_for((OFFER_MS + LEASE_MS) // 1000, worker, tells_as_of=False)
+    assert await world.state(job.job_id) is JobState.RUNNING, "a heartbeat may be as old as a lease"
+    await reaping.beat_for(3, worker, tells_as_of=False)
+    found = await world.get(job.job_id)
+    assert (found.state, found.attempt, found.returned_offers) == (JobState.READY, 0, 1)
+    assert await world.records.history(job.job_id) == []
+
+
+@pytest.mark.req("M3", "M6")
+async def test_a_late_first_sign_of_an_offer_keeps_it_where_it_is(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(max_retry=0, timeout_ms=60_000)
+    await reaping.beat_for(LEASE_MS // 1000 + 2, worker, tells_as_of=False)
+    await reaping.beat_for(10, worker, (job.job_id, job.token), tells_as_of=False)
+    found = await world.get(job.job_id)
+    assert (found.state, found.token, found.losses) == (JobState.RUNNING, job.token, 0)
+
+
+@pytest.mark.req("M3")
+async def test_claims_about_which_nothing_can_be_told_yet_hide_no_others(reaping: Reaping) -> None:
+    """They come first in the order of leases."""
+    world = reaping.world
+    await reaping.past_grace()
+    await world.enqueue_many(600)
+    worker = await world.worker(max_jobs=1000)
+    for limit in (500, 100):
+        await world.claim(worker, limit=limit)
+    other, job = await world.running("other")
+    await reaping.beat(other, (job.job_id, job.token))
+    await reaping.beat_for(LEASE_MS // 1000 + 2, worker, tells_as_of=False)
+    assert (await world.get(job.job_id)).losses == 1
+    assert await world.redis.zcard(world.shard.keys.running) == 600
+
+
+@pytest.mark.req("M3")
+async def test_the_history_of_a_lost_job_says_what_is_known_of_its_worker(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    speaks, not_named = await world.running("a")
+    await reaping.beat(speaks, (not_named.job_id, not_named.token))
+    silent, named = await world.running("b")
+    await reaping.beat(silent, (named.job_id, named.token))
+    _, offered = await world.running("c")
+    await reaping.beat_for(LEASE_MS // 1000 + 2, speaks, tells_as_of=False)
+    messages = [
+        (await world.records.history(job.job_id))[0].message or "" for job in (not_named, named, offered)
+    ]
+    assert "did not name the job" in messages[0]
+    assert "fell silent while it ran" in messages[1]
+    assert "after it was offered the job" in messages[2]
 
 
 @pytest.mark.req("J7", "M4")

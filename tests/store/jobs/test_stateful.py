@@ -30,7 +30,7 @@ from tests.support.histories import NIGHTLY, history_settings
 from tests.support.server import StoreServer
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
 
-RULES = ExpiryRules(stale_ms=5_000, max_losses=3)
+RULES = ExpiryRules(stale_ms=5_000, max_losses=3, lease_ms=LEASE_MS)
 NAMES = ("a", "b")
 
 
@@ -298,7 +298,7 @@ class QueueMachine(RuleBasedStateMachine):
         now, leases, _ = self.run(self.world.leases.expired_leases())
         over = {i for i, j in self.jobs.items() if j.state is JobState.RUNNING and j.lease_ms <= now}
         assert {lease.job_id for lease in leases} == over
-        decisions = []
+        decisions, undecided = [], []
         for lease in leases:
             assert lease.job
             assert lease.worker_seen_ms == self.workers[lease.job.worker_id]
@@ -308,7 +308,13 @@ class QueueMachine(RuleBasedStateMachine):
                 lease.job, now_ms=now, deadline_ms=deadline_ms, lease_until_ms=lease.lease_until_ms,
                 worker_seen_ms=lease.worker_seen_ms, worker_as_of_ms=lease.worker_as_of_ms, rules=RULES, jitter=jitter,
             )  # fmt: skip
+            if decision is None:
+                undecided.append((lease.job_id, now + 500))
+                continue
             decisions.append(self.world.settlement(lease.job, lease.job.token, decision, b"lost"))
+        self.run(self.world.leases.look_later(self.world.epoch, undecided))
+        for job_id, look_at_ms in undecided:
+            self.jobs[job_id].lease_ms = look_at_ms
         assert self.run(self.world.leases.reclaim(self.world.epoch, decisions)) == [True] * len(decisions)
         for settlement in decisions:
             job = self.jobs[settlement.job_id]

@@ -2,8 +2,8 @@
 -- Takes a worker's heartbeat: the worker lives, and keeps the claims that it names and still holds, unless it was cut
 -- off for good.
 -- KEYS worker:hash workers:zset running:zset epoch:string fence:string
--- ARGV now_ms worker_id worker_id_bytes free as_of_ms(how late, at least, the claims were listed; 0: unknown) lease_ms
---   offer_ms grace_ms job_prefix [+ id token_bytes]
+-- ARGV now_ms worker_id worker_id_bytes free as_of_ms(how late, at least, the claims were listed; 0: unknown; -1: more
+--   claims of this heartbeat follow) lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
 -- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: it belongs to the fleet; silence, operator or successor),[index
 --   from 0 of each claim to cancel],[of each that is lost],fence(the newest one given; 0: none was),max_jobs | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim

@@ -1,0 +1,21 @@
+#!lua flags=allow-oom
+-- Finds claims again later whose leases are over: nothing can be told about them yet.
+-- KEYS epoch:string running:zset
+-- ARGV now_ms epoch [+ id look_at_ms]
+-- REPLY ok:how many are found later | stale_epoch
+-- CHECKS FIRST epoch, then that the lease of each is still over
+-- include lib/clock.lua
+-- include lib/leadership.lua
+-- include lib/lists.lua
+local epoch_key, running_key = KEYS[1], KEYS[2]
+local now_ms, epoch = clock.now_ms(ARGV[1]), ARGV[2]
+local FIRST, WIDTH = 3, 2
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local later = {}
+for i = FIRST, #ARGV, WIDTH do
+  local lease_end = redis.call('ZSCORE', running_key, ARGV[i])
+  if lease_end and tonumber(lease_end) <= now_ms then lists.add_pair(later, ARGV[i + 1], ARGV[i]) end
+end
+lists.zadd(running_key, later)
+return {'ok', #later / 2}
