@@ -37,6 +37,7 @@ from jqmaster.service.logs.logs import LogService
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.webhooks import DeliveryReader
+from jqmaster.service.operations.demand import DemandService
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.stats import StatsService
@@ -115,6 +116,7 @@ class Services:
     audit_writer: AuditWriter
     masters: MasterService
     stats: StatsService
+    demand: DemandService
     failure_actions: FailureActions
     identity: Identity
     master_id: str

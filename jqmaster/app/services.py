@@ -30,6 +30,7 @@ from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.webhooks import DeliveryReader
+from jqmaster.service.operations.demand import DemandService
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.operations.store_facts import StoreFactsReader
@@ -40,6 +41,7 @@ from jqmaster.service.workers.worker_sets import WorkerSets
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.identity.audit import AuditStore
+from jqmaster.store.operations.demand import DemandStore
 from jqmaster.store.operations.live import LiveStore
 
 
@@ -61,6 +63,7 @@ class RequestServices:
         self._parts = shard.parts
         self._stores = shard.parts.stores
         self._usage = UsageStore(shard.parts.link, self._stores.records)
+        self._demand_store = DemandStore(shard.parts.link)
         self._identity = identity
         self._admit_url = admit_url
         self._connections = connections
@@ -151,6 +154,9 @@ class RequestServices:
             identity=self._identity,
             masters=self.masters,
             stats=self.stats,
+            demand=DemandService(
+                self._demand_store, stores.workers, parts.constraints, stale_ms=shared.policies.stale_ms
+            ),
             failure_actions=FailureActions(stores.history, self._failures),
             master_id=shared.master_id,
             store_id=parts.store.mark,
@@ -189,6 +195,7 @@ class RequestServices:
             constraints,
             stores.leadership,
             stores.history,
+            demand=self._demand_store,
             logs=stores.logs,
             log_retention_ms=self._shared.policies.log_retention_ms
             if self._shared.settings.log_archive_url

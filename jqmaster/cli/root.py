@@ -33,6 +33,7 @@ COMMANDS: Final = (
     CommandOnDemand("bulk", f"{_ROOM}bulk:bulk"),
     CommandOnDemand("actions", f"{_ROOM}bulk:actions"),
     CommandOnDemand("stats", f"{_ROOM}stats:stats"),
+    CommandOnDemand("demand", f"{_ROOM}demand:demand"),
     CommandOnDemand("top", f"{_ROOM}top:top"),
     CommandOnDemand("names", f"{_ROOM}stats:names"),
     CommandOnDemand("pause", f"{_ROOM}pauses:pause"),

@@ -138,6 +138,21 @@ class Call:
 
     def query(self, *allowed: str) -> dict[str, str]:
         """Query parameters. Raises InvalidError for one that is unknown or given twice."""
+        pairs = self._query_pairs(allowed)
+        query = dict(pairs)
+        if len(query) != len(pairs):
+            raise InvalidError("query: given twice")
+        return query
+
+    def query_lists(self, *allowed: str) -> dict[str, list[str]]:
+        """Query parameters that may be repeated, each with its values in order, none if it is absent. Raises
+        InvalidError for one that is unknown."""
+        lists: dict[str, list[str]] = {name: [] for name in allowed}
+        for name, value in self._query_pairs(allowed):
+            lists[name].append(value)
+        return lists
+
+    def _query_pairs(self, allowed: Sequence[str]) -> list[tuple[str, str]]:
         if len(self.query_string) > MAX_QUERY_BYTES:
             raise InvalidError("the query is too long")
         try:
@@ -146,14 +161,13 @@ class Call:
             )
         except ValueError:
             raise UnparsableError("the query cannot be parsed") from None
-        query = dict(pairs)
-        wrong = [name for name in query if name not in allowed]
-        if wrong or len(query) != len(pairs):
-            rule = "unknown parameter" if wrong else "given twice"
+        wrong = [name for name in dict(pairs) if name not in allowed]
+        if wrong:
+            rule = "unknown parameter"
             raise InvalidError(
                 f"query: {rule}", errors=[FieldError(("query", name[:64]), rule) for name in wrong]
             )
-        return query
+        return pairs
 
 
 Handler = Callable[[Call], Awaitable["Reply | StreamedAnswer"]]

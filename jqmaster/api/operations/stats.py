@@ -1,6 +1,6 @@
 """Statistics over HTTP."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar, get_args
 
 from jqmaster.api.http.endpoint import Call, Reply
@@ -15,6 +15,8 @@ SPANS: Final[tuple[Span, ...]] = get_args(Span)
 ORDERS: Final[tuple[NameOrder, ...]] = get_args(NameOrder)
 DEFAULT_SPAN: Final[Span] = "1h"
 MAX_NAME_LENGTH: Final = 200
+MAX_LABEL_KEY: Final = 64
+MAX_LABEL_VALUE: Final = 200
 
 T = TypeVar("T", bound=str)
 
@@ -49,6 +51,25 @@ async def get_name(call: Call) -> Reply:
     contracts = await call.services.contracts.view(name)
     is_served = contracts.pop("is_served")
     return Reply(200, await call.services.stats.name(name, _span(query), is_served=is_served) | contracts)
+
+
+async def demand(call: Call) -> Reply:
+    query = call.query_lists("name", "label")
+    for name in query["name"]:
+        _text({"name": name}, "name")
+    found = await call.services.demand.of(query["name"], _labels(query["label"]))
+    return Reply(
+        200,
+        {
+            "ready": found.ready,
+            "blocked": found.blocked,
+            "running": found.running,
+            "slots": found.slots,
+            "oldest_wait_s": found.oldest_wait_s,
+            "demand": found.demand,
+            "is_exact": found.is_exact,
+        },
+    )
 
 
 async def list_failures(call: Call) -> Reply:
@@ -114,6 +135,19 @@ def _text(query: Mapping[str, str], field: str) -> str | None:
     if text is not None and not (0 < len(text) <= MAX_NAME_LENGTH and text.isprintable()):
         raise _refusal(field, f"1 to {MAX_NAME_LENGTH} printable characters")
     return text
+
+
+def _labels(texts: Sequence[str]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (equals and 0 < len(key) <= MAX_LABEL_KEY and len(value) <= MAX_LABEL_VALUE):
+            raise _refusal(
+                "label", f"KEY=VALUE, of 1 to {MAX_LABEL_KEY} and up to {MAX_LABEL_VALUE} characters"
+            )
+        if labels.setdefault(key, value) != value:
+            raise _refusal("label", f"{key} cannot have two values: a worker has one")
+    return labels
 
 
 def _refusal(field: str, rule: str) -> InvalidError:

@@ -29,6 +29,11 @@ _FAILURES_TEXT: Final = (
     "500 most recently seen groups are kept, each for 30 days after its last failure."
 )
 
+_LABEL: Final[dict[str, Any]] = {"type": "string", "pattern": f"^[^=]{{1,{stats.MAX_LABEL_KEY}}}="}
+_DEMAND_TEXT: Final = (
+    "Tells how many slots workers need now, to scale a fleet by. Jobs that constraints hold back are not part of the "
+    "demand, because more workers would not start them. At most 32 parameters can be given."
+)
 _IGNORE_TEXT: Final = (
     "The Overview of the web UI does not show an ignored group as a fault. Its jobs and its counts stay as they "
     "are."
@@ -56,6 +61,15 @@ OPERATIONS: Final = [
               {200: stats_schemas.NameDetail},
               query={"span": _SPAN}, problems=(404, *_STORE),
               text="Includes histograms of wait and run times, and the contracts that workers told of the name."),
+    Operation("GET", "/api/demand", stats.demand, Scope.READ, "Get the demand for workers", "statistics",
+              {200: stats_schemas.DemandView},
+              query={
+                  "name": {"schema": {"type": "array", "items": _TEXT},
+                           "description": "Jobs of this name only. Repeat it for several names."},
+                  "label": {"schema": {"type": "array", "items": _LABEL},
+                            "description": "A label of the workers, as `KEY=VALUE`. Repeat it for several labels. Only "
+                                           "jobs count that workers with these labels may run, and only such workers."},
+              }, problems=_STORE, text=_DEMAND_TEXT),
     Operation("GET", "/api/failures", stats.list_failures, Scope.READ, "List failure groups", "statistics",
               {200: stats_schemas.FailureList},
               query={

@@ -34,6 +34,25 @@ _SHARE: Final = (
 )
 
 
+class DemandView(Answer):
+    """Jobs and slots for some names and labels."""
+
+    ready: Count = Field(description="Due jobs that could start now if slots of workers were free.")
+    blocked: Count = Field(description="The other due jobs: constraints hold them back.")
+    running: Count = Field(description="Jobs that are running.")
+    slots: Count = Field(
+        description="Slots, busy and free, of the live workers that may run such jobs. Draining workers do not count."
+    )
+    oldest_wait_s: Seconds | None = Field(
+        description="Wait of the first of the jobs in `ready`. Null if there is none, or it is not known."
+    )
+    demand: Count = Field(description="`ready` + `running`: how many slots these jobs would take.")
+    is_exact: bool = Field(
+        description="False: there is too much to count in one look, or constraints have just changed. Then the numbers "
+        "of jobs are lower bounds."
+    )
+
+
 class StatsRates(Answer):
     """Rates per second over the last minute."""
 

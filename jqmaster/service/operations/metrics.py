@@ -44,8 +44,8 @@ CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 KEEP_S: Final = 1.0
 # A store that is away must not prevent reading this process's counters.
 ASK_WITHIN_S: Final = 3.0
-# The most names with ready jobs that get metrics of their own, those with the most jobs first.
-MAX_READY_NAMES: Final = 500
+# The most names that get a gauge of their own, those with the largest values first.
+MAX_NAMES: Final = 500
 
 LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
 Kind = Literal["counter", "gauge", "histogram"]
@@ -82,6 +82,11 @@ METRICS: Final = {
                    "Jobs that are ready and wait for a worker. Every master reports the same value."),
         MetricInfo("jqmaster_oldest_wait_seconds", "gauge", ("name",),
                    "Wait of the first ready job. Every master reports the same value."),
+        MetricInfo("jqmaster_running_jobs", "gauge", ("name",),
+                   "Jobs that are running. Every master reports the same value."),
+        MetricInfo("jqmaster_slots", "gauge", ("name",),
+                   "Slots, busy and free, of the fresh workers that serve the name. Those of a worker with several "
+                   "names count for each. Every master reports the same value."),
         MetricInfo("jqmaster_constraint_running", "gauge", ("constraint",), "Running jobs that a constraint counts."),
         MetricInfo("jqmaster_constraint_limit", "gauge", ("constraint",),
                    "Maximum number of jobs that a constraint lets run at once; with a key, for each of its values."),
@@ -179,10 +184,13 @@ class Saturation:
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """State of the store. `ready` by name: how many jobs wait, and for how long the first, in ms (None: not known)."""
+    """State of the store. `ready` by name: how many jobs wait, and for how long the first, in ms (None: not known).
+    `running` and `slots_by_name`: running jobs, and slots that may run jobs of the name."""
 
     jobs: Mapping[JobState, int]
     ready: Mapping[str, tuple[int, int | None]]
+    running: Mapping[str, int]
+    slots_by_name: Mapping[str, int]
     constraints: Sequence[Saturation]
     workers: Mapping[str, int]
     slots: Mapping[str, int]
@@ -423,10 +431,19 @@ class StoreMeter(Protocol):
 def bounded(ready: Mapping[str, tuple[int, int | None]]) -> dict[str, tuple[int, int | None]]:
     """Return the names with the most ready jobs, and all others as one."""
     ordered = sorted(ready.items(), key=lambda item: (-item[1][0], item[0]))
-    found = dict(ordered[:MAX_READY_NAMES])
-    if rest := [of_name for _, of_name in ordered[MAX_READY_NAMES:]]:
+    found = dict(ordered[:MAX_NAMES])
+    if rest := [of_name for _, of_name in ordered[MAX_NAMES:]]:
         waits = [wait_ms for _, wait_ms in rest if wait_ms is not None]
         found[OTHER] = (sum(count for count, _ in rest), max(waits, default=None))
+    return found
+
+
+def bounded_sums(by_name: Mapping[str, int]) -> dict[tuple[str], int]:
+    """Return the labels and values of the names with the largest values, and the sum of all others as one."""
+    ordered = sorted(by_name.items(), key=lambda item: (-item[1], item[0]))
+    found = {(name,): value for name, value in ordered[:MAX_NAMES]}
+    if rest := ordered[MAX_NAMES:]:
+        found[(OTHER,)] = sum(value for _, value in rest)
     return found
 
 
@@ -436,6 +453,8 @@ def _shared(facts: StoreFacts) -> Iterator[Metric]:
     yield _gauge("jqmaster_ready_jobs", {(name,): count for name, (count, _) in ready.items()})
     waits = {(name,): wait_ms / 1000 for name, (_, wait_ms) in ready.items() if wait_ms is not None}
     yield _gauge("jqmaster_oldest_wait_seconds", waits)
+    yield _gauge("jqmaster_running_jobs", bounded_sums(facts.running))
+    yield _gauge("jqmaster_slots", bounded_sums(facts.slots_by_name))
     for what in ("running", "limit", "waiting"):
         known = {(c.constraint,): getattr(c, what) for c in facts.constraints}
         values = {labels: value for labels, value in known.items() if value is not None}

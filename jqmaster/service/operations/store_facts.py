@@ -1,16 +1,19 @@
 """Contents of the store for metrics, by a few bounded reads."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from jqmaster.domain.constraints.constraint import Constraint
 from jqmaster.domain.workers.worker import Worker
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.reader import ConstraintReader, Usage
+from jqmaster.service.operations.demand import is_built_in
 from jqmaster.service.operations.metrics import Saturation, StoreFacts
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.logs.logs import LogStore
+from jqmaster.store.operations.demand import DemandStore
 from jqmaster.store.operations.history import HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
@@ -30,6 +33,7 @@ class StoreFactsReader:
         leadership: LeadershipStore,
         history: HistoryStore,
         *,
+        demand: DemandStore,
         logs: LogStore,
         log_retention_ms: LiveValue[int] | None,
         stale_ms: LiveValue[int],
@@ -39,6 +43,7 @@ class StoreFactsReader:
         self._constraints = constraints
         self._leadership = leadership
         self._history = history
+        self._demand = demand
         self._logs = logs
         self._log_retention_ms = log_retention_ms
         self._stale_ms = stale_ms
@@ -62,6 +67,8 @@ class StoreFactsReader:
                 for name, count in ready.items()
                 if count > 0
             },
+            running=(await self._demand.running()).by_name(),
+            slots_by_name=_slots_by_name(fresh),
             constraints=[_saturation(s.constraint, usage) for s, usage in await self._constraints.all()],
             workers={kind: kinds[kind] for kind in STANDINGS},
             slots={"busy": busy, "free": max(0, sum(worker.spec.max_jobs for worker in fresh) - busy)},
@@ -75,6 +82,15 @@ class StoreFactsReader:
             return 0
         since_ms = await self._logs.due_since_ms(self._log_retention_ms.current)
         return 0 if since_ms is None else max(0, now_ms - since_ms)
+
+
+def _slots_by_name(workers: Sequence[Worker]) -> Counter[str]:
+    """Return the slots that may run jobs of each name. A worker of several names offers its slots to each of them."""
+    found = Counter[str]()
+    for worker in workers:
+        if not is_built_in(worker):
+            found.update(dict.fromkeys(worker.spec.names, worker.spec.max_jobs))
+    return found
 
 
 def _standing(worker: Worker, now_ms: int, stale_ms: int) -> str:

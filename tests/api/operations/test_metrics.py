@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from jqmaster.domain.operations.tally import OTHER
-from jqmaster.service.operations.metrics import MAX_READY_NAMES, METRICS, bounded
+from jqmaster.service.operations.metrics import MAX_NAMES, METRICS, bounded
 from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import worker_at
@@ -115,15 +115,15 @@ async def test_ten_thousand_names_are_a_bounded_number_of_series(store_server: S
     pushed = [v for (metric, _), v in samples.items() if metric == "jqmaster_jobs_pushed_total"]
     assert sum(pushed) == 10_000
     ready = [v for (metric, _), v in samples.items() if metric == "jqmaster_ready_jobs"]
-    assert len(ready) <= MAX_READY_NAMES + 1
+    assert len(ready) <= MAX_NAMES + 1
     assert sum(1 for metric, _ in samples if metric.startswith("jqmaster_http_requests")) < 30
     assert len(samples) < 12_000
 
 
 def test_names_beyond_the_bound_are_told_as_one() -> None:
-    ready = {f"n{n}": (n, n * 10 if n % 2 else None) for n in range(1, MAX_READY_NAMES + 4)}
+    ready = {f"n{n}": (n, n * 10 if n % 2 else None) for n in range(1, MAX_NAMES + 4)}
     told = bounded(ready)
-    assert len(told) == MAX_READY_NAMES + 1
+    assert len(told) == MAX_NAMES + 1
     assert told[OTHER] == (1 + 2 + 3, 30)
     assert sum(count for count, _ in told.values()) == sum(count for count, _ in ready.values())
 

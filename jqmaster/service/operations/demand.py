@@ -1,0 +1,107 @@
+"""Demand for workers, by which a fleet is scaled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from jqmaster.domain.constraints.constraint_set import ConstraintSet
+from jqmaster.domain.matching.requirement import is_met, name_of, queues_for
+from jqmaster.domain.notices.delivery import RESERVED_PREFIX
+from jqmaster.domain.workers.worker import Worker
+from jqmaster.live_value import LiveValue
+from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.store.operations.demand import MAX_LANES, AskedQueue, DemandStore, RunningJobs
+from jqmaster.store.workers.workers import WorkerStore
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """`ready` jobs could start now if slots were free, and `blocked` ones wait for constraints. `slots` are those of
+    the workers that may run such jobs. `oldest_wait_s` None: no job is ready. Without `is_exact` the numbers of jobs
+    are lower bounds."""
+
+    ready: int
+    blocked: int
+    running: int
+    slots: int
+    oldest_wait_s: float | None
+    is_exact: bool
+
+    @property
+    def demand(self) -> int:
+        """Return how many slots would be taken if there were enough."""
+        return self.ready + self.running
+
+
+class DemandService:
+    """`stale_ms`: the silence after which a worker gets no new jobs. Raises what `StoreClient.run` raises."""
+
+    def __init__(
+        self,
+        store: DemandStore,
+        workers: WorkerStore,
+        constraints: ConstraintCache,
+        *,
+        stale_ms: LiveValue[int],
+    ) -> None:
+        self._store = store
+        self._workers = workers
+        self._constraints = constraints
+        self._stale_ms = stale_ms
+
+    async def of(self, names: Sequence[str], labels: Mapping[str, str]) -> Demand:
+        """Sum up the jobs of these names (empty: of all), and the workers for them. With `labels`, only jobs count that
+        a worker with these labels may run, and only workers that have them."""
+        fleet = await self._workers.fleet()
+        constraints = (await self._constraints.reload()).constraint_set
+        is_cut = False
+        wanted = list(dict.fromkeys(names))
+        if not names:
+            wanted = [name for name in await self._store.names() if not name.startswith(RESERVED_PREFIX)]
+            wanted, is_cut = wanted[:MAX_LANES], len(wanted) > MAX_LANES
+        queues = [*wanted, *_queues(wanted, labels, fleet.queues)]
+        seen = await self._store.look([AskedQueue(queue, _is_keyed(constraints, queue)) for queue in queues])
+        able = [worker for worker in fleet.workers if is_met(labels, worker.spec.labels)]
+        is_asked = frozenset(wanted)
+        stale_ms = self._stale_ms.current
+        return Demand(
+            ready=seen.ready,
+            blocked=seen.blocked,
+            running=_running(seen.running, is_asked, {worker.id for worker in able} if labels else None),
+            slots=sum(
+                worker.spec.max_jobs
+                for worker in able
+                if worker.state(fleet.now_ms, stale_ms) == "fresh"
+                and not is_built_in(worker)
+                and not (names and is_asked.isdisjoint(worker.spec.names))
+            ),
+            oldest_wait_s=None
+            if seen.ready_since_ms is None
+            else max(0, seen.now_ms - seen.ready_since_ms) / 1000,
+            is_exact=seen.is_exact and seen.running.is_whole and not is_cut,
+        )
+
+
+def is_built_in(worker: Worker) -> bool:
+    """Return whether a master itself is this worker, for deliveries only."""
+    return all(name.startswith(RESERVED_PREFIX) for name in worker.spec.names)
+
+
+def _queues(names: Sequence[str], labels: Mapping[str, str], queues: Sequence[str]) -> list[str]:
+    """Return the queues of jobs of these names that ask for labels."""
+    if labels:
+        return list(queues_for(names, labels, queues))
+    is_asked = frozenset(names)
+    return sorted(queue for queue in queues if name_of(queue) in is_asked)
+
+
+def _is_keyed(constraints: ConstraintSet, queue: str) -> bool:
+    return any(step.gate is None for step in constraints.plan(queue).steps)
+
+
+def _running(running: RunningJobs, names: frozenset[str], worker_ids: set[str] | None) -> int:
+    """Return how many jobs of these names run, on any worker or on these."""
+    return sum(
+        count
+        for (worker_id, name), count in running.counts.items()
+        if name in names and (worker_ids is None or worker_id in worker_ids)
+    )

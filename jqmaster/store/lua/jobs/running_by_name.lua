@@ -1,0 +1,11 @@
+#!lua flags=no-writes
+-- Counts the running jobs of each worker and name in a part of their index.
+-- KEYS running:zset
+-- ARGV tag from_rank most
+-- REPLY ok:[worker_id_bytes and name, count],how many jobs the index has beyond this part
+-- CHECKS FIRST nothing; it writes nothing
+-- include lib/jobs/running_names.lua
+local running_key = KEYS[1]
+local from_rank, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+
+return {'ok', running_names.of(running_key, from_rank, most)}
