@@ -245,6 +245,12 @@ def _stale_ms(call: Call) -> int:
     return round(call.services.settings.worker_stale_s * 1000)
 
 
+async def announce_leave(call: Call) -> Reply:
+    await _check_owner(call)
+    await call.services.workers.announce_leave(call.path["worker_id"])
+    return Reply(204)
+
+
 async def leave(call: Call) -> Reply:
     await _check_owner(call)
     await call.services.workers.leave(call.path["worker_id"])

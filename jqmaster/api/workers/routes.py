@@ -34,6 +34,17 @@ _DETACH_TEXT: Final = (
     "elsewhere as soon as it registers again, or when their leases end, and each of them counts a loss. To let the "
     "worker finish its jobs, drain it instead."
 )
+_LEAVING_TEXT: Final = (
+    "A worker calls this as soon as its process is told to end (SIGTERM). It gets no more jobs, and goes on as before: "
+    "it renews its leases, finishes jobs or hands them back, and unregisters at last. If the lease of one of its jobs "
+    "ends after this call, for example because the process was killed, the job waits again and no loss is counted. A "
+    "job with `max_retry` 0 that was not handed back fails nevertheless, because nobody can tell whether it ended. "
+    "Repeating the call changes nothing."
+)
+_LEAVE_TEXT: Final = (
+    "Jobs that the worker still holds wait again when their leases end. This is no loss, unless `max_retry` is 0: such "
+    "a job fails. Hand jobs back first, and they run elsewhere at once."
+)
 _CLAIM_TEXT: Final = (
     "Answers as soon as there are jobs. The jobs are leased exactly like pushed jobs: name them in heartbeats, and "
     "end them with results. The answer is 409 `not_pulling` for a worker that registered an address, 409 "
@@ -78,8 +89,11 @@ OPERATIONS: Final = [
     Operation("DELETE", "/api/slot-rules/{rule_id}", handlers.drop_slot_rule, Scope.OPERATE,
               "Remove slots that are kept for a node", "workers",
               {204: None}, problems=(404, *_STORE)),
+    Operation("POST", "/api/workers/{worker_id}/leaving", handlers.announce_leave, Scope.WORK,
+              "Announce the end of a worker", "workers",
+              {204: None}, problems=(404, *_STORE), text=_LEAVING_TEXT),
     Operation("DELETE", "/api/workers/{worker_id}", handlers.leave, Scope.WORK, "Unregister a worker", "workers",
-              {204: None}, problems=(404, *_STORE)),
+              {204: None}, problems=(404, *_STORE), text=_LEAVE_TEXT),
     Operation("POST", "/api/workers/{worker_id}/heartbeat", handlers.heartbeat, Scope.WORK,
               "Send a heartbeat and renew leases", "workers",
               {200: schemas.HeartbeatAnswer}, schemas.HeartbeatRequest, problems=(404, *_STORE)),

@@ -183,6 +183,7 @@ def decide_expired(
     worker_as_of_ms: int,
     rules: ExpiryRules,
     jitter: float,
+    has_worker_left: bool = False,
 ) -> Decision | None:
     """Return the decision on a lease that ended, or on a run that outlived `deadline_ms`.
 
@@ -192,7 +193,8 @@ def decide_expired(
     at which that heartbeat can have been composed (0: unknown; negative: it does not name all claims yet). An
     offer was never taken up if no heartbeat named it, although one was composed after it was over: nothing
     happened then. None: that cannot be told yet, see `proof_due_ms`. Otherwise the job may have started, and
-    may even have killed its worker, so it counts as a loss.
+    may even have killed its worker, so it counts as a loss. `has_worker_left`: its
+    worker announced that its process ends. Then it was not the job that ended it, and the job is handed back.
     """
     if never_reached_worker(job, worker_as_of_ms):
         return Decision(JobState.READY, "returned")
@@ -204,7 +206,10 @@ def decide_expired(
         return Decision(JobState.READY, "returned") if is_proven else None
     if lease_until_ms >= deadline_ms and now_ms - worker_seen_ms <= rules.stale_ms:
         return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
-    if job.losses + 1 >= rules.max_losses or (job.max_retry == 0 and not job.rerun_lost):
+    may_rerun = job.max_retry > 0 or job.rerun_lost
+    if has_worker_left and may_rerun:
+        return Decision(JobState.READY, "handed_back")
+    if job.losses + 1 >= rules.max_losses or not may_rerun:
         return Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
     # A job that has its callback continues with it instead of beginning again.
     if job.losses + 2 == rules.max_losses and rules.alone_wait_ms and not job.has_challenge:

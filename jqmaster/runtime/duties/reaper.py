@@ -41,6 +41,7 @@ SILENT_SINCE_OFFER_MESSAGE: Final = (
 NOT_NAMED_MESSAGE: Final = (
     "the worker went on sending heartbeats, but they did not name the job, so its lease ended"
 )
+LEFT_MESSAGE: Final = "the worker ended in order, but did not hand the job back in time"
 # For a lost job whose worker was detached.
 DETACHED_MESSAGES: Final = {
     "operator": "the worker was detached by people while it ran the job",
@@ -148,6 +149,7 @@ class Reaper(LeaderLoop):
                 worker_as_of_ms=lease.worker_as_of_ms,
                 rules=self._policy.current.rules,
                 jitter=self._rng.random(),
+                has_worker_left=lease.has_worker_left,
             )
             if decision is None:
                 undecided.append((job.id, self._next_look_ms(lease, job, now_ms)))
@@ -198,6 +200,8 @@ class Reaper(LeaderLoop):
 
     def _message(self, lease: ExpiredLease, job: Job, decision: Decision, now_ms: int) -> str:
         """Return what the attempt's record says about its end."""
+        if decision.ending == "handed_back":
+            return LEFT_MESSAGE
         if not decision.is_loss:
             return TIMEOUT_MESSAGE if decision.ending == "timeout" else ""
         if lease.detached_by in DETACHED_MESSAGES:

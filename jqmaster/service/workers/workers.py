@@ -84,8 +84,14 @@ class WorkerService:
             return await self._reattach(worker_id, claims, answer)
         return answer
 
+    async def announce_leave(self, worker_id: str) -> None:
+        """Give no more jobs to a worker whose process is ending. Raise NotFoundError."""
+        if not (is_id(worker_id) and await self._workers.announce_leave(worker_id)):
+            raise unknown_worker(worker_id)
+        logger.info("worker %s is ending", worker_id)
+
     async def leave(self, worker_id: str) -> None:
-        """Unregister a worker; jobs that it still holds end with their leases. Raise NotFoundError."""
+        """Unregister a worker. Jobs that it still holds wait again when their leases end. Raise NotFoundError."""
         if not (is_id(worker_id) and await self._workers.forget(worker_id)):
             raise unknown_worker(worker_id)
         logger.info("worker %s left", worker_id)

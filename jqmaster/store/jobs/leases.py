@@ -25,8 +25,9 @@ SET_ASIDE_PER_CALL: Final = 50
 class ExpiredLease:
     """A lease that is over. `worker_as_of_ms`: 0 if the worker does not say, negative until its heartbeat has named all
     claims. `job` is `None` if its record cannot be read: see `LeaseStore.set_aside`. `detached_by` as
-    in `Worker`; `is_worker_gone`: its process is known to have ended. `lease_until_ms`: when the lease ended, in store
-    time; no heartbeat renews it beyond the deadline of its run."""
+    in `Worker`; `is_worker_gone`: its process is known to have ended. `has_worker_left`: it announced its end, or
+    unregistered. `lease_until_ms`: when the lease ended, in store time; no heartbeat renews it beyond the deadline of
+    its run."""
 
     job: Job | None
     job_id: str
@@ -35,6 +36,7 @@ class ExpiredLease:
     lease_until_ms: int
     detached_by: DetachedBy | None = None
     is_worker_gone: bool = False
+    has_worker_left: bool = False
 
 
 class LeaseStore:
@@ -78,8 +80,8 @@ class LeaseStore:
             (self._shard.now_arg, MAX_PER_CALL, k.job_prefix, k.worker_prefix),
         )
         found = []
-        for n in range(0, len(flat), 7):
-            job_id, head, seen_ms, as_of_ms, detached_by, is_gone, lease_until_ms = flat[n : n + 7]
+        for n in range(0, len(flat), 8):
+            job_id, head, seen_ms, as_of_ms, detached_by, is_gone, has_left, lease_until_ms = flat[n : n + 8]
             text = job_id.decode()
             found.append(
                 ExpiredLease(
@@ -90,6 +92,7 @@ class LeaseStore:
                     lease_until_ms,
                     detached_by.decode() or None,
                     bool(is_gone),
+                    bool(has_left),
                 )
             )
         return now_ms, found, next_ms

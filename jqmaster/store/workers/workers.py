@@ -276,6 +276,15 @@ class WorkerStore:
 
     # --- leaving
 
+    async def announce_leave(self, worker_id: str) -> bool:
+        """Note that the worker's process is ending: it gets no more jobs, and a lease that ends is no loss. False: it
+        is not registered."""
+        word, _ = await self._client.run(
+            "announce_leave", (self._keys.worker(worker_id),), (self._shard.now_arg, self._shard.wake_channel)
+        )
+        self._shard.leader.wake(WorkersChanged())
+        return word == "ok"
+
     async def forget(self, worker_id: str) -> bool:
         """Remove a worker; False when it was not known. Claims that it holds end with their leases."""
         k = self._keys

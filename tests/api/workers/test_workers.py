@@ -454,6 +454,18 @@ async def test_a_report_of_a_worker_that_is_not_registered_is_not_called_stale(
 # --- leave, and pushes
 
 
+@pytest.mark.req("M14")
+async def test_a_worker_that_announces_its_end_gets_no_more_jobs(api: Api, worker: ScriptedWorker) -> None:
+    worker.is_silent = True
+    for _ in range(2):
+        assert await api.call("POST", f"/api/workers/{worker.id}/leaving") == (204, None)
+    _, found = await api.call("GET", f"/api/workers/{worker.id}")
+    assert found["state"] == "draining"
+    assert await api.call("DELETE", f"/api/workers/{worker.id}") == (204, None)
+    status, problem = await api.call("POST", f"/api/workers/{worker.id}/leaving")
+    assert (status, problem["code"]) == (404, "unknown_worker")
+
+
 async def test_a_worker_that_leaves_is_gone(api: Api, worker: ScriptedWorker) -> None:
     worker.is_silent = True
     assert await api.call("DELETE", f"/api/workers/{worker.id}") == (204, None)

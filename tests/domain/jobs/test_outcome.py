@@ -141,7 +141,7 @@ def test_the_edges_of_an_ended_lease() -> None:
             "now_ms": 16_000, "deadline_ms": 40_000, "lease_until_ms": 16_000, "worker_seen_ms": 0,
             "worker_as_of_ms": 0,
         } | fields  # fmt: skip
-        return decide_expired(job, **times, rules=RULES, jitter=0.0)
+        return decide_expired(job, **times, rules=RULES, jitter=0.0, has_worker_left=False)
 
     def decided(job: Job, **fields: int) -> Decision:
         decision = told(job, **fields)
@@ -185,6 +185,25 @@ def test_with_one_loss_left_a_job_waits_for_a_worker_to_itself() -> None:
     assert waits == Decision(JobState.RETRYING, "lost", delay_ms=700, is_loss=True)
     at_once = decide_expired(job, rules=RULES, **facts)  # type: ignore[arg-type]
     assert at_once == Decision(JobState.READY, "lost", is_loss=True)
+
+
+@pytest.mark.req("M14")
+def test_a_lease_of_a_worker_that_left_in_order_is_no_loss() -> None:
+    times = {
+        "now_ms": 16_000, "deadline_ms": 99_000, "lease_until_ms": 16_000, "worker_seen_ms": 9_000,
+        "worker_as_of_ms": 9_000, "jitter": 0.5,
+    }  # fmt: skip
+    rules = replace(RULES, alone_wait_ms=700)
+
+    def decided(**fields: object) -> Decision | None:
+        job = replace(JOB, **fields)  # type: ignore[arg-type]
+        return decide_expired(job, rules=rules, has_worker_left=True, **times)  # type: ignore[arg-type]
+
+    again = Decision(JobState.READY, "handed_back")
+    assert [decided(losses=losses) for losses in (0, 1, 2, 7)] == [again] * 4
+    assert decided(max_retry=0, rerun_lost=True) == again
+    # Nobody knows whether its run has ended: it may not be started a second time.
+    assert decided(max_retry=0) == Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
 
 
 @pytest.mark.req("P6")

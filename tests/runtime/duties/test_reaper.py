@@ -95,6 +95,44 @@ async def test_the_job_of_a_silent_worker_waits_again_when_its_lease_is_over(rea
     assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [False]
 
 
+@pytest.mark.req("M14")
+@pytest.mark.parametrize("end", ["announced", "unregistered", "replaced"])
+async def test_an_orderly_end_is_no_loss_however_often_it_happens(reaping: Reaping, end: str) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    job_id = await world.enqueue(max_retry=1)
+    for attempt in range(1, 6):
+        worker = await world.worker()
+        (job,) = await world.claim(worker)
+        await reaping.beat(worker, (job_id, job.token))
+        if end == "unregistered":
+            assert await world.workers.forget(worker)
+        else:
+            assert await world.workers.announce_leave(worker)
+        if end == "replaced":
+            await world.workers.detach_silent(world.epoch, worker, silent_ms=0)
+        await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
+        found = await world.get(job_id)
+        assert (found.state, found.losses, found.failures) == (JobState.READY, 0, 0)
+        history = await world.records.history(job_id)
+        assert [entry.outcome for entry in history] == ["handed_back"] * attempt
+    assert world.tally.take_workers()[worker].failed == 0
+
+
+@pytest.mark.req("M14")
+async def test_a_job_that_may_run_once_is_not_started_again_unless_it_was_handed_back(
+    reaping: Reaping,
+) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(max_retry=0)
+    await reaping.beat(worker, (job.job_id, job.token))
+    assert await world.workers.announce_leave(worker)
+    await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
+    found = await world.get(job.job_id)
+    assert (found.state, found.cause) == (JobState.FAILED, Cause.LOST)
+
+
 @pytest.mark.req("M6")
 async def test_a_living_workers_job_is_never_taken_back(reaping: Reaping) -> None:
     world = reaping.world

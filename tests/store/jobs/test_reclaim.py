@@ -130,12 +130,19 @@ async def test_expired_leases_tell_what_the_decision_needs(world: StoreWorld) ->
     assert (await world.leases.expired_leases())[1] == [
         lease_of(job, world.now_ms, ended_ms, as_of_ms=world.now_ms - 7)
     ]
+    seen_ms = world.now_ms
+    assert await world.workers.announce_leave(worker)
+    assert (await world.leases.expired_leases())[1] == [
+        lease_of(job, seen_ms, ended_ms, as_of_ms=seen_ms - 7, has_left=True)
+    ]
     await world.workers.forget(worker)
-    assert (await world.leases.expired_leases())[1] == [lease_of(job, 0, ended_ms)]
+    assert (await world.leases.expired_leases())[1] == [lease_of(job, 0, ended_ms, has_left=True)]
 
 
-def lease_of(job: Job, seen_ms: int, ended_ms: int, *, as_of_ms: int = 0) -> ExpiredLease:
-    return ExpiredLease(job, job.id, seen_ms, as_of_ms, ended_ms)
+def lease_of(
+    job: Job, seen_ms: int, ended_ms: int, *, as_of_ms: int = 0, has_left: bool = False
+) -> ExpiredLease:
+    return ExpiredLease(job, job.id, seen_ms, as_of_ms, ended_ms, has_worker_left=has_left)
 
 
 async def test_headers_longer_than_one_read_do_not_hide_an_ended_lease(world: StoreWorld) -> None:

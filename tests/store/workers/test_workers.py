@@ -7,6 +7,7 @@ import pytest
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.errors import DamagedError, StaleEpochError, StoreUnavailableError
+from jqmaster.store.jobs.claims import NotClaimed
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.workers.workers import WorkerStore
 from tests.support.store import LEASE_MS, TIMES, StoreWorld
@@ -89,6 +90,26 @@ async def test_a_worker_that_leaves_is_forgotten_and_its_claims_end_with_their_l
     world.pass_ms(LEASE_MS)
     _, (lease,), _ = await world.leases.expired_leases()
     assert lease.worker_seen_ms == 0
+
+
+@pytest.mark.req("M14")
+async def test_a_worker_that_ends_gets_no_more_jobs_and_keeps_its_claims(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    await world.enqueue()
+    async with world.published(world.shard.keys.wake_channel, "workers"):
+        assert await world.workers.announce_leave(worker)
+    announced_ms = world.now_ms
+    assert await world.claims.claim(world.epoch, worker, ["work"], 1) is NotClaimed.GONE
+    world.pass_ms(LEASE_MS - 1)
+    answer = await world.workers.renew(worker, [(job.job_id, job.token)], 0)
+    assert answer
+    assert (answer.is_draining, answer.lost) == (True, frozenset())
+    async with world.unchanged(), world.published(world.shard.keys.wake_channel):
+        assert await world.workers.announce_leave(worker)
+    key = world.shard.keys.worker(worker)
+    assert int(await world.redis.hget(key, "leaving_at_ms")) == announced_ms
+    async with world.unchanged():
+        assert await world.workers.announce_leave(new_id()) is False
 
 
 async def test_the_leader_here_is_woken_by_workers_that_come_and_go(world: StoreWorld) -> None:

@@ -3,7 +3,8 @@
 -- KEYS running:zset workers:zset
 -- ARGV now_ms limit job_prefix worker_prefix
 -- REPLY ok:now_ms,[id head worker_seen_ms(0: gone) worker_as_of_ms(0: unknown) detached_by(empty: it was not)
---   is_gone(1: the worker is known to have ended) lease_until_ms],ms until the next lease ends (-1: none)
+--   is_gone(1: the worker is known to have ended) has_left(1: it said that it ends) lease_until_ms],
+--   ms until the next lease ends (-1: none)
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -19,13 +20,16 @@ for n = 1, #ended, 2 do
   local head = record.beginning(job_prefix .. id, HEAD_BYTES)
   local worker_id = #head >= layout.worker_id.last and record.uuid_text(record.worker_of(head)) or ''
   local seen = redis.call('ZSCORE', workers_key, worker_id)
-  local worker = redis.call('HMGET', worker_prefix .. worker_id, 'as_of_ms', 'detached_by', 'is_gone')
+  local worker = redis.call('HMGET', worker_prefix .. worker_id, 'as_of_ms', 'detached_by', 'is_gone',
+    'leaving_at_ms', 'max_jobs')
   found[#found + 1] = id
   found[#found + 1] = head
   found[#found + 1] = seen and tonumber(seen) or 0
   found[#found + 1] = worker[1] and tonumber(worker[1]) or 0
   found[#found + 1] = worker[2] or ''
   found[#found + 1] = worker[3] == '1' and 1 or 0
+  -- A worker that holds claims is removed only if it unregisters.
+  found[#found + 1] = (worker[4] or not worker[5]) and 1 or 0
   found[#found + 1] = tonumber(ended[n + 1])
 end
 local later = redis.call('ZRANGEBYSCORE', running_key, '(' .. string.format('%.0f', now_ms), '+inf',
