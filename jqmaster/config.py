@@ -596,13 +596,15 @@ class Settings(BaseSettings):
         3600,
         ge=0,
         le=MOST_KEPT_S,
-        description="How long to keep succeeded, discarded, canceled and skipped jobs.",
+        description="How long to keep succeeded, discarded, canceled and skipped jobs. Jobs that a retry of a flow or "
+        "batch would need are kept longer.",
     )
     retention_succeeded_max: int = Field(
         100_000,
         ge=0,
         le=MOST_KEPT_JOBS,
-        description="Most jobs to keep in each of the states succeeded, discarded, canceled and skipped.",
+        description="Most jobs to keep in each of the states succeeded, discarded, canceled and skipped, besides those "
+        "that a retry of a flow or batch would need.",
     )
     retention_failed_s: float = Field(
         30 * DAY_S, ge=0, le=MOST_KEPT_S, description="How long to keep failed jobs."
@@ -611,7 +613,8 @@ class Settings(BaseSettings):
         100_000,
         ge=0,
         le=MOST_KEPT_JOBS,
-        description="Most failed jobs to keep. The oldest are removed first.",
+        description="Most failed jobs to keep, and most jobs of each other state to keep because a retry of a flow or "
+        "batch would need them. The oldest are removed first.",
     )
     retention_logs_s: float = Field(
         7 * DAY_S,

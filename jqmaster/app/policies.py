@@ -28,6 +28,7 @@ from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.store.definitions.definitions import KeptRuns
 from jqmaster.store.events.events import KeptEvents
 from jqmaster.store.job_times import JobTimes
+from jqmaster.store.jobs.retention import Retention
 
 # After an election, live workers get a lease plus this long to report.
 GRACE_EXTRA_S: Final = 2.0
@@ -144,11 +145,12 @@ def failure_detector(s: Settings) -> DetectorPolicy:
     return DetectorPolicy(stale_ms(s), _ms(s.worker_forget_s), s.ping_timeout_s, s.max_missed_pings)
 
 
-def retention(s: Settings) -> Mapping[JobState, tuple[int, int]]:
-    over = (_ms(s.retention_succeeded_s), s.retention_succeeded_max)
+def retention(s: Settings) -> Mapping[JobState, Retention]:
+    # As many jobs are kept for others as there may be failed jobs: it is these that people retry.
+    over = Retention(_ms(s.retention_succeeded_s), s.retention_succeeded_max, s.retention_failed_max)
     return {
         **dict.fromkeys(FINISHED, over),
-        JobState.FAILED: (_ms(s.retention_failed_s), s.retention_failed_max),
+        JobState.FAILED: Retention(_ms(s.retention_failed_s), s.retention_failed_max),
     }
 
 

@@ -160,7 +160,8 @@ class Keys:
     dependents = NamedKey(
         "sorted set",
         "with its job, and until they know of its end",
-        "jobs that wait, or waited, for the job; score: 1, or 0 for one that was over when last looked at",
+        "jobs that wait, or waited, for the job; score: what each was when last looked at: 1 unfinished, 0.5 over, but "
+        "may run again, 0 over",
         of=("job_id",),
     )
     awaited = Key("set", "while not empty", "jobs that have dependents")

@@ -7,20 +7,22 @@ from jqmaster.clock import Clock
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.periodic_loop import LeaderLoop
-from jqmaster.store.jobs.retention import RetentionStore
+from jqmaster.store.jobs.retention import Retention, RetentionStore
 from jqmaster.store.leadership.leadership import Leadership
-from jqmaster.store.link.pages import MAX_PER_CALL
 
 POLL_S: Final = 1.0
 # The pause after a round that found nothing: what is over stays a little longer, and an idle store is queried less.
 IDLE_POLL_S: Final = 3.0
 # After this many full steps other duties get a turn; a backlog of finished jobs can wait.
 MAX_STEPS: Final = 20
+# Jobs that others need are looked at again after one more retention, within these bounds.
+LEAST_AGAIN_S: Final = 3.0
+MOST_AGAIN_S: Final = 600.0
 
 
 class Sweeper(LeaderLoop):
-    """Component of one leadership. `retention` gives the milliseconds and the maximum number of jobs for each final
-    state. `archives_logs`: logs of these jobs go to the archive."""
+    """Component of one leadership. `retention` gives the limits for each final state. `archives_logs`: logs of these
+    jobs go to the archive."""
 
     def __init__(
         self,
@@ -28,7 +30,7 @@ class Sweeper(LeaderLoop):
         store: RetentionStore,
         clock: Clock,
         *,
-        retention: LiveValue[Mapping[JobState, tuple[int, int]]],
+        retention: LiveValue[Mapping[JobState, Retention]],
         on_stale: Callable[[], None],
         archives_logs: bool = False,
     ) -> None:
@@ -37,15 +39,33 @@ class Sweeper(LeaderLoop):
         self._store = store
         self._retention = retention
         self._archives_logs = archives_logs
+        # By state: the number of jobs that are past their retention and needed by others, and since when they were
+        # counted.
+        self._passed: dict[JobState | None, int] = {}
+        self._since_s: dict[JobState | None, float] = {}
 
     async def _round(self) -> float:
         found_some = False
         # None stands for the kept results.
-        left = dict[JobState | None, tuple[int, int]]([*self._retention.current.items(), (None, (0, 0))])
+        left = dict[JobState | None, Retention]([*self._retention.current.items(), (None, Retention(0, 0))])
+        self._begin_again(left)
         for _ in range(MAX_STEPS):
-            removed = await self._store.sweep_all(self._epoch, left, archives_logs=self._archives_logs)
-            found_some = found_some or any(removed.values())
-            left = {state: limits for state, limits in left.items() if removed[state] == MAX_PER_CALL}
+            swept = await self._store.sweep_all(
+                self._epoch, left, passed=self._passed, archives_logs=self._archives_logs
+            )
+            for state, one in swept.items():
+                found_some = found_some or one.removed > 0
+                self._passed[state] = self._passed.get(state, 0) + one.kept
+            left = {state: limits for state, limits in left.items() if swept[state].has_more}
             if not left:
                 break
         return POLL_S if found_some else IDLE_POLL_S
+
+    def _begin_again(self, retention: Mapping[JobState | None, Retention]) -> None:
+        """Have the jobs that were kept long ago looked at again: they may not be needed any more."""
+        now_s = self._clock.monotonic_s()
+        for state, limits in retention.items():
+            again_s = min(max(limits.ms / 1000, LEAST_AGAIN_S), MOST_AGAIN_S)
+            if now_s - self._since_s.get(state, -again_s) >= again_s:
+                self._since_s[state] = now_s
+                self._passed[state] = 0

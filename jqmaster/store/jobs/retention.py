@@ -1,11 +1,33 @@
 """Removes what was kept long enough: finished jobs, and results. Only the leader does so."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
+
+
+class Retention(NamedTuple):
+    """How long to keep jobs that ended in one state, and the most of them. Beyond these, `most_needed` jobs are kept
+    because others may need them: those of a batch that may be retried, or of a flow whose later jobs may run again."""
+
+    ms: int
+    most: int
+    most_needed: int = 0
+
+
+class Swept(NamedTuple):
+    """The jobs, or results, that one call looked at: those that it removed, and those that others need."""
+
+    removed: int
+    kept: int
+
+    @property
+    def has_more(self) -> bool:
+        """Return whether there may be more to look at at once."""
+        return self.removed + self.kept == MAX_PER_CALL
 
 
 class RetentionStore:
@@ -19,31 +41,36 @@ class RetentionStore:
     async def sweep_all(
         self,
         epoch: str,
-        retention: Mapping[JobState | None, tuple[int, int]],
+        retention: Mapping[JobState | None, Retention],
         *,
+        passed: Mapping[JobState | None, int] | None = None,
         archives_logs: bool = False,
-    ) -> dict[JobState | None, int]:
-        """Call `sweep` for each of these states, with its milliseconds and its most jobs, and `sweep_results` for None,
-        in one round trip. `archives_logs`: logs stay until they are in the archive."""
+    ) -> dict[JobState | None, Swept]:
+        """Call `sweep` for each of these states, and `sweep_results` for None, in one round trip. `passed`: the number
+        of the oldest jobs of a state that were kept lately, and are not looked at now. `archives_logs`: logs stay until
+        they are in the archive."""
         calls = [
             self._results_sweep(epoch)
             if state is None
-            else self._sweep(epoch, state, retention_ms, max_jobs, archives_logs)
-            for state, (retention_ms, max_jobs) in retention.items()
+            else self._sweep(epoch, state, limits, (passed or {}).get(state, 0), archives_logs)
+            for state, limits in retention.items()
         ]
         replies = await self._client.run_all(calls)
-        return {state: int(data[0]) for state, (_, data) in zip(retention, replies, strict=True)}
+        return {state: Swept(*map(int, data)) for state, (_, data) in zip(retention, replies, strict=True)}
 
-    async def sweep(self, epoch: str, state: JobState, *, retention_ms: int, max_jobs: int) -> int:
+    async def sweep(
+        self, epoch: str, state: JobState, *, retention_ms: int, max_jobs: int, most_needed: int = 0
+    ) -> int:
         """Remove finished jobs whose retention is over; return how many."""
-        return (await self.sweep_all(epoch, {state: (retention_ms, max_jobs)}))[state]
+        limits = Retention(retention_ms, max_jobs, most_needed)
+        return (await self.sweep_all(epoch, {state: limits}))[state].removed
 
     async def sweep_results(self, epoch: str) -> int:
         """Discard results whose time is over; return how many."""
-        return (await self.sweep_all(epoch, {None: (0, 0)}))[None]
+        return (await self.sweep_all(epoch, {None: Retention(0, 0)}))[None].removed
 
     def _sweep(
-        self, epoch: str, state: JobState, retention_ms: int, max_jobs: int, archives_logs: bool
+        self, epoch: str, state: JobState, limits: Retention, passed: int, archives_logs: bool
     ) -> ScriptCall:
         k = self._keys
         return ScriptCall(
@@ -54,9 +81,11 @@ class RetentionStore:
                 k.tag,
                 epoch,
                 MAX_PER_CALL,
-                retention_ms,
-                max_jobs,
+                limits.ms,
+                limits.most,
                 int(archives_logs),
+                limits.most_needed,
+                passed,
             ),
         )
 

@@ -4,6 +4,7 @@ from jqmaster.domain.jobs.job import JobState
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties import sweeper as module
 from jqmaster.runtime.duties.sweeper import Sweeper
+from jqmaster.store.jobs.retention import Retention
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support import real_time
 from tests.support.clock import ManualClock
@@ -25,7 +26,7 @@ class Sweeping:
             Leadership(world.epoch, "m"),
             world.retention,
             self.clock,
-            retention=LiveValue({JobState(state): limits for state, limits in retention.items()}),
+            retention=LiveValue({JobState(state): Retention(*limits) for state, limits in retention.items()}),
             on_stale=on_stale,
         )
 

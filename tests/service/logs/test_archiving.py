@@ -20,6 +20,7 @@ from jqmaster.service.logs.archiving import ArchivingRound
 from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.service.logs.logs import LogService, SentLine
 from jqmaster.store.jobs.claims import ClaimedJob
+from jqmaster.store.jobs.retention import Retention
 from jqmaster.store.logs import archiving as store_module
 from jqmaster.store.logs.archiving import LogArchivingStore
 from tests.support.clock import ManualClock
@@ -61,7 +62,7 @@ class Archived:
         self.world.pass_ms(LATE_MS)
 
     async def sweep(self) -> None:
-        limits: dict[JobState | None, tuple[int, int]] = {JobState.SUCCEEDED: (0, 9)}
+        limits: dict[JobState | None, Retention] = {JobState.SUCCEEDED: Retention(0, 9)}
         await self.world.retention.sweep_all(self.world.epoch, limits, archives_logs=True)
 
     async def move(self, job: ClaimedJob) -> ArchivingRound:

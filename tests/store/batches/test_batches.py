@@ -341,6 +341,73 @@ async def test_a_member_is_kept_until_its_batch_is_over(world: StoreWorld, batch
 
 
 @pytest.mark.req("S7")
+async def test_the_members_of_a_batch_without_success_are_kept_as_long_as_it_may_be_retried(
+    world: StoreWorld, batches: Batches
+) -> None:
+    parent = await batches.make()
+    child = await batches.make(parent=parent)
+    worker = await world.worker()
+    await world.enqueue_many(3, batch=child)
+    await world.enqueue("later", batch=parent)
+    await batches.service.seal(child)
+    await batches.service.seal(parent)
+    (first, *others) = await world.claim(worker)
+    assert await world.fail(worker, first, FAILED)
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"") for job in others])
+    await batches.carry_out()
+    assert [await batches.state(one) for one in (child, parent)] == ["complete", "sealed"]
+    limits = {"retention_ms": 5_000, "max_jobs": 10}
+
+    async def sweep() -> list[int]:
+        await batches.expiry.end_due(world.epoch, 1)
+        return [
+            await world.retention.sweep(world.epoch, state, **limits)
+            for state in (JobState.SUCCEEDED, JobState.FAILED)
+        ]
+
+    # The batch inside another one waits with it.
+    for _ in range(3):
+        world.pass_ms(RETENTION_MS + 600_000)
+        assert await sweep() == [0, 0]
+    assert await succeed(world, await world.worker("later"), "later") == 1
+    await batches.carry_out()
+    assert [await batches.state(one) for one in (child, parent)] == ["complete", "complete"]
+    world.pass_ms(RETENTION_MS - 1)
+    assert await sweep() == [0, 0]
+    await batches.service.retry(parent)
+    await batches.carry_out()
+    assert await succeed(world, worker) == 1
+    await batches.carry_out()
+    assert "on_success" in await batches.callbacks(parent)
+    world.pass_ms(10_000)
+    # All have succeeded, and the jobs of the callbacks wait.
+    assert await sweep() == [4, 0]
+    world.pass_ms(RETENTION_MS)
+    for _ in range(2):
+        await sweep()
+        world.pass_ms(600_000)
+    assert await batches.store.count() == 0
+
+
+@pytest.mark.req("S7")
+async def test_the_members_of_a_batch_go_when_it_can_no_longer_be_retried(
+    world: StoreWorld, batches: Batches
+) -> None:
+    batch = await batches.make([])
+    worker = await world.worker()
+    await world.enqueue_many(3, batch=batch)
+    await batches.service.seal(batch)
+    (first, *others) = await world.claim(worker)
+    assert await world.fail(worker, first, FAILED)
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"") for job in others])
+    limits = {"retention_ms": 5_000, "max_jobs": 10}
+    for passed_ms, removed in ((RETENTION_MS - 1, 0), (1, 2)):
+        world.pass_ms(passed_ms)
+        await batches.expiry.end_due(world.epoch, 1)
+        assert await world.retention.sweep(world.epoch, JobState.SUCCEEDED, **limits) == removed
+
+
+@pytest.mark.req("S7")
 async def test_a_push_that_replaces_a_waiting_member_takes_its_place(
     world: StoreWorld, batches: Batches
 ) -> None:

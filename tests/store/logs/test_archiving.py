@@ -10,6 +10,7 @@ from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import DamagedError, StaleEpochError
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.jobs.claims import ClaimedJob
+from jqmaster.store.jobs.retention import Retention
 from jqmaster.store.logs import archiving as module
 from jqmaster.store.logs.archiving import (
     LATE_MS,
@@ -44,8 +45,10 @@ async def over(world: StoreWorld, *texts: str) -> ClaimedJob:
 
 async def sweep(world: StoreWorld) -> int:
     world.pass_ms(1_000)
-    limits: dict[JobState | None, tuple[int, int]] = {JobState.SUCCEEDED: (500, 9)}
-    return (await world.retention.sweep_all(world.epoch, limits, archives_logs=True))[JobState.SUCCEEDED]
+    limits: dict[JobState | None, Retention] = {JobState.SUCCEEDED: Retention(500, 9)}
+    return (await world.retention.sweep_all(world.epoch, limits, archives_logs=True))[
+        JobState.SUCCEEDED
+    ].removed
 
 
 async def moved(world: StoreWorld, job_id: str) -> list[str]:

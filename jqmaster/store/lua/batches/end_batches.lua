@@ -1,6 +1,7 @@
 #!lua
 -- Looks at batches that are due, at most `limit` a call. Cancels those that expire; removes complete ones that are past
--- their retention, and those that a call created to fill and never filled.
+-- their retention, unless they are part of a batch that is still there, and those that a call created to fill and never
+-- filled.
 -- KEYS epoch:string batches:zset batches_due:zset
 -- ARGV now_ms tag epoch limit retention_ms
 -- REPLY ok:removed,canceled,ms until the next is due (0: some are, -1: none waits) | stale_epoch
@@ -14,12 +15,20 @@ local tag = ARGV[2]
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local removed, canceled = 0, 0
+local PARENT_AGAIN_MS = 600000
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', due_key, '-inf', now_ms, 'LIMIT', 0, limit)) do
   local key = tag .. 'batch:' .. id
-  local values = redis.call('HMGET', key, 'state', 'completed_at_ms', 'expires_at_ms', 'canceled_at_ms')
+  local values = redis.call('HMGET', key, 'state', 'completed_at_ms', 'expires_at_ms', 'canceled_at_ms', 'parent')
   local state = values[1]
   local again_ms = tonumber(values[3] or 0)
-  if state == 'complete' then again_ms = tonumber(values[2] or 0) + retention_ms end
+  if state == 'complete' then
+    again_ms = tonumber(values[2] or 0) + retention_ms
+    -- A retry of the batch that it is part of retries its members, too.
+    local parent = values[5] or ''
+    if again_ms <= now_ms and parent ~= '' and redis.call('EXISTS', tag .. 'batch:' .. parent) == 1 then
+      again_ms = now_ms + PARENT_AGAIN_MS
+    end
+  end
   if state and again_ms > now_ms then
     redis.call('ZADD', due_key, again_ms, id)
   elseif state and batches.is_unfilled(id) then

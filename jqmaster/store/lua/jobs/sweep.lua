@@ -1,11 +1,15 @@
 #!lua flags=allow-oom
 -- Removes finished jobs of one state that are past their retention, the oldest first, at most `limit` a call, and the
 -- uniqueness keys that they took last. Results have their own lifetime. Members of an unfinished batch are kept, and so
--- are jobs whose end is still to be reported, and those that dependents may still need; all are looked at again after
--- one more retention. With an archive, logs stay until they are in it.
+-- are jobs whose end is still to be reported, and those that unfinished dependents need. As long as there is room,
+-- members of a batch that may be retried are kept as well, and jobs that dependents would need if they were run again,
+-- and those that would be revived if the job that skipped them were retried. With an archive, logs stay until they are
+-- in it.
 -- KEYS epoch:string finished:zset expiring:zset
 -- ARGV now_ms tag epoch limit retention_ms max_jobs archives_logs(1: there is an archive)
--- REPLY ok:removed | stale_epoch
+--   most_needed(how many more than max_jobs are kept because others may need them) passed(how many of the oldest were
+--   kept lately, and are not looked at now)
+-- REPLY ok:removed,kept(of those that were looked at) | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/lists.lua
@@ -19,13 +23,17 @@
 local epoch_key, finished_key, expiring_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, retention_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local tag, max_jobs, archives_logs = ARGV[2], tonumber(ARGV[6]), ARGV[7] == '1'
+local most_needed, passed = tonumber(ARGV[8]), tonumber(ARGV[9])
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
-local excess = math.min(limit, redis.call('ZCARD', finished_key) - max_jobs)
-local old = excess > 0 and redis.call('ZRANGE', finished_key, 0, excess - 1)
-  or redis.call('ZRANGEBYSCORE', finished_key, '-inf', now_ms - retention_ms, 'LIMIT', 0, limit)
+local count = redis.call('ZCARD', finished_key)
+local too_many = count - max_jobs - most_needed
+if too_many > 0 then passed = 0 end
+local excess = math.min(limit, count - max_jobs - passed)
+local old = excess > 0 and redis.call('ZRANGE', finished_key, passed, passed + excess - 1)
+  or redis.call('ZRANGEBYSCORE', finished_key, '-inf', now_ms - retention_ms, 'LIMIT', passed, limit)
 local garbage, may_have_keys, has_batches = {}, uniqueness.is_used(), redis.call('EXISTS', tag .. 'batches') == 1
-local removed, kept, needed, forgotten = {}, {}, {}, {}
+local removed, kept, needed, forgotten = {}, 0, {}, {}
 local has_logs = job_logs.is_used()
 local has_order = redis.call('EXISTS', tag .. 'awaited') == 1
 local has_follow_ups = redis.call('EXISTS', tag .. 'follow_ups') == 1
@@ -33,20 +41,33 @@ local has_follow_ups = redis.call('EXISTS', tag .. 'follow_ups') == 1
 -- Returns the batch of a job, and whether that batch still needs its members.
 local function batch_of(job_key, head)
   local batch_id = followed.is_followed(head) and followed.batch_of(job_key, head)
-  if not batch_id then return nil, false end
-  if needed[batch_id] == nil then needed[batch_id] = batches.needs_members(batch_id) end
-  return batch_id, needed[batch_id]
+  if not batch_id then return nil, nil end
+  if needed[batch_id] == nil then needed[batch_id] = batches.need_of(batch_id) or false end
+  return batch_id, needed[batch_id] or nil
+end
+
+-- Returns whether a job with the flag `followed` is needed by others, or waits for one that may be retried: 'must' or
+-- 'may'; nil: neither.
+local function need_of(id, job_key, head, is_awaited)
+  local need = is_awaited and dependents.need_of(id, record.state_of(head)) or nil
+  if not need and record.state_of(head) == layout.STATE.skipped
+    and string.byte(head, layout.cause.at) == layout.CAUSE.dependency
+    and dependents.may_be_revived(id, job_key, head) then return 'may' end
+  return need
 end
 
 for _, id in ipairs(old) do
   local job_key = tag .. 'job:' .. id
-  local batch_id, is_needed
+  local batch_id, need
   local head = (has_batches or has_order or has_follow_ups) and record.read_head(job_key) or ''
-  if has_batches then batch_id, is_needed = batch_of(job_key, head) end
+  if has_batches then batch_id, need = batch_of(job_key, head) end
   local is_awaited = has_order and followed.is_followed(head) and dependents.is_awaited(id)
-  if is_awaited and not is_needed then is_needed = dependents.is_needed(id) end
-  if is_needed or (has_follow_ups and followed.is_untold(job_key, head)) then
-    lists.add_pair(kept, string.format('%.0f', now_ms), id)
+  if has_order and need ~= 'must' and followed.is_followed(head) then
+    need = need_of(id, job_key, head, is_awaited) or need
+  end
+  if need == 'may' and too_many > #removed then need = nil end
+  if need or (has_follow_ups and followed.is_untold(job_key, head)) then
+    kept = kept + 1
   else
     if batch_id then batches.forget(batch_id, id) end
     if has_logs and archives_logs then
@@ -68,7 +89,6 @@ lists.call('ZREM', finished_key, removed)
 lists.call('ZREM', expiring_key, removed)
 lists.call('ZREM', tag .. 'challenged', removed)
 lists.call('SREM', tag .. 'awaited', forgotten)
-lists.zadd(finished_key, kept)
 batches.write(now_ms)
 if #garbage > 0 then redis.call('UNLINK', unpack(garbage)) end
-return {'ok', #removed}
+return {'ok', #removed, kept}

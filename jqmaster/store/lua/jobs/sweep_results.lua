@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Discards kept results whose time is over, at most `limit` a call. Those that dependents may still need are
--- kept, and looked at again later.
+-- Discards kept results whose time is over, at most `limit` a call. Those that dependents need, or would need if they
+-- were run again, are kept, and looked at again later.
 -- KEYS epoch:string results:zset
 -- ARGV now_ms epoch limit tag
--- REPLY ok:discarded | stale_epoch
+-- REPLY ok:discarded,kept(of those that were looked at) | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/lists.lua
@@ -18,7 +18,7 @@ local AGAIN_MS = 600000
 local garbage, removed, kept = {}, {}, {}
 local has_order = redis.call('EXISTS', tag .. 'awaited') == 1
 for _, id in ipairs(old) do
-  if has_order and dependents.is_awaited(id) and dependents.is_needed(id) then
+  if has_order and dependents.is_awaited(id) and dependents.need_of(id, dependents.state_of(id)) then
     lists.add_pair(kept, string.format('%.0f', now_ms + AGAIN_MS), id)
   else
     removed[#removed + 1] = id
@@ -28,4 +28,4 @@ end
 lists.call('ZREM', results_key, removed)
 lists.zadd(results_key, kept)
 if #garbage > 0 then redis.call('UNLINK', unpack(garbage)) end
-return {'ok', #removed}
+return {'ok', #removed, #kept / 2}

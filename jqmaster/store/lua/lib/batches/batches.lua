@@ -183,14 +183,21 @@ local batches = lazily.made_by(function()
     end
   end
 
-  -- Returns whether the members of a batch are still needed: it exists and is not complete.
-  local function needs_members(id)
-    local state = redis.pcall('HGET', tag .. 'batch:' .. id, 'state')
-    return type(state) == 'string' and state ~= 'complete'
+  -- Returns whether the members of a batch are still needed: 'must' while it is not complete, 'may' if it is complete
+  -- without success, so that it may be retried, nil else.
+  local function need_of(id)
+    local key = tag .. 'batch:' .. id
+    local values = redis.pcall('HMGET', key, 'state', 'failed', 'canceled', 'skipped', 'deleted', 'batches_failed')
+    if values.err or not values[1] then return nil end
+    if values[1] ~= 'complete' then return 'must' end
+    for n = 2, #values do
+      if (tonumber(values[n] or 0)) > 0 then return 'may' end
+    end
+    return nil
   end
 
   return {
     touch = touch, add = add, join = join, move = move, leave = leave, lose = lose, forget = forget, write = write,
-    cancel = cancel, refusal = refusal, is_unfilled = is_unfilled, drop = drop, needs_members = needs_members,
+    cancel = cancel, refusal = refusal, is_unfilled = is_unfilled, drop = drop, need_of = need_of,
   }
 end)

@@ -8,8 +8,11 @@
 local dependents = lazily.made_by(function()
   local tag = ARGV.tag
   local WHEN_FINISHED, ID_LENGTH = '2', 36
-  -- Dependents that one call looks at to learn whether a job that is over is still needed.
-  local MOST_LOOKED_AT = 100
+  -- Dependents that one call looks at to learn whether a job that is over is still needed, and predecessors of one that
+  -- was skipped.
+  local MOST_LOOKED_AT, MOST_PREDECESSORS = 100, 20
+  -- The score of a dependent: what it was when it was last looked at.
+  local OVER, MAY_RUN_AGAIN, UNFINISHED = 0, 0.5, 1
   local noted = {}
 
   -- Returns the state of a job; nil if it has no record, or none that can be read.
@@ -71,7 +74,7 @@ local dependents = lazily.made_by(function()
 
   -- Makes a job known to one of its predecessors, which may be over or gone.
   local function join(id, predecessor)
-    redis.call('ZADD', tag .. 'dependents:' .. predecessor, 1, id)
+    redis.call('ZADD', tag .. 'dependents:' .. predecessor, UNFINISHED, id)
     redis.call('SADD', tag .. 'awaited', predecessor)
     local key = tag .. 'job:' .. predecessor
     local head = record.beginning(key, layout.flags.last)
@@ -90,17 +93,60 @@ local dependents = lazily.made_by(function()
     end
   end
 
-  -- Returns whether dependents of a job that is over may still need its record and its result.
-  local function is_needed(id)
-    local key, over = tag .. 'dependents:' .. id, {}
-    local found = redis.call('ZRANGEBYSCORE', key, 1, 1, 'LIMIT', 0, MOST_LOOKED_AT)
+  local function may_run_again(state)
+    return state == layout.STATE.failed or state == layout.STATE.canceled or state == layout.STATE.skipped
+  end
+
+  -- Looks at MOST_LOOKED_AT dependents with the score `at`, and gives each the score of its present state. Returns
+  -- 'must' if one of them is unfinished, 'may' if one may be run again and would need the job, nil if none does; and
+  -- their number. A skipped job needs its predecessors that succeeded. It is kept because of the others, but they are
+  -- not kept because of it.
+  local function look(key, at, ended)
+    local need, changed = nil, {}
+    local found = redis.call('ZRANGEBYSCORE', key, at, at, 'LIMIT', 0, MOST_LOOKED_AT)
     for _, dependent in ipairs(found) do
-      if not is_over(state_of(dependent)) then return true end
-      lists.add_pair(over, 0, dependent)
+      local state = state_of(dependent)
+      local score = not is_over(state) and UNFINISHED or may_run_again(state) and MAY_RUN_AGAIN or OVER
+      if score == UNFINISHED then
+        need = 'must'
+      elseif score == MAY_RUN_AGAIN and (state ~= layout.STATE.skipped or ended == layout.STATE.succeeded) then
+        need = need or 'may'
+      end
+      if score ~= at then lists.add_pair(changed, score, dependent) end
     end
-    lists.zadd(key, over)
+    lists.zadd(key, changed)
+    return need, #found
+  end
+
+  -- Returns whether dependents of a job that is over, in the state `ended`, need its record and its result: 'must'
+  -- while one is unfinished, 'may' while one may be run again, nil otherwise.
+  local function need_of(id, ended)
+    local key = tag .. 'dependents:' .. id
+    local need, count = look(key, UNFINISHED, ended)
     -- The rest is looked at the next time.
-    return #found == MOST_LOOKED_AT
+    if need == 'must' or count == MOST_LOOKED_AT then return 'must' end
+    return (look(key, MAY_RUN_AGAIN, ended)) or need
+  end
+
+  -- The job is unfinished again: its predecessors are to know.
+  local function come_back(id, key, head)
+    for _, predecessor in ipairs(after_of(key, head) or {}) do
+      redis.call('ZADD', tag .. 'dependents:' .. predecessor, 'XX', UNFINISHED, id)
+    end
+  end
+
+  -- Returns whether a job that was skipped because of a predecessor would be revived if that is retried: all that it
+  -- lacks are still there, as far as its first predecessors tell.
+  local function may_be_revived(id, key, head)
+    local root = redis.call('HGET', tag .. 'awaits:' .. id, 'root')
+    -- In a long chain, all go with the first.
+    if root and not state_of(string.sub(root, 1, ID_LENGTH)) then return false end
+    local ids, when = after_of(key, head)
+    for n = 1, math.min(ids and #ids or 0, MOST_PREDECESSORS) do
+      local state = state_of(ids[n])
+      if not state and not is_met(state, when) then return false end
+    end
+    return ids ~= nil
   end
 
   -- Returns why nothing would ever start a job that awaits others; empty if something will. Looks at `most`
@@ -144,7 +190,8 @@ local dependents = lazily.made_by(function()
 
   return {
     state_of = state_of, is_over = is_over, is_met = is_met, after_of = after_of, note = note, forget = forget,
-    write = write, is_awaited = is_awaited, awaited_flags = awaited_flags, wait = wait, is_needed = is_needed,
+    write = write, is_awaited = is_awaited, awaited_flags = awaited_flags, wait = wait, need_of = need_of,
+    come_back = come_back, may_be_revived = may_be_revived,
     fault_of = fault_of, wait_again = wait_again,
   }
 end)

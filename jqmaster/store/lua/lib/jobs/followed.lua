@@ -50,6 +50,7 @@ local followed = lazily.made_by(function()
     if not is_followed(head) then return end
     local facts, from, id = facts_of(key, head), record.state_of(head), string.sub(key, JOB_PREFIX_LENGTH + 1)
     if from == layout.STATE.awaiting_jobs or from == layout.STATE.skipped then dependents.forget(id) end
+    if dependents.is_over(from) then dependents.come_back(id, key, head) end
     dependents.note(id)
     if facts.batch then batches.move(facts.batch, from, to) end
     if facts.told and facts.told[to] then follow_ups.add(KIND, end_of(id, to, now_ms)) end
