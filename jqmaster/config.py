@@ -5,7 +5,7 @@ The table in docs/config.md is generated from this model (`make docs`).
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -28,6 +28,8 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 DAY_S = 86_400
+# A push carries its name, headers and options besides its argument, and an event its attributes besides its payload.
+ENVELOPE_BYTES: Final = 64 * KIB
 _PROXY_URL = r"^(https?:/)?/[^/\\\s][^\s]*$"
 _HEADER = r"^[A-Za-z0-9-]{1,64}$"
 # Headers that have another meaning, or that a caller may always send.
@@ -321,7 +323,7 @@ class Settings(BaseSettings):
         description="Replicas that must confirm a write under `fsync+quorum`. Default: as many as form a majority "
         "together with the primary, counted from the most replicas seen since the start.",
     )
-    store_timeout_s: float = Field(5.0, gt=0, le=60, description="Timeout of one reply from the store.")
+    store_timeout_s: float = Field(5.0, ge=0.1, le=60, description="Timeout of one reply from the store.")
     store_connections: int = Field(
         32, ge=4, le=1024, description="Connections to the store per master process."
     )
@@ -342,9 +344,18 @@ class Settings(BaseSettings):
     )
 
     # --- limits of a request
-    max_body_bytes: int = Field(16 * MIB, ge=KIB, le=256 * MIB, description="Largest request body.")
+    max_body_bytes: int = Field(
+        16 * MIB,
+        ge=2 * ENVELOPE_BYTES,
+        le=256 * MIB,
+        description="Largest body of a request. It never lowers the limit for calls of workers and for changes of "
+        "settings, which is at least 32 MiB.",
+    )
     max_argument_bytes: int = Field(
-        256 * KIB, ge=KIB, le=16 * MIB, description="Largest encoded argument of a job."
+        256 * KIB,
+        ge=KIB,
+        le=16 * MIB,
+        description="Largest encoded argument of a job. It must be at least 64 KiB less than `max_body_bytes`.",
     )
     check_arguments: CheckArguments = Field(
         "off",
@@ -380,21 +391,26 @@ class Settings(BaseSettings):
         le=64 * GIB,
         description="Most bytes of the logs of all jobs in the store. Beyond it the oldest lines are dropped.",
     )
-    max_nesting: int = Field(32, ge=4, le=256, description="Deepest nesting of a value.")
+    max_nesting: int = Field(
+        32,
+        ge=4,
+        le=256,
+        description="Deepest nesting of an argument, of a result, and of the body of a push.",
+    )
     max_argument_nodes: int = Field(
         20_000, ge=100, le=1_000_000, description="Most values inside one argument or result."
     )
     max_bulk_jobs: int = Field(10_000, ge=1, le=10_000, description="Most jobs in one bulk enqueue.")
     max_header_bytes: int = Field(
-        16 * KIB, ge=KIB, le=256 * KIB, description="Largest request line and headers together."
+        16 * KIB, ge=8 * KIB, le=256 * KIB, description="Largest request line and headers together."
     )
-    max_header_count: int = Field(64, ge=8, le=1000, description="Most header lines of a request.")
+    max_header_count: int = Field(64, ge=32, le=1000, description="Most header lines of a request.")
     max_connections: int = Field(
         4096,
         ge=16,
         le=1_000_000,
-        description="Most connections served at once, and at most half of the allowed file descriptors. Further "
-        "connections get 503.",
+        description="Most connections of callers other than workers at once, and at most half of the allowed file "
+        "descriptors. Further connections get 503. Workers have the rest of that half, whatever this limit is.",
     )
     unproven_share: float = Field(
         0.5,
@@ -441,12 +457,12 @@ class Settings(BaseSettings):
     )
     receipt_deadline_s: float = Field(
         10.0,
-        gt=0,
+        ge=1,
         le=3600,
         description="Time in which a request must arrive, plus 1 s per 64 KiB of body. Otherwise it gets 408.",
     )
     write_deadline_s: float = Field(
-        30.0, gt=0, le=3600, description="A client that reads nothing for this long is disconnected."
+        30.0, ge=1, le=3600, description="A client that reads nothing for this long is disconnected."
     )
 
     # --- leases and dispatch
@@ -457,13 +473,17 @@ class Settings(BaseSettings):
         5_000, ge=100, le=60_000, description="Time in which a worker may accept a pushed job."
     )
     heartbeat_interval_s: float = Field(
-        1.0, ge=0.05, le=60, description="Interval between a worker's heartbeats."
+        1.0,
+        ge=0.05,
+        le=60,
+        description="Interval between a worker's heartbeats. Workers learn a changed one from the "
+        "answer to their next heartbeat, or when they get a job.",
     )
     worker_stale_s: float = Field(
         5.0, ge=0.1, le=600, description="A worker that sends no heartbeat for this long gets no new jobs."
     )
     ping_timeout_s: float = Field(
-        0.5, gt=0, le=10, description="Timeout of a ping. Only workers whose heartbeats stop are pinged."
+        0.5, ge=0.05, le=10, description="Timeout of a ping. Only workers whose heartbeats stop are pinged."
     )
     max_missed_pings: int = Field(
         3,
@@ -521,7 +541,7 @@ class Settings(BaseSettings):
     timeout_grace_s: float = Field(
         5.0, ge=0, le=600, description="Time after a run's timeout at which the master ends the run itself."
     )
-    push_timeout_s: float = Field(3.0, gt=0, le=60, description="Timeout of a worker's answer to a push.")
+    push_timeout_s: float = Field(3.0, ge=0.1, le=60, description="Timeout of a worker's answer to a push.")
     max_push_jobs: int = Field(200, ge=1, le=500, description="Most jobs in one push to a worker.")
     max_losses: int = Field(
         3,
@@ -874,11 +894,37 @@ class Settings(BaseSettings):
 
 
 class Rule(NamedTuple):
-    """A condition between settings; `fields` names the settings that it compares."""
+    """A condition between settings; `fields` names the settings that it compares.
+
+    `fitted` returns the values with which the condition holds, if one of them can simply be lowered to the largest that
+    fits. They replace values that an older release accepted.
+    """
 
     fields: tuple[str, ...]
     holds: Callable[[Settings], bool]
     text: str
+    fitted: Callable[[Settings], Mapping[str, int]] | None = None
+
+
+def _fits_into_body(key: str, content: str) -> Rule:
+    """Return the rule that the largest `content` fits into the largest body."""
+    return Rule(
+        (key, "max_body_bytes"),
+        lambda s: getattr(s, key) + ENVELOPE_BYTES <= s.max_body_bytes,
+        f"{key} must be at least {ENVELOPE_BYTES} bytes less than max_body_bytes, because a body carries more than "
+        f"{content}: lower {key} or raise max_body_bytes",
+        lambda s: {key: s.max_body_bytes - ENVELOPE_BYTES},
+    )
+
+
+def _is_part_of(key: str, whole: str) -> Rule:
+    """Return the rule that a part is not allowed to be larger than the whole."""
+    return Rule(
+        (key, whole),
+        lambda s: getattr(s, key) <= getattr(s, whole),
+        f"{key} must not be larger than {whole}: lower {key} or raise {whole}",
+        lambda s: {key: getattr(s, whole)},
+    )
 
 
 # Some of these settings can change at run time. `fields` lets such a change name those that are inconsistent.
@@ -891,16 +937,27 @@ RULES: Final = (
     Rule(
         ("lease_ms", "heartbeat_interval_s"),
         lambda s: s.heartbeat_interval_s * 3000 <= s.lease_ms,
-        "lease_ms must be at least three heartbeat intervals",
+        "lease_ms must be at least three times heartbeat_interval_s: raise lease_ms or lower heartbeat_interval_s",
     ),
     Rule(
         ("worker_stale_s", "heartbeat_interval_s"),
-        lambda s: s.heartbeat_interval_s < s.worker_stale_s,
-        "worker_stale_s must be longer than heartbeat_interval_s",
+        lambda s: s.heartbeat_interval_s * 2 <= s.worker_stale_s,
+        "worker_stale_s must be at least two times heartbeat_interval_s, or workers count as silent between two "
+        "heartbeats: raise worker_stale_s or lower heartbeat_interval_s",
+    ),
+    Rule(
+        ("worker_forget_s", "heartbeat_interval_s"),
+        lambda s: s.heartbeat_interval_s * 3 <= s.worker_forget_s,
+        "worker_forget_s must be at least three times heartbeat_interval_s, or idle workers are forgotten between two "
+        "heartbeats: raise worker_forget_s or lower heartbeat_interval_s",
     ),
     Rule(
         ("breaker_first_open_s", "breaker_longest_open_s"),
         lambda s: s.breaker_first_open_s <= s.breaker_longest_open_s,
         "breaker_first_open_s must not be longer than breaker_longest_open_s",
     ),
+    _fits_into_body("max_argument_bytes", "its argument"),
+    _fits_into_body("max_event_bytes", "a payload"),
+    _is_part_of("max_log_line_bytes", "max_log_bytes"),
+    _is_part_of("max_log_bytes", "max_logs_bytes"),
 )

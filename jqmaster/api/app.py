@@ -12,10 +12,16 @@ from jqmaster.api.http.endpoint import CallLimits, Endpoint, Operation, not_foun
 from jqmaster.api.http.static import Site
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.api.services import Services
-from jqmaster.config import Settings
+from jqmaster.config import MIB, Settings
 
 _WORKERS: Final = "/api/workers/"
 _OF_WORKER: Final = _WORKERS + "{worker_id}/"
+
+
+# The least limits of a call on which jobs or the operators' way back depend. A body of this size holds the largest
+# result that a setting allows, as JSON too.
+VITAL_BODY_BYTES: Final = 32 * MIB
+VITAL_SCAN: Final = ScanLimits(max_nesting=64, max_nodes=100_000)
 
 
 class LiveLimits:
@@ -25,12 +31,20 @@ class LiveLimits:
         self._services = services
         self._settings: Settings | None = None
 
-    def __call__(self) -> CallLimits:
+    def __call__(self, is_vital: bool) -> CallLimits:
+        """Return the limits of a call. `is_vital`: see `Operation`."""
         if (settings := self._services.settings) is not self._settings:
             self._settings = settings
             scan = ScanLimits(settings.max_nesting, settings.max_argument_nodes)
-            self._limits = CallLimits(settings.max_body_bytes, scan)
-        return self._limits
+            self._limits = CallLimits(settings.max_body_bytes, scan, scan)
+            self._vital_limits = CallLimits(
+                max(settings.max_body_bytes, VITAL_BODY_BYTES),
+                ScanLimits(
+                    max(scan.max_nesting, VITAL_SCAN.max_nesting), max(scan.max_nodes, VITAL_SCAN.max_nodes)
+                ),
+                scan,
+            )
+        return self._vital_limits if is_vital else self._limits
 
 
 def build_app(services: Services, policy: AccessPolicy) -> Router:

@@ -113,7 +113,11 @@ def max_connections(s: Settings) -> int:
 
 def room_limits(s: Settings) -> RoomLimits:
     return RoomLimits.of(
-        most=max_connections(s), unproven_share=s.unproven_share, address_share=s.address_share
+        most=max_connections(s),
+        unproven_share=s.unproven_share,
+        address_share=s.address_share,
+        # What workers need does not depend on a limit against other callers.
+        most_together=descriptors.for_clients(),
     )
 
 

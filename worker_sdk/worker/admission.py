@@ -45,6 +45,7 @@ class Admission:
         self._beat_now = beat_now
         self._seen: RecentMap[Verdict] = RecentMap(_SKEW_S)
         self._room = 0
+        self._interval_ms = 0.0
         self.is_leaving = False
 
     @property
@@ -67,6 +68,7 @@ class Admission:
         member = self._identity.member
         if member is not None:
             self._seen.keep_for(2 * member.lease_s + _SKEW_S)
+            self._interval_ms = member.heartbeat_interval_s * 1000
         is_stale = epoch < self._identity.epoch
         latest_ms = self._clock.latest_ms(now)
         margin_ms = margin_s(member.lease_s) * 1000 if member is not None else 0.0
@@ -121,6 +123,9 @@ class Admission:
         if self._room <= 0:
             return "busy"
         self._room -= 1
+        if left_ms < self._interval_ms:
+            # The next heartbeat would be too late: the masters have shortened lease and interval since the last one.
+            self._beat_now()
         executor.start(JobRun(offer, handler, now + left_ms / 1000), now)
         return "accepted"
 

@@ -37,8 +37,10 @@ _QUESTIONS: Final = 3
 _QUESTION_PAUSE_S: Final = 0.3
 # How often to check whether the jobs of the former membership have ended.
 _JOIN_PAUSE_S: Final = 0.05
-# Codes that refuse a whole registration as too long, which only contracts can cause.
+# Codes that refuse a body as too large. Of a registration, only contracts can cause them.
 _TOO_MUCH: Final = ("body_too_large", "too_many_nodes", "too_deep")
+# How long claims are sent in several calls after a master refused them as one.
+_IN_PIECES_S: Final = 60.0
 
 
 # The exceptions that reading an invalid answer raises.
@@ -51,7 +53,7 @@ _OLD_MASTERS: Final = "the masters refuse progress and checkpoints: they are of 
 _NOT_OURS: Final = "the job is not this worker's any more"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _ParsedAnswer:
     """The answer to a heartbeat, which is checked as a whole before any of it is carried out."""
 
@@ -85,6 +87,11 @@ class _ParsedAnswer:
             max(1, int(body.get("continue_questions") or _QUESTIONS)),
             max(0.0, float(body.get("continue_pause_s") or _QUESTION_PAUSE_S)),
         )
+
+    def add(self, earlier: "_ParsedAnswer") -> None:
+        """Add the answer to an earlier call of the same heartbeat, which named other claims."""
+        self.lost |= earlier.lost
+        self.cancel += earlier.cancel
 
 
 class Ledger(Protocol):
@@ -143,6 +150,8 @@ class Heartbeat:
         self._must_beat = False
         self._is_stopping = False
         self._was_answered = True
+        # The most claims in one call, until this time, because a master refused more.
+        self._most_claims, self._in_pieces_until_s = 0, 0.0
         self._asked: int | None = None  # number of questions so far, while it is detached
         self._questions, self._question_pause_s = _QUESTIONS, _QUESTION_PAUSE_S
         self._complaint = ""
@@ -320,25 +329,14 @@ class Heartbeat:
         for claim in running if reports else ():
             if (one := reports.get(claim["token"])) is not None:
                 claim.update(cast("ReportedClaim", one.fields()))
-        body: HeartbeatRequest = {
-            "running": running,
-            "free": self._free(),
-            "as_of_ms": as_of_ms,
-        }
         # Several tries, with other masters, must fit into one lease.
         timeout_s = max(0.25, min(5.0, member.lease_s / 4))
         if self._asked is not None:
             self._asked += 1
-            body["asks_to_continue"] = True
             timeout_s = min(timeout_s, 1.0)
         sent_s = now_s()
         try:
-            answer = self._client.call(
-                "POST",
-                f"/api/workers/{member.worker_id}/heartbeat",
-                encode(body),
-                timeout_s=timeout_s,
-            )
+            answer, others = self._send(member, running, as_of_ms, timeout_s)
         except MasterUnreachableError as exc:
             self._was_answered = False
             if tries == 1:
@@ -349,19 +347,12 @@ class Heartbeat:
             self._rejoin(member.worker_id, "the masters do not know this worker any more")
             return 0.0, False
         if not answer.is_ok:
-            if reports and any(loc[2:3] in _REPORTS for loc in _refused_fields(answer)):
-                # Either the master's release does not have these fields, or no master takes these reports. The leases
-                # must not end because of it.
-                logger.warning("progress and checkpoints are refused: %s", answer)
-                self._no_reports_until_s = now_s() + _NO_REPORTS_S
-                refuse(reports, _OLD_MASTERS)
-                return 0.0, True
-            if tries == 1:
-                logger.warning("heartbeats are refused: %s", answer)
-            return self._not_answered(member), False
+            return self._refused(member, tries, answer, reports, len(running))
         said = cast("HeartbeatAnswer", answer.body)
         try:
             parsed = _ParsedAnswer.read(said)
+            for other in others:
+                parsed.add(_ParsedAnswer.read(cast("HeartbeatAnswer", other.body)))
             member = self._identity.update(member, said)
         except _NONSENSE as exc:
             # Treat it as no answer: another master may do better.
@@ -376,6 +367,72 @@ class Heartbeat:
         for token, saved in reports.items():
             saved.end(CheckpointNotSaved(_NOT_OURS) if token in gone else None)
         return self._apply_answer(member, parsed, runs, sent_s), True
+
+    def _refused(
+        self,
+        member: Registered,
+        tries: int,
+        answer: MasterAnswer,
+        reports: Mapping[str, PendingReport],
+        claims: int,
+    ) -> tuple[float | None, bool]:
+        """Return what `_beat_with` returns when a master refused the heartbeat. The leases must not end because of
+        anything that the heartbeat can do without."""
+        is_too_much = answer.code in _TOO_MUCH
+        if is_too_much and self._send_fewer(claims):
+            return 0.0, False
+        if reports and (is_too_much or any(loc[2:3] in _REPORTS for loc in _refused_fields(answer))):
+            # Either the master's release does not have these fields, or no master takes these reports.
+            logger.warning("progress and checkpoints are refused: %s", answer)
+            self._no_reports_until_s = now_s() + _NO_REPORTS_S
+            refuse(reports, str(answer) if is_too_much else _OLD_MASTERS)
+            return 0.0, True
+        if tries == 1:
+            logger.warning("heartbeats are refused: %s", answer)
+        return self._not_answered(member), False
+
+    def _send(
+        self, member: Registered, running: "list[ReportedClaim]", as_of_ms: int, timeout_s: float
+    ) -> tuple[MasterAnswer, list[MasterAnswer]]:
+        """Send one heartbeat, usually in one call. Return the answer to the last call, or the first that is not a
+        success, and the other answers."""
+        most = self._most_claims if now_s() < self._in_pieces_until_s else 0
+        pieces = [running[n : n + most] for n in range(0, len(running), most)] if most else [running]
+        answers: list[MasterAnswer] = []
+        for piece in pieces or [running]:
+            is_last = len(answers) + 1 >= len(pieces)
+            body: HeartbeatRequest = {
+                "running": piece,
+                "free": self._free(),
+                # Until the master has seen all claims, one that it misses proves nothing.
+                "as_of_ms": as_of_ms if is_last else 0,
+            }
+            if self._asked is not None and is_last:
+                body["asks_to_continue"] = True
+            answer = self._client.call(
+                "POST", f"/api/workers/{member.worker_id}/heartbeat", encode(body), timeout_s=timeout_s
+            )
+            if not answer.is_ok:
+                return answer, answers
+            answers.append(answer)
+        return answers[-1], answers[:-1]
+
+    def _send_fewer(self, count: int) -> bool:
+        """Send `count` claims in more calls from now on, because a master refused the body as too large. Return False
+        if every claim is alone already."""
+        if now_s() >= self._in_pieces_until_s:
+            self._most_claims = count
+        if self._most_claims <= 1:
+            return False
+        self._most_claims = (self._most_claims + 1) // 2
+        self._in_pieces_until_s = now_s() + _IN_PIECES_S
+        logger.warning(
+            "a master refuses a heartbeat with %d jobs as too large: up to %d jobs are named per call for %.0f s",
+            count,
+            self._most_claims,
+            _IN_PIECES_S,
+        )
+        return True
 
     def _apply_answer(
         self, member: Registered, parsed: _ParsedAnswer, runs: list[JobRun], sent_s: float

@@ -28,7 +28,7 @@ from worker_sdk.transport.guarded import GuardedProtocol, ParsingEndsError
 KEEP_ALIVE_S: Final = 75.0
 MAX_PIPELINE: Final = 100
 # An unproven connection can still use these when all other connections are taken.
-RESERVED_PATHS: Final = (b"/api/workers", b"/healthz", b"/readyz")
+RESERVED_PATHS: Final = (b"/api/workers", b"/api/settings", b"/healthz", b"/readyz")
 # Up to this many refused callers at once get the time to read the reason. Further connections are closed at once.
 _MAX_LINGERING: Final = 256
 

@@ -37,19 +37,25 @@ class CountedConnection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoomLimits:
-    """The maximum numbers of connections: of callers, in total (with the reserve for workers), of unproven ones, and
-    per address."""
+    """The maximum numbers of connections: of callers other than workers, of callers and workers together, in total
+    (with the reserve for workers), of unproven ones, and per address."""
 
     most: int
+    most_together: int
     most_at_all: int
     most_unproven: int
     most_of_address: int
 
     @classmethod
-    def of(cls, *, most: int, unproven_share: float, address_share: float) -> "RoomLimits":
+    def of(
+        cls, *, most: int, unproven_share: float, address_share: float, most_together: int = 0
+    ) -> "RoomLimits":
+        """Return the limits. `most_together`: what the process can have open, if that is more than `most`."""
+        together = max(most, most_together)
         return cls(
             most,
-            most + most // WORKERS_RESERVE,
+            together,
+            together + together // WORKERS_RESERVE,
             min(most, max(_LEAST_UNPROVEN, int(most * unproven_share))),
             max(_LEAST_UNPROVEN, int(most * address_share)),
         )
@@ -80,7 +86,8 @@ class ConnectionRoom:
     def is_full_for(self, connection: CountedConnection) -> bool:
         """Return whether the callers' share has no room for an unproven connection. Workers have their own
         reserve."""
-        if len(self._proven) + len(self._workers) >= self._limits.current.most:
+        limits = self._limits.current
+        if len(self._proven) >= limits.most or len(self._proven) + len(self._workers) >= limits.most_together:
             return True
         return self._of_address[
             caller_of(connection.peer)

@@ -51,10 +51,12 @@ _CONTENT_TYPES: Final = {encoding: encoding.value.encode() for encoding in Encod
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """Limits of one request, from the settings at that moment."""
+    """Limits of one request, from the settings at that moment. `scan` applies to the body, and `content` to each
+    argument or result in it."""
 
     max_body_bytes: int
     scan: ScanLimits
+    content: ScanLimits
 
 
 @dataclass(slots=True)
@@ -223,6 +225,14 @@ class Operation:
     takes_any_body: bool = False
     # Browsers get a page as the answer.
     has_page: bool = False
+    # Its call can undo a limit that is too low.
+    undoes_limits: bool = False
+
+    @property
+    def is_vital(self) -> bool:
+        """Return whether limits against pushers do not apply. If they did, one that is too low would end the leases
+        of all workers, or nobody could undo it."""
+        return self.access is AccessScope.WORK or self.undoes_limits
 
 
 class Endpoint:
@@ -232,7 +242,7 @@ class Endpoint:
         self,
         operations: list[Operation],
         policy: AccessPolicy,
-        limits: Callable[[], CallLimits],
+        limits: Callable[[bool], CallLimits],
         services: Services,
     ) -> None:
         route, traffic = operations[0].path, services.traffic
@@ -278,7 +288,7 @@ class Endpoint:
                     person=person,
                 )
                 if (prove := scope.get(PROVE)) is not None:
-                    prove(is_worker=operation.access is AccessScope.WORK)
+                    prove(is_worker=operation.is_vital)
             self._check_store(fields)
             if operation.is_stream:
                 demand_events(fields)
@@ -293,7 +303,7 @@ class Endpoint:
                 scope["path_params"],
                 scope["query_string"],
                 principal,
-                self._limits(),
+                self._limits(operation.is_vital),
                 self._services,
                 host,
                 session,

@@ -264,7 +264,7 @@ async def _check_owner(call: Call) -> None:
 def _outcomes(call: Call, body: bytes) -> list[Outcome]:
     outcomes = []
     items = read_list(
-        body, "results", RAW_RESULT, usual_success, max_items=MAX_RESULTS, limits=call.limits.scan,
+        body, "results", RAW_RESULT, usual_success, max_items=MAX_RESULTS, limits=call.limits.content,
         all_usual=usual_successes,
     )  # fmt: skip
     limit = call.services.settings.max_result_bytes

@@ -1,6 +1,5 @@
 """Settings from the command line. They take precedence over environment and file."""
 
-import difflib
 import os
 import re
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jqmaster.cli.console import exits
+from worker_sdk.transport.suggestions import suggestion
 
 if TYPE_CHECKING:
     from jqmaster.config import Settings
@@ -65,8 +65,7 @@ def _fault(loc: tuple[str | int, ...], kind: str, msg: str) -> str:
     name = ".".join(map(str, loc)) or "settings"
     if kind != "extra_forbidden":
         return f"{name}: {msg}"
-    alike = difflib.get_close_matches(name, Settings.model_fields, n=1)
-    return f"{name}: no such setting" + (f"; did you mean {alike[0]}?" if alike else "")
+    return f"{name}: no such setting{suggestion(name, Settings.model_fields)}"
 
 
 def plain_settings(settings: "Settings") -> dict[str, Any]:

@@ -15,9 +15,10 @@ from jqmaster.config import RULES, Settings
 from jqmaster.errors import ConflictError, FieldError, InvalidError, JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
-from jqmaster.service.operations.settings_catalog import ACCESS_GROUP, CATALOG, SettingInfo, plain
+from jqmaster.service.operations.settings_catalog import ACCESS_GROUP, CATALOG, RUNTIME, SettingInfo, plain
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.operations.settings import SettingsStore, StoredSettings
+from worker_sdk.transport.suggestions import suggestion
 
 logger = logging.getLogger(__name__)
 
@@ -109,10 +110,11 @@ class LiveSettings:
         _check_each(changes)
         for _ in range(MAX_REPEATS):
             stored = await self._store.load()
-            values = {**stored.values, **{key: plain(value) for key, value in changes.items()}}
-            values = {key: value for key, value in values.items() if value is not None}
-            settings = self._checked(values, changes)
-            known = self._with(stored.values) or self._configured
+            known, _ = self._with(stored.values)
+            values = _changed(stored.values, changes)
+            # A stored value that is replaced here must not make every later change invalid.
+            in_force = {key: plain(getattr(known, key)) for key in stored.values if key in RUNTIME}
+            settings = self._checked(_changed(in_force, changes), changes)
             before = {key: plain(getattr(known, key)) for key in changes}
             after = {key: plain(getattr(settings, key)) for key in changes}
             if values == dict(stored.values):
@@ -165,13 +167,16 @@ class LiveSettings:
         if stored == self._stored:
             return
         self._stored = stored
-        settings = self._with(stored.values)
-        if settings is None:
-            logger.error(
-                "the settings of version %d do not fit what this master is configured with; it keeps those before",
-                stored.version,
+        settings, replaced = self._with(stored.values)
+        for key in replaced:
+            logger.warning(
+                "setting %s was changed to %s, which this release does not allow or which does not fit the other "
+                "settings; it is %s. Change it to a value that is allowed, or reset it: jqmaster settings reset %s",
+                key,
+                plain(stored.values[key]),
+                plain(getattr(settings, key)),
+                key,
             )
-            return
         changed = [key for key in CATALOG if getattr(settings, key) != getattr(self.current, key)]
         self.current = settings
         for key in changed:
@@ -180,19 +185,38 @@ class LiveSettings:
             for obey in self._followers:
                 obey(settings)
 
-    def _with(self, values: Mapping[str, Any]) -> Settings | None:
-        """Return the configured settings with these values on top, or None if they are inconsistent. Skip
-        values that this version of the program does not know or accept, because an older or newer one may
-        have written them."""
-        taken = {
-            key: value
-            for key, value in values.items()
-            if (info := CATALOG.get(key)) and info.is_runtime and _fault(info, value) is None
-        }
+    def _with(self, values: Mapping[str, Any]) -> tuple[Settings, list[str]]:
+        """Return the configured settings with these values on top, and the names of those that it replaced, because an
+        older or newer release wrote them. A number out of its bounds becomes the nearest one that is allowed. Values
+        that do not fit together are lowered, or else left out."""
+        known = {key: value for key, value in values.items() if key in RUNTIME}
+        taken = {}
+        for key, value in known.items():
+            nearest = _nearest(CATALOG[key], value)
+            if _fault(CATALOG[key], nearest) is None:
+                taken[key] = nearest
+        taken = self._consistent(taken)
         try:
-            return self._merged(taken)
+            settings = self._merged(taken)
         except ValidationError:
-            return None
+            settings, taken = self._configured, {}
+        return settings, [key for key, value in known.items() if key not in taken or taken[key] != value]
+
+    def _consistent(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values with which every rule holds, on top of the configured settings."""
+        taken = dict(values)
+        # A value that one rule lowers may need another one to be lowered.
+        for _ in RULES:
+            settings = self._configured.model_copy(update=taken)
+            broken = next((rule for rule in RULES if not rule.holds(settings)), None)
+            if broken is None:
+                break
+            fitted = broken.fitted(settings) if broken.fitted else {}
+            if fitted and all(_fault(CATALOG[key], value) is None for key, value in fitted.items()):
+                taken |= fitted
+            else:
+                taken = {key: value for key, value in taken.items() if key not in broken.fields}
+        return taken
 
     def _merged(self, values: Mapping[str, Any]) -> Settings:
         """Return the merged settings. Raise ValidationError."""
@@ -223,12 +247,31 @@ class LiveSettings:
         raise InvalidError("the settings are not valid", errors=faults)
 
 
+def _changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with the changes on top. None removes a value."""
+    changed = {**values, **{key: plain(value) for key, value in changes.items()}}
+    return {key: value for key, value in changed.items() if value is not None}
+
+
+def _nearest(info: SettingInfo, value: Any) -> Any:
+    """Return the number nearest to `value` within the bounds; other values unchanged."""
+    if (
+        info.type not in ("integer", "number")
+        or not isinstance(value, int | float)
+        or isinstance(value, bool)
+    ):
+        return value
+    if info.minimum is not None and not info.is_above_minimum and value < info.minimum:
+        return info.minimum
+    return info.maximum if info.maximum is not None and value > info.maximum else value
+
+
 def _check_each(changes: Mapping[str, Any]) -> None:
     faults = []
     for key, value in changes.items():
         info = CATALOG.get(key)
         if info is None:
-            fault: str | None = "there is no such setting"
+            fault: str | None = f"there is no such setting{suggestion(key, RUNTIME)}"
         elif not info.is_runtime:
             fault = "it is read when a master starts; change its configuration, and start it anew"
         else:

@@ -363,3 +363,45 @@ async def test_the_times_of_a_membership_follow_what_masters_say() -> None:
     late: Any = {**answer, "lease_s": 1.0}
     identity.update(changed, late)
     assert identity.member is None
+
+
+@pytest.mark.parametrize("code", ["body_too_large", "too_many_nodes"])
+async def test_a_heartbeat_that_is_refused_as_too_large_is_sent_in_pieces(
+    master: FakeMaster, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = Worker(master.url, token=master.token, grace_s=0.2, max_jobs=12)
+    release = asyncio.Event()
+    lost: list[Any] = []
+
+    @worker.handler("hold")
+    async def hold(argument: Any) -> str:
+        try:
+            await release.wait()
+        except asyncio.CancelledError:
+            lost.append(argument)
+            raise
+        return "done"
+
+    async with worker.running():
+        await wait_until(lambda: worker.worker_id)
+        jobs = [await master.run("hold") for _ in range(9)]
+        # What a limit of one master allows: three claims in one body.
+        master.hooks["heartbeat"] = lambda body: (
+            (413, {"code": code}, {}) if len(body["running"]) > 3 else None
+        )
+        master.beats.clear()
+        tokens = {job["token"] for job in jobs}
+
+        def in_pieces() -> bool:
+            named = [{claim["token"] for claim in beat["running"]} for beat in list(master.beats)]
+            return set().union(*named) >= tokens and len(named) > 8
+
+        await wait_until(in_pieces, what="all claims are named")
+        await asyncio.sleep(1.5 * LEASE_S)
+        # Only the last piece of a heartbeat tells since when the claims are known.
+        assert 0.5 * len(master.beats) < master.partial_beats < 0.7 * len(master.beats)
+        release.set()
+        for job in jobs:
+            await wait_until(lambda job=job: master.result(job["job_id"]))
+    assert not lost
+    assert any("too large" in one.getMessage() for one in caplog.records)
