@@ -54,6 +54,7 @@ from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.service.workers.polls import PollDesk
 from jqmaster.service.workers.registrations import Registrations
 from jqmaster.service.workers.reports import ReportService
+from jqmaster.service.workers.schema_judge import SchemaJudge
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.jobs.parts import PartStore
@@ -164,7 +165,10 @@ class ShardParts:
         self.registrations = Registrations(
             shared.workers, clock, failures_per_minute=policies.failed_registrations
         )
-        self.contracts = ContractService(stores.contracts, stores.workers, clock, policies.stale_ms)
+        self.schema_judge = SchemaJudge(clock)
+        self.contracts = ContractService(
+            stores.contracts, stores.workers, self.schema_judge, clock, policies.stale_ms
+        )
         self.workers = WorkerService(stores.workers, self.registrations, stores.records, stores.progress)
         self.reports = ReportService(
             stores.workers,

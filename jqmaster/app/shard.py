@@ -76,6 +76,7 @@ class ServedShard:
             self._events,
             self.parts.health,
             self.parts.intake.pace,
+            self.parts.schema_judge,
             self.parts.job_actions,
             self.parts.enqueue,
             self.parts.events,

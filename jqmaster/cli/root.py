@@ -36,6 +36,7 @@ COMMANDS: Final = (
     CommandOnDemand("demand", f"{_ROOM}demand:demand"),
     CommandOnDemand("top", f"{_ROOM}top:top"),
     CommandOnDemand("names", f"{_ROOM}stats:names"),
+    CommandOnDemand("remove-contracts", f"{_ROOM}stats:remove_contracts"),
     CommandOnDemand("pause", f"{_ROOM}pauses:pause"),
     CommandOnDemand("resume", f"{_ROOM}pauses:resume"),
     CommandOnDemand("pauses", f"{_ROOM}pauses:list_pauses"),

@@ -513,6 +513,7 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "max_backlog": None,
             }
         ],
+        "checks_argument": True,
         "misfits": [{"loc": ["argument", "photo_id"], "msg": '"42" is not of type "integer"'}],
     },
     "JobActionPreview": {"count": 1200, "is_exact": True, "examples": [_SUMMARY]},

@@ -180,7 +180,7 @@ _FINDINGS: Final = {
     },
     "JQ-Warning": {
         "description": "With the setting `check_arguments: report`, codes of what was found, separated by commas and spaces: "
-        "`invalid_argument`, `unserved_name`. Missing if nothing was found.",
+        "`invalid_argument`, `unserved_name`, `unchecked_argument`. Missing if nothing was found.",
         "required": False,
         "schema": {"type": "string"},
     },

@@ -34,7 +34,9 @@ COMPOSED = {
 # The protocol of a master's and a worker's server.
 GUARDED = ROOT / "worker_sdk/transport/guarded.py"
 # Places where a variable holds the code.
-NAMED_ELSEWHERE = {"store_unfit": 503, "store_full": 503, "invalid_argument": 422, "unserved_name": 422}
+NAMED_ELSEWHERE = {
+    "store_unfit": 503, "store_full": 503, "invalid_argument": 422, "unserved_name": 422, "unchecked_argument": 422,
+}  # fmt: skip
 
 
 def status_of(cls: type[JqmasterError]) -> int:

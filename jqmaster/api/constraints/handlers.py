@@ -131,7 +131,8 @@ async def preview_job(call: Call) -> Reply:
             code="content_hidden",
         )
     found = await call.services.constraints.applying(spec, call.content)
-    misfits = await call.services.contracts.misfits(spec)
+    checks_argument = call.services.settings.check_arguments != "off"
+    misfits = await call.services.contracts.misfits(spec) if checks_argument else []
     return Reply(
         200,
         {
@@ -146,6 +147,7 @@ async def preview_job(call: Call) -> Reply:
                 }
                 for one in found
             ],
+            "checks_argument": checks_argument,
             "misfits": [{"loc": list(error.loc), "msg": error.msg} for error in misfits],
         },
     )

@@ -481,6 +481,10 @@ class JobPreview(Answer):
     """The job is valid."""
 
     constraints: list[AppliedConstraintView]
+    checks_argument: bool = Field(
+        description="Whether arguments are checked against the schemas that workers told. False while the setting "
+        "`check_arguments` is off: then `misfits` is empty."
+    )
     misfits: list[MisfitView] = Field(
         description="Parts of the argument that do not fit the schema that workers told of the name. The setting "
         "`check_arguments` decides whether such a job is refused; a worker would fail it."

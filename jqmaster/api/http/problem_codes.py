@@ -126,6 +126,9 @@ CODES: Final = (
                 "Use that job, or push again when it has ended. `on_conflict` decides whether pushes are refused."),
     ProblemCode("invalid_argument", (422,), "The argument does not fit the schema registered for the job name.",
                 "Correct what `errors` names. `check_arguments` decides whether such jobs are refused."),
+    ProblemCode("unchecked_argument", (422,),
+                "Checking the argument against the schema registered for the job name took too much time or memory.",
+                "Push a smaller argument, or have operators remove the contract of the name."),
     ProblemCode("unserved_name", (422,), "No worker has ever served the name.",
                 "Check the name, or start a worker for it first."),
     ProblemCode("conflict", (409,), "The current state does not allow the request.", _READ),
@@ -140,6 +143,7 @@ CODES: Final = (
     ProblemCode("too_many_actions", (429,), "Too many bulk actions are running.",
                 "Wait for one to end, or cancel one."),
     # Workers
+    ProblemCode("unknown_contract", (404,), "No contract of this job name is stored.", _NOTHING),
     ProblemCode("unknown_slot_rule", (404,), "No slots are kept under this ID.",
                 "List the slot rules again."),
     ProblemCode("unknown_worker", (404,), "The worker is not registered, or is no longer registered.",

@@ -72,6 +72,11 @@ async def demand(call: Call) -> Reply:
     )
 
 
+async def remove_contracts(call: Call) -> Reply:
+    await call.services.contracts.remove(call.path["job_name"], call.who)
+    return Reply(204)
+
+
 async def list_failures(call: Call) -> Reply:
     query = call.query("name", "q", "version", "ignored", "limit", "cursor")
     ignored = query.get("ignored")

@@ -39,6 +39,11 @@ _IGNORE_TEXT: Final = (
     "are."
 )
 
+_REMOVE_TEXT: Final = (
+    "Arguments of the name are no longer checked, until a worker that has a contract of it registers again. Without "
+    "this call, the last contract stays in force for 30 days after its last worker registered."
+)
+
 OPERATIONS: Final = [
     Operation("GET", "/api/stats", stats.now, Scope.READ, "Get the current state", "statistics",
               {200: stats_schemas.Stats}, problems=_STORE,
@@ -70,6 +75,8 @@ OPERATIONS: Final = [
                             "description": "A label of the workers, as `KEY=VALUE`. Repeat it for several labels. Only "
                                            "jobs count that workers with these labels may run, and only such workers."},
               }, problems=_STORE, text=_DEMAND_TEXT),
+    Operation("DELETE", "/api/contracts/{job_name}", stats.remove_contracts, Scope.OPERATE,
+              "Remove the contracts of a name", "statistics", {204: None}, problems=(404, *_STORE), text=_REMOVE_TEXT),
     Operation("GET", "/api/failures", stats.list_failures, Scope.READ, "List failure groups", "statistics",
               {200: stats_schemas.FailureList},
               query={

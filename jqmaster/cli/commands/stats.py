@@ -6,7 +6,14 @@ from typing import Annotated, Any
 import typer
 
 from jqmaster.cli.console import output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    path_of,
+)
 
 SpanOption = Annotated[str, typer.Option(help="Period up to now: 1h, 3h, 6h, 24h, 7d or 30d.")]
 LimitOption = Annotated[int, typer.Option(min=1, help="Maximum number of lines to print.")]
@@ -68,6 +75,19 @@ def names(
                        *_middle_and_most(n["wait"]), *_middle_and_most(n["run"])),
             as_json=as_json,
         )  # fmt: skip
+
+
+def remove_contracts(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Job name.")],
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Remove the contracts of a name, so that its arguments are no longer checked.
+
+    The next worker that registers with a contract of the name puts that one in force.
+    """
+    with MasterSession(master, token) as http:
+        http.call("DELETE", path_of("/api/contracts", name))
 
 
 def _middle_and_most(distribution: Mapping[str, int] | None) -> tuple[str, str]:

@@ -21,11 +21,15 @@ class Contract:
         document = {
             "version": self.version, "argument_schema": self.argument_schema, "options": self.options,
         }  # fmt: skip
-        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return _text(document)
+
+    def schema_text(self) -> str:
+        """Return the schema as JSON, without what else the contract says. Equal schemas have equal texts."""
+        return _text(self.argument_schema)
 
     @property
     def digest(self) -> str:
-        return hashlib.blake2b(self.text().encode(), digest_size=8).hexdigest()
+        return digest_of(self.text())
 
     @classmethod
     def of_text(cls, text: str | bytes) -> "Contract":
@@ -33,3 +37,18 @@ class Contract:
         or TypeError."""
         document = json.loads(text)
         return cls(document["version"], document["argument_schema"], document["options"])
+
+
+def schema_of_text(text: str) -> Mapping[str, Any]:
+    """Read the JSON that `schema_text` gave."""
+    schema: Mapping[str, Any] = json.loads(text)
+    return schema
+
+
+def digest_of(text: str) -> str:
+    """Return the digest that names a text of a contract or of a schema."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _text(document: Any) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -9,11 +9,14 @@ from typing import Any, Final
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import JobSpec
-from jqmaster.domain.workers.contract import Contract
+from jqmaster.domain.workers.contract import Contract, digest_of
+from jqmaster.domain.workers.schema_size import MAX_UNROLLED, unrolled_size
 from jqmaster.domain.workers.worker import Worker
-from jqmaster.errors import FieldError, InvalidError
+from jqmaster.errors import FieldError, InvalidError, NotFoundError, OverloadedError
 from jqmaster.live_value import LiveValue
-from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, Misfit, as_json
+from jqmaster.service.workers.schema_judge import UNJUDGED, JudgeTask, SchemaJudge
+from jqmaster.service.workers.schemas import BadSchemaError, Misfit
+from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.workers.contracts import ContractStore, ReportedContract
 from jqmaster.store.workers.workers import WorkerStore
 
@@ -29,6 +32,8 @@ MAX_SERVED: Final = 20_000
 LOG_EVERY_S: Final = 60.0
 # The most findings of one bulk.
 MAX_FINDINGS: Final = 50
+# How many jobs of a bulk are judged before it is looked whether there are that many.
+_JOBS_PER_PAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +47,18 @@ class NameContracts:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The rules for pushes of one name: an argument fits if it fits one of the schemas, or if there are none."""
+    """The rules for pushes of one name: an argument fits if it fits one of the schemas, or if there are none.
+    `schemas`: JSON texts by digest."""
 
     at_s: float
     is_served: bool
-    schemas: Sequence[ArgumentSchema]
+    schemas: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ContractBreach:
-    """A push that breaks the contract. `code`: `unserved_name` or `invalid_argument`."""
+    """A push that breaks the contract. `code`: `unserved_name`, `invalid_argument`, or `unchecked_argument` if the
+    schema took too much time or memory for this argument."""
 
     code: str
     name: str
@@ -59,18 +66,36 @@ class ContractBreach:
     keywords: str = ""
 
 
+_DETAILS: Final = {
+    "unserved_name": "no worker has ever served the name {name}",
+    "invalid_argument": "the argument does not fit the schema that workers told of {name}",
+    "unchecked_argument": "the argument could not be checked against the schema that workers told of {name}",
+}
+_UNCHECKED: Final = (
+    "the schema took too much time or memory for this argument; simplify the schema or the argument, or remove the "
+    "contract of the name"
+)
+
+
 class ContractService:
     """Methods raise what the store raises."""
 
     def __init__(
-        self, contracts: ContractStore, workers: WorkerStore, clock: Clock, stale_ms: LiveValue[int]
+        self,
+        contracts: ContractStore,
+        workers: WorkerStore,
+        judge: SchemaJudge,
+        clock: Clock,
+        stale_ms: LiveValue[int],
     ) -> None:
         self._contracts = contracts
+        self._judge = judge
         self._workers = workers
         self._clock = clock
         self._stale_ms = stale_ms
         self._known: dict[str, _Known] = {}
-        self._compiled: dict[str, ArgumentSchema] = {}
+        # Digests of the schemas that were found to be sound.
+        self._sound: set[str] = set()
         self._logged_s: dict[tuple[str, str], float] = {}
         self._lock = asyncio.Lock()
         self._served: set[str] = set()
@@ -82,10 +107,8 @@ class ContractService:
         """Note the contracts that a registering worker declares. Raise InvalidError for an invalid schema."""
         errors = []
         for name, contract in contracts.items():
-            try:
-                self._schema_of(contract)
-            except BadSchemaError as exc:
-                errors.append(FieldError(("contracts", name, "argument_schema"), str(exc)))
+            if contract.argument_schema is not None and (fault := await self._schema_fault(contract)):
+                errors.append(FieldError(("contracts", name, "argument_schema"), fault))
         if errors:
             raise InvalidError("an argument schema is invalid", errors=errors)
         await self._contracts.declare(names, contracts)
@@ -93,8 +116,39 @@ class ContractService:
         for name, contract in contracts.items():
             self._known.pop(name, None)
             found = await self.of(name)
-            if others := [digest for digest in _schemas_told(found) if digest != _schema_text(contract)]:
+            if others := [digest for digest in _schemas_told(found) if digest != contract.schema_text()]:
                 self._log("schemas_differ", name, f"{len(others) + 1} schemas are told by live workers")
+
+    async def remove(self, name: str, who: str) -> None:
+        """Remove the contracts of a name, until a worker declares one again. Raise NotFoundError if it has none."""
+        entry = encode_entry(who=who, action="contracts.remove", target=name, before=None, after=None)
+        if not await self._contracts.remove(name, entry):
+            raise NotFoundError(f"no contract of the name {name[:100]}", code="unknown_contract")
+        self._known.pop(name, None)
+
+    async def _schema_fault(self, contract: Contract) -> str | None:
+        text = contract.schema_text()
+        digest = digest_of(text)
+        if digest in self._sound:
+            return None
+        try:
+            size = unrolled_size(contract.argument_schema)
+        except RecursionError:
+            return "is nested too deep; use shorter chains of $ref"
+        if size > MAX_UNROLLED:
+            return (
+                f"has more than {MAX_UNROLLED:,} subschemas when each $ref is replaced by what it refers to; "
+                "use fewer alternatives (anyOf, oneOf, allOf) that contain each other, or give no argument_schema"
+            )
+        try:
+            fault = await self._judge.fault(digest, text)
+        except BadSchemaError as exc:
+            return str(exc)
+        if fault is None:
+            if len(self._sound) >= MAX_NAMES:
+                self._sound.clear()
+            self._sound.add(digest)
+        return fault
 
     async def of(self, name: str) -> NameContracts:
         """Return the contracts of a name."""
@@ -131,22 +185,25 @@ class ContractService:
         return {"is_served": found.is_served, "contracts": contracts, "warnings": _warnings(found)}
 
     async def check(self, specs: Sequence[JobSpec], *, is_bulk: bool, refuses: bool) -> list[str]:
-        """Check a push, and return the codes of the findings. If `refuses`, raise InvalidError for them."""
+        """Check a push, and return the codes of the findings. If `refuses`, raise InvalidError for them, and
+        OverloadedError if there is no time for the check."""
         findings: list[ContractBreach] = []
-        for n, spec in enumerate(specs):
-            if finding := await self._judge(spec, ("jobs", n) if is_bulk else ()):
-                findings.append(finding)
-                if len(findings) == MAX_FINDINGS:
-                    break
+        for first in range(0, len(specs), _JOBS_PER_PAGE):
+            page = specs[first : first + _JOBS_PER_PAGE]
+            locs = [("jobs", first + n) if is_bulk else () for n in range(len(page))]
+            try:
+                findings += await self._breaches(page, locs)
+            except OverloadedError:
+                if refuses:
+                    raise
+                findings.append(ContractBreach("unchecked_argument", page[0].name))
+            if len(findings) >= MAX_FINDINGS:
+                del findings[MAX_FINDINGS:]
+                break
         if findings and refuses:
-            first = findings[0]
-            detail = (
-                f"no worker has ever served the name {first.name}"
-                if first.code == "unserved_name"
-                else f"the argument does not fit the schema that workers told of {first.name}"
-            )
+            worst = findings[0]
             errors = [error for finding in findings for error in finding.errors]
-            raise InvalidError(detail, code=first.code, errors=errors)
+            raise InvalidError(_DETAILS[worst.code].format(name=worst.name), code=worst.code, errors=errors)
         for finding in findings:
             self._log(finding.code, finding.name, finding.keywords)
         return sorted({finding.code for finding in findings})
@@ -195,17 +252,58 @@ class ContractService:
     async def misfits(self, spec: JobSpec) -> list[FieldError]:
         """Return the parts of the argument that do not fit the contracts in force, whether or not pushes are
         refused for that."""
-        finding = await self._judge(spec, ())
-        return finding.errors if finding and finding.code == "invalid_argument" else []
+        return [
+            error
+            for finding in await self._breaches([spec], [()])
+            if finding.code == "invalid_argument"
+            for error in finding.errors
+        ]
 
-    async def _judge(self, spec: JobSpec, loc: tuple[str | int, ...]) -> ContractBreach | None:
-        known = await self._look_up(spec.name, LIFE_S)
-        finding = _finding(known, spec, loc)
-        if finding is None:
-            return None
+    async def _breaches(
+        self, specs: Sequence[JobSpec], locs: Sequence[tuple[str | int, ...]]
+    ) -> list[ContractBreach]:
+        known = [await self._look_up(spec.name, LIFE_S) for spec in specs]
+        found = await self._judged(list(zip(specs, locs, known, strict=True)))
         # A worker may just have declared another contract.
-        again = await self._look_up(spec.name, LEAST_LIFE_S)
-        return finding if again is known else _finding(again, spec, loc)
+        outdated = {}
+        for n in found:
+            again = await self._look_up(specs[n].name, LEAST_LIFE_S)
+            if again is not known[n]:
+                outdated[n] = (specs[n], locs[n], again)
+        judged_again = await self._judged(list(outdated.values())) if outdated else {}
+        for place, n in enumerate(outdated):
+            if place in judged_again:
+                found[n] = judged_again[place]
+            else:
+                del found[n]
+        return [found[n] for n in sorted(found)]
+
+    async def _judged(
+        self, pushes: Sequence[tuple[JobSpec, tuple[str | int, ...], _Known]]
+    ) -> dict[int, ContractBreach]:
+        """Return the breaches by the places of their pushes."""
+        found = {
+            n: ContractBreach(
+                "unserved_name",
+                spec.name,
+                [FieldError((*loc, "name"), "no worker has ever served this name")],
+            )
+            for n, (spec, loc, known) in enumerate(pushes)
+            if not known.is_served
+        }
+        judged = [n for n, (_, _, known) in enumerate(pushes) if known.is_served and known.schemas]
+        if not judged:
+            return found
+        tasks = [JudgeTask(pushes[n][2].schemas, pushes[n][0].argument) for n in judged]
+        for n, misfits in zip(judged, await self._judge.misfits(tasks), strict=True):
+            spec, loc, _ = pushes[n]
+            if misfits is UNJUDGED:
+                found[n] = ContractBreach(
+                    "unchecked_argument", spec.name, [FieldError((*loc, "argument"), _UNCHECKED)]
+                )
+            elif misfits:
+                found[n] = _misfit_breach(spec.name, loc, misfits)
+        return found
 
     async def _look_up(self, name: str, life_s: float) -> _Known:
         known = self._known.get(name)
@@ -222,30 +320,14 @@ class ContractService:
             known = self._known[name] = _Known(at_s, found.is_served, self._in_force(found))
             return known
 
-    def _in_force(self, found: NameContracts) -> list[ArgumentSchema]:
+    def _in_force(self, found: NameContracts) -> Mapping[str, str]:
         """Return the schemas of live workers, which may differ between releases. While no worker is live, the
         last declared contract counts."""
         told = [one for one in found.told if one.digest in found.live] if found.live else found.told[:1]
         if not told or any(one.contract.argument_schema is None for one in told) or "" in found.live:
-            return []
-        schemas = []
-        for one in told:
-            try:
-                schemas.append(self._schema_of(one.contract))
-            except BadSchemaError:  # declared to a master with another version of the library
-                return []
-        return [schema for schema in schemas if schema is not None]
-
-    def _schema_of(self, contract: Contract) -> ArgumentSchema | None:
-        if contract.argument_schema is None:
-            return None
-        digest = contract.digest
-        schema = self._compiled.get(digest)
-        if schema is None:
-            if len(self._compiled) >= MAX_NAMES:
-                self._compiled.clear()
-            schema = self._compiled[digest] = ArgumentSchema(contract.argument_schema)
-        return schema
+            return {}
+        texts = [one.contract.schema_text() for one in told]
+        return {digest_of(text): text for text in texts}
 
     def _log(self, code: str, name: str, what: str) -> None:
         now_s = self._clock.monotonic_s()
@@ -257,40 +339,17 @@ class ContractService:
         logger.warning("%s: %s%s", name, code, f" ({what})" if what else "")
 
 
-def _finding(known: _Known, spec: JobSpec, loc: tuple[str | int, ...]) -> ContractBreach | None:
-    if not known.is_served:
-        return ContractBreach(
-            "unserved_name", spec.name, [FieldError((*loc, "name"), "no worker has ever served this name")]
-        )
-    if not known.schemas:
-        return None
-    try:
-        argument = as_json(spec.argument)
-    except (ValueError, TypeError):
-        # A JSON Schema says nothing about such a value.
-        return None
-    least: list[Misfit] | None = None
-    for schema in known.schemas:
-        misfits = schema.misfits(argument)
-        if not misfits:
-            return None
-        if least is None or len(misfits) < len(least):
-            least = misfits
-    assert least is not None
-    errors = [FieldError((*loc, "argument", *misfit.path), misfit.message) for misfit in least]
+def _misfit_breach(name: str, loc: tuple[str | int, ...], misfits: Sequence[Misfit]) -> ContractBreach:
+    errors = [FieldError((*loc, "argument", *misfit.path), misfit.message) for misfit in misfits]
     # Values are content, so they stay out of the log.
     keywords = ", ".join(
-        f"{'.'.join(map(str, ('argument', *misfit.path)))[:100]}: {misfit.keyword}" for misfit in least[:3]
+        f"{'.'.join(map(str, ('argument', *misfit.path)))[:100]}: {misfit.keyword}" for misfit in misfits[:3]
     )
-    return ContractBreach("invalid_argument", spec.name, errors, keywords)
-
-
-def _schema_text(contract: Contract) -> str:
-    return Contract("", contract.argument_schema, {}).text()
+    return ContractBreach("invalid_argument", name, errors, keywords)
 
 
 def _schemas_told(found: NameContracts) -> set[str]:
-    return {_schema_text(one.contract) for one in found.told if one.digest in found.live}
+    return {one.contract.schema_text() for one in found.told if one.digest in found.live}
 
 
 def _warnings(found: NameContracts) -> list[dict[str, str]]:

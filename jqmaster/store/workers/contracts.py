@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.domain.workers.contract import Contract
+from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
@@ -51,6 +52,15 @@ class ContractStore:
                 contract = contracts.get(name)
                 args += (name, contract.digest, contract.text()) if contract else (name, "", "")
             await self._client.run("tell_contracts", (self._keys.served_names,), args)
+
+    async def remove(self, name: str, audit_entry: bytes) -> bool:
+        """Remove the contracts of a name; return whether it had any."""
+        word, _ = await self._client.run(
+            "remove_contracts",
+            (self._keys.contracts(name), self._keys.audit),
+            (self._shard.now_arg, audit_entry, MAX_ENTRIES),
+        )
+        return word == "ok"
 
     async def of(self, name: str) -> tuple[list[ReportedContract], bool]:
         """Return the contracts of a name, the last reported one first, and whether the name was ever served."""

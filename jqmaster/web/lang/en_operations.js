@@ -23,6 +23,7 @@ export default {
   "workers.slots.rule.removed": "Workers that register from now on have their own number of slots.",
   "workers.labels": "Labels",
   "act.worker.slots": "Slots of a worker set",
+  "act.contracts.remove": "Contracts of a name removed",
   "act.slot_rule.delete": "Kept slots removed",
   "workers.seen": "Last seen",
   "workers.registered": "Registered",

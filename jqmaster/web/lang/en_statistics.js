@@ -27,6 +27,9 @@ export default {
   "names.max": "Longest",
   "names.count": "Count",
   "names.contracts": "Contracts",
+  "names.contracts.remove": "Remove contracts",
+  "names.contracts.remove.text":
+    "Arguments of {name} are no longer checked, until a worker that has a contract of this name registers again.",
   "names.contract": "Version {version}",
   "names.contract.workers": "Live workers: {n}",
   "names.contract.any": "Any argument will do.",

@@ -20,6 +20,7 @@ export default {
   "workers.slots.rule.removed": "今後登録するワーカーは、自身のスロット数になります。",
   "workers.labels": "ラベル",
   "act.worker.slots": "ワーカーのスロット数の設定",
+  "act.contracts.remove": "期待する引数の削除",
   "act.slot_rule.delete": "維持されるスロット数の削除",
   "workers.seen": "最終確認",
   "workers.registered": "登録",

@@ -27,6 +27,9 @@ export default {
   "names.max": "最長",
   "names.count": "件数",
   "names.contracts": "ワーカーが期待する引数",
+  "names.contracts.remove": "期待する引数を削除",
+  "names.contracts.remove.text":
+    "この名前の期待する引数を申告するワーカーが次に登録されるまで、{name} の引数は検査されません。",
   "names.contract": "バージョン {version}",
   "names.contract.workers": "稼働中のワーカー {n} 台",
   "names.contract.any": "引数に制限はありません。",

@@ -1,6 +1,6 @@
 /** The kinds of jobs: how many, how often they succeed, how long they wait and run; and one name in full, over time. */
-import { html, useMemo } from "../lib.js";
-import { get, may } from "../api.js";
+import { html, useMemo, useState } from "../lib.js";
+import { del, get, may } from "../api.js";
 import { number, t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { PauseButton, PauseName, pauseColumn } from "../pause_dialog.js";
@@ -9,7 +9,8 @@ import { go, href } from "../router.js";
 import { OUTCOMES } from "../states.js";
 import { visible } from "../text.js";
 import { Chart, completePoints } from "../ui/charts.js";
-import { Bar, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
+import { Bar, Button, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
+import { Sure } from "../ui/dialogs.js";
 import { Badge, Duration, Num, Text, Time, durationText, perSText } from "../ui/formats.js";
 import { FilterInput } from "../ui/filters.js";
 import { Field } from "../ui/forms.js";
@@ -214,7 +215,7 @@ function One({ name, query, session }) {
         <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
       <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history.problem} onRetry=${history.reload} />${history.data && html`<${Course} history=${history.data} name=${name} />`}</section>
       <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>
-      <${Contracts} name=${data} />`
+      <${Contracts} name=${data} mayOperate=${may(session, "operate")} onRemoved=${found.reload} />`
     }`;
 }
 
@@ -285,8 +286,9 @@ function Spread({ title, spread, histogram }) {
   }</section>`;
 }
 
-/** @param {{name: any}} props The contracts that workers reported for the name, and what is wrong with them. */
-function Contracts({ name }) {
+/** @param {{name: any, mayOperate: boolean, onRemoved: () => void}} props The contracts that workers reported for the name, and what is wrong with them. */
+function Contracts({ name, mayOperate, onRemoved }) {
+  const [isAsking, setIsAsking] = useState(false);
   const { contracts, warnings } = name;
   if (!contracts.length && !warnings.length) return null;
   return html`<section class="card after" aria-labelledby="contracts"><h2 id="contracts">${t("names.contracts")}</h2>
@@ -299,5 +301,14 @@ function Contracts({ name }) {
         <span class="muted">${t("names.contract.workers", { n: number(one.live_workers) })} · <${Time} at=${one.told_at} /></span></summary>
         ${one.argument_schema === null ? html`<p class="muted">${t("names.contract.any")}</p>` : html`<${Value} value=${one.argument_schema} label=${t("names.contract.schema")} />`}
         ${Object.keys(one.options).length > 0 && html`<${Value} value=${one.options} label=${t("names.contract.options")} />`}</details>`,
-    )}</section>`;
+    )}
+    ${mayOperate && contracts.length > 0 && html`<p><${Button} kind="danger" onClick=${() => setIsAsking(true)}>${t("names.contracts.remove")}<//></p>`}
+    ${
+      isAsking &&
+      html`<${Sure} title=${t("names.contracts.remove")} verb=${t("names.contracts.remove")} onClose=${() => setIsAsking(false)}
+      onConfirm=${async () => {
+        await del(`api/contracts/${encodeURIComponent(name.name)}`);
+        onRemoved();
+      }}><p>${t("names.contracts.remove.text", { name: visible(name.name) })}</p><//>`
+    }</section>`;
 }

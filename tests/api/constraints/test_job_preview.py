@@ -60,7 +60,7 @@ async def test_a_preview_judges_the_job_as_a_push_would(api: Api) -> None:
 
 
 @pytest.mark.req("J18")
-@pytest.mark.parametrize("setting", ["off", "report", "refuse"])
+@pytest.mark.parametrize("setting", ["report", "refuse"])
 async def test_a_preview_says_what_does_not_fit_the_schema_of_the_name(api: Api, setting: str) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     worker = {"url": None, "names": ["told"], "max_jobs": 1, "secret": "s" * 32,
@@ -79,3 +79,15 @@ async def test_a_preview_says_what_does_not_fit_the_schema_of_the_name(api: Api,
     ]
     assert [one["loc"] for one in await misfits("told", {})] == [["argument"]]
     assert await misfits("nobody", {"n": "x"}) == []
+
+
+@pytest.mark.req("J18")
+async def test_a_preview_judges_no_argument_while_arguments_are_not_checked(api: Api) -> None:
+    worker = {"url": None, "names": ["told"], "max_jobs": 1, "secret": "s" * 32,
+              "contracts": {"told": {"argument_schema": {"type": "integer"}}}}  # fmt: skip
+    assert (await api.call("POST", "/api/workers", worker))[0] == 201
+    job = {"name": "told", "argument": "x"}
+    for setting, checks, count in (("off", False, 0), ("report", True, 1)):
+        assert (await api.call("PATCH", "/api/settings", {"check_arguments": setting}))[0] == 200
+        _, found = await api.call("POST", "/api/jobs/preview", job)
+        assert (found["checks_argument"], len(found["misfits"])) == (checks, count)

@@ -1,9 +1,14 @@
 """Contracts of names over HTTP: reported, shown, and checked against pushes."""
 
+import time
 from typing import Any
 
 import pytest
 
+from jqmaster.app import Master
+from jqmaster.domain.workers.contract import Contract
+from jqmaster.store.workers.contracts import ContractStore
+from tests.domain.workers.test_schema_size import bomb
 from tests.support import real_time
 from tests.support.master import Api
 from tests.support.scripted_worker import worker_at
@@ -118,3 +123,37 @@ async def test_a_worker_without_contracts_registers_as_ever(api: Api) -> None:
         job_id = await api.enqueue("work")
         await worker.end(await worker.next_job())
         assert await api.state(job_id) == "succeeded"
+
+
+async def test_a_schema_that_unrolls_to_billions_is_refused(api: Api) -> None:
+    status, problem = await register(api, contracts={"work": {"argument_schema": bomb("anyOf")}})
+    assert (status, problem["errors"][0]["loc"]) == (422, ["contracts", "work", "argument_schema"])
+    assert "10,000 subschemas" in problem["errors"][0]["msg"]
+    assert "no argument_schema" in problem["errors"][0]["msg"]
+
+
+async def test_a_stored_contract_of_an_older_master_freezes_nobody_and_can_be_removed(
+    api: Api, master: Master
+) -> None:
+    bad = Contract("1", bomb("anyOf"), {})
+    await ContractStore(master.shard.parts.link).declare(["work"], {"work": bad})
+    push = {"name": "work", "argument": 7}
+    # While arguments are not checked, nobody judges one.
+    assert (await api.call("POST", "/api/jobs/preview", push))[1]["misfits"] == []
+    await check(api, "report")
+    began_s = time.process_time()
+    answer = await api.http.post("/api/jobs", json=push)
+    assert (answer.status_code, answer.headers["jq-warning"]) == (201, "unchecked_argument")
+    assert (await api.call("POST", "/api/jobs/preview", push))[1]["misfits"] == []
+    await check(api, "refuse")
+    status, problem = await api.call("POST", "/api/jobs", push)
+    assert (status, problem["code"]) == (422, "unchecked_argument")
+    assert "remove the contract" in problem["errors"][0]["msg"]
+    assert time.process_time() - began_s < 2
+    assert (await api.call("DELETE", "/api/contracts/work"))[0] == 204
+    assert (await api.call("POST", "/api/jobs", push))[0] == 201
+    assert (await api.call("GET", "/api/names/work"))[1]["contracts"] == []
+    status, problem = await api.call("DELETE", "/api/contracts/work")
+    assert (status, problem["code"]) == (404, "unknown_contract")
+    entry = (await api.call("GET", "/api/audit"))[1]["entries"][0]
+    assert (entry["action"], entry["target"]) == ("contracts.remove", "work")

@@ -16,6 +16,7 @@ from jqmaster.errors import InvalidError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.workers import contracts
 from jqmaster.service.workers.contracts import LEAST_LIFE_S, LIFE_S, LOG_EVERY_S, ContractService
+from jqmaster.service.workers.schema_judge import SchemaJudge
 from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, as_json
 from jqmaster.store.workers.contracts import ContractStore
 from tests.support.store import StoreWorld
@@ -48,6 +49,7 @@ class Fleet:
         self.service = ContractService(
             ContractStore(world.shard),
             world.workers,
+            SchemaJudge(self.clock),
             self.clock,
             LiveValue(3_000),
         )
@@ -262,7 +264,7 @@ class CountedReads(ContractStore):
 
 async def test_a_name_that_was_served_is_looked_up_once_and_another_one_rarely(world: StoreWorld) -> None:
     store, clock = CountedReads(world), HandClock()
-    service = ContractService(store, world.workers, clock, LiveValue(3_000))
+    service = ContractService(store, world.workers, SchemaJudge(clock), clock, LiveValue(3_000))
     await ContractStore(world.shard).declare(["work"], {})
     assert await service.unserved(["wrok", "work", "wrok"]) == ["wrok"]
     assert store.read == ["wrok", "work"]
@@ -280,7 +282,7 @@ async def test_a_name_that_was_served_is_looked_up_once_and_another_one_rarely(w
 
 async def test_one_push_looks_for_all_that_come_meanwhile(world: StoreWorld) -> None:
     store, clock = CountedReads(world), HandClock()
-    service = ContractService(store, world.workers, clock, LiveValue(3_000))
+    service = ContractService(store, world.workers, SchemaJudge(clock), clock, LiveValue(3_000))
     assert await service.unserved(["wrok"]) == ["wrok"]
     clock.now_s += LEAST_LIFE_S
     found = await asyncio.gather(*(service.unserved(["wrok"]) for _ in range(32)))

@@ -77,3 +77,15 @@ def test_equal_contracts_have_equal_digests() -> None:
     same = Contract("1", {"title": "é", "type": "object"}, {"b": 2, "a": 1})
     assert one.digest == same.digest != SECOND.digest
     assert Contract.of_text(one.text()) == same
+
+
+@pytest.mark.req("J18")
+async def test_removing_the_contracts_of_a_name_leaves_what_else_is_known(world: StoreWorld) -> None:
+    store = ContractStore(world.shard)
+    await store.declare(["work", "plain"], {"work": FIRST, "plain": SECOND})
+    assert await store.remove("work", b"entry")
+    assert await store.of("work") == ([], True)
+    assert len((await store.of("plain"))[0]) == 1
+    assert await world.redis.xlen(world.shard.keys.audit) == 1
+    async with world.unchanged():
+        assert not await store.remove("work", b"entry")

@@ -1,0 +1,90 @@
+"""The process that judges arguments by the schemas that workers declared: `python -m` this module.
+
+A schema is a program of somebody whom the master trusts less than itself. Native code runs it, may take hours or all
+memory, and cannot be interrupted. Here the kernel ends it: each task has a limit of processor time, and the process a
+limit of memory. A request is a frame on the standard input, and each of its tasks is answered with a frame on the
+standard output, in order. So the master knows by which task the process ended.
+"""
+
+import contextlib
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+import msgpack
+
+from jqmaster.domain.workers.contract import schema_of_text
+from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, as_json
+
+# Processor time, so a busy or suspended machine ends no task.
+MAX_CPU_S: Final = 0.5
+MAX_MEMORY_BYTES: Final = 1024**3
+# The parent counts the schemas that it has sent as well, and says when all are to be dropped.
+MAX_SCHEMAS: Final = 1_000
+LENGTH: Final = struct.Struct(">I")
+
+
+def main() -> None:
+    # Ctrl-C in a terminal goes to the whole group.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(ValueError, OSError):  # not every system can limit this
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    texts: dict[str, str] = {}
+    compiled: dict[str, ArgumentSchema] = {}
+    for request in _requests(sys.stdin.buffer):
+        if request["forget"]:
+            texts.clear()
+            compiled.clear()
+        texts |= request["schemas"]
+        for digests, argument in request["tasks"]:
+            # Its default action ends the process, whatever the process is doing.
+            signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)
+            answer = msgpack.packb(_answer(digests, argument, texts, compiled))
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            sys.stdout.buffer.write(LENGTH.pack(len(answer)) + answer)
+            # The parent takes the first task without an answer for the one that ended this process.
+            sys.stdout.buffer.flush()
+
+
+def _requests(source: BinaryIO) -> Iterator[dict[str, Any]]:
+    while len(head := source.read(LENGTH.size)) == LENGTH.size:
+        (size,) = LENGTH.unpack(head)
+        yield msgpack.unpackb(source.read(size))
+
+
+def _answer(
+    digests: list[str], argument: bytes | None, texts: dict[str, str], compiled: dict[str, ArgumentSchema]
+) -> Any:
+    """Return a list of misfits, which is empty if the argument fits one of the schemas. Without an argument, return
+    what is wrong with the schema, or None."""
+    try:
+        for digest in digests:
+            if digest not in compiled:
+                compiled[digest] = ArgumentSchema(schema_of_text(texts[digest]))
+    except BadSchemaError as exc:
+        # The schema was declared to a master with another version of the library: it is no rule for anybody.
+        return str(exc) if argument is None else []
+    if argument is None:
+        return None
+    try:
+        value = as_json(argument)
+    except (ValueError, TypeError):
+        # A JSON Schema says nothing about such a value.
+        return []
+    least: list[Any] | None = None
+    for digest in digests:
+        misfits = compiled[digest].misfits(value)
+        if not misfits:
+            return []
+        if least is None or len(misfits) < len(least):
+            least = [[one.path, one.message, one.keyword] for one in misfits]
+    return least or []
+
+
+if __name__ == "__main__":
+    main()
