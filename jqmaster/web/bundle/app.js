@@ -7575,7 +7575,7 @@ function One({ name, query, session: session2 }) {
         <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
       <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />${history2.data && html`<${Course} history=${history2.data} name=${name} />`}</section>
       <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>
-      <${Contracts} name=${data} />`}`;
+      <${Contracts} name=${data} mayOperate=${may(session2, "operate")} onRemoved=${found.reload} />`}`;
 }
 function Course({ history: history2, name }) {
   const { xs, outcomes, times } = y(() => {
@@ -7627,7 +7627,8 @@ function Spread({ title: title2, spread, histogram }) {
     <dl class="facts">${["p50", "p95", "p99", "max"].map((key) => html`<dt key=${key}>${t(`names.${key}`)}</dt><dd><${Duration} ms=${spread[`${key}_ms`]} /></dd>`)}</dl>
     <table class="histogram"><caption class="sr">${title2}</caption><thead class="sr"><tr><th scope="col">${t("job.duration")}</th><th scope="col">${t("names.count")}</th><td></td></tr></thead><tbody>${shown.map((bucket) => html`<tr key=${bucket.le_ms}><td class="end num">${bucket.le_ms === null ? "∞" : html`≤ ${durationText(bucket.le_ms)}`}</td><td class="end"><${Num} value=${bucket.count} /></td><td class="wide"><${Bar} value=${bucket.count} of=${most} label=${t("names.count")} /></td></tr>`)}</tbody></table>`}</section>`;
 }
-function Contracts({ name }) {
+function Contracts({ name, mayOperate, onRemoved }) {
+  const [isAsking, setIsAsking] = E2(false);
   const { contracts, warnings } = name;
   if (!contracts.length && !warnings.length) return null;
   return html`<section class="card after" aria-labelledby="contracts"><h2 id="contracts">${t("names.contracts")}</h2>
@@ -7637,7 +7638,13 @@ function Contracts({ name }) {
         <span class="muted">${t("names.contract.workers", { n: number(one.live_workers) })} · <${Time} at=${one.told_at} /></span></summary>
         ${one.argument_schema === null ? html`<p class="muted">${t("names.contract.any")}</p>` : html`<${Value} value=${one.argument_schema} label=${t("names.contract.schema")} />`}
         ${Object.keys(one.options).length > 0 && html`<${Value} value=${one.options} label=${t("names.contract.options")} />`}</details>`
-  )}</section>`;
+  )}
+    ${mayOperate && contracts.length > 0 && html`<p><${Button} kind="danger" onClick=${() => setIsAsking(true)}>${t("names.contracts.remove")}<//></p>`}
+    ${isAsking && html`<${Sure} title=${t("names.contracts.remove")} verb=${t("names.contracts.remove")} onClose=${() => setIsAsking(false)}
+      onConfirm=${async () => {
+    await del(`api/contracts/${encodeURIComponent(name.name)}`);
+    onRemoved();
+  }}><p>${t("names.contracts.remove.text", { name: visible(name.name) })}</p><//>`}</section>`;
 }
 
 // pages/failures.js
