@@ -4,42 +4,46 @@ from typing import Final, NoReturn
 
 from jqmaster.clock import Clock
 from jqmaster.domain.challenges.challenge import CallbackAnswer, RequestId, read_request_id
+from jqmaster.domain.identity.caller import caller_of
 from jqmaster.domain.identity.quota import Quota
 from jqmaster.errors import ChallengeOverError, ConflictError, NotFoundError, RateLimitedError
 
-# The most unknown request IDs that one address may present within a minute.
+# The unknown request IDs of one address within a minute that are told to be unknown.
 MAX_MISSES: Final = 30
 
 
 class RequestIds:
-    """Counts the unknown request IDs of each address."""
+    """Counts the unknown request IDs of each address.
+
+    Only an ID that was looked up in vain is counted, and only such IDs are refused for the count: many people and
+    systems may share an address, and none of them can stop the others.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._misses = Quota()
 
     def read(self, text: str, address: str) -> RequestId:
-        """Return the parts of a request ID. Raise NotFoundError for any other text, RateLimitedError for an address
-        that guesses."""
-        now_s = self._clock.monotonic_s()
-        if self._misses.count(address, now_s) >= MAX_MISSES:
-            raise RateLimitedError(
-                "too many unknown request IDs; wait a moment",
-                code="too_many_callbacks",
-                retry_after_s=self._misses.left_s(now_s),
-            )
+        """Return the parts of a request ID. For any other text, raise what `refuse` raises for an unknown ID."""
         request = read_request_id(text)
         if request is None:
             self.refuse(CallbackAnswer.UNKNOWN, address)
         return request
 
     def refuse(self, answer: CallbackAnswer, address: str) -> NoReturn:
-        """Raise the error for a callback that is not accepted; count an unknown request ID."""
+        """Raise the error for a callback that is not accepted. Count an unknown request ID, and raise RateLimitedError
+        for an address that presents many."""
         if answer is CallbackAnswer.CONFLICT:
             raise ConflictError("another callback came before", code="callback_conflict")
         if answer is CallbackAnswer.OVER:
             raise ChallengeOverError(
                 "the attempt that waited for this callback is over", code="challenge_over"
             )
-        self._misses.add(address, self._clock.monotonic_s())
+        now_s = self._clock.monotonic_s()
+        if self._misses.add(caller_of(address), now_s) > MAX_MISSES:
+            raise RateLimitedError(
+                "too many unknown request IDs; wait a moment",
+                code="too_many_callbacks",
+                retry_after_s=self._misses.left_s(now_s),
+            )
         raise NotFoundError("no challenge has this request ID", code="unknown_challenge")

@@ -111,10 +111,13 @@ class ProviderLogins:
         (`no_role`, `no_login_name`), RateLimitedError. Each refusal is written to the access log with its
         reason.
         """
-        await self._logins.count_attempt(address)
         who = "unknown"
         try:
-            found = await self._identify(returned, cookie)
+            secret = _begun_here(returned.state, cookie)
+            # A page of any other site can make a browser come here. So count only what a login of this browser's own
+            # sent back, or such a page could lock out everybody at the browser's address.
+            await self._logins.count_attempt(address)
+            found = await self._identify(returned, secret)
             who = f"{PROVIDER_PREFIX}{self._name(found.claims)}"
             return await self._admit(who, found, state=returned.state, address=address, replaces=replaces)
         except JqmasterError as exc:
@@ -125,15 +128,7 @@ class ProviderLogins:
         """Return the address at which the provider ends its own session, if it can."""
         return await self.provider.end_session_url(id_token, self.policy.home_url)
 
-    async def _identify(self, returned: Returned, cookie: str | None) -> "Identified":
-        match = _COOKIE.fullmatch(cookie or "")
-        if match is None:
-            raise UnauthorizedError(
-                "this browser has begun no login, or began it too long ago", code="login_expired"
-            )
-        secret = match[1]
-        if not hmac.compare_digest(_derived(secret, "state").encode(), returned.state.encode()):
-            raise UnauthorizedError("the state is not that of this browser's login", code="login_expired")
+    async def _identify(self, returned: Returned, secret: str) -> "Identified":
         if returned.error or not returned.code or len(returned.code) > _MAX_CODE:
             reason = returned.error[:100] or "it sent no code"
             raise UnauthorizedError(
@@ -190,6 +185,18 @@ class ProviderLogins:
                 code="no_login_name",
             )
         return name
+
+
+def _begun_here(state: str, cookie: str | None) -> str:
+    """Return the secret of the login that this browser began. Raise UnauthorizedError (`login_expired`)."""
+    match = _COOKIE.fullmatch(cookie or "")
+    if match is None:
+        raise UnauthorizedError(
+            "this browser has begun no login, or began it too long ago", code="login_expired"
+        )
+    if not hmac.compare_digest(_derived(match[1], "state").encode(), state.encode()):
+        raise UnauthorizedError("the state is not that of this browser's login", code="login_expired")
+    return match[1]
 
 
 def _derived(secret: str, purpose: str) -> str:

@@ -3,11 +3,13 @@
 All methods raise what `StoreClient.run` raises.
 """
 
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.domain.jobs.job import Job
+from jqmaster.store.jobs.ready_lanes import ready_names
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_READ, pages, scanned
 from jqmaster.store.link.scripts import Arg
@@ -16,6 +18,8 @@ from jqmaster.store.link.shard import Shard
 # If a constraint has more values than this, only so many are examined, those with the most waiting jobs first.
 MAX_GATES: Final = 1_000
 NAMES_PER_READ: Final = 500
+# Once all lanes are of an edition, only damage brings an older one back. So look this often, not for every caller.
+LOOK_AGAIN_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class UsageStore:
         self._client = shard.client
         self._keys = shard.keys
         self._records = records
+        # The edition of all lanes, and until when that need not be looked up again.
+        self._of_edition = (-1, 0.0)
 
     async def gates(self, gate_ids: Sequence[str]) -> list[GateUsage]:
         """Return the usage of each of these gates."""
@@ -157,6 +163,8 @@ class UsageStore:
 
     async def has_older_lanes(self, edition: int) -> bool:
         """Return whether jobs lie in lanes of older editions, so they have not been matched against this one yet."""
+        if self._of_edition[0] == edition and time.monotonic() < self._of_edition[1]:
+            return False
         for page in pages(await self._names(), NAMES_PER_READ):
             replies = await self._client.pipeline(
                 [
@@ -166,11 +174,12 @@ class UsageStore:
             )
             if any(replies):
                 return True
+        self._of_edition = edition, time.monotonic() + LOOK_AGAIN_S
         return False
 
     async def lanes(self) -> AsyncIterator[list[WaitingLane]]:
         """Yield pages of the lanes that have ready jobs."""
-        for name in await self._names():
+        for name in await ready_names(self._shard):
             async for flat in scanned(self._client, "ZSCAN", self._keys.lanes(name), count=LANES_PER_READ):
                 for page in pages([raw.decode() for raw in flat[::2]], LANES_PER_READ):
                     counts = await self._client.pipeline([("ZCARD", self._keys.ready(lane)) for lane in page])

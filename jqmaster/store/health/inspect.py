@@ -1,6 +1,7 @@
 """Read-only lists and counts, bounded by the page that is asked for."""
 
 import base64
+import itertools
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from jqmaster.domain.jobs.failure_group import failure_group_ids
 from jqmaster.domain.jobs.job import FINISHED, INDEXED, LISTED, STATES, Job, JobState
 from jqmaster.domain.jobs.job_filter import GroupsOf, JobFilter
 from jqmaster.errors import InvalidError
+from jqmaster.store.jobs.ready_lanes import ready_lanes
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.jobs.selection import Selection
 from jqmaster.store.link.pages import MAX_PER_CALL
@@ -19,11 +21,15 @@ from jqmaster.store.link.shard import Shard
 # A filter that selects little reads no more than this many records for one page; the cursor then goes on from there.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
+# A page reads no more lanes than this many calls take; the cursor then goes on from there.
+MAX_LANE_CALLS: Final = 40
 # The most records read to count what a filter selects, and the most jobs kept as examples.
 MAX_COUNTED: Final = 200_000
 MAX_EXAMPLES: Final = 5
 
 _POSITION = struct.Struct(">Bd36s")
+# The place behind every member of a lane: no priority and no ID is greater.
+_BEHIND_ALL: Final = 1e300, "ffffffff-ffff-8fff-bfff-ffffffffffff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,7 @@ class Inspector:
     """Lists of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, records: RecordStore, groups_of: GroupsOf = failure_group_ids) -> None:
+        self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
         self._selection = Selection(records, groups_of)
@@ -121,43 +128,26 @@ class Inspector:
             # An index that vanished meanwhile (its last job left) is found by its place in the order.
             at = self._rank(place.index, states)
             indexes = [index for index in indexes if self._rank(index, states) >= at]
+        walk = _Walk(self._shard, indexes, place, wanted.ended_between_ms())
         # A filter that selects little is applied in ever longer steps.
         step = SHORTEST_STEP
         found: list[Job] = []
         looked_at = 0
-        for index in indexes:
-            after = place if place and place.index == index else None
-            least, most = wanted.ended_between_ms() if index in self._finished else (None, None)
-            while True:
-                count = min(MAX_PER_CALL, max(limit - len(found), step), MAX_LOOKED_AT - looked_at)
-                _, (flat,) = await self._client.run(
-                    "page",
-                    (index,),
-                    (
-                        "" if after is None else repr(after.score),
-                        after.job_id if after else "",
-                        count,
-                        HEAD_READ,
-                        self._keys.job_prefix,
-                        "" if least is None else least,
-                        "" if most is None else most,
-                        0,
-                    ),
-                )
-                places = [_Place(index, float(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 3)]
-                selected = await self._selection.of(wanted, [one.job_id for one in places], flat[2::3])
-                if wanted.batch is not None:
-                    selected = {n: job for n, job in selected.items() if job.state in states}
-                for n, place_of in enumerate(places):
-                    looked_at += 1
-                    if job := selected.get(n):
-                        found.append(job)
-                    if len(found) == limit or looked_at >= MAX_LOOKED_AT:
-                        return Found(found, _encode_cursor(place_of, self._keys.tag), looked_at)
-                if len(places) < count:
-                    break
-                after = places[-1]
-                step = min(2 * step, MAX_PER_CALL)
+        while not walk.is_over:
+            if walk.lane_calls > MAX_LANE_CALLS:
+                return Found(found, _encode_cursor(walk.end, self._keys.tag), looked_at)
+            count = min(MAX_PER_CALL, max(limit - len(found), step), MAX_LOOKED_AT - looked_at)
+            places, records = await walk.read(count)
+            selected = await self._selection.of(wanted, [one.job_id for one in places], records)
+            if wanted.batch is not None:
+                selected = {n: job for n, job in selected.items() if job.state in states}
+            for n, place_of in enumerate(places):
+                looked_at += 1
+                if job := selected.get(n):
+                    found.append(job)
+                if len(found) == limit or looked_at >= MAX_LOOKED_AT:
+                    return Found(found, _encode_cursor(place_of, self._keys.tag), looked_at)
+            step = min(2 * step, MAX_PER_CALL)
         return Found(found, None, looked_at)
 
     async def count(
@@ -208,14 +198,6 @@ class Inspector:
                 break
         return counted
 
-    async def _names(self) -> list[str]:
-        return sorted(name.decode() for name in await self._client.command("SMEMBERS", self._keys.names))
-
-    async def _lanes(self, names: Sequence[str]) -> list[str]:
-        """Return the lanes sorted by name, in an order that does not change while they exist."""
-        replies = await self._client.pipeline([("ZRANGE", self._keys.lanes(name), 0, -1) for name in names])
-        return [lane for reply in replies for lane in sorted(raw.decode() for raw in reply)]
-
     async def _indexes(self, wanted: JobFilter, states: Sequence[JobState]) -> list[str]:
         if wanted.batch is not None:
             return (
@@ -226,8 +208,8 @@ class Inspector:
             if not wanted.may_select_state(state):
                 continue
             if state is JobState.READY:
-                names = [wanted.name] if wanted.name is not None else await self._names()
-                indexes += [self._keys.ready(lane) for lane in sorted(await self._lanes(names))]
+                lanes = await ready_lanes(self._shard, wanted.name)
+                indexes += [self._keys.ready(lane) for lane in lanes]
             else:
                 indexes.append(self._keys.index(state))
         return indexes
@@ -243,6 +225,82 @@ class Inspector:
         if state not in states:
             raise _foreign_cursor()
         return states.index(state), lane
+
+
+class _Walk:
+    """Reads indexes one after another, from a place of an earlier page on. One call reads many lanes, because
+    each may hold a single job."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        indexes: Sequence[str],
+        place: _Place | None,
+        ended_between_ms: tuple[int | None, int | None],
+    ) -> None:
+        self._client = shard.client
+        self._keys = shard.keys
+        self._indexes = indexes
+        self._at = 0
+        # The indexes before that of the place were left out.
+        self._after = place if place and place.index in indexes[:1] else None
+        self._finished = {shard.keys.finished(state) for state in FINISHED}
+        self._ended_between_ms = ended_between_ms
+        self.lane_calls = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self._at >= len(self._indexes)
+
+    @property
+    def end(self) -> _Place:
+        """Return the place behind everything that was read."""
+        return self._after or _Place(self._indexes[max(self._at - 1, 0)], *_BEHIND_ALL)
+
+    async def read(self, count: int) -> tuple[list[_Place], list[bytes]]:
+        """Return the next members, at most `count`, and the beginnings of their records. There may be none
+        before the end."""
+        prefix = self._keys.ready_prefix
+        some = self._indexes[self._at : self._at + MAX_PER_CALL] if self._after is None else []
+        lanes = list(itertools.takewhile(lambda index: index.startswith(prefix), some))
+        return await (self._read_lanes(lanes, count) if lanes else self._read_index(count))
+
+    async def _read_lanes(self, lanes: Sequence[str], count: int) -> tuple[list[_Place], list[bytes]]:
+        _, (flat, were_read) = await self._client.run(
+            "page_lanes", lanes, (count, HEAD_READ, self._keys.job_prefix)
+        )
+        places = [
+            _Place(lanes[number - 1], float(score), job_id.decode())
+            for number, job_id, score in zip(flat[::4], flat[1::4], flat[2::4], strict=True)
+        ]
+        self.lane_calls += 1
+        self._at += were_read
+        self._after = places[-1] if were_read < len(lanes) else None
+        return places, flat[3::4]
+
+    async def _read_index(self, count: int) -> tuple[list[_Place], list[bytes]]:
+        index, after = self._indexes[self._at], self._after
+        least, most = self._ended_between_ms if index in self._finished else (None, None)
+        _, (flat,) = await self._client.run(
+            "page",
+            (index,),
+            (
+                "" if after is None else repr(after.score),
+                after.job_id if after else "",
+                count,
+                HEAD_READ,
+                self._keys.job_prefix,
+                "" if least is None else least,
+                "" if most is None else most,
+                0,
+            ),
+        )
+        places = [_Place(index, float(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 3)]
+        if len(places) < count:
+            self._at, self._after = self._at + 1, None
+        else:
+            self._after = places[-1]
+        return places, flat[2::3]
 
 
 def _encode_cursor(place: _Place, tag: str) -> str:

@@ -15,9 +15,10 @@ from jqmaster.domain.jobs.failure_group import failure_group_ids
 from jqmaster.domain.jobs.job import FINISHED, LISTED, Job, JobState
 from jqmaster.domain.jobs.job_filter import GroupsOf, JobFilter
 from jqmaster.errors import InvalidError
+from jqmaster.store.jobs.ready_lanes import ready_lanes
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.jobs.selection import Selection
-from jqmaster.store.link.pages import MAX_PER_CALL, pages
+from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.shard import Shard
 
 # A filter that selects little reads no more than this many records for one page; the cursor then goes on from there.
@@ -123,23 +124,12 @@ class JobLists:
         self, state: JobState, wanted: JobFilter, after: ListPlace | None, is_backward: bool
     ) -> "_Source":
         if state is JobState.READY:
-            lanes = await self._lanes(wanted.name)
+            lanes = await ready_lanes(self._shard, wanted.name)
             return _Ready(self._shard, after, is_backward, [self._keys.ready(lane) for lane in lanes])
         if state is JobState.RUNNING:
             return _Running(self._shard, after, is_backward)
         between_ms = wanted.ended_between_ms() if state in FINISHED else (None, None)
         return _Indexed(self._shard, after, is_backward, self._keys.index(state), between_ms)
-
-    async def _lanes(self, name: str | None) -> list[str]:
-        if name is None:
-            names = [raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.names)]
-        else:
-            names = [name]
-        found: list[str] = []
-        for some in pages(names, MAX_PER_CALL):
-            commands = [("ZRANGE", self._keys.lanes(one), 0, -1) for one in some]
-            found += [raw.decode() for lanes in await self._client.pipeline(commands) for raw in lanes]
-        return found
 
     async def _selected(self, wanted: JobFilter, places: Sequence[ListPlace]) -> dict[int, Job]:
         if not places:

@@ -104,6 +104,14 @@ async def test_who_guesses_is_slowed_down(api: Api, puller: ScriptedWorker) -> N
     guess = {**opened, "callback_url": opened["callback_url"][:-4] + "AAAA"}
     codes = [(await post(guess, b"")).status_code for _ in range(32)]
     assert codes == [404] * 30 + [429] * 2
+    for wrong in ("x", "A" * 54):
+        assert (
+            await post({"callback_url": f"{api.http.base_url}/callbacks/{wrong}"}, b"")
+        ).status_code == 429
+    # Others at the same address know their IDs, and nobody can stop them.
+    progress = await post(opened, b'{"fraction": 0.5}', "/progress", **{"content-type": "application/json"})
+    assert progress.status_code == 204
+    assert (await post(opened, b"")).status_code == 202
 
 
 async def test_progress_from_outside_is_shown(api: Api, puller: ScriptedWorker) -> None:

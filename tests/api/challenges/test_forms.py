@@ -205,6 +205,10 @@ async def test_over_and_unknown_ones_have_plain_pages(api: Api, puller: Scripted
     page = await get(unknown)
     assert "Please wait a minute." in text_of(page)
     assert int(page.headers["retry-after"]) > 0
+    # Whoever has a link is served, whatever others at the same address tried.
+    asked = await awaiting(api, puller, form=FORM)
+    assert (await get(asked)).status_code == 200
+    assert (await send(asked, choice="later")).status_code == 303
 
 
 async def test_an_expired_one_says_so(api: Api, puller: ScriptedWorker) -> None:

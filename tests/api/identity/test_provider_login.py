@@ -482,6 +482,25 @@ async def test_logins_that_fail_again_and_again_have_to_wait(store_server: Store
         assert here.provider.called.count("token") == 5
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_pages_of_other_sites_lock_nobody_out(store_server: StoreServer, has_begun: bool) -> None:
+    password = "correct horse battery"
+    async with site(store_server.url, login_attempts_per_minute=1) as here:
+        user = {"name": "ada", "password": password, "role": "operator"}
+        assert (await here.admin.call("POST", "/api/users", user))[0] == 201
+        if has_begun:
+            await here.begin()
+        image = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "image"}
+        for _ in range(20):
+            # A page of another site cannot read the cookie of a login that the browser began.
+            found = await here.browser.get(CALLBACK, params={"code": "x", "state": "y"}, headers=image)
+            assert problem_of(found.headers["location"]) == "login_expired"
+        login = {"user": "ada", "password": password}
+        assert (await here.admin.http.post("/api/session", json=login)).status_code == 201
+        await here.log_in()
+        assert (await here.session())["who"] == "oidc:ada"
+
+
 async def test_without_a_provider_there_is_no_such_login(store_server: StoreServer) -> None:
     async with master_on(store_server.url) as (_, api):
         for path in ("/api/login/oidc", CALLBACK):
