@@ -77,6 +77,14 @@ class Settings(BaseSettings):
         description="Number of master processes that one `serve` starts on the same port. Each is a complete "
         "master, and every limit applies to each separately.",
     )
+    loop_watchdog_s: float = Field(
+        30.0,
+        ge=0,
+        le=3600,
+        description="A master whose event loop stands still for this long ends itself, so that its supervisor restarts "
+        "it. Time in which the process is stopped or the machine is suspended does not count. 0 turns this off, for "
+        "debuggers.",
+    )
     allowed_hosts: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
         default_factory=list,
         description="Host names that a request may carry, in addition to loopback names and `host`. If the list is "

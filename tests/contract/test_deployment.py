@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from jqmaster.config import Settings
+
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 DOCUMENT = (ROOT / "docs" / "deployment.md").read_text()
@@ -36,6 +38,13 @@ def test_a_unit_ends_in_good_order_and_comes_back(file: Path) -> None:
     for confined in ("DynamicUser", "NoNewPrivileges", "ProtectHome", "PrivateTmp"):
         assert service[confined] == "yes"
     assert service["ProtectSystem"] == "strict"
+
+
+@pytest.mark.req("D18")
+def test_systemd_waits_longer_for_a_sign_of_life_than_a_master_for_its_loop() -> None:
+    service = unit(ROOT / "deploy" / "systemd" / "jqmaster.service")
+    assert (service["Type"], service["NotifyAccess"]) == ("notify", "main")
+    assert int(service["WatchdogSec"]) >= 2 * Settings().loop_watchdog_s
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")

@@ -86,11 +86,13 @@ def serve(
         with _errors_told(settings.port):
             _print_first_token(settings)
             if settings.processes > 1:
-                _run_loop(lambda: _serve_several(settings))
+                _run_loop(settings, lambda: _serve_several(settings))
             elif companion is None:
-                _run_loop(lambda: _serve(settings, lambda address: _print_address(settings, address)))
+                _run_loop(
+                    settings, lambda: _serve(settings, lambda address: _print_address(settings, address))
+                )
             else:
-                _run_loop(lambda: _serve_with(settings, companion))
+                _run_loop(settings, lambda: _serve_with(settings, companion))
 
 
 def serve_one(settings: "Settings", ready: Callable[[], None]) -> None:
@@ -99,7 +101,7 @@ def serve_one(settings: "Settings", ready: Callable[[], None]) -> None:
 
     logs.set_up(settings.log_level, settings.log_format, secrets=logs.secrets_of(settings))
     with _collection_put_off(), _errors_told(settings.port):
-        _run_loop(lambda: _serve(settings, lambda _: ready()))
+        _run_loop(settings, lambda: _serve(settings, lambda _: ready()))
 
 
 def _companion(target: str) -> Any:
@@ -136,14 +138,19 @@ def _print_first_token(settings: "Settings") -> None:
         typer.echo(f"first token (scope admin), shown only once: {token}")
 
 
-def _run_loop(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def _run_loop(settings: "Settings", serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
     import uvloop
 
+    from jqmaster.cli.process.loop_watchdog import watched_loop
     from jqmaster.net import descriptors
+
+    async def watched() -> None:
+        async with watched_loop(settings.loop_watchdog_s):
+            await serving()
 
     descriptors.allow_many()
     try:
-        uvloop.run(serving())
+        uvloop.run(watched())
     finally:
         _discard_unwritable()
 
@@ -287,6 +294,10 @@ def _interrupt(stop: asyncio.Event, on_impatience: Callable[[], None]) -> None:
 
 
 def _print_address(settings: "Settings", address: str) -> None:
+    """Say that the service is up, to people and to systemd."""
+    from jqmaster.cli.process.loop_watchdog import tell_systemd
+
+    tell_systemd("READY=1")
     store = (
         "the store of --redis"
         if settings.redis_url

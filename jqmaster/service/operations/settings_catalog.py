@@ -23,7 +23,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "worker_stale_s", "ping_timeout_s", "max_missed_pings", "crowd_share", "crowd_least", "worker_forget_s",
         "continue_questions", "continue_pause_s", "breaker_failures", "breaker_first_open_s", "breaker_longest_open_s",
     ),
-    "Masters": ("leader_ttl_s", "processes", "node_id", "advertised_url"),
+    "Masters": ("leader_ttl_s", "loop_watchdog_s", "processes", "node_id", "advertised_url"),
     "Retention": (
         "retention_succeeded_s", "retention_succeeded_max", "retention_failed_s", "retention_failed_max",
         "retention_logs_s", "log_archive_wait_s",

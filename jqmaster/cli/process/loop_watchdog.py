@@ -1,0 +1,114 @@
+"""Ends a process whose event loop stands still, and tells systemd that it runs.
+
+Nothing inside the loop can do that, and neither can a Python thread while native code holds the interpreter's lock.
+So there are two witnesses. The kernel counts the processor time of this process between two beats of the loop, and
+ends it by a signal that needs no interpreter: that finds a loop that is busy. A thread counts its own seconds between
+two beats in which the loop's thread sleeps: that finds a loop that waits, for a lock or a dead file system. Neither
+counts anything while the process is stopped, the machine is suspended, or others have the processor.
+"""
+
+import asyncio
+import contextlib
+import faulthandler
+import os
+import signal
+import socket
+import threading
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Final
+
+BEAT_S: Final = 1.0
+# The signal that ends a busy process has this number as well; supervisors see either.
+EXIT_CODE: Final = 128 + signal.SIGPROF
+
+
+@contextlib.asynccontextmanager
+async def watched_loop(limit_s: float, *, environment: Mapping[str, str] = os.environ) -> AsyncIterator[None]:
+    """End the process if the running loop stands still for `limit_s` within the block; 0: never. If systemd asks for
+    signs of life, give them."""
+    watchdog = LoopWatchdog(limit_s) if limit_s else None
+    beating = asyncio.create_task(_beat(watchdog, _is_watched(environment), environment))
+    try:
+        yield
+    finally:
+        beating.cancel()
+        if watchdog is not None:
+            watchdog.stop()
+
+
+def tell_systemd(message: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Send a message such as READY=1 to the service manager that started this process, if one asked for it."""
+    address = environment.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    # Best effort: a manager that does not listen must not stop the service.
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
+        sender.sendto(message.encode(), "\0" + address[1:] if address.startswith("@") else address)
+
+
+class LoopWatchdog:
+    """Watches from its construction on, until `stop`. `beat` must be called every `step_s`."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self.step_s: Final = min(BEAT_S, limit_s / 4)
+        self._silent_s = 0.0
+        self._over = threading.Event()
+        self._loop_thread = Path(f"/proc/self/task/{threading.get_native_id()}/stat")
+        # The handler is native code: it writes where each thread stands, and then lets the signal end the process.
+        faulthandler.register(signal.SIGPROF, file=2, all_threads=True, chain=True)
+        self.beat()
+        threading.Thread(target=self._watch, name="jq-loop-watchdog", daemon=True).start()
+
+    def beat(self) -> None:
+        self._silent_s = 0.0
+        signal.setitimer(signal.ITIMER_PROF, self._limit_s)
+
+    def stop(self) -> None:
+        self._over.set()
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        faulthandler.unregister(signal.SIGPROF)
+
+    def _watch(self) -> None:
+        while not self._over.wait(self.step_s):
+            # A pause that took longer than it should is one step: this thread stood still as well.
+            if self._sleeps():
+                self._silent_s += self.step_s
+            if self._silent_s >= self._limit_s:
+                self._end()
+
+    def _sleeps(self) -> bool:
+        """Return whether the loop's thread waits for something other than a processor."""
+        try:
+            # The name of the program, in parentheses, may hold anything.
+            state = self._loop_thread.read_text().rpartition(")")[2].split()[0]
+        except (OSError, IndexError):
+            return True  # not every system tells
+        return state in ("S", "D")
+
+    def _end(self) -> None:
+        with contextlib.suppress(OSError):
+            os.write(2, b"the event loop has stood still for %d s; the process ends\n" % round(self._limit_s))
+            faulthandler.dump_traceback(file=2, all_threads=True)
+        os._exit(EXIT_CODE)
+
+
+async def _beat(watchdog: LoopWatchdog | None, is_watched: bool, environment: Mapping[str, str]) -> None:
+    step_s = BEAT_S if watchdog is None else watchdog.step_s
+    while watchdog is not None or is_watched:
+        if watchdog is not None:
+            watchdog.beat()
+        if is_watched:
+            tell_systemd("WATCHDOG=1", environment)
+        await asyncio.sleep(step_s)
+
+
+def _is_watched(environment: Mapping[str, str]) -> bool:
+    """Return whether systemd expects signs of life of this process, and not only of its parent
+    (sd_watchdog_enabled(3))."""
+    if not environment.get("WATCHDOG_USEC", "").isdecimal():
+        return False
+    pid = environment.get("WATCHDOG_PID", "")
+    return not pid or pid == str(os.getpid())
