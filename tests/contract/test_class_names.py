@@ -17,6 +17,8 @@ GIVEN = {
     "Command": "Django finds commands of `manage.py` by it, and users name that of shell commands",
     "Migration": "Django finds migrations by it",
     "Request": "Celery's name of what a bound task sees",
+    "Ignore": "Celery's name of an exception",
+    "Signature": "Celery's name of a call as data",
 }
 
 

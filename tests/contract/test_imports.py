@@ -194,6 +194,17 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "pusher": {"", "masters", "transport"},
         "masters": {"", "transport"},
         "transport": {".forked"},
+        "celery_compat": {
+            "",
+            "tasks",
+            "testing.kit",
+            "worker.context",
+            "worker.names",
+            "worker.outcomes",
+            "worker.progress",
+            "worker.registry",
+        },
+        "celery_compat.utils": set(),
     },
 }
 IMPURE = {

@@ -18,11 +18,18 @@ def binding_of(
     positional: Collection[str], keyword_only: Collection[str], required: Collection[str]
 ) -> Binding:
     """Return a function with these parameters that returns the arguments of a call by name, without those that the
-    call omits. It raises TypeError for a call that does not fit."""
+    call omits. It raises TypeError for a call that does not fit. A required parameter may stand behind an optional
+    one."""
     names = {"absent": object()}
     absent = _unused("absent", {*positional, *keyword_only})
     given = _unused("given", {*positional, *keyword_only, absent})
-    heads = [name if name in required else f"{name}={absent}" for name in positional]
+    heads: list[str] = []
+    checked: list[str] = []
+    for name in positional:
+        is_bare = name in required and not any("=" in head for head in heads)
+        heads.append(name if is_bare else f"{name}={absent}")
+        if name in required and not is_bare:
+            checked += [f"if {name} is {absent}:", "    raise TypeError"]
     if keyword_only:
         heads += ["*", *(name if name in required else f"{name}={absent}" for name in keyword_only)]
     all_names = [*positional, *keyword_only]
@@ -31,7 +38,9 @@ def binding_of(
     for name in all_names:
         if name not in required:
             lines += [f"if {name} is not {absent}:", f"    {given}[{name!r}] = {name}"]
-    return _function("bind", ", ".join(heads), [*lines, f"return {given}"], {absent: names["absent"]})
+    return _function(
+        "bind", ", ".join(heads), [*checked, *lines, f"return {given}"], {absent: names["absent"]}
+    )
 
 
 def plain_check_of(annotations: Mapping[str, Any], required: Collection[str]) -> Check | None:

@@ -8,7 +8,7 @@ from worker_sdk.errors import InvalidFlow
 from worker_sdk.pusher.after import After, AfterWhen, HasId, in_order, predecessors_of
 from worker_sdk.pusher.jobs import JobMap, made_job
 from worker_sdk.tasks.client import outbox_pushers, pushers_for
-from worker_sdk.tasks.handle import JobHandle
+from worker_sdk.tasks.handle import AnyTask, JobHandle
 from worker_sdk.tasks.task import TaskJob
 
 if TYPE_CHECKING:
@@ -335,20 +335,10 @@ def chord(
     return flow
 
 
-class _AnyTask:
-    """Stands for the task of a job that no task made."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def decode_result(self, value: Any) -> Any:
-        return value
-
-
 def _handle_of(job: JobMap, job_id: str, pushers: "Pushers") -> JobHandle[Any]:
     if isinstance(job, TaskJob) and job.task is not None:
         return job.task.handle_of(job, job_id, pushers)
-    return JobHandle(_AnyTask(job["name"]), job_id, pushers)
+    return JobHandle(AnyTask(job["name"]), job_id, pushers)
 
 
 def _id_in(given: Any) -> Any:

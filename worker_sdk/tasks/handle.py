@@ -44,6 +44,20 @@ class NamedTask(Protocol):
         ...
 
 
+class AnyTask:
+    """Stands for the task of a job whose task is not known: its results stay as they are.
+
+    * `name`: name of the job.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def decode_result(self, value: Any) -> Any:
+        """Return the result as it is."""
+        return value
+
+
 class JobHandle(Generic[ResultT_co]):
     """A job of a task. `enqueue` returns it.
 

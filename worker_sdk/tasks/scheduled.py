@@ -42,13 +42,21 @@ class DefinitionOptions(TypedDict, total=False):
 class Declared:
     """One definition of a task."""
 
-    def __init__(self, task: Task[..., Any], schedule: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        task: Task[..., Any],
+        schedule: Mapping[str, Any],
+        options: Mapping[str, Any],
+        *,
+        job_options: Mapping[str, Any] | None = None,
+    ) -> None:
         if unknown := options.keys() - DefinitionOptions.__annotations__.keys() - {"tz"}:
             raise TypeError(f"not an option of a definition: {', '.join(sorted(unknown))}")
         self._task = task
         self._schedule = schedule
         self._options = options
-        self.name: str = options.get("name") or _UNNAMEABLE.sub("-", task.name)[:100]
+        self._job_options = job_options or {}
+        self.name: str = options.get("name") or definition_name(task.name)
 
     def document(self) -> dict[str, Any]:
         """Return it as the API takes it. Raise TypeError for arguments that do not fit."""
@@ -73,13 +81,18 @@ class Declared:
     def _job(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         from worker_sdk.pusher.jobs import STORED_OPTIONS
 
-        refused = sorted(self._task.options.keys() - set(STORED_OPTIONS))
+        refused = sorted({*self._task.options, *self._job_options} - set(STORED_OPTIONS))
         if refused:
             raise TypeError(
                 f"definition {self.name}: a definition cannot carry {', '.join(refused)} of {self._task.name}"
             )
-        job = self._task.to_job(**arguments)
+        job = self._task.using(**self._job_options).to_job(**arguments)
         return {field: job[field] for field in ("name", "argument", *STORED_OPTIONS) if field in job}
+
+
+def definition_name(text: str) -> str:
+    """Return the name of a definition that is made of another name."""
+    return _UNNAMEABLE.sub("-", text)[:100]
 
 
 class Scheduled:

@@ -60,6 +60,7 @@ def inline(*, worker: Worker | None = None, raises: bool = True) -> Iterator[Rec
     """
     jobs = Recorded()
     store = _Store(jobs)
+    jobs.note_store(store)
     store.run_with = _runner(store, worker)
     store.raises = raises
     with _substituted(store), contextlib.closing(store.run_with.worker):

@@ -94,6 +94,11 @@ class Recorded(list[TaskJob[Any]]):
         """Return what stands for the master of these jobs; None for a part of a list, and for a list of the test."""
         return self._store
 
+    def run_of(self, job: TaskJob[Any]) -> Run:
+        """Return the life of a job that was enqueued inside the block."""
+        run: Run = self._store.run_of(job)
+        return run
+
     def of(self, task: "Task[..., Any] | str", /, **arguments: Any) -> "Recorded":
         """Return the jobs of one task.
 

@@ -149,10 +149,12 @@ def _of_order(handler: Handler, exc: BaseException) -> Fields | None:
         return {**failure(_text(exc), should_retry=True), "reason": "timeout"}
     if isinstance(exc, Discard):
         return discarded(_text(exc))
-    if isinstance(exc, Fail):
-        return failure(_text(exc), should_retry=False)
-    if isinstance(exc, Retry):
-        return failure(_text(exc), should_retry=True, retry_after_s=exc.after_s)
+    if isinstance(exc, Fail | Retry):
+        # `raise Fail("…") from exc` keeps the traceback of what went wrong.
+        error = None if exc.__cause__ is None else _describe(exc.__cause__)
+        if isinstance(exc, Fail):
+            return failure(_text(exc), should_retry=False, error=error)
+        return failure(_text(exc), should_retry=True, error=error, retry_after_s=exc.after_s)
     if isinstance(exc, OutOfTimeError):
         return timeout(exc.timeout_s)
     return None

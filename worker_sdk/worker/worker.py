@@ -34,6 +34,13 @@ logger = logging.getLogger(__name__)
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
+def _is_same_task(one: "TaskSource", other: "TaskSource", name: str) -> bool:
+    """Return whether two sources have the very same task, as an application has that of a module."""
+    if not hasattr(one, "__getitem__") or not hasattr(other, "__getitem__"):
+        return False
+    return bool(one[name] is other[name])
+
+
 class TaskSource(Protocol):
     """The part of `Tasks` that a worker uses."""
 
@@ -325,7 +332,7 @@ class Worker:
                 if (known := self._task_names.get(name)) is None:
                     self._registry.put(source.handler_of(name))
                     self._task_names[name] = source
-                elif known is not source:
+                elif known is not source and not _is_same_task(known, source, name):
                     raise ValueError(f"two tasks are named {name}")
 
     async def _start(self, *, serve: bool, burst: "Burst | None" = None) -> None:

@@ -1,0 +1,136 @@
+"""Raise SoftTimeLimitExceeded inside a function that runs for too long."""
+
+import asyncio
+import contextlib
+import ctypes
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from types import FrameType
+from typing import Any, Protocol
+
+from worker_sdk.celery_compat.exceptions import SoftTimeLimitExceeded
+
+
+def call_within(limit_s: float, function: Callable[[], Any]) -> Any:
+    """Call a function, and raise SoftTimeLimitExceeded inside it after so many seconds.
+
+    In the main thread, as that of an isolated attempt, a signal interrupts whatever the function waits for. In another
+    thread the exception comes when the function next runs a line of Python: a call that blocks in C ends first.
+    """
+    limit = _by_signal(limit_s) if _may_use_signal() else _InThread(limit_s)
+    try:
+        return function()
+    finally:
+        try:
+            limit.end()
+        except SoftTimeLimitExceeded:
+            # It came at the very end, while the limit was being taken back: this ends it for good.
+            limit.end()
+            raise
+
+
+class _Limit(Protocol):
+    def end(self) -> None:
+        """Take the limit back. The exception may come one last time out of this call."""
+        ...
+
+
+def _may_use_signal() -> bool:
+    return (
+        threading.current_thread() is threading.main_thread()
+        # Somebody else may use it, such as a limit for tests.
+        and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+    )
+
+
+class _by_signal:  # noqa: N801  it is called like a function
+    def __init__(self, limit_s: float) -> None:
+        signal.signal(signal.SIGALRM, self._raise)
+        signal.setitimer(signal.ITIMER_REAL, limit_s)
+
+    @staticmethod
+    def _raise(number: int, frame: FrameType | None) -> None:
+        raise SoftTimeLimitExceeded
+
+    def end(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+class _InThread:
+    def __init__(self, limit_s: float) -> None:
+        self._thread_id = ctypes.c_ulong(threading.get_ident())
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._timer = threading.Timer(limit_s, self._raise)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _raise(self) -> None:
+        with self._lock:
+            if not self._is_over:
+                self._is_over = True
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    self._thread_id, ctypes.py_object(SoftTimeLimitExceeded)
+                )
+
+    def end(self) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._is_over = True
+        # Take back what was ordered and has not come yet: it must not hit the next job of this thread.
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread_id, None)
+
+
+async def await_within(limit_s: float, work: Coroutine[Any, Any, Any]) -> Any:
+    """Await a coroutine, and raise SoftTimeLimitExceeded inside it, where it waits, after so many seconds."""
+    task = asyncio.current_task()
+    assert task is not None
+    inside = _Interruptible(work, task)
+    timer = asyncio.get_running_loop().call_later(limit_s, inside.interrupt)
+    try:
+        return await inside
+    finally:
+        timer.cancel()
+
+
+class _Interruptible:
+    """Awaits a coroutine. `interrupt` cancels what it waits for, and raises the exception there instead of
+    CancelledError."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], task: "asyncio.Task[Any]") -> None:
+        self._work = work
+        self._task = task
+        self._is_due = False
+
+    def interrupt(self) -> None:
+        self._is_due = True
+        self._task.cancel()
+
+    def _next_exception(self, exc: BaseException | None) -> BaseException | None:
+        """Return what to raise inside, once the wait has ended with `exc` or without an exception."""
+        if not self._is_due:
+            return exc
+        self._is_due = False
+        # Another cancellation may have come as well; then it is this one.
+        if self._task.uncancel() > 0 and isinstance(exc, asyncio.CancelledError):
+            return exc
+        return SoftTimeLimitExceeded()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self._work
+        exc: BaseException | None = None
+        sent: Any = None
+        with contextlib.closing(steps):
+            while True:
+                try:
+                    waited = steps.send(sent) if exc is None else steps.throw(exc)
+                except StopIteration as end:
+                    return end.value
+                exc = sent = None
+                try:
+                    sent = yield waited
+                except BaseException as raised:
+                    exc = raised
+                exc = self._next_exception(exc)

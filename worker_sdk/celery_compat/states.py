@@ -1,0 +1,35 @@
+"""The words of `celery.states`, and what the states of a master mean in them."""
+
+from typing import Final
+
+PENDING: Final = "PENDING"
+RECEIVED: Final = "RECEIVED"
+STARTED: Final = "STARTED"
+SUCCESS: Final = "SUCCESS"
+FAILURE: Final = "FAILURE"
+REVOKED: Final = "REVOKED"
+REJECTED: Final = "REJECTED"
+RETRY: Final = "RETRY"
+IGNORED: Final = "IGNORED"
+
+READY_STATES: Final = frozenset({SUCCESS, FAILURE, REVOKED})
+UNREADY_STATES: Final = frozenset({PENDING, RECEIVED, STARTED, REJECTED, RETRY})
+EXCEPTION_STATES: Final = frozenset({RETRY, FAILURE, REVOKED})
+PROPAGATE_STATES: Final = frozenset({FAILURE, REVOKED})
+ALL_STATES: Final = READY_STATES | UNREADY_STATES
+
+_OF_JOBS: Final = {
+    "running": STARTED,
+    "awaiting_callback": STARTED,
+    "retrying": RETRY,
+    "succeeded": SUCCESS,
+    "discarded": SUCCESS,
+    "failed": FAILURE,
+    "canceled": REVOKED,
+    "skipped": REVOKED,
+}
+
+
+def state_of(job_state: str) -> str:
+    """Return what Celery calls the state of a job."""
+    return _OF_JOBS.get(job_state, PENDING)
