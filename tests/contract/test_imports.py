@@ -162,6 +162,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "middleware",
             "outbox",
             "django",
+            "celery_compat",
             "dependencies.depends",
             "transport.tls",
         },

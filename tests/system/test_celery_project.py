@@ -246,13 +246,13 @@ def test_the_project_runs_with_other_imports(project: Path, url: str) -> None:
     worker.cwd = project
     with running(worker):
         done = python(project, "-m", "shop.calls", JQMASTER_URL=url)
-        applied = python(project, "-m", "jqmaster", "apply", "shop.celery:app", "--yes", JQMASTER_URL=url)
+        applied = python(project, "-m", "jqmaster", "apply", "shop.celery:app", JQMASTER_URL=url)
         listed = python(project, "-m", "jqmaster", "definitions", "list", "--json", JQMASTER_URL=url)
     log = (project / "worker.log").read_text()
     assert re.sub(r"job [0-9a-f-]{36}", "job ID", done.stdout) == PRINTED, done.stderr + log
     assert "add ended: SUCCESS 8" in log
     assert "failed: shop.orders.tasks.broken ValueError('no such order')" in log
-    # What means nothing here is named, once.
+    # Settings that mean nothing here are named once.
     warnings = re.findall(r"these settings of Celery change nothing here: (.*); see", done.stderr)
     assert warnings == [
         "worker_concurrency (max_jobs= of the Worker, or --max-jobs)",

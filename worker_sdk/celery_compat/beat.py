@@ -8,7 +8,7 @@ from worker_sdk.celery_compat.process import KnownTask
 from worker_sdk.celery_compat.schedules import schedule_of
 from worker_sdk.tasks.scheduled import Declared, definition_name
 
-# What an entry says of brokers, and what a definition cannot carry.
+# Options of an entry about brokers.
 _OPTIONS_WITHOUT_EFFECT = frozenset({"routing_key", "exchange", "serializer", "compression", "retry"})
 
 

@@ -122,7 +122,7 @@ class Conf(MutableMapping[str, Any]):
     def _read(self) -> dict[str, Any]:
         while self._sources:
             given = self._sources.pop(0)()
-            # What was set explicitly takes precedence.
+            # Settings that were set explicitly take precedence.
             self._take({name: value for name, value in given.items() if name not in self._values})
         return self._values
 

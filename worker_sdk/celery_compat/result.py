@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncResult", "EagerResult", "GroupResult", "ResultBase", "ResultSet"]
 
-# What `update_state` writes.
+# The form in which `update_state` writes state and map.
 _TOLD: Final = re.compile(r"([A-Z][A-Z_]*)(?: (.*))?", re.DOTALL)
 _MISSING: Final = {
     "collect": "ask the results that you have",

@@ -299,7 +299,7 @@ class CeleryTask:
 
     @property
     def request(self) -> Request:
-        """What the function sees as `self.request` outside of a job."""
+        """The `self.request` of a function outside of a job."""
         return Request(self.name, (), {}, None)
 
     @property
@@ -349,7 +349,7 @@ class CeleryTask:
         throw: bool = False,
         **options: Any,
     ) -> result.EagerResult:
-        """Run a call here and now, with its retries, and return how it ended. What it enqueues runs here, too.
+        """Run a call here and now, with its retries and the calls that it enqueues. Return how it ended.
 
         * `args`, `kwargs`: arguments of the function.
         * `throw`: raise the exception of the function.
@@ -444,7 +444,7 @@ class CeleryTask:
         """Return options of a call as those of a job. Raise TypeError for unknown ones."""
         conf, declared = self._conf(), self._options
         given = job_fields(options)
-        # What neither the call nor the task says, the settings of the application do.
+        # The settings of the application count where neither the call nor the task says anything.
         if declared.get("time_limit") is None and conf["task_time_limit"] is not None:
             given.setdefault("timeout", conf["task_time_limit"])
         if "ignore_result" not in declared and conf["task_ignore_result"]:

@@ -95,7 +95,10 @@ class Recorded(list[TaskJob[Any]]):
         return self._store
 
     def run_of(self, job: TaskJob[Any]) -> Run:
-        """Return the life of a job that was enqueued inside the block."""
+        """Return the life of a job that was enqueued inside the block.
+
+        * `job`: the job.
+        """
         run: Run = self._store.run_of(job)
         return run
 

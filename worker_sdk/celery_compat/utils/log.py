@@ -4,7 +4,7 @@ import logging
 
 
 def get_task_logger(name: str) -> logging.Logger:
-    """Return the logger of a module of tasks. What it writes while a job runs is kept in the log of the job, too.
+    """Return the logger of a module of tasks. Its lines are kept in the log of the job that runs, too.
 
     * `name`: name of the module.
     """
