@@ -97,6 +97,13 @@ class NotUniqueError(ConflictError):
         self.job_id = job_id
 
 
+class OfferUnderWayError(NotUniqueError):
+    """Another job, `job_id`, holds the uniqueness key, and is being offered to a worker: whether it can be replaced
+    turns out within moments."""
+
+    code = "offer_under_way"
+
+
 class PreconditionFailedError(JqmasterError):
     """The caller's precondition does not hold."""
 

@@ -341,9 +341,10 @@ class JobDiscarded(NoResultError):  # noqa: N818
 
 
 class JobSkipped(NoResultError):  # noqa: N818
-    """The job was skipped: it did not run in time, or a job for which it waited did not succeed.
+    """The job was skipped: it did not run in time, a job for which it waited did not succeed, or another job took its
+    uniqueness key before it started.
 
-    * `cause`: the reason, `expired` or `dependency`.
+    * `cause`: the reason, `expired`, `dependency` or `superseded`.
     * `skipped_by`: of `dependency`, the ID of the job whose end was the first cause; else None.
     """
 

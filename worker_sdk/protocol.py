@@ -22,11 +22,11 @@ ProblemCode = Literal[
     "login_failed", "mail_off", "meta_too_large", "method_not_allowed", "name_forbidden", "no_form",
     "no_login_name", "no_login_provider", "no_other_master", "no_public_url", "no_role", "no_session",
     "no_such_poll", "not_a_map", "not_a_user", "not_acceptable", "not_an_array", "not_found", "not_leader",
-    "not_pulling", "not_unique", "notice_exists", "number_out_of_range", "other_store", "outcome_unknown",
-    "overloaded", "payload_too_large", "poll_replaced", "precondition_failed", "predecessor_over",
-    "provider_unavailable", "rate_limited", "receipt_deadline", "result_too_large", "settings_changing",
-    "stale_token", "started_by_events", "store_full", "store_unavailable", "store_unfit", "target_too_long",
-    "token_expired", "too_deep", "too_large", "too_many_actions", "too_many_callbacks",
+    "not_pulling", "not_unique", "notice_exists", "number_out_of_range", "offer_under_way", "other_store",
+    "outcome_unknown", "overloaded", "payload_too_large", "poll_replaced", "precondition_failed",
+    "predecessor_over", "provider_unavailable", "rate_limited", "receipt_deadline", "result_too_large",
+    "settings_changing", "stale_token", "started_by_events", "store_full", "store_unavailable", "store_unfit",
+    "target_too_long", "token_expired", "too_deep", "too_large", "too_many_actions", "too_many_callbacks",
     "too_many_constraints", "too_many_definitions", "too_many_headers", "too_many_items", "too_many_logins",
     "too_many_matches", "too_many_nodes", "too_many_notices", "too_many_parts", "too_many_previews",
     "too_many_registrations", "too_many_sources", "too_many_streams", "too_many_tokens", "too_many_users",
@@ -217,7 +217,7 @@ class Problem(TypedDict):
     # code by its status.
     code: ProblemCode | str
     errors: list[ProblemField]
-    # Only with the code not_unique: the job that holds the uniqueness key.
+    # Only with the codes not_unique and offer_under_way: the job that holds the uniqueness key.
     job_id: NotRequired[str]
 
 

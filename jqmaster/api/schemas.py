@@ -164,6 +164,6 @@ class Problem(Answer):
     code: Annotated[str, WithJsonSchema(_CODE_SCHEMA)]
     errors: list[ProblemField]
     job_id: JobId = Field(
-        description="Only with the code not_unique: the job that holds the uniqueness key.",
+        description="Only with the codes not_unique and offer_under_way: the job that holds the uniqueness key.",
         json_schema_extra=SINCE,
     )

@@ -161,6 +161,7 @@ class LeaderDuties:
         return Delivery(
             self._leadership,
             leases=self._stores.leases,
+            settlements=self._stores.settlements,
             progress=self._stores.progress,
             challenges=self._stores.challenges,
             order=self._stores.order,

@@ -373,6 +373,7 @@ class ClaimedRecord:
     # The job is claimed for the callbacks of its challenge; its attempt goes on.
     has_callback: bool = False
     after: After | None = None
+    is_unique: bool = False
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
@@ -410,6 +411,7 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
             batch,
             has_callback,
             after,
+            record[2] & FLAG_UNIQUE != 0,
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a claimed job cannot be read") from exc

@@ -539,8 +539,10 @@ class _Checker:
                         job_id,
                         f"its run ended {run.ending if run else 'before it began'}",
                     )
-            elif job.state == "skipped" and not any(
-                (c.job or {}).get("expires_at") for c in self._pushes[job_id]
+            elif (
+                job.state == "skipped"
+                and not any((c.job or {}).get("expires_at") for c in self._pushes[job_id])
+                and not self._gave_way(job_id)
             ):
                 yield Violation("skipped without a reason", job_id, "it had no expires_at")
             elif job.state == "canceled" and not (
@@ -680,9 +682,19 @@ class _Checker:
         for job_id, pushes in self._pushes.items():
             done = [c.returned_s for c in pushes if c.outcome == "done" and not (c.job or {}).get("delay")]
             is_next = not self._runs_of[job_id] or self._runs_of[job_id][0].start_s >= to_s
-            if done and is_next and not self._may_have(job_id, "cancel"):
+            if done and is_next and not self._may_have(job_id, "cancel") and not self._gave_way(job_id):
                 found = min(found, *done)
         return found
+
+    def _gave_way(self, job_id: str) -> bool:
+        """Return whether the job was skipped for another one that took its key: it had one until its start."""
+        job = self._h.jobs.get(job_id)
+        rules = [rule_of(c.job) for c in self._pushes[job_id] if c.job is not None]
+        return (
+            job is not None
+            and (job.state, job.cause) == ("skipped", "superseded")
+            and any(rule and ("wait_s" in rule or rule["scope"] == "until_start") for rule in rules)
+        )
 
     # --- figures
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.checker import check
-from tests.chaos.history import Call, History
+from tests.chaos.history import Call, History, Line
 from tests.chaos.test_checker import Story, token
 
 pytestmark = pytest.mark.req("S7")
@@ -95,6 +95,38 @@ def a_key_until_the_start(s: Story) -> None:
     ran(s, "b", 2.1, 3.0, worker=2)
 
 
+def offer(s: Story, job_id: str, at_s: float, detail: str, fence: int) -> None:
+    """Add what a worker answered to an offer that it did not take."""
+    s.h.lines.append(
+        Line("offer", "worker-1", 101, at_s, job_id=job_id, attempt=1, token=token(fence), fence=fence, epoch=10,
+             detail=detail)
+    )  # fmt: skip
+
+
+def a_job_that_gave_way(s: Story) -> None:
+    push(s, "a", 1.0, scope="until_start")
+    push(s, "b", 2.0, scope="until_start")
+    offer(s, "a", 2.3, "busy", 900)
+    s.end("a", "skipped", attempt=0, cause="superseded")
+    ran(s, "b", 2.4, 3.0, worker=2)
+
+
+def a_slow_offer_that_was_taken(s: Story) -> None:
+    push(s, "a", 1.0, scope="until_start")
+    push(s, "b", 2.0, scope="until_start")
+    ran(s, "a", 3.2, 9.0)
+    ran(s, "b", 2.4, 3.0, worker=2)
+
+
+def a_key_that_came_back(s: Story) -> None:
+    push(s, "a", 1.0, scope="until_start")
+    push(s, "b", 2.0, scope="until_start")
+    offer(s, "a", 2.3, "busy", 900)
+    s.call("cancel", "b", 2.2, state="canceled")
+    s.end("b", "canceled", attempt=0)
+    ran(s, "a", 2.6, 3.0)
+
+
 def a_window_that_outlives_its_job(s: Story) -> None:
     push(s, "a", 1.0, scope="window")
     ran(s, "a", 1.1, 1.2)
@@ -136,6 +168,7 @@ def a_repeat_that_made_the_job(s: Story) -> None:
 
 GOOD = [
     one_after_the_other, a_duplicate, a_refused_one, other_keys_at_once, replaced, debounced, a_key_until_the_start,
+    a_job_that_gave_way, a_slow_offer_that_was_taken, a_key_that_came_back,
     a_window_that_outlives_its_job, a_window_of_a_clock_that_was_set, a_key_of_a_canceled_job,
     an_unknown_replacement, a_repeat_that_made_the_job,
 ]  # fmt: skip
@@ -183,6 +216,21 @@ def two_waiting_jobs_until_their_start(s: Story) -> None:
     push(s, "b", 2.0, scope="until_start", delay=3.0)
     ran(s, "a", 4.1, 4.2)
     ran(s, "b", 5.1, 5.2)
+
+
+def two_waiting_jobs_after_an_offer_in_vain(s: Story) -> None:
+    push(s, "a", 1.0, scope="until_start")
+    push(s, "b", 2.0, scope="until_start")
+    offer(s, "a", 2.3, "busy", 900)
+    ran(s, "a", 2.4, 2.5)
+    ran(s, "b", 2.6, 3.0)
+
+
+def two_waiting_jobs_after_the_death_of_a_leader(s: Story) -> None:
+    push(s, "a", 1.0, scope="until_start")
+    push(s, "b", 2.0, scope="until_start")
+    ran(s, "b", 2.1, 2.2)
+    ran(s, "a", 9.0, 9.1)
 
 
 def two_debounced_jobs(s: Story) -> None:
@@ -275,6 +323,8 @@ BAD = [
     ("key held twice", two_unfinished_jobs), ("key held twice", two_running_jobs_of_equal_arguments),
     ("key held twice", a_key_that_an_attempt_freed), ("key held twice", a_window_that_was_cut_short),
     ("key held twice", two_waiting_jobs_until_their_start), ("key held twice", two_debounced_jobs),
+    ("key held twice", two_waiting_jobs_after_an_offer_in_vain),
+    ("key held twice", two_waiting_jobs_after_the_death_of_a_leader),
     ("key not freed", a_key_that_stays_with_a_finished_job), ("key not freed", a_key_that_is_taken_when_all_is_over),
     ("key not freed", a_key_that_stays_after_the_start), ("key not freed", a_window_that_does_not_end),
     ("key not freed", a_key_that_a_cancel_did_not_free), ("wrong holder", a_holder_of_another_key),

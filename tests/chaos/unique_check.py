@@ -15,7 +15,7 @@ from tests.chaos.evidence import (
     clock_was_stepped,
     may_be_doubled,
 )
-from tests.chaos.history import Call, History
+from tests.chaos.history import Call, History, Line
 from tests.chaos.unique_load import key_of, rule_of
 
 # The modes that can produce each answer. A debounce replaces.
@@ -31,19 +31,31 @@ def check_unique(history: History, runs_of: RunsOf) -> Iterator[Violation]:
             others[call.job_id].append(call)
         elif call.job is not None and rule_of(call.job):
             pushes[key_of(call.job)].append(call)
+    offers: dict[str, list[Line]] = defaultdict(list)
+    for line in history.lines:
+        if line.what == "offer":
+            offers[line.job_id].append(line)
     for key, calls in pushes.items():
-        yield from _Key(history, runs_of, others, key, calls).violations()
+        yield from _Key(history, runs_of, others, offers, key, calls).violations()
 
 
 class _Key:
-    """All events of one key. `calls` are its pushes, `others` the further calls by job."""
+    """All events of one key. `calls` are its pushes, `others` the further calls by job, and `offers` what workers
+    answered to offers of each job."""
 
     def __init__(
-        self, history: History, runs_of: RunsOf, others: dict[str, list[Call]], key: str, calls: list[Call]
+        self,
+        history: History,
+        runs_of: RunsOf,
+        others: dict[str, list[Call]],
+        offers: dict[str, list[Line]],
+        key: str,
+        calls: list[Call],
     ) -> None:
         self._h = history
         self._runs_of = runs_of
         self._others = others
+        self._offers = offers
         self._key = key
         self._calls = calls
         self._of: dict[str, list[Call]] = defaultdict(list)
@@ -61,6 +73,8 @@ class _Key:
     def violations(self) -> Iterator[Violation]:
         spans = {job_id: self._held(job_id) for job_id in self._of if job_id in self._h.jobs}
         yield from self._holders(spans)
+        if self._scope == "until_start":
+            yield from self._came_back(list(spans))
         for call in self._calls:
             if call.verdict:
                 yield from self._verdict(call)
@@ -139,6 +153,40 @@ class _Key:
                     yield Violation(
                         "key held twice", self._key, f"{call.job_id} was made while {job_id} held it"
                     )
+
+    # --- offers in vain
+
+    def _came_back(self, job_ids: Sequence[str]) -> Iterator[Violation]:
+        """Check that a job whose key another one took during its offer starts from that offer or never: if it waits
+        again, two jobs wait with one key."""
+        made = [c for c in self._calls if c.outcome == "done" and c.status == 201]
+        for job_id in job_ids:
+            if any(call.kind == "retry" for call in self._others[job_id]):
+                continue
+            offers = sorted(self._offers[job_id], key=lambda line: line.at_s)
+            first = next((line.at_s for line in offers if line.detail == "accepted"), None)
+            if first is None:
+                continue
+            refused_s = max(
+                (o.at_s for o in offers if o.at_s < first and o.detail != "accepted"), default=0.0
+            )
+            # No offer lasts longer than half of a lease.
+            latest_s = max(refused_s, first - self._h.terms.lease_s / 2)
+            for call in made:
+                is_late = self._created(job_id)[1] < call.invoked_s and call.returned_s < latest_s - READING_S
+                if is_late and not self._may_have_failed(call, first):
+                    detail = f"{job_id} was offered again although {call.job_id} had been made"
+                    yield Violation("key held twice", self._key, detail)
+
+    def _may_have_failed(self, call: Call, until_s: float) -> bool:
+        """Return whether the job of this push may have ended without its work done, which gives a key back."""
+        job = self._h.jobs.get(call.job_id)
+        return (
+            job is None
+            or job.state in ("failed", "canceled", "skipped")
+            or self._is_vague(call)
+            or clock_was_stepped(self._h, call.invoked_s, until_s)
+        )
 
     # --- what pushers were told
 

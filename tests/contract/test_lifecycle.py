@@ -95,7 +95,8 @@ async def start(world: StoreWorld, state: JobState | None, event: str) -> Job:
     if state is None:
         spec = world.spec()
         return await decoded(world, spec.id)
-    return await job_in(world, state, timeout_ms=600_000, unique=unique() if event == "replace" else None)
+    rules = {"replace": unique(), "return_offers": unique(scope="until_start")}
+    return await job_in(world, state, timeout_ms=600_000, unique=rules.get(event))
 
 
 async def decoded(world: StoreWorld, job_id: str) -> Job:
@@ -199,7 +200,12 @@ async def expire_challenge(world: StoreWorld, job: Job, target: JobState) -> Non
 async def return_offers(world: StoreWorld, job: Job, target: JobState) -> None:
     if target is JobState.AWAITING_CALLBACK:
         await answered(world, job)
+    other = world.spec(unique=unique(scope="until_start"))
+    if target is JobState.SKIPPED:
+        outcome = await world.acceptance.enqueue([other])
     await world.leases.return_offers(world.epoch, job.worker_id, [(job.id, job.token)])
+    if target is JobState.SKIPPED and outcome == [Accepted.NEW]:
+        await world.operator_actions.delete(other.id)
 
 
 async def settle(world: StoreWorld, job: Job, target: JobState) -> None:

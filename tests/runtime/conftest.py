@@ -85,6 +85,7 @@ class Dispatching:
         delivery = Delivery(
             leadership,
             leases=self.world.leases,
+            settlements=self.world.settlements,
             progress=self.world.progress,
             challenges=self.world.challenges,
             order=self.world.order,

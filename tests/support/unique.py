@@ -40,6 +40,9 @@ async def bring_to(world: StoreWorld, spec: JobSpec, state: str) -> None:
     worker_id = await world.worker()
     (job,) = await world.claim(worker_id)
     assert job.job_id == spec.id
+    if state == "offered":
+        return
+    await world.workers.renew(worker_id, [(job.job_id, job.token)], 0)
     if state == "running":
         return
     if state == "retrying":

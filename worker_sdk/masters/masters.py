@@ -56,6 +56,9 @@ class MasterAnswer:
         if self.code == "archive_damaged":
             # The archive has answered, and will not answer otherwise.
             return False
+        if self.code == "offer_under_way":
+            # The job that is to be replaced starts, or waits again, within moments.
+            return True
         return self.status in (408, 425, 429) or self.status >= 500 or 300 <= self.status < 400
 
     def ids(self, field: str) -> set[str]:

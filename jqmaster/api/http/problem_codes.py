@@ -124,6 +124,9 @@ CODES: Final = (
                 "Use a new key for a new request."),
     ProblemCode("not_unique", (409,), "Another job holds the uniqueness key; `job_id` names it.",
                 "Use that job, or push again when it has ended. `on_conflict` decides whether pushes are refused."),
+    ProblemCode("offer_under_way", (409,), "The job that was to be replaced is being offered to a worker; `job_id` "
+                "names it. Nobody knows yet whether it starts with its former content.", "Repeat the push after "
+                "`Retry-After`: it replaces the job, or is told that the job has started."),
     ProblemCode("invalid_argument", (422,), "The argument does not fit the schema registered for the job name.",
                 "Correct what `errors` names. `check_arguments` decides whether such jobs are refused."),
     ProblemCode("unchecked_argument", (422,),

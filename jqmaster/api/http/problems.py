@@ -29,6 +29,7 @@ from jqmaster.errors import (
     JqmasterError,
     NotFoundError,
     NotUniqueError,
+    OfferUnderWayError,
     OtherStoreError,
     OutcomeUnknownError,
     OverloadedError,
@@ -94,7 +95,7 @@ def problem_response(exc: Exception, encoding: Encoding) -> Response:
         exc = JqmasterError(f"incident {incident}")
     status, title = status_of(exc)
     headers = {}
-    if status in (429, 503):
+    if status in (429, 503) or isinstance(exc, OfferUnderWayError):
         headers["retry-after"] = str(max(1, math.ceil(exc.retry_after_s or 1)))
     elif status == 401:
         headers["www-authenticate"] = "Bearer"

@@ -436,7 +436,7 @@ class JobSummary(Answer):
     expires_at: Timestamp | None
     cause: str | None = Field(
         description="Reason why the job ended: error, timeout, undecodable, invalid_argument, lost, expired, "
-        "dependency or canceled."
+        "dependency, superseded or canceled."
     )
     worker_id: str | None = Field(description="Worker of the latest attempt.")
     tags: list[str]

@@ -189,7 +189,9 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
     (JobState.RETRYING, "promote"): frozenset({JobState.READY}),
     (JobState.READY, "claim"): frozenset({JobState.RUNNING}),
     (JobState.RETRYING, "claim_alone"): frozenset({JobState.RUNNING}),
-    (JobState.RUNNING, "return_offers"): frozenset({JobState.READY, JobState.AWAITING_CALLBACK}),
+    (JobState.RUNNING, "return_offers"): frozenset(
+        {JobState.READY, JobState.AWAITING_CALLBACK, JobState.SKIPPED}
+    ),
     (JobState.RUNNING, "await_callback"): frozenset({JobState.AWAITING_CALLBACK}),
     (JobState.AWAITING_CALLBACK, "claim"): frozenset({JobState.RUNNING}),
     (JobState.AWAITING_CALLBACK, "expire_challenge"): frozenset({JobState.RETRYING, JobState.FAILED}),
@@ -251,6 +253,7 @@ class Cause(IntEnum):
     CALLBACK_TIMEOUT = 12
     NOT_READY = 13
     DEPENDENCY = 14
+    SUPERSEDED = 15
 
 
 @dataclass(frozen=True, slots=True)

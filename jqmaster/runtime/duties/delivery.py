@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -28,6 +28,7 @@ from jqmaster.store.jobs.claims import Claim
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.progress import ProgressStore
+from jqmaster.store.jobs.settlements import SettlementStore
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.workers.polls import reply_of
 from jqmaster.tracing import Tracing
@@ -59,6 +60,7 @@ class Delivery:
         leadership: Leadership,
         *,
         leases: LeaseStore,
+        settlements: SettlementStore,
         progress: ProgressStore,
         challenges: ChallengeStore,
         order: OrderStore,
@@ -73,6 +75,7 @@ class Delivery:
     ) -> None:
         self._leadership = leadership
         self._leases = leases
+        self._settlements = settlements
         self._progress = progress
         self._challenges = challenges
         self._order = order
@@ -210,6 +213,7 @@ class Delivery:
                         member, rejection.reason, rejection.retry_after_s, part, rejection.job_id
                     )
                 returned = [(j.job_id, j.token) for j in part.jobs if j.job_id in refused]
+                await self._confirm_unique(member.worker.id, part, {r.job_id for r in rejections})
             case NotDelivered(why=why, retry_after_s=retry_after_s):
                 if retry_after_s is not None:
                     # The worker is alive, and says when it will take more.
@@ -238,6 +242,15 @@ class Delivery:
                 self._on_stale()
             self._fleet.freed(member.worker.id, len(returned))
             push.on_returned()
+
+    async def _confirm_unique(self, worker_id: str, part: Claim, rejected: Container[str]) -> None:
+        """Note that jobs with uniqueness keys were accepted: until a claim is confirmed, no push may replace its job.
+        Other jobs can wait for the next heartbeat, which confirms them at no cost."""
+        accepted = [(j.job_id, j.token) for j in part.jobs if j.record.is_unique and j.job_id not in rejected]
+        if accepted:
+            # Best effort: the heartbeat confirms them, too.
+            with contextlib.suppress(JqmasterError):
+                await self._settlements.confirm_start(worker_id, accepted)
 
     async def _settle_only_job(
         self, member: Member, claim: Claim, ending: Literal["failure", "deferred"], why: str, now_ms: int

@@ -18,6 +18,7 @@ from jqmaster.errors import (
     InvalidError,
     JqmasterError,
     NotUniqueError,
+    OfferUnderWayError,
     RateLimitedError,
     after_it_was_done,
 )
@@ -26,6 +27,7 @@ from jqmaster.service.jobs.batching import NaturalBatcher
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.service.jobs.reach import CallerReach
 from jqmaster.store.jobs.enqueue import (
+    REFUSALS,
     AcceptanceStore,
     Accepted,
     BacklogFull,
@@ -39,6 +41,7 @@ from jqmaster.store.jobs.enqueue import (
     Outcome,
     PredecessorRefused,
     PredecessorsRefused,
+    refused_by_keys,
 )
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.tracing import Tracing
@@ -195,7 +198,8 @@ class EnqueueService:
         numbers = [n for n, spec in enumerate(specs) if not spec.key]
         await self._check_ids([specs[n] for n in numbers], numbers)
         if holders := await self._acceptance.find_held([specs[n] for n in numbers]):
-            raise _not_unique(holders, numbers, "no job was accepted")
+            held = {n: NotUnique(holder, Conflict.REFUSED) for n, holder in holders.items()}
+            raise _not_unique(held, numbers, "no job was accepted")
         _order_of(specs, range(len(specs)))
         await self._check_predecessors(specs, range(len(specs)))
 
@@ -282,7 +286,8 @@ class EnqueueService:
         # If one call takes the whole push, that call checks it.
         has_keys = len(specs) > MAX_PER_CALL and any(map(_UNIQUE, specs))
         if has_keys and (holders := await self._acceptance.find_held(specs)):
-            raise _not_unique(holders, numbers, "no job was accepted")
+            held = {n: NotUnique(holder, Conflict.REFUSED) for n, holder in holders.items()}
+            raise _not_unique(held, numbers, "no job was accepted")
         if len(specs) > MAX_PER_CALL:
             await self._check_predecessors(specs, numbers)
         with self._traced(specs):
@@ -293,7 +298,7 @@ class EnqueueService:
                     )
                 )
             except KeysHeld as exc:
-                raise _not_unique(exc.holders, numbers, "no job was accepted") from None
+                raise _not_unique(exc.held, numbers, "no job was accepted") from None
             except BatchesClosed as exc:
                 raise _batches_closed(exc.closed, numbers, "no job was accepted") from None
             except PredecessorsRefused as exc:
@@ -314,7 +319,7 @@ class EnqueueService:
         if refused_ones:
             raise _predecessors_refused(refused_ones, numbers, "all other jobs were accepted")
         held = {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, NotUnique)}
-        if refused := {n: one.holder for n, one in held.items() if one.conflict is Conflict.REFUSED}:
+        if refused := refused_by_keys(outcomes):
             raise _not_unique(refused, numbers, "all other jobs were accepted")
         return held
 
@@ -335,8 +340,8 @@ class EnqueueService:
         if accepted is Accepted.TAKEN:
             raise ConflictError(f"the ID {spec.id} is taken", code="id_taken")
         if isinstance(accepted, NotUnique):
-            if accepted.conflict is Conflict.REFUSED:
-                raise NotUniqueError(f"job {accepted.holder} holds the uniqueness key", accepted.holder)
+            if accepted.conflict in REFUSALS:
+                raise _KEY_ERRORS[accepted.conflict](_key_rule(accepted), accepted.holder)
             return Enqueued(accepted.holder, is_new=False, conflict=accepted.conflict)
         return Enqueued(spec.id, is_new=False)
 
@@ -392,13 +397,26 @@ def _bulk_answer(ids: list[str], held: Mapping[int, NotUnique]) -> EnqueuedBulk:
     return EnqueuedBulk(ids, {n: held[n].conflict for n in sorted(held)})
 
 
-def _not_unique(held: Mapping[int, str], numbers: Sequence[int], others: str) -> NotUniqueError:
-    errors = [
-        FieldError(("jobs", numbers[n], "unique"), f"job {holder} holds the uniqueness key")
-        for n, holder in held.items()
-    ]
+_KEY_ERRORS: Final[Mapping[Conflict, type[NotUniqueError]]] = {
+    Conflict.REFUSED: NotUniqueError,
+    Conflict.OFFERED: OfferUnderWayError,
+}
+
+
+def _key_rule(held: NotUnique) -> str:
+    if held.conflict is Conflict.REFUSED:
+        return f"job {held.holder} holds the uniqueness key"
+    return f"job {held.holder} is being offered to a worker, and may start with its former content; repeat the push"
+
+
+def _not_unique(held: Mapping[int, NotUnique], numbers: Sequence[int], others: str) -> NotUniqueError:
+    """Return the refusal of a bulk. It names a conflict that a repeat does not end before one that it may end."""
+    errors = [FieldError(("jobs", numbers[n], "unique"), _key_rule(one)) for n, one in held.items()]
+    first = next(
+        (one for one in held.values() if one.conflict is Conflict.REFUSED), next(iter(held.values()))
+    )
     which = f"{len(held)} of the uniqueness keys are held by other jobs"
-    return NotUniqueError(f"{which}; {others}", next(iter(held.values())), errors=errors)
+    return _KEY_ERRORS[first.conflict](f"{which}; {others}", first.holder, errors=errors)
 
 
 def _closed_rule(closed: BatchClosed) -> str:

@@ -1,7 +1,7 @@
 """Enqueues jobs: each is accepted once, under the ID that its pusher gave it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
@@ -48,6 +48,8 @@ class Conflict(Enum):
     """The outcome of a push whose uniqueness key another job holds."""
 
     REFUSED = -3
+    # Nobody knows yet whether that job starts with its former content or can take the new one.
+    OFFERED = -8
     EXISTING = 2
     REPLACED = 3
 
@@ -56,6 +58,7 @@ _NONE: Final[frozenset[str]] = frozenset()
 # Looked up for each job of a push; calling the enum class takes ten times as long.
 _ACCEPTED: Final = {accepted.value: accepted for accepted in Accepted}
 _CONFLICTS: Final = {conflict.value: conflict for conflict in Conflict}
+REFUSALS: Final = frozenset({Conflict.REFUSED, Conflict.OFFERED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +128,11 @@ class KeysTaken(Exception):  # noqa: N818 - a value for the service, not an erro
 
 
 class KeysHeld(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A whole push is refused. `holders`: by index of the job, the job that holds its uniqueness key."""
+    """A whole push is refused. `held`: by index of the job, the job that holds its uniqueness key."""
 
-    def __init__(self, holders: Mapping[int, str]) -> None:
-        super().__init__(holders)
-        self.holders = holders
+    def __init__(self, held: Mapping[int, NotUnique]) -> None:
+        super().__init__(held)
+        self.held = held
 
 
 class BatchesClosed(Exception):  # noqa: N818 - a value for the service, not an error of the store
@@ -408,13 +411,17 @@ def _raise_refusal_of_all(statuses: Sequence[Outcome]) -> None:
         raise BatchesClosed(closed)
     if refused := {n: status for n, status in enumerate(statuses) if isinstance(status, PredecessorRefused)}:
         raise PredecessorsRefused(refused)
-    held = {
-        n: status.holder
-        for n, status in enumerate(statuses)
-        if isinstance(status, NotUnique) and status.conflict is Conflict.REFUSED
-    }
-    if held:
+    if held := refused_by_keys(statuses):
         raise KeysHeld(held)
+
+
+def refused_by_keys(outcomes: Iterable[Outcome]) -> dict[int, NotUnique]:
+    """Return by index the jobs that were refused because another job holds their uniqueness key."""
+    return {
+        n: outcome
+        for n, outcome in enumerate(outcomes)
+        if isinstance(outcome, NotUnique) and outcome.conflict in REFUSALS
+    }
 
 
 def _spans(specs: Sequence[JobSpec]) -> Iterator[tuple[int, int]]:

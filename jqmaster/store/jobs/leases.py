@@ -51,7 +51,8 @@ class LeaseStore:
         self._times = times
 
     async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
-        """Undo claims that were never started; skip claims that are over."""
+        """Undo claims that were never started; leave out claims that are over. A job whose uniqueness key another job
+        took meanwhile ends as skipped."""
         await self._return(epoch, worker_id, claims)
 
     async def refuse_offers(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
@@ -64,12 +65,15 @@ class LeaseStore:
         k = self._keys
         for chunk in pages(claims, MAX_PER_CALL):
             args: list[Arg] = [
-                k.tag, epoch, worker_id, codec.id_bytes(worker_id), "" if epoch else self._shard.wake_channel,
+                self._shard.now_arg, k.tag, epoch, worker_id, codec.id_bytes(worker_id),
+                "" if epoch else self._shard.wake_channel, k.finished_channel,
             ]  # fmt: skip
             for job_id, token in chunk:
                 args += (job_id, bytes.fromhex(token))
-            _, data = await self._client.run("return_offers", (k.epoch, k.running, k.claims(worker_id)), args)
-            self._tally.returned_offers += sum(data[0])
+            keys = (k.epoch, k.running, k.claims(worker_id), k.skipped)
+            _, (returned, skipped) = await self._client.run("return_offers", keys, args)
+            self._tally.returned_offers += sum(returned)
+            self._tally.skipped(name.decode() for name in skipped)
 
     async def expired_leases(self) -> tuple[int, list[ExpiredLease], int]:
         """Return store time, claims whose lease or time is over, and ms until the next (-1: none)."""

@@ -100,6 +100,7 @@ export default {
   "cause.lost": "worker lost",
   "cause.expired": "expired",
   "cause.canceled": "canceled",
+  "cause.superseded": "another job with its key runs instead",
   "cause.callback_timeout": "no callback in time",
   "cause.not_ready": "not ready for too long",
   "outcome.success": "success",

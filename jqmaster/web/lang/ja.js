@@ -108,6 +108,7 @@ export default {
   "cause.lost": "ワーカー消失",
   "cause.expired": "期限切れ",
   "cause.canceled": "取り消し",
+  "cause.superseded": "同じキーの別のジョブが代わりに実行",
   "cause.callback_timeout": "コールバック期限切れ",
   "cause.not_ready": "準備未完了のまま期限切れ",
   "outcome.success": "成功",

@@ -8,7 +8,8 @@ import pytest
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
 from tests.support.master import ACCEPT, MSGPACK, Api
-from tests.support.scripted_worker import worker_at
+from tests.support.scripted_worker import puller_at, worker_at
+from tests.support.waiting import wait_until
 
 pytestmark = [real_time.MASTER, pytest.mark.req("S7")]
 
@@ -41,7 +42,33 @@ async def test_a_waiting_job_is_replaced_and_a_running_one_is_not(api: Api) -> N
     assert (job["argument"], job["priority"], job["state"]) == (2, 3, "ready")
     async with worker_at(api) as worker:
         assert (await worker.next_job())["argument"] == 2
-        assert await push(api, 3, unique=replacing) == (200, {"id": first["id"], "duplicate": True})
+        answers: list[tuple[int, Any]] = []
+
+        async def is_known_to_run() -> bool:
+            answers.append(await push(api, 3, unique=replacing))
+            return answers[-1][0] == 200
+
+        # Within moments its master notes that the worker accepted the job.
+        await wait_until(is_known_to_run)
+        assert answers.pop() == (200, {"id": first["id"], "duplicate": True})
+        assert {problem["code"] for _, problem in answers} <= {"offer_under_way"}
+
+
+async def test_no_replacement_is_dropped_while_a_job_is_being_offered(api: Api) -> None:
+    _, first = await push(api, 1, unique={"key": "k"})
+    content = {"name": "work", "argument": 2, "unique": {"key": "k", "on_conflict": "replace"}}
+    async with puller_at(api) as worker:
+        # It names no claim of which it has not said that it takes it.
+        answer = await worker.ask(max=1, wait=5)
+        (job,) = answer[1]["jobs"]
+        for path, body in (("", content), ("/bulk", {"jobs": [content]})):
+            response = await api.http.post(f"/api/jobs{path}", content=msgpack.packb(body), headers=MSGPACK)
+            problem = msgpack.unpackb(response.content)
+            assert (response.status_code, problem["code"]) == (409, "offer_under_way")
+            assert (problem["job_id"], response.headers["retry-after"]) == (first["id"], "1")
+        worker.running[job["job_id"]] = job["token"]
+        await worker.beat()
+        assert await push(api, 2, unique=content["unique"]) == (200, {"id": first["id"], "duplicate": True})
 
 
 async def test_without_a_key_name_and_argument_are_it(api: Api) -> None:

@@ -24,6 +24,7 @@ from tests.support import real_time
 from tests.support.egress import loopback_guard
 from tests.support.server import StoreServer
 from tests.support.store import StoreWorld
+from tests.support.unique import unique
 from tests.support.waiting import wait_until
 
 pytestmark = real_time.LOOPS
@@ -57,6 +58,23 @@ async def test_a_job_reaches_its_worker_signed_and_whole(dispatching: Dispatchin
         }
     ]  # fmt: skip
     assert (job.state, job.worker_id) == (JobState.RUNNING, worker.id)
+
+
+@pytest.mark.req("S7")
+async def test_accepted_jobs_with_uniqueness_keys_are_confirmed_at_once(dispatching: Dispatching) -> None:
+    """Until then no push may replace them. Others are confirmed by the next heartbeat."""
+    world = dispatching.world
+    worker = await dispatching.worker()
+    keyed, plain = world.spec(unique=unique()), world.spec()
+    await world.acceptance.enqueue([plain, keyed])
+    await dispatching.start()
+    await wait_until(lambda: len(worker.started) == 2)
+
+    async def is_confirmed() -> bool:
+        return (await world.get(keyed.id)).is_confirmed
+
+    await wait_until(is_confirmed)
+    assert not (await world.get(plain.id)).is_confirmed
 
 
 @pytest.mark.req("S6")

@@ -51,6 +51,7 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
     delivery = Delivery(
         Leadership(world.epoch, "master-1"),
         leases=world.leases,
+        settlements=world.settlements,
         progress=world.progress,
         challenges=world.challenges,
         order=world.order,

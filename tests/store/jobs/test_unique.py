@@ -1,6 +1,7 @@
 """Uniqueness: at most one job holds a key."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.store.jobs.enqueue import Accepted, BacklogFull, Bound, Conflict, KeyedSpec, KeysHeld, NotUnique
 from jqmaster.store.jobs.operator_actions import KeyHeld, Refusal
@@ -18,8 +19,8 @@ from tests.support.unique import bring_to, debounced, unique
 
 pytestmark = pytest.mark.req("S7")
 
-STATES = ("scheduled", "ready", "running", "retrying", "succeeded", "failed", "canceled", "gone")
-WAITS, UNFINISHED = ("scheduled", "ready"), ("scheduled", "ready", "running", "retrying")
+STATES = ("scheduled", "ready", "offered", "running", "retrying", "succeeded", "failed", "canceled", "gone")
+WAITS, UNFINISHED = ("scheduled", "ready"), ("scheduled", "ready", "offered", "running", "retrying")
 WINDOW_MS = 60_000
 
 
@@ -66,6 +67,8 @@ async def test_a_push_is_judged_by_the_scope_and_the_state_of_the_holder(
         assert (job.argument, job.priority, job.state, job.due_at_ms) == (
             other.argument, 3, JobState.READY, 0,
         )  # fmt: skip
+    elif on_conflict == "replace" and state == "offered":
+        assert outcome.conflict is Conflict.OFFERED
     else:
         assert outcome.conflict is Conflict.EXISTING
     if outcome.conflict is not Conflict.REPLACED and state != "gone":
@@ -142,7 +145,7 @@ async def test_a_whole_push_is_refused_as_one(world: StoreWorld) -> None:
     async with world.unchanged():
         with pytest.raises(KeysHeld) as held:
             await world.acceptance.enqueue(specs, is_whole=True)
-        assert held.value.holders == {1: holder}
+        assert held.value.held == {1: NotUnique(holder, Conflict.REFUSED)}
     many = [world.spec(unique=unique(f"k{n}")) for n in range(1_100)]
     many[700] = world.spec(unique=unique())
     many[900] = world.spec(unique=unique("k3"))
@@ -226,6 +229,78 @@ async def test_a_job_that_was_offered_in_vain_is_replaced_still(world: StoreWorl
     assert await world.acceptance.enqueue([second]) == [NotUnique(first.id, Conflict.REPLACED)]
     replaced = await world.get(first.id)
     assert (replaced.argument, replaced.returned_offers) == (second.argument, 1)
+
+
+async def offered(world: StoreWorld, spec: Any) -> Callable[[], Awaitable[None]]:
+    """Push the job and offer it to a worker. The result takes the offer back."""
+    await world.acceptance.enqueue([spec])
+    worker_id = await world.worker()
+    (job,) = await world.claim(worker_id)
+    claims = [(job.job_id, job.token)]
+    return lambda: world.leases.return_offers(world.epoch, worker_id, claims)
+
+
+@pytest.mark.parametrize("then", ["waits", "offered", "running", "succeeded"])
+async def test_a_job_whose_key_was_taken_during_its_offer_gives_way_to_that_job(
+    world: StoreWorld, then: str
+) -> None:
+    """It may have been about to start with what was true before the second push, so that push made a job."""
+    first, second = (world.spec(argument=n, unique=terms("until_start", "replace")) for n in (1, 2))
+    give_back = await offered(world, first)
+    if then == "waits":
+        assert await world.acceptance.enqueue([second]) == [Accepted.NEW]
+    else:
+        await bring_to(world, second, then)
+    await give_back()
+    former = await world.get(first.id)
+    assert (former.state, former.cause, former.attempt) == (JobState.SKIPPED, Cause.SUPERSEDED, 0)
+    assert world.tally.take().names["work"].skipped == 1
+    await world.assert_sound()
+    holder = {0: second.id} if then == "waits" else {}
+    assert await world.acceptance.find_held([world.spec(unique=terms("until_start"))]) == holder
+
+
+@pytest.mark.parametrize("then", ["canceled", "failed", "gone", "never pushed"])
+async def test_a_job_that_was_offered_in_vain_has_its_key_again(world: StoreWorld, then: str) -> None:
+    first, second = (world.spec(argument=n, unique=terms("until_start", "replace")) for n in (1, 2))
+    give_back = await offered(world, first)
+    if then != "never pushed":
+        await bring_to(world, second, then)
+    await give_back()
+    assert (await world.get(first.id)).state is JobState.READY
+    assert await world.acceptance.enqueue([world.spec(unique=terms("until_start"))]) == [
+        NotUnique(first.id, Conflict.REFUSED)
+    ]
+
+
+async def test_of_many_that_were_offered_in_vain_the_newest_waits(world: StoreWorld) -> None:
+    specs = [world.spec(argument=n, **debounced(wait_ms=1_000)) for n in range(3)]
+    take_back = []
+    for spec in specs:
+        await world.acceptance.enqueue([spec])
+        world.pass_ms(1_000)
+        await world.due.promote(world.epoch, JobState.SCHEDULED)
+        worker_id = await world.worker()
+        (job,) = await world.claim(worker_id)
+        take_back.append((worker_id, job))
+    for worker_id, job in take_back:
+        await world.leases.return_offers(world.epoch, worker_id, [(job.job_id, job.token)])
+    states = [(await world.get(spec.id)).state for spec in specs]
+    assert states == [JobState.SKIPPED, JobState.SKIPPED, JobState.READY]
+
+
+async def test_nothing_is_replaced_while_nobody_knows_whether_it_starts(world: StoreWorld) -> None:
+    first = world.spec(argument=1, unique=unique())
+    give_back = await offered(world, first)
+    newest = world.spec(argument=2, unique=unique(on_conflict="replace"))
+    async with world.unchanged():
+        assert await world.acceptance.enqueue([newest]) == [NotUnique(first.id, Conflict.OFFERED)]
+        with pytest.raises(KeysHeld) as held:
+            await world.acceptance.enqueue([world.spec(), newest], is_whole=True)
+        assert held.value.held == {1: NotUnique(first.id, Conflict.OFFERED)}
+    await give_back()
+    assert await world.acceptance.enqueue([newest]) == [NotUnique(first.id, Conflict.REPLACED)]
+    assert (await world.get(first.id)).argument == newest.argument
 
 
 # --- debounce

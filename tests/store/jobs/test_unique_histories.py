@@ -31,6 +31,10 @@ class ModelJob:
     created_at_ms: int
     phase: str = "waits"
     has_started: bool = False
+    # Its claim is not confirmed; `is_first`: and nothing is counted if it comes back.
+    is_offered: bool = False
+    is_first: bool = False
+    has_succeeded: bool = False
     claim: tuple[str, ClaimedJob] | None = None
 
     def holds(self, now_ms: int) -> bool:
@@ -54,7 +58,8 @@ class History:
     async def run(self, steps: int) -> None:
         self.worker_id = await self.world.worker(max_jobs=1_000)
         kinds: list[Callable[[], Awaitable[None]]] = [
-            self.push, self.push, self.push, self.claim, self.end, self.cancel, self.retry, self.delete, self.pass_time,
+            self.push, self.push, self.push, self.claim, self.confirm, self.give_back, self.end, self.cancel,
+            self.retry, self.delete, self.pass_time,
         ]  # fmt: skip
         for _ in range(steps):
             await self.random.choice(kinds)()
@@ -100,12 +105,40 @@ class History:
         if how == "replace" and holder.phase == "waits" and not holder.has_started:
             holder.scope, holder.number = job.scope, job.number
             return NotUnique(holder.id, Conflict.REPLACED)
+        if how == "replace" and holder.phase == "running" and holder.is_offered and holder.is_first:
+            return NotUnique(holder.id, Conflict.OFFERED)
         return NotUnique(holder.id, Conflict.EXISTING)
 
     async def claim(self) -> None:
         for claimed in await self.world.claim(self.worker_id, limit=1):
             job = next(job for job in self.jobs if job.id == claimed.job_id)
-            job.phase, job.has_started, job.claim = "running", True, (self.worker_id, claimed)
+            job.phase, job.is_offered, job.is_first = "running", True, not job.has_started
+            job.has_started, job.claim = True, (self.worker_id, claimed)
+
+    async def confirm(self) -> None:
+        job = self._one("running")
+        if job is not None and job.claim is not None:
+            worker_id, claimed = job.claim
+            await self.world.workers.renew(worker_id, [(job.id, claimed.token)], 0)
+            job.is_offered = False
+
+    async def give_back(self) -> None:
+        """The worker refuses the offer."""
+        job = self._one("running")
+        if job is None or job.claim is None or not job.is_offered:
+            return
+        worker_id, claimed = job.claim
+        await self.world.leases.return_offers(self.world.epoch, worker_id, [(job.id, claimed.token)])
+        job.phase, job.has_started = "waits", not job.is_first
+        holder = self.holders[job.key]
+        if job.scope == "until_start" and job.is_first and holder is not job:
+            if holder.phase in ("waits", "running") or (holder.phase == "finished" and holder.has_succeeded):
+                job.phase, job.has_succeeded = "finished", False
+            else:
+                self.holders[job.key] = job
+        assert await self.world.state(job.id) in (
+            (JobState.READY,) if job.phase == "waits" else (JobState.SKIPPED,)
+        )
 
     async def end(self) -> None:
         job = self._one("running")
@@ -118,12 +151,12 @@ class History:
         else:
             ended = [(job.id, claimed.token, b"")]
             assert await self.world.settlements.settle_success(worker_id, ended) == [True]
-            job.phase = "finished"
+            job.phase, job.has_succeeded = "finished", True
 
     async def cancel(self) -> None:
         if job := self._one("waits", "running"):
             await self.world.operator_actions.cancel(job.id)
-            job.phase = "finished"
+            job.phase, job.has_succeeded = "finished", False
 
     async def retry(self) -> None:
         job = self._one("finished")

@@ -12,9 +12,9 @@
 --   its lane from 1) digest rest_of_record(behind the lane)]
 -- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full, 2 another job
 --   holds its key, 3 that job took its content, -3 refused for that job, -4 no such batch, -5 its batch is over,
---   -6 a predecessor does not exist, -7 one ended and is not what it waits for],gate whose backlog is full(empty:
---   none),
---   [index from 0, ID of that job](of each 2, 3, -3, -6, -7) | stale_rules | other_data
+--   -6 a predecessor does not exist, -7 one ended and is not what it waits for, -8 it may replace that job or not: that
+--   one is being offered],gate whose backlog is full(empty: none),
+--   [index from 0, ID of that job](of each 2, 3, -3, -6, -7, -8) | stale_rules | other_data
 -- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; who holds its
 --   uniqueness key; whether its batch takes new members; its predecessors; how much waits behind each gate
 -- include lib/lazily.lua
@@ -138,7 +138,7 @@ for i = 1, count do
     if requests and requests[i] then
       status[i], holder = unique_pushes.judge(i)
       if status[i] == 3 and holder.head ~= '' then counted = unique_pushes.counted_at(holder.head) end
-      is_refused = is_refused or status[i] == -3
+      is_refused = is_refused or status[i] < 0
     end
     if batch_of and batch_of[i] and (status[i] == 1 or status[i] == 3) and batch_pushes.refusal(batch_of[i]) then
       status[i] = batch_pushes.refusal(batch_of[i])

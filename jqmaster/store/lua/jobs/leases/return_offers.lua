@@ -1,24 +1,38 @@
 #!lua flags=allow-oom
 -- Takes back claims that were never started (the worker refused them, or could not be reached): as if they had not been
--- made.
--- KEYS epoch:string running:zset claims:set
--- ARGV tag epoch(empty: the worker itself does) worker_id worker_id_bytes wake_channel(empty: nobody to wake) [+ id
---   token_bytes]
--- REPLY ok:[1 returned, 0 no longer ours] | stale_epoch
+-- made. A job whose uniqueness key another job took meanwhile is skipped: that one runs instead.
+-- KEYS epoch:string running:zset claims:set skipped:zset
+-- ARGV now_ms tag epoch(empty: the worker itself does) worker_id worker_id_bytes wake_channel(empty: nobody to wake)
+--   finished_channel [+ id token_bytes]
+-- REPLY ok:[1 returned, 0 no longer ours],[name](of each that was skipped) | stale_epoch
 -- CHECKS FIRST epoch, then state, token and worker of each
+-- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
 -- include lib/lists.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
 -- include lib/challenges/challenges.lua
-local epoch_key, running_key, claims_key = KEYS[1], KEYS[2], KEYS[3]
-local epoch, worker_id, worker_id_bytes, wake_channel = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local tag = ARGV[1]
-local FIRST, WIDTH = 6, 2
+-- include lib/jobs/followed.lua
+-- include lib/jobs/uniqueness.lua
+local epoch_key, running_key, claims_key, skipped_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local now_ms, epoch, worker_id, worker_id_bytes = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local wake_channel, finished_channel = ARGV[6], ARGV[7]
+local tag = ARGV[2]
+local FIRST, WIDTH = 8, 2
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
-local returned, ids, tokens = {}, {}, {}
+local returned, ids, tokens, names, watched = {}, {}, {}, {}, {}
+-- Ends a job as skipped that has not started.
+local function skip(key, head, flags, id, lane, own)
+  followed.moved(key, head, layout.STATE.skipped, now_ms)
+  record.set_ended(key, layout.STATE.skipped, flags, layout.CAUSE.superseded, now_ms)
+  redis.call('ZADD', skipped_key, now_ms, id)
+  lanes.count(lane, own, -1, 0)
+  names[#names + 1] = record.name_of(head)
+  if record.has_flag(flags, layout.FLAG.watched) then watched[#watched + 1] = id end
+end
+
 for i = FIRST, #ARGV, WIDTH do
   local id, token_bytes = ARGV[i], ARGV[i + 1]
   local key = tag .. 'job:' .. id
@@ -47,8 +61,12 @@ for i = FIRST, #ARGV, WIDTH do
     else
       local lane, own = lanes.home_of(head)
       lanes.free(lane, own, id)
-      lanes.add(lane, record.priority_of(head), id)
-      lanes.count(lane, own, 0, 1)
+      if attempt == 1 and record.has_flag(flags, layout.FLAG.unique) and uniqueness.take_back(id, key, head) then
+        skip(key, head, flags, id, lane, own)
+      else
+        lanes.add(lane, record.priority_of(head), id)
+        lanes.count(lane, own, 0, 1)
+      end
     end
     ids[#ids + 1] = id
     tokens[#tokens + 1] = token_bytes
@@ -59,10 +77,12 @@ for i = FIRST, #ARGV, WIDTH do
 end
 lists.call('ZREM', running_key, ids)
 lists.call('SREM', claims_key, ids)
+if #names > 0 then followed.write(now_ms) end
 -- A job that never started does not count against a rate.
 lane_writes.write(tokens)
+if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 if wake_channel ~= '' and #ids > 0 then
   redis.call('PUBLISH', wake_channel, 'freed:' .. worker_id .. ':' .. #ids)
   redis.call('PUBLISH', wake_channel, 'ready')
 end
-return {'ok', returned}
+return {'ok', returned, names}

@@ -28,7 +28,7 @@ local unique_pushes = lazily.made_by(function()
   end
 
   -- Returns 1 if the key of job number `n` is free, 2 if the job is not needed, 3 if it replaces the holder, -3 if it
-  -- is refused; and the holder.
+  -- is refused, -8 if nobody knows whether the holder can still be replaced; and the holder.
   local function judge(n)
     local key = keys_of[n]
     local holder, taker = holders[key], takers[key]
@@ -39,7 +39,10 @@ local unique_pushes = lazily.made_by(function()
     end
     local on_conflict = rules_of[n].on_conflict
     if on_conflict == layout.ON_CONFLICT.reject then return -3, holder end
-    if on_conflict == layout.ON_CONFLICT.replace and holder.has_not_started then return 3, holder end
+    if on_conflict == layout.ON_CONFLICT.replace then
+      if holder.has_not_started then return 3, holder end
+      if holder.is_offered then return -8, holder end
+    end
     return 2, holder
   end
 

@@ -1,7 +1,8 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
 -- Uniqueness keys. The string `unique:{digest}` names the job that took the key last. Whether that job still holds it
--- is decided when somebody asks: neither a start nor an end of a job writes anything here.
+-- is decided when somebody asks: neither a start nor an end of a job writes anything here. A claim counts as a start,
+-- because nobody knows when its worker begins. If the worker never does, `take_back` decides who has the key.
 local uniqueness = lazily.made_by(function()
   local tag = ARGV.tag
   local ID_LENGTH, VALUE_LENGTH = 36, 45
@@ -30,8 +31,16 @@ local uniqueness = lazily.made_by(function()
     return string.sub(value, 1, ID_LENGTH)
   end
 
-  -- The job that holds the key with this value now; nil where none does. `head` is empty if its record is gone, and
-  -- `has_not_started` says that it may still be replaced.
+  -- Returns whether the job is being offered for the first time: it may start at any moment, or wait again with nothing
+  -- counted.
+  local function is_offered(head)
+    local flags = record.flags_of(head)
+    return record.state_of(head) == layout.STATE.running and (record.attempts_of(head)) == 1
+      and not record.has_flag(flags, layout.FLAG.confirmed) and not record.has_flag(flags, layout.FLAG.has_challenge)
+  end
+
+  -- The job that holds the key with this value now; nil where none does. `head` is empty if its record is gone.
+  -- `has_not_started` says that it may still be replaced, and `is_offered` that nobody knows.
   local function holder_in(value, now_ms)
     local id = named_in(value)
     if not id then return nil end
@@ -42,7 +51,8 @@ local uniqueness = lazily.made_by(function()
     local is_held
     if scope == layout.SCOPE.until_start then is_held = has_not_started
     else is_held = is_unfinished[state] or (scope == layout.SCOPE.window and now_ms < until_ms) end
-    return is_held and {id = id, head = head, value = value, has_not_started = has_not_started} or nil
+    return is_held and {id = id, head = head, value = value, has_not_started = has_not_started,
+      is_offered = head ~= '' and is_offered(head)} or nil
   end
 
   -- The same by its digest. The key is of another type only if somebody else wrote it.
@@ -64,6 +74,19 @@ local uniqueness = lazily.made_by(function()
     local until_ms = unique[2] == layout.SCOPE.window
       and record.int64(head, layout.created_at_ms.at) + unique[4] or 0
     return unique[1], unique[2], until_ms
+  end
+
+  -- A job that was offered and never started waits again: gives it back the key that its claim gave up. Returns the job
+  -- that took the key meanwhile and is not over, or ran instead; nil if there is none.
+  local function take_back(id, key, head)
+    local digest, scope = of_record(key, head)
+    if not digest or scope ~= layout.SCOPE.until_start then return nil end
+    local named = named_in(redis.pcall('GET', key_of(digest)))
+    if named == id then return nil end
+    local state = named and record.state_of(record.read_head(tag .. 'job:' .. named))
+    if is_unfinished[state] or state == layout.STATE.succeeded or state == layout.STATE.discarded then return named end
+    redis.call('SET', key_of(digest), value_of(id, scope, 0))
+    return nil
   end
 
   -- Removes a key that names no job any more, after its window.
@@ -96,7 +119,8 @@ local uniqueness = lazily.made_by(function()
 
   return {
     key_of = key_of, ending_of = ending_of, value_of = value_of, holder_in = holder_in, holder_of = holder_of,
-    write_again = write_again, of_record = of_record, named_in = named_in, drop = drop, leave = leave,
+    write_again = write_again, of_record = of_record, named_in = named_in, take_back = take_back, drop = drop,
+    leave = leave,
     is_used = is_used,
   }
 end)
