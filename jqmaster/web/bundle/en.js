@@ -154,6 +154,7 @@ var en_default = {
   "cause.lost": "worker lost",
   "cause.expired": "expired",
   "cause.canceled": "canceled",
+  "cause.superseded": "another job with its key runs instead",
   "cause.callback_timeout": "no callback in time",
   "cause.not_ready": "not ready for too long",
   "outcome.success": "success",

@@ -105,6 +105,7 @@ var ja_default = {
   "cause.lost": "ワーカー消失",
   "cause.expired": "期限切れ",
   "cause.canceled": "取り消し",
+  "cause.superseded": "同じキーの別のジョブが代わりに実行",
   "cause.callback_timeout": "コールバック期限切れ",
   "cause.not_ready": "準備未完了のまま期限切れ",
   "outcome.success": "成功",
