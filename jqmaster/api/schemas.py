@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from jqmaster.api.http.query import query_error
 from jqmaster.domain.ids import ID_PATTERN
+from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.matching.requirement import MAX_REQUIRED
-from jqmaster.domain.notices.delivery import RESERVED_PREFIX
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:/-]{1,200}$"
 TOKEN_PATTERN: Final = r"^[0-9a-f]{32}$"  # noqa: S105 - a pattern

@@ -290,6 +290,7 @@ _WORKER: Final[dict[str, Any]] = {
     "last_seen_at": "2026-11-21T04:30:00.000Z",
     "state": "fresh",
     "detached_by": None,
+    "built_in": False,
     "breaker": "closed",
     "figures": _WORKER_FIGURES,
 }
@@ -954,6 +955,7 @@ EXAMPLES: Final[dict[str, Any]] = {
             "skipped": 0,
         },
         "oldest_wait_ms": 830,
+        "oldest_startable": {"job_id": JOB_ID, "name": "thumbnail", "wait_ms": 120},
         "rates": {
             "pushed": 40.2,
             "succeeded": 39.8,

@@ -123,22 +123,42 @@ function troubledOf(definitions) {
   });
 }
 
+/** @param {any} worker */
+const processOf = (worker) =>
+  visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
+
+/**
+ * @param {any} dead
+ * @param {any[]} workers
+ * @returns {any} The worker that took its place: one on the same machine, for the same jobs, which began after it fell
+ *   silent. Nothing is left to do then, if it holds no job any more.
+ */
+const successorOf = (dead, workers) =>
+  dead.busy === 0 &&
+  workers.find(
+    (worker) =>
+      worker.state === "fresh" &&
+      worker.node_id === dead.node_id &&
+      Date.parse(worker.registered_at) > Date.parse(dead.last_seen_at) &&
+      dead.names.every((/** @type {string} */ name) => worker.names.includes(name)),
+  );
+
 /** @param {any[]} workers @returns {Fault[]} Workers that fell silent until they were detached, each with what it still holds. */
 function deadOf(workers) {
   return workers
     .filter((worker) => worker.state === "detached" && worker.detached_by === "silence")
     .slice(0, MOST)
-    .map((worker) => ({
-      kind: "bad",
-      key: `dead ${worker.id}`,
-      text: t("fault.dead_worker", {
-        worker: visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`),
-        seen: relativeText(Date.parse(worker.last_seen_at)),
-        count: worker.busy,
-      }),
-      link: href("workers", { id: worker.id }),
-      act: t("fault.dead_worker.act"),
-    }));
+    .map((worker) => {
+      const seen = relativeText(Date.parse(worker.last_seen_at));
+      const link = { link: href("workers", { id: worker.id }), act: t("fault.dead_worker.act") };
+      const successor = successorOf(worker, workers);
+      if (successor) {
+        const names = { worker: processOf(worker), successor: processOf(successor), seen };
+        return { kind: "info", key: `dead ${worker.id}`, text: t("fault.replaced_worker", names), ...link };
+      }
+      const text = t("fault.dead_worker", { worker: processOf(worker), seen, count: worker.busy });
+      return { kind: "bad", key: `dead ${worker.id}`, text, ...link };
+    });
 }
 
 /** @param {any[]} constraints @returns {Fault[]} A pause that somebody forgot looks like a queue that stands still. */

@@ -43,7 +43,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "jobs": {"matching"},
         "constraints": {"", "matching"},
         "operations": {"", "jobs"},
-        "workers": {"operations.tally"},
+        "workers": {"operations.tally", "jobs.reserved_names"},
         "why": {"", "matching", "jobs", "constraints", "workers"},
         "identity": set(),
         "challenges": {""},
@@ -52,7 +52,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "batches": {"", "jobs"},
         "logs": {"jobs"},
         "notices": {"", "matching", "jobs"},
-        "content": {"identity", "matching", "jobs", "notices.delivery"},
+        "content": {"identity", "matching", "jobs"},
     },
     "api": {
         "": {

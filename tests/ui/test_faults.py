@@ -91,6 +91,7 @@ async def test_faults_of_a_queue_are_told_until_they_are_over(
             await expect(_fault(page, text)).to_have_count(0)
 
 
+NOBODYS = "01a00000-0000-7000-8000-000000000000"
 PRETENDED: dict[str, tuple[str, Callable[[Any], object]]] = {
     "no leader": ("No master leads", lambda s: s["masters"].update(leader_id=None)),
     "a silent master": ("1 master is silent.", lambda s: s["masters"].update(stale=1)),
@@ -108,8 +109,8 @@ PRETENDED: dict[str, tuple[str, Callable[[Any], object]]] = {
     ),
     "a slow store": ("The store takes 250 ms to answer.", lambda s: s["store"].update(latency_ms=250.0)),
     "a long wait": (
-        "The oldest ready job has waited 11 min",
-        lambda s: s.update(oldest_wait_ms=11 * 60_000),
+        "A job mail.send has waited 11 min, although nothing holds it back.",
+        lambda s: s.update(oldest_startable={"job_id": NOBODYS, "name": "mail.send", "wait_ms": 11 * 60_000}),
     ),
     "no worker": (
         "7 jobs wait, but no worker is live.",
@@ -135,6 +136,24 @@ async def pretended(page: Page) -> AsyncIterator[list[Callable[[Any], object]]]:
     await page.route("**/api/stats", pretend)
     yield present
     await page.unroute_all(behavior="ignoreErrors")
+
+
+async def test_jobs_that_a_limit_holds_back_are_no_fault_of_their_own(screens: Screens) -> None:
+    async with screens.open("icon.svg") as page, pretended(page) as present:
+        present[:] = [lambda s: s.update(oldest_wait_ms=65 * 60_000, oldest_startable=None)]
+        await page.goto("/#/overview")
+        ready = page.locator(".tiles a").filter(has_text="1 h")
+        await expect(ready).to_be_visible()
+        assert "bad" not in str(await ready.get_attribute("class"))
+        await expect(_fault(page, "has waited")).to_have_count(0)
+
+
+async def test_the_fault_of_a_long_wait_leads_to_the_job(screens: Screens) -> None:
+    async with screens.open("icon.svg") as page, pretended(page) as present:
+        present[:] = [PRETENDED["a long wait"][1]]
+        await page.goto("/#/overview")
+        link = _fault(page, "mail.send").get_by_role("link", name="Show the job")
+        assert str(await link.get_attribute("href")).endswith(f"job?id={NOBODYS}")
 
 
 async def test_faults_of_store_and_masters_are_told_until_they_are_over(screens: Screens) -> None:

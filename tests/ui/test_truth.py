@@ -47,11 +47,17 @@ async def test_dead_workers_and_growing_backlogs_are_faults(screens: Screens) ->
     async with screens.open() as page:
         found = await page.evaluate("""async () => {
             const { lastingFaults } = await import("./lasting_faults.js");
-            const worker = { id: "w1", node_id: "vm-3", pid: 42, last_seen_at: "2026-01-01T00:00:00Z", busy: 3 };
+            const worker = { id: "w1", node_id: "vm-3", pid: 42, last_seen_at: "2026-01-01T00:00:00Z", busy: 3,
+              names: ["mail"], registered_at: "2025-12-31T00:00:00Z" };
+            const gone = { ...worker, id: "w2", pid: 43, busy: 0, state: "detached", detached_by: "silence" };
             const workers = [
               { ...worker, state: "detached", detached_by: "silence" },
               { ...worker, state: "detached", detached_by: "operator" },
               { ...worker, state: "fresh", detached_by: null },
+              gone,
+              { ...gone, id: "w3", pid: 44, names: ["video"] },
+              { ...worker, id: "w4", pid: 45, state: "fresh", detached_by: null,
+                registered_at: "2026-01-01T00:01:00Z" },
             ];
             const rising = Array.from({ length: 12 }, (_, n) => ({ backlog: 100 + 50 * n }));
             const steady = Array.from({ length: 12 }, (_, n) => ({ backlog: 500 + 40 * (n % 2) }));
@@ -63,9 +69,14 @@ async def test_dead_workers_and_growing_backlogs_are_faults(screens: Screens) ->
             return [lastingFaults({ ...known, workers, masters, points: rising }),
                     lastingFaults({ ...known, points: steady })];
         }""")
-    (late, dead, growing), none = found
+    (late, dead, replaced, gone, growing), none = found
     assert re.match(r"The leader vm-1 is late: last heard .* ago\.", late["text"])
     assert re.match(r"Worker vm-3:42 is dead: last heard .* ago, 3 jobs still assigned\.", dead["text"])
+    assert replaced["kind"] == "info"
+    assert re.match(r"Worker vm-3:43 ended, last heard .* ago; vm-3:45 took its place\.", replaced["text"])
+    # Nothing serves what this one did.
+    assert gone["kind"] == "bad"
+    assert re.match(r"Worker vm-3:44 is dead", gone["text"])
     assert growing["text"] == "The backlog grew from 200 to 650 jobs in 10 minutes."
     assert none == []
 

@@ -21,6 +21,7 @@ from jqmaster.domain.ids import ID_LENGTH, TOKEN_BYTES, are_ids, is_id, new_id
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.jobs.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S, Term
 from jqmaster.domain.jobs.outcome import Outcome
+from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.jobs.unique import (
     MOST_UNIQUE_KEY_BYTES,
     TTL_S,
@@ -29,7 +30,6 @@ from jqmaster.domain.jobs.unique import (
     UniqueScope,
     unique_digest,
 )
-from jqmaster.domain.notices.delivery import RESERVED_PREFIX
 from jqmaster.errors import JqmasterError
 
 # Match patterns here, for all jobs or results at once. Matching them one by one would take half of the decoding time.

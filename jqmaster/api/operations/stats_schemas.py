@@ -101,6 +101,14 @@ class StatsStore(Answer):
     faults: list[str] = Field(description="Reasons why new jobs are refused now. Empty: they are accepted.")
 
 
+class OldestStartable(Answer):
+    """The ready job that waits longest although no constraint holds it back."""
+
+    job_id: str
+    name: str
+    wait_ms: Milliseconds
+
+
 class Stats(Answer):
     """The current state, at most one second old."""
 
@@ -108,6 +116,10 @@ class Stats(Answer):
     counts: dict[JobState, int] = Field(description="Number of jobs by state.")
     oldest_wait_ms: Milliseconds | None = Field(
         description="Age of the ready job that has waited longest, found by a bounded search. Null if none waits."
+    )
+    oldest_startable: OldestStartable | None = Field(
+        description="The same among the jobs that no constraint holds back. Null: no such job waits, or none is known. "
+        "Older masters leave it out."
     )
     rates: StatsRates
     workers: StatsWorkers

@@ -382,6 +382,11 @@ class WorkerView(Answer):
     detached_by: Literal["silence", "operator", "successor"] | None = Field(
         description="Reason for the detachment: its silence, an operator, or a successor that now serves its address."
     )
+    built_in: bool = Field(
+        description="True: it is part of a master, and delivers mails and webhooks. It is not counted as a worker in "
+        "statistics and metrics.",
+        json_schema_extra=SINCE,
+    )
     breaker: Literal["closed", "open", "half_open"] | None = Field(
         description="State of the worker's circuit breaker. Null if this master does not lead."
     )

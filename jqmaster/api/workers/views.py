@@ -35,6 +35,7 @@ def worker_view(
         "last_seen_at": iso_ms(worker.last_seen_ms),
         "state": worker.state(now_ms, stale_ms),
         "detached_by": worker.detached_by,
+        "built_in": spec.is_built_in,
         "breaker": breaker,
         "figures": worker_figures(figures),
     }

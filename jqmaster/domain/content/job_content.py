@@ -10,7 +10,7 @@ from jqmaster.domain.content.content import HIDDEN, ContentAccess
 from jqmaster.domain.content.redact import REDACTED
 from jqmaster.domain.jobs.error_type import error_type_of
 from jqmaster.domain.jobs.job import Attempt, Job
-from jqmaster.domain.notices.delivery import RESERVED_PREFIX
+from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 
 # Outcomes whose message a worker wrote. The master writes the message of all others.
 _OF_WORKERS: Final = frozenset({"failure", "timeout", "discarded"})

@@ -10,8 +10,6 @@ import msgpack
 from jqmaster.domain.ids import uuid8
 from jqmaster.domain.jobs.job import JobSpec, RetryPolicy
 
-# Jobs of these names are the masters' own: nobody else pushes or serves them.
-RESERVED_PREFIX: Final = "jq."
 WEBHOOK_NAME: Final = "jq.webhook"
 SLACK_NAME: Final = "jq.slack"
 MAIL_NAME: Final = "jq.mail"

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
+
 # Reasons for a detachment: its silence (by the leader), an operator, or another worker that now serves its
 # address.
 DetachedBy = Literal["silence", "operator", "successor"]
@@ -25,6 +27,11 @@ class WorkerSpec:
     secret: str
     place: str = ""
     contracts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_built_in(self) -> bool:
+        """Return whether it is part of a master. Nobody else may register reserved names, and it has no others."""
+        return bool(self.names) and all(name.startswith(RESERVED_PREFIX) for name in self.names)
 
 
 @dataclass(frozen=True, slots=True)

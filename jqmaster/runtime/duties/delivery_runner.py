@@ -15,9 +15,9 @@ from typing import Final
 from jqmaster import __version__
 from jqmaster.clock import Clock
 from jqmaster.domain.jobs.outcome import Outcome
+from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.notices.delivery import (
     DELIVERY_NAMES,
-    RESERVED_PREFIX,
     WEBHOOK_NAME,
     DeliveryFigures,
     DeliveryOutcome,

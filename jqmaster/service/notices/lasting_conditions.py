@@ -5,7 +5,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import span
-from jqmaster.domain.notices.delivery import RESERVED_PREFIX
+from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.notices.incident import IncidentItem
 from jqmaster.domain.notices.notice import When
 from jqmaster.service.constraints.reader import ConstraintReader
@@ -53,9 +53,10 @@ class LastingConditions:
         backlog = await self._history.backlog()
         seen = []
         for name, waiting in backlog.names.items() if backlog else ():
-            if waiting.since_ms and not name.startswith(RESERVED_PREFIX):
-                age_ms = max(0, now_ms - waiting.since_ms)
-                line = f"{name}: {waiting.ready} ready, the oldest for {span(age_ms)}"
+            # Nobody has to get up for jobs that a constraint holds back, which somebody may have paused.
+            if waiting.startable_since_ms and not name.startswith(RESERVED_PREFIX):
+                age_ms = max(0, now_ms - waiting.startable_since_ms)
+                line = f"{name}: {waiting.ready} ready, the oldest that may start for {span(age_ms)}"
                 seen.append(MatchableFinding(IncidentItem(name, line, now_ms), of_name(name), age_ms))
         return seen
 

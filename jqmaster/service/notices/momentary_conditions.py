@@ -9,7 +9,7 @@ from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.failure_group import failure_group_id, normalise
 from jqmaster.domain.jobs.job import Cause
-from jqmaster.domain.notices.delivery import RESERVED_PREFIX
+from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.notices.incident import IncidentItem
 from jqmaster.domain.notices.notice import When
 from jqmaster.live_value import LiveValue
@@ -183,7 +183,12 @@ class MomentaryConditions:
 
     async def _lost_workers(self, mark: Mark, now_ms: int) -> HappeningsPage:
         workers, _ = await self._workers.all_with_time()
-        lost = {worker.id: worker for worker in workers if worker.detached_by == "silence"}
+        lost = {
+            worker.id: worker
+            for worker in workers
+            # A master's own worker comes and goes with its lead.
+            if worker.detached_by == "silence" and not worker.spec.is_built_in
+        }
         # A worker that comes back and is lost again counts again.
         now_lost = sorted(lost)[:_MAX_LOST]
         if not isinstance(mark, list):

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jqmaster.domain.constraints.constraint_set import ConstraintSet
+from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.matching.requirement import is_met, name_of, queues_for
-from jqmaster.domain.notices.delivery import RESERVED_PREFIX
-from jqmaster.domain.workers.worker import Worker
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.operations.demand import MAX_LANES, AskedQueue, DemandStore, RunningJobs
@@ -71,7 +70,7 @@ class DemandService:
                 worker.spec.max_jobs
                 for worker in able
                 if worker.state(fleet.now_ms, stale_ms) == "fresh"
-                and not is_built_in(worker)
+                and not worker.spec.is_built_in
                 and not (names and is_asked.isdisjoint(worker.spec.names))
             ),
             oldest_wait_s=None
@@ -79,11 +78,6 @@ class DemandService:
             else max(0, seen.now_ms - seen.ready_since_ms) / 1000,
             is_exact=seen.is_exact and seen.running.is_whole and not is_cut,
         )
-
-
-def is_built_in(worker: Worker) -> bool:
-    """Return whether a master itself is this worker, for deliveries only."""
-    return all(name.startswith(RESERVED_PREFIX) for name in worker.spec.names)
 
 
 def _queues(names: Sequence[str], labels: Mapping[str, str], queues: Sequence[str]) -> list[str]:

@@ -87,6 +87,8 @@ METRICS: Final = {
         MetricInfo("jqmaster_slots", "gauge", ("name",),
                    "Slots, busy and free, of the fresh workers that serve the name. Those of a worker with several "
                    "names count for each. Every master reports the same value."),
+        MetricInfo("jqmaster_oldest_startable_wait_seconds", "gauge", ("name",),
+                   "Wait of the first ready job that no constraint holds back. Every master reports the same value."),
         MetricInfo("jqmaster_constraint_running", "gauge", ("constraint",), "Running jobs that a constraint counts."),
         MetricInfo("jqmaster_constraint_limit", "gauge", ("constraint",),
                    "Maximum number of jobs that a constraint lets run at once; with a key, for each of its values."),
@@ -185,10 +187,12 @@ class Saturation:
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
     """State of the store. `ready` by name: how many jobs wait, and for how long the first, in ms (None: not known).
-    `running` and `slots_by_name`: running jobs, and slots that may run jobs of the name."""
+    `startable_wait_ms` by name: for how long the first of those waits that no limit holds back. `running` and
+    `slots_by_name`: running jobs, and slots that may run jobs of the name."""
 
     jobs: Mapping[JobState, int]
     ready: Mapping[str, tuple[int, int | None]]
+    startable_wait_ms: Mapping[str, int]
     running: Mapping[str, int]
     slots_by_name: Mapping[str, int]
     constraints: Sequence[Saturation]
@@ -455,6 +459,11 @@ def _shared(facts: StoreFacts) -> Iterator[Metric]:
     yield _gauge("jqmaster_oldest_wait_seconds", waits)
     yield _gauge("jqmaster_running_jobs", bounded_sums(facts.running))
     yield _gauge("jqmaster_slots", bounded_sums(facts.slots_by_name))
+    startable: dict[tuple[str], float] = {}
+    for name, wait_ms in facts.startable_wait_ms.items():
+        label = name if name in ready else OTHER
+        startable[label,] = max(wait_ms / 1000, startable.get((label,), 0.0))
+    yield _gauge("jqmaster_oldest_startable_wait_seconds", startable)
     for what in ("running", "limit", "waiting"):
         known = {(c.constraint,): getattr(c, what) for c in facts.constraints}
         values = {labels: value for labels, value in known.items() if value is not None}

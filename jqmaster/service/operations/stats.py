@@ -124,11 +124,13 @@ class StatsService:
         counts = await self._inspector.counts()
         backlog = await self._history.backlog()
         since_ms = backlog.whole.since_ms if backlog else 0
+        startable = _oldest_startable(backlog, now_ms)
         state = self._store_state()
         return {
             "at": iso_ms(now_ms),
             "counts": {str(job_state): count for job_state, count in counts.items()},
             "oldest_wait_ms": max(0, now_ms - since_ms) if since_ms else None,
+            "oldest_startable": startable,
             "rates": await self._rates(now_ms),
             "workers": await self._worker_counts(now_ms),
             "masters": await self._master_counts(),
@@ -158,6 +160,8 @@ class StatsService:
     async def _worker_counts(self, now_ms: int) -> dict[str, int]:
         found = {"fresh": 0, "stale": 0, "draining": 0, "detached": 0, "max_jobs": 0, "busy": 0}
         for worker in await self._workers.all():
+            if worker.spec.is_built_in:
+                continue
             found["busy"] += worker.busy
             if worker.is_detached:
                 found["detached"] += 1
@@ -288,6 +292,16 @@ class StatsService:
             if more
             else None,
         }
+
+
+def _oldest_startable(backlog: BacklogSample | None, now_ms: int) -> dict[str, Any] | None:
+    """Return the ready job that waits longest although no limit holds it back, as far as the sample tells."""
+    whole = backlog.whole if backlog else None
+    if backlog is None or whole is None or not whole.startable_job_id:
+        return None
+    job_id, since_ms = whole.startable_job_id, whole.startable_since_ms
+    name = next(name for name, one in backlog.names.items() if one.startable_job_id == job_id)
+    return {"job_id": job_id, "name": name, "wait_ms": max(0, now_ms - since_ms)}
 
 
 def _point(at_ms: int, counts: NameCounts) -> dict[str, Any]:

@@ -8,13 +8,12 @@ from jqmaster.domain.constraints.constraint import Constraint
 from jqmaster.domain.workers.worker import Worker
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.reader import ConstraintReader, Usage
-from jqmaster.service.operations.demand import is_built_in
 from jqmaster.service.operations.metrics import Saturation, StoreFacts
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.logs.logs import LogStore
 from jqmaster.store.operations.demand import DemandStore
-from jqmaster.store.operations.history import HistoryStore
+from jqmaster.store.operations.history import HistoryStore, Waiting
 from jqmaster.store.workers.workers import WorkerStore
 
 MAX_NAMES_READ: Final = 10_000
@@ -50,7 +49,8 @@ class StoreFactsReader:
 
     async def read(self) -> StoreFacts:
         """Read the facts. Raises what `StoreClient.run` raises."""
-        workers, now_ms = await self._workers.all_with_time()
+        everybody, now_ms = await self._workers.all_with_time()
+        workers = [worker for worker in everybody if not worker.spec.is_built_in]
         standings = [_standing(worker, now_ms, self._stale_ms.current) for worker in workers]
         kinds = Counter(standings)
         fresh = [worker for worker, kind in zip(workers, standings, strict=True) if kind == "fresh"]
@@ -59,16 +59,24 @@ class StoreFactsReader:
         # The leader samples the first ready job of each name every few moments. Without a sample, the wait is
         # unknown.
         sample = await self._history.backlog()
-        since_ms = {name: waiting.since_ms for name, waiting in sample.names.items()} if sample else {}
+        sampled = sample.names if sample else {}
         return StoreFacts(
             jobs=await self._inspector.counts(),
             ready={
-                name: (count, max(0, now_ms - since) if (since := since_ms.get(name)) else None)
+                name: (
+                    count,
+                    max(0, now_ms - sampled[name].since_ms) if _is_known(sampled.get(name)) else None,
+                )
                 for name, count in ready.items()
                 if count > 0
             },
             running=(await self._demand.running()).by_name(),
             slots_by_name=_slots_by_name(fresh),
+            startable_wait_ms={
+                name: max(0, now_ms - waiting.startable_since_ms)
+                for name, waiting in sampled.items()
+                if waiting.startable_since_ms
+            },
             constraints=[_saturation(s.constraint, usage) for s, usage in await self._constraints.all()],
             workers={kind: kinds[kind] for kind in STANDINGS},
             slots={"busy": busy, "free": max(0, sum(worker.spec.max_jobs for worker in fresh) - busy)},
@@ -88,9 +96,12 @@ def _slots_by_name(workers: Sequence[Worker]) -> Counter[str]:
     """Return the slots that may run jobs of each name. A worker of several names offers its slots to each of them."""
     found = Counter[str]()
     for worker in workers:
-        if not is_built_in(worker):
-            found.update(dict.fromkeys(worker.spec.names, worker.spec.max_jobs))
+        found.update(dict.fromkeys(worker.spec.names, worker.spec.max_jobs))
     return found
+
+
+def _is_known(waiting: Waiting | None) -> bool:
+    return waiting is not None and waiting.since_ms > 0
 
 
 def _standing(worker: Worker, now_ms: int, stale_ms: int) -> str:

@@ -4874,18 +4874,22 @@ function troubledOf(definitions) {
     return { kind: isMissed ? "warn" : "bad", key: `definition ${name} ${at2}`, text, ...link };
   });
 }
+var processOf = (worker) => visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
+var successorOf = (dead, workers) => dead.busy === 0 && workers.find(
+  (worker) => worker.state === "fresh" && worker.node_id === dead.node_id && Date.parse(worker.registered_at) > Date.parse(dead.last_seen_at) && dead.names.every((name) => worker.names.includes(name))
+);
 function deadOf(workers) {
-  return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST2).map((worker) => ({
-    kind: "bad",
-    key: `dead ${worker.id}`,
-    text: t("fault.dead_worker", {
-      worker: visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`),
-      seen: relativeText(Date.parse(worker.last_seen_at)),
-      count: worker.busy
-    }),
-    link: href("workers", { id: worker.id }),
-    act: t("fault.dead_worker.act")
-  }));
+  return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST2).map((worker) => {
+    const seen = relativeText(Date.parse(worker.last_seen_at));
+    const link = { link: href("workers", { id: worker.id }), act: t("fault.dead_worker.act") };
+    const successor = successorOf(worker, workers);
+    if (successor) {
+      const names = { worker: processOf(worker), successor: processOf(successor), seen };
+      return { kind: "info", key: `dead ${worker.id}`, text: t("fault.replaced_worker", names), ...link };
+    }
+    const text = t("fault.dead_worker", { worker: processOf(worker), seen, count: worker.busy });
+    return { kind: "bad", key: `dead ${worker.id}`, text, ...link };
+  });
 }
 function pausedOf(constraints) {
   return constraints.filter((one) => one.enabled && one.mode === "enforce").flatMap((one) => {
@@ -5141,6 +5145,7 @@ var FAULTS_MS = 4e3;
 var FULL_MS = 2500;
 var PATIENCE_MS = 1500;
 var NONE = [];
+var KINDS = ["bad", "warn", "info"];
 var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 function faultsOf(stats, failing, orphans) {
   const faults = [];
@@ -5179,11 +5184,11 @@ function faultsOf(stats, failing, orphans) {
     const text = t("fault.memory", { share: percent(memory), used, most });
     add(memory >= MEMORY_BAD ? "bad" : "warn", "memory", text);
   }
-  const oldest = stats.oldest_wait_ms ?? 0;
-  if (oldest >= WAIT_WARN_MS) {
-    const text = t("fault.wait", { duration: durationText(steadyMs(oldest)) });
-    const query = { state: "ready", order: "oldest" };
-    add(oldest >= WAIT_BAD_MS ? "bad" : "warn", "wait", text, "jobs", query, t("fault.wait.act"));
+  const oldest = startableOf(stats);
+  if (oldest.wait_ms >= WAIT_WARN_MS) {
+    const values2 = { name: visible(oldest.name), duration: durationText(steadyMs(oldest.wait_ms)) };
+    const kind = oldest.wait_ms >= WAIT_BAD_MS ? "bad" : "warn";
+    add(kind, "wait", t("fault.wait", values2), "job", { id: oldest.job_id }, t("fault.wait.act"));
   }
   for (const name of failing) {
     const figures = { count: name.failed, share: percent(1 - name.success_share) };
@@ -5200,6 +5205,7 @@ function faultsOf(stats, failing, orphans) {
     add("warn", "latency", t("fault.latency", { duration: durationText(store.latency_ms) }));
   return faults;
 }
+var startableOf = (stats) => stats.oldest_startable ?? { job_id: "", name: "", wait_ms: 0 };
 var percent = (share) => number(share, { style: "percent", maximumFractionDigits: share > 0 && share < 0.1 ? 1 : 0 });
 function Page({ query, session: session2 }) {
   const span = SPANS.includes(query["span"] ?? "") ? query["span"] : "1h";
@@ -5274,13 +5280,13 @@ function Page({ query, session: session2 }) {
   const faults = [
     ...faultsOf(stats, failing, orphans),
     ...lastingFaults({
-      workers: workers.data?.workers ?? [],
+      workers: (workers.data?.workers ?? []).filter((worker) => !worker.built_in),
       masters: masters.data?.masters ?? [],
       constraints: constraints.data?.constraints ?? NONE,
       definitions: definitions.data?.definitions ?? NONE,
       points: hour ? completePoints(hour) : []
     })
-  ].sort((a2, b2) => Number(a2.kind === "warn") - Number(b2.kind === "warn"));
+  ].sort((a2, b2) => KINDS.indexOf(a2.kind) - KINDS.indexOf(b2.kind));
   const total = Object.values(stats.counts).reduce((sum2, n) => sum2 + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
     <${Faults} faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)} problem=${asked.problem} />
@@ -5335,10 +5341,11 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
 function Tiles({ stats }) {
   const { counts, rates } = stats;
   const wait = stats.oldest_wait_ms;
+  const startableMs = startableOf(stats).wait_ms;
   const perS = (rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
   const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}><span class="tile-label"><${State} state=${state} /></span><b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span></a>`;
   return html`<div class="tiles">
-    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
+    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }), startableMs >= WAIT_BAD_MS ? "bad" : startableMs >= WAIT_WARN_MS ? "warn" : "")}
     ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
     ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts.retrying ? "warn" : "")}
     ${tile("scheduled")}
@@ -5928,7 +5935,7 @@ function deployOf(workers) {
   const first = /* @__PURE__ */ new Map();
   for (const worker of workers) {
     const at2 = Date.parse(worker.registered_at);
-    if (worker.version) first.set(worker.version, Math.min(at2, first.get(worker.version) ?? at2));
+    if (worker.version && !worker.built_in) first.set(worker.version, Math.min(at2, first.get(worker.version) ?? at2));
   }
   return first.size ? Math.max(...first.values()) : null;
 }
@@ -6261,9 +6268,9 @@ function NoJobs({ session: session2, isFiltered, hasMore }) {
 
 // challenge_parts.js
 var CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
-var KINDS = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
+var KINDS2 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
 function ChallengeState({ state }) {
-  return html`<${Badge} kind=${KINDS[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
+  return html`<${Badge} kind=${KINDS2[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
 }
 var subjectOf = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
 var audienceText = (one) => t(`challenges.audience.${one.audience ?? "system"}`);
@@ -9002,7 +9009,7 @@ function Excerpt({ value, isHidden }) {
 var NAME2 = /^[A-Za-z0-9_.:-]{1,100}$/;
 var COMING = 10;
 var LAST_DAYS = 31;
-var KINDS2 = ["time", "event"];
+var KINDS3 = ["time", "event"];
 var OVERLAPS = ["allow", "forbid", "replace", "queue"];
 var CATCH_UPS = ["skip", "latest", "all"];
 var RETRY = ["base_s", "factor", "max_s"];
@@ -9156,7 +9163,7 @@ function DefinitionEditor({ definition, onClose, onDone }) {
   return html`<${FormDialog} title=${definition ? `${t("definitions.edit")} · ${visible(definition.name)}` : t("definitions.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf3}
       reread=${definition ? reread : void 0} isNew=${definition === null} saveLabel=${definition ? t("save") : t("definitions.create")} isWide>
     <div class="form-grid">${!definition && html`<${FormField} form=${form} name="name" problem=${shown} label=${labelOf3("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
-      <${FormField} form=${form} name="kind" as="select" label=${labelOf3("kind")}>${KINDS2.map((kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`)}<//>`}
+      <${FormField} form=${form} name="kind" as="select" label=${labelOf3("kind")}>${KINDS3.map((kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`)}<//>`}
       <${FormField} form=${form} name="description" label=${labelOf3("description")} maxlength="1000" /></div>
     <div class="form-grid"><fieldset class="plain-fields"><legend>${t(isEvents ? "events.which" : "definitions.when")}</legend><div class="stack">${isEvents ? html`<${WhichEvents} form=${form} problem=${shown} />` : html`<${When} form=${form} problem=${shown} />`}</div></fieldset>
       <${Preview2} values=${values2} coming=${coming} isAsked=${asked !== ""} /></div>
@@ -9540,7 +9547,7 @@ function columnsOf(one) {
 // pages/definitions.js
 var PAGE9 = 25;
 var STATES2 = ["", "enabled", "paused", "troubled"];
-var KINDS3 = ["", "time", "event"];
+var KINDS4 = ["", "time", "event"];
 var EXAMPLE2 = {
   job: { name: "report.send", argument: { kind: "daily" } },
   schedule: { daily_at: "02:30" },
@@ -9554,7 +9561,7 @@ function List4({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
-  const kind = KINDS3.includes(query["kind"] ?? "") ? query["kind"] : "";
+  const kind = KINDS4.includes(query["kind"] ?? "") ? query["kind"] : "";
   const of2 = JSON.stringify([query["q"], state, kind, query["cursor"]]);
   const found = useResource(
     async (signal) => {
@@ -9572,7 +9579,7 @@ function List4({ query, go: go3, session: session2 }) {
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
       <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 }, true)} />
       <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${state} onChange=${(e2) => change2({ state: e2.target.value })}>${STATES2.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//>
-      <${Field} label=${t("definitions.form.kind")}>${(a2) => html`<select ...${a2} value=${kind} onChange=${(e2) => change2({ kind: e2.target.value })}>${KINDS3.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
+      <${Field} label=${t("definitions.form.kind")}>${(a2) => html`<select ...${a2} value=${kind} onChange=${(e2) => change2({ kind: e2.target.value })}>${KINDS4.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf3} label=${nameOf3} onOpen=${(one) => go3("definitions", { name: one.name })}
             columns=${[...COLUMNS2.map((column) => ({ ...column, label: t(column.label) })), ...mayOperate ? [actions(found.reload)] : []]}
@@ -10045,7 +10052,7 @@ function FigureFacts({ figures }) {
 
 // pages/workers.js
 var STATES3 = ["fresh", "stale", "draining", "detached"];
-var KINDS4 = (
+var KINDS5 = (
   /** @type {const} */
   { fresh: "ok", stale: "warn", draining: "info", detached: "bad" }
 );
@@ -10059,7 +10066,7 @@ function WorkerState({ worker }) {
   return html`<${StateBadge} state=${worker.state} />${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
 }
 var StateBadge = ({ state }) => html`<${Badge} kind=${/** @type {any} */
-KINDS4[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
+KINDS5[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
 function RowState({ worker }) {
   const { detached_by: by, breaker } = worker;
   const isBroken = breaker === "open" || breaker === "half_open";
@@ -10149,7 +10156,7 @@ function Groups({ by, query, go: go3, onDrain }) {
       label: t("nav.workers"),
       phone: "line",
       render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${/** @type {any} */
-      KINDS4[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
+      KINDS5[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
     },
     {
       key: "slots",
@@ -10172,6 +10179,7 @@ function Groups({ by, query, go: go3, onDrain }) {
     ] : []
   ]} />`}`;
 }
+var ownOf = (answer) => (answer?.workers ?? []).filter((worker) => !worker.built_in);
 function List6({ list: { data, problem, reload }, query, go: go3, onDrain, onSlots }) {
   const hold = useHold();
   const [selected, setSelected] = E2(
@@ -10181,10 +10189,7 @@ function List6({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
   const state = STATES3.includes(query["state"] ?? "") ? query["state"] : "";
   const sort = query["sort"] ?? "";
   const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS4 && value));
-  const all = (
-    /** @type {any[]} */
-    data?.workers ?? []
-  );
+  const all = ownOf(data);
   const chosen = all.filter(
     (worker) => Object.entries(filters).every(([key, value]) => FILTERS4[key]?.of(worker, value))
   );

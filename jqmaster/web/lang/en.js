@@ -159,6 +159,7 @@ export default {
   "store.memory": "Memory",
   "store.latency": "Latency",
   "fault.bad": "Critical",
+  "fault.info": "Info",
   "fault.warn": "Warning",
   "fault.no_leader": "No master leads, so no job is dispatched.",
   "fault.store": "Store: {fault}",
@@ -167,7 +168,7 @@ export default {
   "fault.orphan":
     "{name}: 1 job waits, but no live worker runs this name.||{name}: {count} jobs wait, but no live worker runs this name.",
   "fault.memory": "The store has used {share} of its memory ({used} of {most}).",
-  "fault.wait": "The oldest ready job has waited {duration}.",
+  "fault.wait": "A job {name} has waited {duration}, although nothing holds it back.",
   "fault.wait.act": "Show the job",
   "fault.failing": "{name}: {count} failed in the last hour ({share})",
   "fault.stale_workers": "1 worker is silent.||{count} workers are silent.",

@@ -62,6 +62,7 @@ export default {
   "fault.show": "Show",
   "fault.dead_worker":
     "Worker {worker} is dead: last heard {seen}, 1 job still assigned.||Worker {worker} is dead: last heard {seen}, {count} jobs still assigned.",
+  "fault.replaced_worker": "Worker {worker} ended, last heard {seen}; {successor} took its place.",
   "fault.dead_worker.act": "Show the worker",
   "fault.paused": "Constraint {name} is paused; last changed {since}.",
   "fault.paused_values":

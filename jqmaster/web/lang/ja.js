@@ -166,6 +166,7 @@ export default {
   "store.memory": "メモリ",
   "store.latency": "遅延",
   "fault.bad": "異常",
+  "fault.info": "情報",
   "fault.warn": "注意",
   "fault.no_leader": "リーダーのマスターがないため、ジョブは配信されません。",
   "fault.store": "ストア: {fault}",
@@ -175,7 +176,7 @@ export default {
   "fault.orphan":
     "{name}: {count} 件のジョブが待機していますが、この名前を実行する稼働中のワーカーがありません。||{name}: {count} 件のジョブが待機していますが、この名前を実行する稼働中のワーカーがありません。",
   "fault.memory": "ストアのメモリ使用率は {share} です ({used} / {most})。",
-  "fault.wait": "最も古い実行待ちジョブは {duration} 待っています。",
+  "fault.wait": "ジョブ {name} は、止める制約がないのに {duration} 待っています。",
   "fault.wait.act": "ジョブを表示",
   "fault.failing": "{name}: 直近 1 時間に {count} 件失敗 ({share})",
   "fault.stale_workers":

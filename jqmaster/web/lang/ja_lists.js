@@ -51,6 +51,7 @@ export default {
   "fault.show": "表示",
   "fault.dead_worker":
     "ワーカー {worker} は応答がありません(最終応答: {seen}、割り当て中のジョブ: {count} 件)。",
+  "fault.replaced_worker": "ワーカー {worker} は終了し(最終応答: {seen})、{successor} が引き継ぎました。",
   "fault.dead_worker.act": "ワーカーを表示",
   "fault.paused": "制約 {name} は一時停止中です(最終変更: {since})。",
   "fault.paused_values": "制約 {name} の {count} 個の値が一時停止中です({values}、最終変更: {since})。",

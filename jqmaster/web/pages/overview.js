@@ -49,11 +49,12 @@ const FULL_MS = 2_500;
 const PATIENCE_MS = 1_500;
 /** @type {any[]} Always the same list, since every new list counts as an answer. */
 const NONE = [];
+const KINDS = ["bad", "warn", "info"];
 const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 
 /** @typedef {import("../router.js").PageName} PageName */
 /**
- * @typedef {{kind: "bad" | "warn", text: any, link?: string, act?: string, key: string}} Fault
+ * @typedef {{kind: "bad" | "warn" | "info", text: any, link?: string, act?: string, key: string}} Fault
  *   `key`: keeps an acknowledged fault hidden until it is over.
  */
 
@@ -104,11 +105,12 @@ export function faultsOf(stats, failing, orphans) {
     const text = t("fault.memory", { share: percent(memory), used, most });
     add(memory >= MEMORY_BAD ? "bad" : "warn", "memory", text);
   }
-  const oldest = stats.oldest_wait_ms ?? 0;
-  if (oldest >= WAIT_WARN_MS) {
-    const text = t("fault.wait", { duration: durationText(steadyMs(oldest)) });
-    const query = { state: "ready", order: "oldest" };
-    add(oldest >= WAIT_BAD_MS ? "bad" : "warn", "wait", text, "jobs", query, t("fault.wait.act"));
+  // A job that a limit holds back waits as somebody decided: the limit is among the faults if it holds for long.
+  const oldest = startableOf(stats);
+  if (oldest.wait_ms >= WAIT_WARN_MS) {
+    const values = { name: visible(oldest.name), duration: durationText(steadyMs(oldest.wait_ms)) };
+    const kind = oldest.wait_ms >= WAIT_BAD_MS ? "bad" : "warn";
+    add(kind, "wait", t("fault.wait", values), "job", { id: oldest.job_id }, t("fault.wait.act"));
   }
   for (const name of failing) {
     const figures = { count: name.failed, share: percent(1 - name.success_share) };
@@ -125,6 +127,9 @@ export function faultsOf(stats, failing, orphans) {
     add("warn", "latency", t("fault.latency", { duration: durationText(store.latency_ms) }));
   return faults;
 }
+
+/** @param {any} stats @returns {{job_id: string, name: string, wait_ms: number}} The job that waits longest although nothing holds it back. */
+const startableOf = (stats) => stats.oldest_startable ?? { job_id: "", name: "", wait_ms: 0 };
 
 /** @param {number} share */
 const percent = (share) =>
@@ -215,13 +220,13 @@ export function Page({ query, session }) {
   const faults = [
     ...faultsOf(stats, failing, orphans),
     ...lastingFaults({
-      workers: workers.data?.workers ?? [],
+      workers: (workers.data?.workers ?? []).filter((/** @type {any} */ worker) => !worker.built_in),
       masters: masters.data?.masters ?? [],
       constraints: constraints.data?.constraints ?? NONE,
       definitions: definitions.data?.definitions ?? NONE,
       points: hour ? completePoints(hour) : [],
     }),
-  ].sort((a, b) => Number(a.kind === "warn") - Number(b.kind === "warn"));
+  ].sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
   const total = Object.values(stats.counts).reduce((/** @type {number} */ sum, n) => sum + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
     <${Faults} faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)} problem=${asked.problem} />
@@ -303,12 +308,13 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
 function Tiles({ stats }) {
   const { counts, rates } = stats;
   const wait = stats.oldest_wait_ms;
+  const startableMs = startableOf(stats).wait_ms;
   const perS = (/** @type {number} */ rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
   /** @param {string} state @param {any} [more] @param {string} [kind] */
   const tile = (state, more, kind = "") =>
     html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}><span class="tile-label"><${State} state=${state} /></span><b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span></a>`;
   return html`<div class="tiles">
-    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
+    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }), startableMs >= WAIT_BAD_MS ? "bad" : startableMs >= WAIT_WARN_MS ? "warn" : "")}
     ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
     ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts.retrying ? "warn" : "")}
     ${tile("scheduled")}

@@ -177,6 +177,9 @@ function Groups({ by, query, go, onDrain }) {
   }`;
 }
 
+/** @param {any} answer @returns {any[]} The workers without those that are part of a master: nobody has to care for these. */
+const ownOf = (answer) => (answer?.workers ?? []).filter((/** @type {any} */ worker) => !worker.built_in);
+
 /** @param {{list: {data: any, problem: any, reload: () => unknown}, query: Record<string, string>, go: typeof import("../router.js").go, onDrain: OnDrain, onSlots: ((worker: any) => void) | null}} props */
 function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) {
   const hold = useHold();
@@ -184,7 +187,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
   const state = STATES.includes(query["state"] ?? "") ? query["state"] : "";
   const sort = query["sort"] ?? "";
   const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS && value));
-  const all = /** @type {any[]} */ (data?.workers ?? []);
+  const all = ownOf(data);
   const chosen = all.filter((worker) =>
     Object.entries(filters).every(([key, value]) => FILTERS[key]?.of(worker, value)),
   );

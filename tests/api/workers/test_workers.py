@@ -51,7 +51,7 @@ async def test_a_worker_registers_and_is_seen(api: Api, worker: ScriptedWorker) 
     assert view == {
         "figures": {"succeeded": 0, "failed": 0, "failed_share": None, "attempts_per_s": 0.0, "run": None, "marks": []},
         "id": worker.id, "url": worker.url, "names": ["work"], "max_jobs": 10, "own_max_jobs": 10, "busy": 0,
-        "load": 0.0, "role": "push",
+        "load": 0.0, "role": "push", "built_in": False,
         "node_id": "node-1",
         "pid": 1, "labels": {"zone": "b"}, "version": "1.0", "state": "fresh", "detached_by": None,
         "breaker": view["breaker"],

@@ -138,6 +138,8 @@ async def test_the_present_state_sums_up_jobs_workers_and_rates(world: StoreWorl
     master.tally.of("work").pushed += 30
     await master.keeper.flush()
     worker = await world.worker(max_jobs=4)
+    # A master's own worker is no capacity of people's jobs.
+    await world.worker("jq.mail", "jq.webhook", max_jobs=32)
     await world.enqueue_many(3)
     await world.claim(worker, limit=1)
     world.pass_ms(500)
@@ -148,6 +150,7 @@ async def test_the_present_state_sums_up_jobs_workers_and_rates(world: StoreWorl
     assert (now["counts"]["ready"], now["counts"]["running"]) == (2, 1)
     # The value ages between two looks of the leader.
     assert now["oldest_wait_ms"] == 1_000
+    assert (now["oldest_startable"]["name"], now["oldest_startable"]["wait_ms"]) == ("work", 1_000)
     # The rate takes 30 from this minute, 16 s of which are over, and the rest from the minute before.
     assert now["rates"]["pushed"] == pytest.approx((30 + 120 * 44 / 60) / 60, abs=0.001)
     assert now["workers"] == {"fresh": 1, "stale": 0, "draining": 0, "detached": 0, "max_jobs": 4, "busy": 1}

@@ -19,6 +19,7 @@ from jqmaster.store.operations.history import (
     GroupCount,
     HistoryStore,
 )
+from tests.support.constraints import ConstrainedWorld
 from tests.support.store import StoreWorld
 
 DAY_MS = 86_400_000
@@ -233,6 +234,43 @@ async def test_the_backlog_is_seen_with_the_age_of_its_oldest_job(world: StoreWo
     async with world.unchanged():
         with pytest.raises(StaleEpochError):
             await history.put_backlog(stale, nothing)
+
+
+@pytest.mark.req("P8")
+async def test_the_oldest_job_that_no_limit_holds_back_is_told_apart(world: StoreWorld) -> None:
+    history = HistoryStore(world.shard, master_id="master-1")
+    began_ms = world.now_ms
+    limited = ConstrainedWorld(world)
+    await limited.limit("held", {"field": "name", "op": "eq", "value": "held"}, paused=True)
+    await limited.limit(
+        "keyed", {"field": "name", "op": "eq", "value": "keyed"}, key="argument", concurrency=1
+    )
+    await limited.enqueue("held")
+    first, *_ = await limited.enqueue_many(["a", "a"], "keyed")
+    world.pass_ms(1_000)
+    other = await limited.enqueue("keyed", "b")
+    worker = await world.worker("held", "keyed")
+    assert await limited.take(worker, "held", "keyed", limit=1) == [first]
+    assert await limited.take(worker, "held") == []
+    world.pass_ms(1_000)
+    labelled = await limited.enqueue("labelled", requires={"gpu": "yes"})
+    world.pass_ms(1_000)
+    backlog = await history.sample_backlog()
+    assert backlog.names["held"].since_ms == began_ms
+    assert (backlog.names["held"].startable_since_ms, backlog.names["held"].startable_job_id) == (0, "")
+    # No claim has asked for the second job of `a` yet. Once one has, that of `b` comes first.
+    assert backlog.names["keyed"].startable_since_ms == began_ms
+    assert backlog.names["labelled"].startable_job_id == labelled
+    assert await limited.take(worker, "keyed", limit=1) == [other]
+    assert (await history.sample_backlog()).names["keyed"].startable_job_id == ""
+    await history.put_backlog(world.epoch, backlog)
+    assert await history.backlog() == backlog
+    # A sample of an older master says nothing about it.
+    at_ms, whole, names, _ = msgpack.unpackb(await world.redis.get(world.shard.keys.backlog))
+    await world.redis.set(world.shard.keys.backlog, msgpack.packb([at_ms, whole, names]), px=1_000)
+    read = await history.backlog()
+    assert read is not None
+    assert (read.whole.since_ms, read.whole.startable_job_id) == (began_ms, "")
 
 
 async def test_of_a_job_that_was_retried_by_hand_the_age_is_not_known(world: StoreWorld) -> None:
