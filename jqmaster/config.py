@@ -665,7 +665,10 @@ class Settings(BaseSettings):
         description="Most run records to keep of each definition. The oldest are removed first.",
     )
     definition_runs_s: float = Field(
-        90 * DAY_S, ge=60, le=MOST_KEPT_S, description="How long to keep run records of definitions."
+        90 * DAY_S,
+        ge=60,
+        le=MOST_KEPT_S,
+        description="How long to keep run records of definitions, counted from when they were written.",
     )
     batch_life_s: float = Field(
         30 * DAY_S,

@@ -857,7 +857,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "DeclarationView": _DECLARATION,
     "DeclarationList": {"declarations": [_DECLARATION]},
     "BackfillRequest": {"from": "2026-11-01T00:00:00Z", "to": "2026-11-08T00:00:00Z", "dry_run": True},
-    "BackfillAnswer": {"due": 7, "fired_before": 5, "started": None},
+    "BackfillAnswer": {"due": 7, "fired_before": 5, "forgotten": 0, "forgotten_until": None, "started": None},
     "DefinitionRuns": {"runs": [_RUN], "next_cursor": None},
     "ConstraintRequest": {
         "matcher": _CONSTRAINT["matcher"],

@@ -276,6 +276,18 @@ class Keys:
         "with its definition",
         "by name: the last instant with a record, the newest job, and the instant that waits for its end",
     )
+    forgotten_runs = Key(
+        "hash",
+        "while not empty",
+        "by name of a definition with a schedule: its incarnation, the last instant whose run record may have been "
+        "removed, and the first that has one; without a name, that instant for definitions that are not in "
+        "`gone_definitions` any more",
+    )
+    gone_definitions = Key(
+        "sorted set",
+        "while not empty",
+        "names of removed definitions; score: the last instant that may have started a job, ms",
+    )
     runs = NamedKey(
         "sorted set",
         "with its definition",

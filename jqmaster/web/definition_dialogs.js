@@ -2,13 +2,14 @@
 import { Problem, del, post } from "./api.js";
 import { t } from "./i18n.js";
 import { html, useEffect, useState } from "./lib.js";
+import { usePref } from "./prefs.js";
 import { go } from "./router.js";
 import { visible } from "./text.js";
 import { Button, ErrorBox } from "./ui/controls.js";
 import { ConfirmCount, Dialog, attempt, toast } from "./ui/dialogs.js";
-import { Text, nowMs } from "./ui/formats.js";
+import { Text, instantText, nowMs } from "./ui/formats.js";
 import { FormDialog } from "./ui/form_dialog.js";
-import { FormField, useForm } from "./ui/forms.js";
+import { FormCheck, FormField, useForm } from "./ui/forms.js";
 import { Icon } from "./ui/icons.js";
 import { LATEST, inZone, inputOf, instantIn, useZone } from "./ui/instants.js";
 
@@ -119,9 +120,11 @@ function DeleteDefinition({ name, onClose }) {
  */
 function Backfill({ name, onClose, onDone }) {
   useZone();
+  const [times] = usePref("times", "relative");
   const form = useForm(null, () => ({
     from: inputOf(new Date(nowMs() - DAY_MS).toISOString()).slice(0, 16) + ":00",
     to: inputOf(new Date(nowMs()).toISOString()).slice(0, 16) + ":00",
+    also_forgotten: "",
   }));
   const range = {
     from: instantIn(form.values["from"] ?? ""),
@@ -148,10 +151,13 @@ function Backfill({ name, onClose, onDone }) {
   const isKnown = counted.of === asked;
   const found = isKnown ? counted.found : null;
   const missing = found ? found.due - found.fired_before : 0;
+  const forgotten = found?.forgotten ?? 0;
+  const isAsked = form.values["also_forgotten"] === "yes";
   const save = async () => {
     if (!found || missing === 0)
       throw new Problem(422, { title: t(found ? "definitions.backfill.none" : "action.counting") });
-    const done = await post(pathOf(name, "/backfill"), range);
+    if (forgotten > 0 && !isAsked) throw new Problem(422, { title: t("definitions.backfill.choose") });
+    const done = await post(pathOf(name, "/backfill"), { ...range, ...(forgotten > 0 && { also_forgotten: true }) });
     await onDone();
     return t("definitions.backfill.done", { count: done.started });
   };
@@ -159,5 +165,10 @@ function Backfill({ name, onClose, onDone }) {
   return html`<${FormDialog} title=${t("definitions.backfill.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${missing > 0 ? t("definitions.backfill.start", { count: missing }) : t("definitions.backfill")}>
     <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("definitions.backfill.text")}</p>
     <div class="form-grid">${["from", "to"].map((part) => html`<${FormField} key=${part} form=${form} name=${part} problem=${problem} label=${inZone(t(`definitions.backfill.${part}`))} type="datetime-local" step="1" max=${LATEST} />`)}</div>
-    <p role="status" class="confirm-count">${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted.problem && isKnown ? "–" : t("action.counting")}</p><//>`;
+    <p role="status" class="confirm-count">${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted.problem && isKnown ? "–" : t("action.counting")}</p>
+    ${
+      forgotten > 0 &&
+      html`<p class="warning" role="note">${t("definitions.backfill.forgotten", { count: forgotten, until: instantText(Date.parse(found.forgotten_until), times) })}</p>
+      <${FormCheck} form=${form} name="also_forgotten"><span>${t("definitions.backfill.also_forgotten")}</span><//>`
+    }<//>`;
 }

@@ -57,7 +57,8 @@ async def test_a_definition_is_put_shown_paused_run_and_deleted(api: Api, cli: C
         "--dry-run",
         "--json",
     )
-    assert counted.lines() == [{"due": 3, "fired_before": 0, "started": None}]
+    nothing = {"due": 3, "fired_before": 0, "forgotten": 0, "forgotten_until": None, "started": None}
+    assert counted.lines() == [nothing]
     for what in ("nightly", file):
         coming = await cli("definitions", "next", what, "--count", "2", "--json")
         assert [one["local"][11:16] for one in coming.lines()] == ["02:30", "02:30"]
@@ -66,6 +67,15 @@ async def test_a_definition_is_put_shown_paused_run_and_deleted(api: Api, cli: C
     gone = await cli("definitions", "show", "nightly")
     assert gone.code != 0
     assert "no definition nightly" in gone.err
+
+    # One that is made again does not know what the former one ran.
+    assert (await cli("definitions", "put", "nightly", file)).code == 0
+    past = ("definitions", "backfill", "nightly", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z")
+    refused = await cli(*past)
+    assert refused.code != 0
+    assert "also_forgotten" in refused.err
+    done = await cli(*past, "--also-forgotten", "--json")
+    assert [(one["forgotten"], one["started"]) for one in done.lines()] == [(3, 3)]
 
 
 async def test_a_file_that_makes_no_sense_is_refused_with_its_place(cli: Cli) -> None:

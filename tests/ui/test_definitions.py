@@ -135,6 +135,28 @@ async def test_it_is_run_paused_with_a_reason_backfilled_and_deleted(screens: Sc
     assert (await api.call("GET", f"/api/definitions/{name}"))[0] == 404
 
 
+async def test_a_backfill_tells_of_how_many_instants_nobody_knows_whether_they_ran(
+    screens: Screens, api: Api
+) -> None:
+    name = tag()
+    await made(api, name, schedule={"every_minutes": 60})
+    assert (await api.call("POST", f"/api/definitions/{name}/run"))[0] == 201
+    # Whatever the former definition of this name ran is not known any more.
+    assert (await api.call("DELETE", f"/api/definitions/{name}"))[0] == 204
+    await made(api, name, schedule={"every_minutes": 60})
+    async with screens.open(f"#/definitions?name={name}") as page:
+        dialog = page.get_by_role("dialog")
+        await page.get_by_role("button", name="Backfill").click()
+        await expect(dialog.locator(".warning")).to_contain_text("whether 24 of these instants started a job")
+        await accessible(page)
+        start = dialog.get_by_role("button", name="Start 24 jobs")
+        await start.click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("Begin later, or choose")
+        await dialog.get_by_label("Start these jobs, too").check()
+        await start.click()
+        await expect(page.locator(".toast").last).to_have_text("Started 24 jobs.")
+
+
 async def test_two_people_change_one_definition_and_both_versions_are_shown(
     screens: Screens, api: Api
 ) -> None:

@@ -119,9 +119,21 @@ async def run(call: Call) -> Reply:
 async def backfill(call: Call) -> Reply:
     request = await call.read(BackfillRequest)
     done = await call.services.definition_editor.backfill(
-        call.path["name"], request.from_, request.to, call.who, is_dry=request.dry_run
+        call.path["name"],
+        request.from_,
+        request.to,
+        call.who,
+        is_dry=request.dry_run,
+        also_forgotten=request.also_forgotten,
     )
-    return Reply(200, {"due": done.due, "fired_before": done.fired_before, "started": done.started})
+    view = {
+        "due": done.due,
+        "fired_before": done.fired_before,
+        "forgotten": done.forgotten,
+        "forgotten_until": None if done.forgotten_until_ms is None else iso_ms(done.forgotten_until_ms),
+        "started": done.started,
+    }
+    return Reply(200, view)
 
 
 async def runs(call: Call) -> Reply:

@@ -57,7 +57,9 @@ _RUN_TEXT: Final = (
 )
 _BACKFILL_TEXT: Final = (
     "Starts the jobs of past instants that were missed or skipped, or that lie before the definition was made, "
-    "whatever `overlap` says. An instant that started a job is left out. At most 1000 instants in one call."
+    "whatever `overlap` says. An instant that started a job is left out. If the run records of some instants are no "
+    "longer kept, the call is refused with 422, which names the instant up to which they are gone; `also_forgotten` "
+    "starts these jobs, too. At most 1000 instants in one call."
 )
 
 OPERATIONS: Final = [

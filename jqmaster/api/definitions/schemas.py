@@ -367,6 +367,11 @@ class BackfillRequest(Request):
     from_: Instant = Field(alias="from")
     to: Instant
     dry_run: bool = Field(False, description="Count only.")
+    also_forgotten: bool = Field(
+        False,
+        description="Start also the jobs of instants whose run records are no longer kept, although they may have been "
+        "started before. Without it, a range with such instants is refused.",
+    )
 
 
 class BackfillAnswer(Answer):
@@ -374,4 +379,10 @@ class BackfillAnswer(Answer):
 
     due: int = Field(description="Instants in the range.")
     fired_before: int = Field(description="Those of them that have started a job already.")
+    forgotten: int = Field(
+        description="Those of them whose run records are no longer kept: whether they have started a job is unknown."
+    )
+    forgotten_until: Timestamp | None = Field(
+        description="Run records up to this instant may have been removed. Null: none was."
+    )
     started: int | None = Field(description="Jobs that were started. Null with `dry_run`.")

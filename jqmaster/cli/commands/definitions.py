@@ -167,6 +167,13 @@ def backfill(
     end: Annotated[str, typer.Argument(metavar="TO", help="The instants before this one.")],
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count only.")] = False,
+    also_forgotten: Annotated[
+        bool,
+        typer.Option(
+            "--also-forgotten",
+            help="Start also jobs of instants whose run records are no longer kept; they may have run before.",
+        ),
+    ] = False,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
@@ -174,6 +181,8 @@ def backfill(
     """Start the jobs of past instants that started none."""
     with MasterSession(master, token) as http:
         body = {"from": begin, "to": end, "dry_run": dry_run}
+        if also_forgotten:
+            body["also_forgotten"] = True
         _, done = http.call("POST", _path(name, "backfill"), body=body)
     if as_json:
         output.say_json(done)

@@ -9,6 +9,7 @@ from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.definitions.definition import Definition, TimeTrigger, new_did
 from jqmaster.domain.definitions.event_trigger import EventTrigger
 from jqmaster.domain.ids import new_id
+from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.matching import packed
 from jqmaster.errors import PreconditionFailedError, RateLimitedError, StoreUnavailableError
@@ -33,11 +34,14 @@ BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """`due` instants are in the range, and `fired_before` of them had already started a job. `started` None:
-    nothing was done."""
+    """`due` instants are in the range, and `fired_before` of them had already started a job. Of `forgotten` ones, this
+    is not known, because run records up to `forgotten_until_ms` may have been removed (None: none was). `started`
+    None: nothing was done."""
 
     due: int
     fired_before: int
+    forgotten: int
+    forgotten_until_ms: int | None
     started: int | None
 
 
@@ -174,9 +178,14 @@ class DefinitionEditor:
         )
         return job_id
 
-    async def backfill(self, name: str, from_ms: int, to_ms: int, who: str, *, is_dry: bool) -> Backfill:
+    async def backfill(
+        self, name: str, from_ms: int, to_ms: int, who: str, *, is_dry: bool, also_forgotten: bool = False
+    ) -> Backfill:
         """Start the jobs of the instants from `from_ms` to before `to_ms` that started none yet; `is_dry`: count them
-        only. Raise NotFoundError, InvalidError for a range that is empty or has too many."""
+        only. `also_forgotten`: start also those of which nobody knows whether they did.
+
+        Raise NotFoundError; InvalidError for a range that is empty or has too many, or with instants whose run records
+        may have been removed."""
         if to_ms <= from_ms:
             raise refusal(("to",), "must be later than from")
         known = await self._firing.known_of_time(name)
@@ -189,21 +198,35 @@ class DefinitionEditor:
             due_ms.append(occurrence.at_ms)
             if len(due_ms) > MAX_BACKFILL:
                 raise refusal(("to",), f"there are more than {MAX_BACKFILL} instants; give a shorter range")
-        fired = {
-            run.due_at_ms
-            for run in await self._store.recorded(name, from_ms, end_ms)
-            if run.outcome == "fired"
-        }
+        runs = await self._store.recorded(name, from_ms, end_ms)
+        # Read after the records, so that records removed in between count as forgotten.
+        until_ms = await self._store.forgotten_until_ms(known)
+        fired = {run.due_at_ms for run in runs if run.outcome == "fired"}
         missing = [at_ms for at_ms in due_ms if at_ms not in fired]
+        recorded = {run.due_at_ms for run in runs}
+        forgotten = (
+            0 if until_ms is None else sum(at_ms <= until_ms and at_ms not in recorded for at_ms in missing)
+        )
+        found = Backfill(len(due_ms), len(due_ms) - len(missing), forgotten, until_ms, None)
         if is_dry:
-            return Backfill(len(due_ms), len(due_ms) - len(missing), None)
-        became = await self._firing.backfill(name, missing)
+            return found
+        if until_ms is not None and forgotten and not also_forgotten:
+            raise refusal(
+                ("from",),
+                f"the run records up to {iso_ms(until_ms)} are no longer kept, so nobody knows whether {forgotten} "
+                "of these instants started a job; begin later, or set also_forgotten to start those jobs, too",
+            )
+        became = await self._firing.backfill(name, missing, also_forgotten=also_forgotten)
         started = became.count(FiringOutcome.FIRED)
+        # Records may have been removed meanwhile.
+        left_out = became.count(FiringOutcome.FORGOTTEN)
         after = {"from_ms": from_ms, "to_ms": to_ms, "started": started}
+        if also_forgotten:
+            after["forgotten"] = forgotten
         await self._audit.write(
             encode_entry(who=who, action="definition.backfill", target=name, before=None, after=after)
         )
-        return Backfill(len(due_ms), len(due_ms) - len(missing), started)
+        return replace(found, forgotten=forgotten + left_out, started=started)
 
 
 def _changed(

@@ -90,11 +90,15 @@ class DefinitionFiring:
                 return became
         raise _too_busy(name)
 
-    async def backfill(self, name: str, due_ms: Sequence[int]) -> list[FiringOutcome]:
-        """Start the jobs of past instants. Raise NotFoundError."""
+    async def backfill(
+        self, name: str, due_ms: Sequence[int], *, also_forgotten: bool = False
+    ) -> list[FiringOutcome]:
+        """Start the jobs of past instants, oldest first. `also_forgotten`: also of those whose run records may have
+        been removed. Raise NotFoundError."""
+        verdict = InstantVerdict.BACKFILL_FORGOTTEN if also_forgotten else InstantVerdict.BACKFILL
         found: list[FiringOutcome] = []
         for page in pages(due_ms, MAX_INSTANTS):
-            entries = [Entry(at_ms, InstantVerdict.BACKFILL, RunReason.BACKFILL) for at_ms in page]
+            entries = [Entry(at_ms, verdict, RunReason.BACKFILL) for at_ms in page]
             for _ in range(MAX_REPEATS):
                 became = await self._fire([_extra_firing(await self.known_of_time(name), entries)])
                 if FiringOutcome.CHANGED not in became:

@@ -23,6 +23,7 @@ from jqmaster.store.definitions.documents import (
     decode_definition,
     decode_run,
     encode_definition,
+    forgotten_until_ms,
 )
 from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.jobs.placement import LaneTable, StaleConstraints
@@ -37,6 +38,8 @@ RUNS_PER_READ: Final = 200
 MAX_INSTANT_MS: Final = 10**15
 # The most records that one page of a filtered list examines.
 MAX_LOOKED_AT: Final = 2_000
+# The removed definitions of which is known up to when they may have started jobs.
+MAX_GONE: Final = 10_000
 # The Lua library knows no binary, only raw strings.
 _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 # An entry without a job has these in the place of ID, terms, digest and record.
@@ -49,7 +52,9 @@ class InstantVerdict(StrEnum):
     FIRES = "fires"
     QUEUED = "queued"
     MANUAL = "manual"
+    # Start it unless it fired; the second one, also if nobody knows whether it did.
     BACKFILL = "backfill"
+    BACKFILL_FORGOTTEN = "backfill_forgotten"
     MISSED = "missed"
     SKIPPED = "skipped"
 
@@ -69,6 +74,8 @@ class FiringOutcome(StrEnum):
     SKIPPED = "skipped"
     # A backfill found that the instant had fired before.
     BEFORE = "before"
+    # A backfill found that the record of the instant may have been removed.
+    FORGOTTEN = "forgotten"
     # The definition was changed or fired since it was read: nothing is done.
     CHANGED = "changed"
 
@@ -203,11 +210,12 @@ class DefinitionStore:
         word, _ = await self._client.run(
             "put_definition",
             (k.definitions, k.definitions_due, k.definition_clocks, k.runs(change.name), k.audit, k.event_definitions,
-             k.event_edition),
+             k.event_edition, k.forgotten_runs, k.gone_definitions),
             (self._shard.now_arg, change.name, present.stored.etag if present else "",
              encode_definition(new.stored) if new else b"", present.clock.text if present else "",
              new.clock.text if new else "", -1 if change.next_due_ms is None else change.next_due_ms,
-             change.audit_entry, MAX_ENTRIES, change.most, self._shard.wake_channel, new_did() if is_of_events else ""),
+             change.audit_entry, MAX_ENTRIES, change.most, self._shard.wake_channel, new_did() if is_of_events else "",
+             one.stored.definition.did if one else "", MAX_GONE),
         )  # fmt: skip
         if word == "full":
             raise ConflictError(
@@ -242,12 +250,14 @@ class DefinitionStore:
                 entries += self._job_parts(definition, entry, table, constraints)
         batch = [
             (f.known.stored.definition.name, f.known.stored.etag, f.known.clock.text, f.handled_ms,
-             -1 if f.next_due_ms is None else f.next_due_ms, str(f.known.stored.definition.overlap))
+             -1 if f.next_due_ms is None else f.next_due_ms, str(f.known.stored.definition.overlap),
+             f.known.stored.definition.did)
             for f in firings
         ]  # fmt: skip
         word, data = await self._client.run(
             "fire_definitions",
-            (k.epoch, k.definitions, k.definitions_due, k.definition_clocks, k.rules, k.scheduled, k.expiring),
+            (k.epoch, k.definitions, k.definitions_due, k.definition_clocks, k.rules, k.scheduled, k.expiring,
+             k.forgotten_runs),
             (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, k.finished_channel, constraints.edition,
              table.packed(), self._shard.mark, kept.most, kept.life_ms, _PACKER.pack(batch), *entries),
         )  # fmt: skip
@@ -304,6 +314,18 @@ class DefinitionStore:
         """Return the run records of the instants from `from_ms` to before `to_ms`."""
         page = await self._client.command("ZRANGE", self._keys.runs(name), from_ms, f"({to_ms}", "BYSCORE")
         return [decode_run(name, raw) for raw in page]
+
+    async def forgotten_until_ms(self, known: KnownDefinition) -> int | None:
+        """Return the last instant of a definition whose run record may have been removed; None: none was."""
+        definition = known.stored.definition
+        memory, first = await self._client.pipeline(
+            [
+                ("HGET", self._keys.forgotten_runs, definition.name),
+                ("ZRANGE", self._keys.runs(definition.name), 0, 0, "WITHSCORES"),
+            ]
+        )
+        first_ms = int(float(first[1])) if first else None
+        return forgotten_until_ms(definition.did, memory, first_ms, known.clock.handled_ms)
 
     def _known(self, name: str, document: bytes | None, clock: bytes | None) -> KnownDefinition | None:
         if document is None:

@@ -123,6 +123,20 @@ def decode_run(name: str, raw: bytes) -> RunRecord:
         raise DamagedError(f"definition {name}: a run record cannot be read") from exc
 
 
+def forgotten_until_ms(did: str, memory: bytes | None, first_ms: int | None, handled_ms: int) -> int | None:
+    """Return the last instant whose run record may have been removed, as lib/definitions/run_records.lua does.
+
+    `memory`: what the store knows of removed records. `first_ms`: the first instant with a record now. `handled_ms`:
+    the last one that may have a record."""
+    its_did, until, noted = (memory or b"").decode().split(" ") if memory else ("", "", "")
+    until_ms = int(until) if its_did == did and until else None
+    if its_did == did and (not noted or (first_ms is not None and first_ms <= int(noted))):
+        return until_ms
+    # Another release removed records, or made the definition.
+    lost_ms = handled_ms if first_ms is None else first_ms - 1
+    return lost_ms if until_ms is None else max(until_ms, lost_ms)
+
+
 def _time_fields(trigger: TimeTrigger) -> dict[str, Any]:
     return {
         "schedule": dict(trigger.schedule.document),

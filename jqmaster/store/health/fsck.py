@@ -123,7 +123,8 @@ async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Fi
 
 @dataclass(frozen=True, slots=True)
 class EventFault:
-    """A fault of what is kept of events. `kind` and `member` are those of repair_events.lua."""
+    """A fault of what is kept of events, or of definitions that are gone. `kind` and `member` are those of
+    repair_events.lua."""
 
     kind: str
     member: str
@@ -134,12 +135,13 @@ class EventFault:
             "slot": (keys.event_slots, f"the open group of {self.member} is never due"),
             "group": (keys.event_groups, f"group {self.member} has no events"),
             "definition": (keys.event_definitions, f"definition {self.member} does not exist"),
+            "memory": (keys.forgotten_runs, f"definition {self.member} does not exist"),
             "unlisted": (
                 keys.event_definitions,
                 f"no event reaches definition {self.member[ETAG_LENGTH:]}, which events start",
             ),
         }[self.kind]
-        return Finding("event", key, detail)
+        return Finding("definition" if self.kind == "memory" else "event", key, detail)
 
 
 async def event_faults(client: StoreClient, keys: Keys) -> list[EventFault]:
@@ -151,7 +153,7 @@ async def event_faults(client: StoreClient, keys: Keys) -> list[EventFault]:
 
 
 async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
-    ids, bodies, due, slots, names, definitions = await client.pipeline(
+    ids, bodies, due, slots, names, definitions, memories = await client.pipeline(
         [
             ("ZRANGE", keys.events, 0, -1),
             ("HKEYS", keys.event_bodies),
@@ -159,6 +161,7 @@ async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
             ("HGETALL", keys.event_slots),
             ("SMEMBERS", keys.event_definitions),
             ("HGETALL", keys.definitions),
+            ("HKEYS", keys.forgotten_runs),
         ]
     )
     documents = dict(zip(definitions[::2], definitions[1::2], strict=True))
@@ -174,6 +177,8 @@ async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
             if None in fields:
                 found.add(EventFault("group", group.decode()))
     found |= {EventFault("definition", name.decode()) for name in set(names) - documents.keys()}
+    # An older master removed these definitions. The entry without a name is of no definition.
+    found |= {EventFault("memory", name.decode()) for name in set(memories) - documents.keys() - {b""}}
     return found | {
         EventFault("unlisted", (documents[name][:ETAG_LENGTH] + name).decode())
         for name in documents.keys() - set(names)

@@ -172,6 +172,8 @@ class Repair:
                     k.definitions,
                     k.event_edition,
                     k.audit,
+                    k.forgotten_runs,
+                    k.gone_definitions,
                 ),
                 (self._shard.wake_channel, new_did()),
                 found,

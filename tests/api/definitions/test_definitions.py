@@ -166,11 +166,24 @@ async def test_a_backfill_counts_first_and_starts_each_instant_once(api: Api) ->
     path = "/api/definitions/nightly/backfill"
     end = datetime.now(UTC).replace(microsecond=0) - timedelta(days=1)
     body = {"from": f"{end - timedelta(days=3):%Y-%m-%dT%H:%M:%SZ}", "to": f"{end:%Y-%m-%dT%H:%M:%SZ}"}
+    known = {"forgotten": 0, "forgotten_until": None}
     assert await api.call("POST", path, body | {"dry_run": True}) == (
-        200, {"due": 3, "fired_before": 0, "started": None},
+        200, {"due": 3, "fired_before": 0, "started": None, **known},
     )  # fmt: skip
-    assert await api.call("POST", path, body) == (200, {"due": 3, "fired_before": 0, "started": 3})
-    assert await api.call("POST", path, body) == (200, {"due": 3, "fired_before": 3, "started": 0})
+    assert await api.call("POST", path, body) == (200, {"due": 3, "fired_before": 0, "started": 3, **known})
+    assert await api.call("POST", path, body) == (200, {"due": 3, "fired_before": 3, "started": 0, **known})
+    # A definition that is made again does not know which instants the former one fired.
+    assert (await api.call("DELETE", "/api/definitions/nightly"))[0] == 204
+    await made(api)
+    status, counted = await api.call("POST", path, body | {"dry_run": True})
+    assert (status, counted["due"], counted["fired_before"], counted["forgotten"]) == (200, 3, 0, 3)
+    status, problem = await api.call("POST", path, body)
+    assert (status, problem["errors"][0]["loc"]) == (422, ["from"])
+    assert counted["forgotten_until"] in problem["errors"][0]["msg"]
+    status, done = await api.call("POST", path, body | {"also_forgotten": True})
+    assert (status, done["started"], done["forgotten"]) == (200, 3, 3)
+    known["forgotten_until"] = counted["forgotten_until"]
+    assert await api.call("POST", path, body) == (200, {"due": 3, "fired_before": 3, "started": 0, **known})
     _, page = await api.call("GET", "/api/definitions/nightly/runs?outcome=fired&limit=2")
     assert {run["reason"] for run in page["runs"]} == {"backfill"}
     _, page = await api.call("GET", f"/api/definitions/nightly/runs?limit=2&cursor={page['next_cursor']}")

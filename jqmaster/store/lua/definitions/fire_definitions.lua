@@ -2,15 +2,17 @@
 -- Fires definitions: the record of each instant, its job, and the clock of its definition are written in one step. A
 -- definition that was changed or fired since it was read is left alone.
 -- KEYS epoch:string definitions:hash definitions_due:zset definition_clocks:hash rules:hash scheduled:zset
---   expiring:zset
+--   expiring:zset forgotten_runs:hash
 -- ARGV now_ms tag epoch(empty: whoever comes; the clocks of the definitions are compared) wake_channel(empty: nobody to
 --   wake) finished_channel edition lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
 --   max_runs runs_life_ms(of the records to keep)
---   batch(MessagePack: [[name, ETag, clock as it was read, handled_ms, when it is due next or -1, overlap], …])
+--   batch(MessagePack: [[name, ETag, clock as it was read, handled_ms, when it is due next or -1, overlap, did], …])
 --   [+ number(of its definition, from 1) verdict(fires; queued: it waits already; manual: by itself, at now_ms;
---   backfill; missed; skipped) reason due_at_ms job_id terms(as in enqueue.lua; empty: none) digest rest_of_record]
+--   backfill: if it is certain that it started no job; backfill_forgotten: also if that is not known; missed; skipped)
+--   reason due_at_ms job_id terms(as in enqueue.lua; empty: none) digest rest_of_record]
 -- REPLY ok:now_ms,[fired, known: its job was there, backlog_full, overlap, superseded, queued, missed, skipped, fired
---   before, or changed; of each entry],[workers that ran a replaced job] | stale_epoch | stale_rules | other_data
+--   before, forgotten: whether it fired is not known, or changed; of each entry],[workers that ran a replaced job] |
+--   stale_epoch | stale_rules | other_data
 -- CHECKS FIRST the epoch; the mark of the data; the edition of the rules; ETag and clock of each definition
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -21,7 +23,7 @@
 -- include lib/batches/batches.lua
 -- include lib/definitions/run_records.lua
 local epoch_key, definitions_key, due_key, clocks_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local rules_key, scheduled_key, expiring_key = KEYS[5], KEYS[6], KEYS[7]
+local rules_key, scheduled_key, expiring_key, memory_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local now_ms, epoch, wake_channel, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local tag = ARGV[2]
 local edition, mark, batch = ARGV[6], ARGV[8], cmsgpack.unpack(ARGV[11])
@@ -39,12 +41,14 @@ local names = {}
 for n, item in ipairs(batch) do names[n] = item[1] end
 local documents = redis.call('HMGET', definitions_key, unpack(names))
 local clocks = redis.call('HMGET', clocks_key, unpack(names))
+local memories = redis.call('HMGET', memory_key, unpack(names))
 local definitions = {}
 for n, item in ipairs(batch) do
-  local last_job, queued = string.match(clocks[n] or '', '^%-?%d+ (%S*) (%S*)$')
+  local handled_ms, last_job, queued = string.match(clocks[n] or '', '^(%-?%d+) (%S*) (%S*)$')
   definitions[n] = {name = item[1], handled = item[4], due_at_ms = item[5], overlap = item[6],
     is_present = documents[n] and string.sub(documents[n], 1, ETAG_LENGTH) == item[2] and clocks[n] == item[3],
-    last_job = last_job or '', queued = queued or '', made = nil, last_firing = nil}
+    last_job = last_job or '', queued = queued or '', made = nil, last_firing = nil,
+    memory = run_records.memory_of(item[1], item[7], memories[n], tonumber(handled_ms) or item[4])}
 end
 local count = (#ARGV - FIRST + 1) / WIDTH
 -- Where several instants would replace one another, the last one fires.
@@ -115,9 +119,11 @@ for i = 1, count do
     while run_records.at(name, due_at_ms) do due_at_ms = string.format('%.0f', tonumber(due_at_ms) + 1) end
     became = enqueue(definition, at)
     if became == 'fired' then definition.last_job, definition.made = ARGV[at + 4], true end
-  elseif verdict == 'backfill' then
-    local present = run_records.at(name, due_at_ms)
-    became = present and string.match(present, '^%S+ fired ') and 'before' or enqueue(definition, at)
+  elseif verdict == 'backfill' or verdict == 'backfill_forgotten' then
+    local present, until_ms = run_records.at(name, due_at_ms), definition.memory.until_ms
+    local is_forgotten = not present and until_ms and tonumber(due_at_ms) <= until_ms
+    became = present and string.match(present, '^%S+ fired ') and 'before'
+      or is_forgotten and verdict == 'backfill' and 'forgotten' or enqueue(definition, at)
   elseif verdict == 'fires' or verdict == 'queued' then
     became = fire(definition, i, at)
   end
@@ -126,7 +132,7 @@ for i = 1, count do
   if became == 'queued' and definition.queued ~= due_at_ms then
     if definition.queued ~= '' then run_records.put(name, definition.queued, 'skipped', 'superseded', '', now_ms) end
     definition.queued = due_at_ms
-  elseif became ~= 'queued' and became ~= 'changed' and became ~= 'before' then
+  elseif became ~= 'queued' and became ~= 'changed' and became ~= 'before' and became ~= 'forgotten' then
     local outcome = OUTCOMES[became] or 'skipped'
     local job_id = outcome == 'fired' and ARGV[at + 4] or ''
     run_records.put(name, due_at_ms, outcome, REASONS[became] or reason, job_id, now_ms)
@@ -146,7 +152,7 @@ for _, definition in ipairs(definitions) do
       due_at_ms = now_ms + LOOK_AGAIN_MS
     end
     if due_at_ms < 0 then redis.call('ZREM', due_key, name) else redis.call('ZADD', due_key, due_at_ms, name) end
-    run_records.trim(name, now_ms)
+    run_records.trim(name, now_ms, definition.memory, memory_key)
   end
 end
 for id, telling in pairs(canceled) do

@@ -1,12 +1,14 @@
 #!lua flags=allow-oom
 -- Makes, changes or removes a definition, also while the store is full, and writes down who did it. A removed one takes
--- its run records along; its jobs stay.
+-- its run records along; its jobs stay. It leaves behind up to when it may have started jobs: one that is made under
+-- its name later does not know of them.
 -- KEYS definitions:hash definitions_due:zset definition_clocks:hash runs:zset audit:stream event_definitions:set
---   event_edition:string
+--   event_edition:string forgotten_runs:hash gone_definitions:zset
 -- ARGV now_ms name expected_etag(empty: there must be none) document(empty: remove it)
 --   expected_clock(as it was read) clock(as it is from now on) due_at_ms(when to look at it next; -1: never)
 --   audit_entry audit_max max_definitions wake_channel(empty: nobody to wake)
---   event_edition(of the definitions that events start from now on; empty: events do not start this one)
+--   event_edition(of the definitions that events start from now on; empty: events do not start this one) did(of the
+--   definition) max_gone(removed definitions to remember; of further ones only the last instant of all)
 -- REPLY ok | changed | full
 -- CHECKS FIRST that nobody changed or fired it since it was read; that there is room for one more
 -- include lib/clock.lua
@@ -16,18 +18,48 @@ local now_ms, name, expected_etag, document = clock.now_ms(ARGV[1]), ARGV[2], AR
 local expected_clock, definition_clock, due_at_ms = ARGV[5], ARGV[6], ARGV[7]
 local event_definitions_key, edition_key, event_edition = KEYS[6], KEYS[7], ARGV[12]
 local audit_entry, audit_max, max_definitions, wake_channel = ARGV[8], ARGV[9], tonumber(ARGV[10]), ARGV[11]
-local ETAG_LENGTH = 16
+local memory_key, gone_key, did, max_gone = KEYS[8], KEYS[9], ARGV[13], tonumber(ARGV[14])
+local ETAG_LENGTH, OF_OTHERS = 16, ''
 
 local present = redis.call('HGET', definitions_key, name) or ''
 local present_clock = redis.call('HGET', clocks_key, name) or ''
 if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag or present_clock ~= expected_clock then return {'changed'} end
 if present == '' and redis.call('HLEN', definitions_key) >= max_definitions then return {'full'} end
+
+-- Notes up to when the removed definition may have started jobs.
+local function leave_memory()
+  local memory = redis.call('HGET', memory_key, name)
+  local has_until = not memory or string.match(memory, '^%S+ %S')
+  redis.call('HDEL', memory_key, name)
+  if not has_until and redis.call('EXISTS', runs_key) == 0 then return end
+  redis.call('ZADD', gone_key, 'GT', string.match(present_clock, '^%-?%d+') or now_ms, name)
+  local excess = redis.call('ZCARD', gone_key) - max_gone
+  if excess <= 0 then return end
+  local last_ms = redis.call('ZRANGE', gone_key, excess - 1, excess - 1, 'WITHSCORES')[2]
+  if tonumber(last_ms) > tonumber(redis.call('HGET', memory_key, OF_OTHERS) or '-inf') then
+    redis.call('HSET', memory_key, OF_OTHERS, last_ms)
+  end
+  redis.call('ZREMRANGEBYRANK', gone_key, 0, excess - 1)
+end
+
+-- Begins the memory of a new definition with what a former one of its name left. Its own instants are later than now.
+local function begin_memory()
+  local until_ms = redis.call('ZSCORE', gone_key, name) or redis.call('HGET', memory_key, OF_OTHERS)
+  local left_over = redis.call('HEXISTS', memory_key, name) == 1
+  if left_over then until_ms = now_ms end
+  until_ms = until_ms and string.format('%.0f', math.min(tonumber(until_ms), now_ms)) or ''
+  redis.call('HSET', memory_key, name, did .. ' ' .. until_ms .. ' ')
+  redis.call('ZREM', gone_key, name)
+end
+
 if document == '' then
+  if event_edition == '' then leave_memory() else redis.call('HDEL', memory_key, name) end
   redis.call('HDEL', definitions_key, name)
   redis.call('HDEL', clocks_key, name)
   redis.call('ZREM', due_key, name)
   redis.call('UNLINK', runs_key)
 else
+  if present == '' and event_edition == '' then begin_memory() end
   redis.call('HSET', definitions_key, name, document)
   redis.call('HSET', clocks_key, name, definition_clock)
   if due_at_ms == '-1' then redis.call('ZREM', due_key, name) else redis.call('ZADD', due_key, due_at_ms, name) end

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- Repairs what was left behind of events. Removes incomplete events, groups without events, and the names of
--- definitions that do not exist; makes groups due that would never be; lists definitions again that events start.
+-- definitions that do not exist; makes groups due that would never be; lists definitions again that events start; notes
+-- of definitions that an older master removed up to when they may have started jobs.
 -- KEYS epoch:string events:zset event_bodies:hash event_groups:zset event_slots:hash event_definitions:set
---   definitions:hash event_edition:string audit:stream
+--   definitions:hash event_edition:string audit:stream forgotten_runs:hash gone_definitions:zset
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) event_edition(of the definitions that events start, if one
---   is added) audit_entry audit_max [+ kind(event, slot, group, definition or unlisted) member(its ID, slot or name;
---   unlisted: the ETag and the name)]
+--   is added) audit_entry audit_max [+ kind(event, slot, group, definition, memory or unlisted) member(its ID, slot
+--   or name; unlisted: the ETag and the name)]
 -- REPLY ok:[number of each that was put right, from 1] | stale_epoch
 -- CHECKS FIRST epoch, then the fault of each
 -- include lib/clock.lua
@@ -13,6 +14,7 @@
 -- include lib/identity/audit_log.lua
 local epoch_key, events_key, bodies_key, groups_key, slots_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local names_key, definitions_key, edition_key, audit_key = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local memory_key, gone_key = KEYS[10], KEYS[11]
 local now_ms, epoch, wake_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
 local tag = ARGV[2]
 local event_edition, audit_entry, audit_max = ARGV[5], ARGV[6], tonumber(ARGV[7])
@@ -70,6 +72,13 @@ end
 function mend.definition(name)
   if redis.call('HEXISTS', definitions_key, name) == 1 then return false end
   return redis.call('SREM', names_key, name) == 1
+end
+
+function mend.memory(name)
+  if redis.call('HEXISTS', definitions_key, name) == 1 then return false end
+  if redis.call('HDEL', memory_key, name) == 0 then return false end
+  redis.call('ZADD', gone_key, 'GT', now_ms, name)
+  return true
 end
 
 function mend.unlisted(member)

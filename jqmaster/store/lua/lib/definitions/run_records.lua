@@ -21,10 +21,64 @@ local run_records = (function()
       table.concat({due_at_ms, outcome, reason, job_id, string.format('%.0f', now_ms)}, ' '))
   end
 
-  -- Removes the records that are too many or too old.
-  local function trim(name, now_ms)
-    redis.call('ZREMRANGEBYSCORE', key_of(name), '-inf', '(' .. string.format('%.0f', now_ms - life_ms))
-    redis.call('ZREMRANGEBYRANK', key_of(name), 0, -(max_runs + 1))
+  -- What is known of records that were removed: `until_ms`, the last instant whose record may be among them (nil: there
+  -- is none), and `first_ms`, the first instant with a record (nil: none has one). As text, `did until_ms first_ms`.
+  local function number_or_empty(ms)
+    return ms and string.format('%.0f', ms) or ''
+  end
+
+  local function text_of(memory)
+    return table.concat({memory.did, number_or_empty(memory.until_ms), number_or_empty(memory.first_ms)}, ' ')
+  end
+
+  local function first_of(name)
+    return tonumber(redis.call('ZRANGE', key_of(name), 0, 0, 'WITHSCORES')[2])
+  end
+
+  -- Reads this for the incarnation `did` of a definition. `text`: as it is stored (false: it is not). `handled_ms`: the
+  -- last instant that may have a record. Another release removes records without noting it.
+  local function memory_of(name, did, text, handled_ms)
+    local its_did, until_text, first_text = string.match(text or '', '^(%S+) (%S*) (%S*)$')
+    local is_known, noted_ms = its_did == did, tonumber(first_text)
+    local memory = {did = did, text = text, until_ms = is_known and tonumber(until_text) or nil,
+      first_ms = first_of(name)}
+    if not is_known or noted_ms and (not memory.first_ms or memory.first_ms > noted_ms) then
+      local lost_ms = memory.first_ms and memory.first_ms - 1 or handled_ms
+      memory.until_ms = math.max(memory.until_ms or lost_ms, lost_ms)
+    end
+    return memory
+  end
+
+  local PAGE, MOST_PAGES = 100, 10
+  -- Removes the records that are too many or too old. `memory` notes which, and is written to `memory_key`; nil: nobody
+  -- asks for these records.
+  local function trim(name, now_ms, memory, memory_key)
+    local key = key_of(name)
+    local function remove(count)
+      if memory then
+        local last_ms = tonumber(redis.call('ZRANGE', key, count - 1, count - 1, 'WITHSCORES')[2])
+        memory.until_ms = math.max(memory.until_ms or last_ms, last_ms)
+      end
+      redis.call('ZREMRANGEBYRANK', key, 0, count - 1)
+    end
+    local excess = redis.call('ZCARD', key) - max_runs
+    if excess > 0 then remove(excess) end
+    -- A record is as old as itself, whatever its instant. One that is young keeps those behind it.
+    for _ = 1, MOST_PAGES do
+      local old = 0
+      for n, run in ipairs(redis.call('ZRANGE', key, 0, PAGE - 1)) do
+        local recorded_ms = tonumber(string.match(run, '^%S+ %S* %S* %S* (%d+)'))
+        if not recorded_ms or recorded_ms >= now_ms - life_ms then break end
+        old = n
+      end
+      if old > 0 then remove(old) end
+      if old < PAGE then break end
+    end
+    if memory then
+      memory.first_ms = first_of(name)
+      local text = text_of(memory)
+      if text ~= memory.text then redis.call('HSET', memory_key, name, text) end
+    end
   end
 
   local CHUNK = 1000
@@ -53,5 +107,5 @@ local run_records = (function()
     end
   end
 
-  return {at = at, put = put, trim = trim, add = add, write_added = write_added}
+  return {at = at, put = put, memory_of = memory_of, trim = trim, add = add, write_added = write_added}
 end)()
