@@ -9,7 +9,9 @@ import secrets
 import stat
 import tempfile
 from pathlib import Path
+from typing import IO
 
+from jqmaster.embedded.files import private
 from jqmaster.errors import DataDirInUseError, StoreUnfitError
 
 # sun_path of Linux is 108 bytes with the closing zero.
@@ -214,8 +216,12 @@ class DataDirectory:
         with contextlib.suppress(FileNotFoundError):
             if self.log.stat().st_size > MAX_LOG_BYTES:
                 self.log.replace(self.log.with_suffix(".log.1"))
-        with self.log.open("ab") as log:
+        with self.open_log() as log:
             return log.tell()
+
+    def open_log(self) -> IO[bytes]:
+        """Open the server's log to append to it."""
+        return open(self.log, "ab", opener=private)
 
     def _prepare(self) -> None:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)

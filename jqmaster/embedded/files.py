@@ -17,6 +17,11 @@ _MOST_ZEROS: Final = 16 * 1024 * 1024
 _EMPTY_BASE_BYTES: Final = 512
 
 
+def private(path: str, flags: int) -> int:
+    """Open a file, which is for this user alone if it is new, whatever the umask. An `opener` of `open`."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
 @dataclass(frozen=True, slots=True)
 class CutZeros:
     """`count` zeros were cut off `file` at byte `at`; `kept` contains them."""
@@ -69,7 +74,7 @@ class AppendOnlyFiles:
         if not 0 < size - end <= _MOST_ZEROS:
             return None
         kept = file.with_name(f"{file.name}.zeros-from-{end}")
-        with kept.open("wb") as copy:
+        with open(kept, "wb", opener=private) as copy:
             copy.truncate(size - end)  # a hole, which reads as zeros
         with file.open("r+b") as stream:
             stream.truncate(end)

@@ -40,7 +40,7 @@ class ServerProcess:
         try:
             log_start_byte = directory.prepare_server_start(binary, is_private=is_private)
             config = directory.private_config if is_private else directory.config
-            with directory.log.open("ab") as log:
+            with directory.open_log() as log:
                 child = subprocess.Popen(  # noqa: S603 - our own binary, no shell
                     [str(binary), str(config)],
                     stdin=subprocess.DEVNULL,

@@ -1,18 +1,23 @@
 """The web UI inside a Django site: who may see what, on a WSGI and on an ASGI server, in real processes."""
 
 import asyncio
+import hashlib
+import hmac
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from urllib.parse import urljoin
 
 import httpx
 import pytest
 
+from tests.api.challenges.test_challenges import awaiting
 from tests.support import real_time
 from tests.support.django_ui_site import PASSWORD, PATH, make_site, master_settings, serving_site
 from tests.support.master import Api, master_on
 from tests.support.ports import free_port
+from tests.support.scripted_worker import puller_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
@@ -165,3 +170,70 @@ async def test_a_master_that_does_not_know_the_site_serves_none_of_its_users(
                 answer = await vera.call("GET", path)
                 assert (answer.status_code, answer.json()["code"]) == (502, "site_unknown")
         assert "does not take the word of this site" in (tmp_path / "server.log").read_text()
+
+
+async def test_challenges_are_answered_below_the_site(site: tuple[str, Api]) -> None:
+    """Outside systems and people with a link need no login of the site; users answer with theirs, without a script."""
+    url, admin = site
+    nobody = Person(url)
+    nina, vera, otto = [await Person(url).log_in(name) for name in ("nina", "vera", "otto")]
+    form = {"title": "Refund?", "choices": [{"value": "approve"}, {"value": "reject"}]}
+    page_fields = {"Accept": "text/html", "Origin": url, "Sec-Fetch-Site": "same-origin"}
+    async with puller_at(admin) as worker:
+
+        async def over() -> None:
+            (job,) = await worker.claim()
+            await worker.end(job)
+
+        # An outside system, whose signature is in a header of any name.
+        signed = await awaiting(
+            admin, worker, signature={"header": "X-Shop", "secret": "s" * 32, "prefix": "sha256="}
+        )
+        at = signed["callback_url"]
+        assert at.startswith(f"{url}{PATH}callbacks/")
+        assert (await nobody.http.post(at, content=b"paid")).json()["code"] == "bad_signature"
+        right = "sha256=" + hmac.new(b"s" * 32, b"paid", hashlib.sha256).hexdigest()
+        told = {"Content-Type": "application/json"}
+        progress = await nobody.http.post(f"{at}/progress", content=b'{"fraction": 0.5}', headers=told)
+        assert progress.status_code == 204
+        # Neither a name nor a credential of the caller's own goes with it.
+        forged = {
+            "X-Shop": right,
+            "Remote-User": "root",
+            "Remote-Groups": "admin",
+            "Authorization": "Bearer x",
+        }
+        assert (await nobody.http.post(at, content=b"paid", headers=forged)).status_code == 202
+        await over()
+        # Whoever has the link.
+        for person in (nobody, nina, otto):
+            at = (await awaiting(admin, worker, form=form))["callback_url"]
+            page = await person.http.get(at, headers={"Accept": "text/html"})
+            assert (page.status_code, "Refund?" in page.text) == (200, True)
+            foreign = {**page_fields, "Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+            answer = {"choice": "approve"}
+            assert (await person.http.post(at, data=answer, headers=foreign)).status_code == 403
+            done = await person.http.post(at, data=answer, headers=page_fields)
+            assert done.status_code == 303, done.text
+            shown = await person.http.get(urljoin(at, done.headers["location"]), headers=page_fields)
+            assert shown.status_code == 200
+            await over()
+        # Users of the site.
+        at = (await awaiting(admin, worker, form=form, audience="users"))["callback_url"]
+        path = at.removeprefix(url)
+        page = await nobody.http.get(at, headers={"Accept": "text/html"})
+        assert (page.status_code, page.headers["location"]) == (302, f"/accounts/login/?next={path}")
+        assert (await nobody.http.post(at, json={"choice": "approve"})).status_code == 401
+        for person in (nina, vera):
+            assert (await person.http.get(at, headers={"Accept": "text/html"})).status_code == 403
+            assert (await person.http.post(at, data=answer, headers=page_fields)).status_code == 403
+        page = await otto.http.get(at, headers={"Accept": "text/html"})
+        assert (page.status_code, "Refund?" in page.text) == (200, True)
+        # A browser says where a form comes from; data need what only scripts of the site can send.
+        unsaid = {"Accept": "text/html"}
+        assert (await otto.http.post(at, data=answer, headers=unsaid)).status_code == 403
+        assert (await otto.http.post(at, json=answer)).json()["code"] == "csrf"
+        assert (await otto.http.post(at, data=answer, headers=page_fields)).status_code == 303
+        _, found = await admin.call("GET", "/api/challenges")
+        by = [one["by"] for challenge in found["challenges"] for one in challenge["answers"] or ()]
+        assert sorted(by, key=str) == [None, None, "proxy:otto", "proxy:otto"]

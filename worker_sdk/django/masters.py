@@ -41,15 +41,18 @@ class MasterTransport:
             weakref.WeakKeyDictionary()
         )
 
-    async def send(self, method: str, target: str, fields: Fields, content: bytes) -> httpx.Response:
-        """Return an answer whose body is still to be read. `fields` name a user."""
+    async def send(
+        self, method: str, target: str, fields: Fields, content: bytes, *, probe: Fields
+    ) -> httpx.Response:
+        """Return an answer whose body is still to be read. `probe`: fields that name a user, by which the
+        master is asked first whether it knows this site."""
         loop = asyncio.get_running_loop()
         if (client := self._async.get(loop)) is None:
             client = self._async[loop] = httpx.AsyncClient(timeout=self._timeout, limits=self._limits)
         for url in self._in_turn():
             try:
                 if not self._is_known(url):
-                    self._judge(url, await client.get(f"{url}/api/session", headers=_raw(_asking(fields))))
+                    self._judge(url, await client.get(f"{url}/api/session", headers=_raw(_asking(probe))))
                 request = client.build_request(
                     method, f"{url}/{target}", headers=_raw(fields), content=content
                 )
@@ -58,14 +61,16 @@ class MasterTransport:
                 continue
         raise httpx.ConnectError("no master takes a connection")
 
-    def send_sync(self, method: str, target: str, fields: Fields, content: bytes) -> httpx.Response:
+    def send_sync(
+        self, method: str, target: str, fields: Fields, content: bytes, *, probe: Fields
+    ) -> httpx.Response:
         """Do as `send`, without an event loop."""
         if self._sync is None:
             self._sync = httpx.Client(timeout=self._timeout, limits=self._limits)
         for url in self._in_turn():
             try:
                 if not self._is_known(url):
-                    self._judge(url, self._sync.get(f"{url}/api/session", headers=_raw(_asking(fields))))
+                    self._judge(url, self._sync.get(f"{url}/api/session", headers=_raw(_asking(probe))))
                 request = self._sync.build_request(
                     method, f"{url}/{target}", headers=_raw(fields), content=content
                 )

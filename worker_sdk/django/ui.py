@@ -1,10 +1,12 @@
 """The web UI of jqmaster as a part of a Django site, behind its login and its permissions.
 
 `path("jobs/", include("worker_sdk.django.ui"))` in the URLs of the site. Requests go to a master with the name and the
-role of Django's user; neither Django's cookies nor any credential of the master reach the browser.
+role of Django's user; neither Django's cookies nor any credential of the master reach the browser. What others send
+to the address of a challenge goes there without a user: its credential is in the address.
 """
 
 import logging
+import re
 from collections.abc import AsyncIterator, Iterator
 from http import HTTPStatus
 from typing import Any, Final
@@ -31,6 +33,16 @@ _REQUEST_FIELDS: Final = (
     "accept", "accept-encoding", "content-type", "idempotency-key", "if-match", "if-none-match", "jq-store",
     "last-event-id", "x-request-id",
 )  # fmt: skip
+# The addresses of challenges. Outside systems, and people who have a link, need no login.
+_CALLBACK: Final = re.compile(r"callbacks/[A-Za-z0-9_-]{1,100}(/progress)?")
+# Everything else goes to such an address as it came: the header of a signature may have any name.
+_KEPT_BACK: Final = frozenset(
+    {
+        "authorization", "connection", "content-length", "cookie", "forwarded", "host", "jq-proxy-secret", "keep-alive",
+        "te", "trailer", "transfer-encoding", "upgrade", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
+        "x-real-ip",
+    }
+)  # fmt: skip
 _DROPPED_FIELDS: Final = frozenset(
     {
         "connection",
@@ -48,16 +60,46 @@ _NOBODY: Final[dict[str, Any]] = {
     "login_by_user": False, "login_provider": None, "logout_url": None,
 }  # fmt: skip
 _CSRF_TOKEN: Final = "by-proxy"  # noqa: S105  no secret
+# The name under which the site itself asks a master whether it knows the site.
+_NO_USER: Final = "site"
 
 
 async def jobs(request: HttpRequest, path: str) -> HttpResponseBase:
     """Show a page of the web UI, or pass a call of it to a master."""
     user = await request.auser()
     role = await sync_to_async(role_of)(user)
+    if _CALLBACK.fullmatch(path):
+        return await _challenge(request, path, user, role)
     if role is None:
         return _without_role(request, path, is_authenticated=user.is_authenticated)
     if refusal := _refusal(request, path):
         return refusal
+    fields = _fields(request, user.get_username(), role)
+    return await _passed_on(request, path, fields, fields)
+
+
+async def _challenge(request: HttpRequest, path: str, user: Any, role: str | None) -> HttpResponseBase:
+    """Pass on what comes to the address of a challenge. The master decides whether a user is needed, and whether the
+    user's own browser page sent the answer."""
+    if refusal := _unknown_method(request) or _cross_site(request):
+        return refusal
+    fields = _callback_fields(request)
+    if role is not None:
+        fields += _user_fields(user.get_username(), role)
+    answer = await _passed_on(request, path, fields, _user_fields(_NO_USER, "viewer"))
+    wants_page = "text/html" in request.headers.get("accept", "").lower()
+    if answer.status_code != HTTPStatus.UNAUTHORIZED or not wants_page:
+        return answer
+    answer.close()
+    if user.is_authenticated:
+        raise PermissionDenied("the user may not answer challenges")
+    return redirect_to_login(request.get_full_path())
+
+
+async def _passed_on(
+    request: HttpRequest, path: str, fields: list[tuple[str, bytes]], probe: list[tuple[str, bytes]]
+) -> HttpResponseBase:
+    """Return a master's answer. `probe`: fields by which the master is asked first whether it knows this site."""
     try:
         content = request.body
     except RequestDataTooBig:
@@ -66,15 +108,14 @@ async def jobs(request: HttpRequest, path: str) -> HttpResponseBase:
         )
     query = request.META["QUERY_STRING"]
     target = quote(path, safe="/~!$&'()*+,;=:@") + (f"?{query}" if query else "")
-    fields = _fields(request, user.get_username(), role)
     try:
         if isinstance(request, ASGIRequest):
-            answer = await masters().send(request.method, target, fields, content)
+            answer = await masters().send(request.method, target, fields, content, probe=probe)
             if _is_stream(answer):
                 return _answer(answer, StreamingHttpResponse(_body(answer)))
             return _answer(answer, HttpResponse([part async for part in _body(answer)]))
         # A WSGI server has made this loop for this request alone, so a blocking call delays nothing else.
-        answer = masters().send_sync(request.method, target, fields, content)
+        answer = masters().send_sync(request.method, target, fields, content, probe=probe)
         if _is_stream(answer):
             return _answer(answer, StreamingHttpResponse(_body_sync(answer)))
         return _answer(answer, HttpResponse(list(_body_sync(answer))))
@@ -106,24 +147,64 @@ def _without_role(request: HttpRequest, path: str, *, is_authenticated: bool) ->
 
 
 def _refusal(request: HttpRequest, path: str) -> HttpResponse | None:
-    if request.method not in _METHODS:
-        return _problem(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", "the method is not known")
+    if refusal := _unknown_method(request):
+        return refusal
     if any(segment in (".", "..") for segment in path.split("/")):
         return _problem(HTTPStatus.NOT_FOUND, "not_found", "there is no such page")
     if request.method in _SAFE:
         return None
-    origin = request.headers.get("origin")
-    is_elsewhere = origin is not None and urlsplit(origin).netloc != request.get_host()
-    if is_elsewhere or request.headers.get("sec-fetch-site", "same-origin") == "cross-site":
-        return _problem(HTTPStatus.FORBIDDEN, "cross_site", "requests from other sites are refused")
+    if refusal := _cross_site(request):
+        return refusal
     if request.headers.get("x-csrf-token") != _CSRF_TOKEN:
         return _problem(HTTPStatus.FORBIDDEN, "csrf", "X-CSRF-Token is not as `GET api/session` says")
     return None
 
 
+def _unknown_method(request: HttpRequest) -> HttpResponse | None:
+    if request.method in _METHODS:
+        return None
+    return _problem(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", "the method is not known")
+
+
+def _cross_site(request: HttpRequest) -> HttpResponse | None:
+    """Refuse what a page of another site makes a browser send."""
+    if request.method in _SAFE:
+        return None
+    origin = request.headers.get("origin")
+    if origin is not None:
+        sent = urlsplit(origin)
+        # A site behind a proxy that ends TLS may not know that it is reached by HTTPS, but never thinks so wrongly.
+        is_elsewhere = sent.netloc != request.get_host() or (request.is_secure() and sent.scheme != "https")
+    else:
+        is_elsewhere = False
+    if is_elsewhere or request.headers.get("sec-fetch-site", "same-origin") == "cross-site":
+        return _problem(HTTPStatus.FORBIDDEN, "cross_site", "requests from other sites are refused")
+    return None
+
+
+def _callback_fields(request: HttpRequest) -> list[tuple[str, bytes]]:
+    """Return the header fields of a request to the address of a challenge, without any that could name a user."""
+    known = ui_settings()
+    kept_back = _KEPT_BACK | {known.user_header.lower(), known.groups_header.lower()}
+    fields = [
+        (name, value.encode("latin-1"))
+        for name, value in request.headers.items()
+        if name.lower() not in kept_back
+    ]
+    if "accept-encoding" not in request.headers:
+        fields.append(("accept-encoding", b"identity"))
+    return [*fields, ("x-forwarded-for", str(request.META.get("REMOTE_ADDR") or "").encode())]
+
+
+def _user_fields(name: str, role: str) -> list[tuple[str, bytes]]:
+    """Return the header fields that name a user to the master."""
+    known = ui_settings()
+    fields = [(known.user_header, name.encode()), (known.groups_header, role.encode())]
+    return [("jq-proxy-secret", known.secret.encode()), *fields] if known.secret else fields
+
+
 def _fields(request: HttpRequest, name: str, role: str) -> list[tuple[str, bytes]]:
     """Return the header fields for the master: the user, and what the browser says about the message."""
-    known = ui_settings()
     fields = [
         (field, request.headers[field].encode("latin-1"))
         for field in _REQUEST_FIELDS
@@ -131,14 +212,11 @@ def _fields(request: HttpRequest, name: str, role: str) -> list[tuple[str, bytes
     ]
     if "accept-encoding" not in request.headers:
         fields.append(("accept-encoding", b"identity"))  # httpx would ask for more than the browser can read
-    if known.secret:
-        fields.append(("jq-proxy-secret", known.secret.encode()))
     return [
         *fields,
         ("x-forwarded-for", str(request.META.get("REMOTE_ADDR") or "").encode()),
         ("x-csrf-token", _CSRF_TOKEN.encode()),
-        (known.user_header, name.encode()),
-        (known.groups_header, role.encode()),
+        *_user_fields(name, role),
     ]
 
 

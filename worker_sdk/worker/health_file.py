@@ -15,4 +15,4 @@ def touch() -> None:
     if path := os.environ.get(VARIABLE):
         # Best effort: heartbeats go on even if the disk is full.
         with contextlib.suppress(OSError):
-            Path(path).touch()
+            Path(path).touch(mode=0o600)

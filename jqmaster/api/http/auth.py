@@ -218,7 +218,11 @@ class AccessPolicy:
         if (origin := fields.get(b"origin")) is None:
             return
         theirs = _origin(origin.decode("latin-1"))
-        if theirs is None or (theirs != self._public_origin and theirs[1:] != _addressed(fields, theirs[0])):
+        public = self._public_origin
+        is_ours = theirs is not None and (theirs == public or theirs[1:] == _addressed(fields, theirs[0]))
+        # Whoever can change what the network carries can make pages of the plain-text site of the same name.
+        is_plain = bool(theirs and public and public[0] == "https" and theirs[:2] == ("http", public[1]))
+        if not is_ours or is_plain:
             raise ForbiddenError("requests from other sites are refused", code="cross_site")
 
 

@@ -75,6 +75,9 @@ class LogArchive:
         """Write an object; a file is synced to the disk."""
         path = f"{self.ref(job_id)}{name}"
         async with self._asking("write to"):
+            if self._directory:
+                # The library would make them with the process's umask, and log lines are content.
+                await asyncio.to_thread(_make_private, self._directory / self.ref(job_id))
             await self._obstore.put_async(self._store(), path, data)
             if self._directory:
                 await asyncio.to_thread(_sync, self._directory, path)
@@ -131,7 +134,8 @@ class LogArchive:
 
     def _open(self) -> Any:
         if self._directory:
-            return self._stores.LocalStore(self._directory, mkdir=True)
+            _make_private(self._directory)
+            return self._stores.LocalStore(self._directory)
         address = self._address
         given = {
             "endpoint": address.endpoint,
@@ -156,9 +160,19 @@ def _belongs_to_earlier(path: str, deleted_ms: int) -> bool:
     return name is None or name.created_ms <= deleted_ms
 
 
+def _make_private(directory: Path) -> None:
+    """Make a directory, and those above it that are missing, for this user alone. Leave the mode of existing ones to
+    whoever made them."""
+    for at in (*reversed(directory.parents), directory):
+        with contextlib.suppress(FileExistsError):
+            at.mkdir(mode=0o700)
+
+
 def _sync(directory: Path, path: str) -> None:
-    """Sync a file, and its place in the directories above it, to the disk."""
+    """Make a file readable to this user alone, and sync it, and its place in the directories above it, to the
+    disk."""
     at = directory / path
+    at.chmod(0o600)
     while True:
         number = os.open(at, os.O_RDONLY)
         try:

@@ -192,6 +192,18 @@ def test_our_own_pages_and_programs_may(fields: dict[str, Any]) -> None:
     assert call(policy, client="127.0.0.1", method="POST", **fields)
 
 
+def test_behind_https_a_page_of_the_plain_text_site_changes_nothing() -> None:
+    policy = AccessPolicy(["admin:t"], public_url="https://jq.example/ops")
+    for host in ("jq.example", "jq.example:80"):
+        with pytest.raises(ForbiddenError) as error:
+            call(policy, b"Bearer t", method="POST", origin="http://jq.example", host=host)
+        assert error.value.code == "cross_site"
+    assert call(policy, b"Bearer t", method="POST", origin="https://jq.example", host="jq.example")
+    # Who reaches the master without the proxy, by another name, uses what it serves there.
+    local = "127.0.0.1:8080"
+    assert call(policy, b"Bearer t", method="POST", origin=f"http://{local}", host=local)
+
+
 # --- settings and the first token
 
 
