@@ -3,18 +3,26 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+import traceback
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from jqmaster.clock import Clock
-from jqmaster.errors import JqmasterError
+from jqmaster.errors import JqmasterError, StaleEpochError
 
 logger = logging.getLogger(__name__)
 
 CANCEL_AGAIN_S = 1.0
 # Failures of one loop that are further apart than this do not belong to one series.
 _ROW_GAP_S: Final = 5.0
+# A side loop that keeps failing is tried again after 1 s, 2 s, 4 s and so on, and at last this often.
+MAX_SIDE_PAUSE_S: Final = 60.0
+# The most failing entries of one loop that are logged and shown.
+_MAX_FAILING_ENTRIES: Final = 20
+# The modules of a connection to the store.
+_LINK: Final = ("redis.", "jqmaster.store.link.")
 
 
 class Component(Protocol):
@@ -26,11 +34,23 @@ class Component(Protocol):
 
 
 class FailingLoop(NamedTuple):
-    """`seconds`: from the first failure of the series to the last. `error` is the last one."""
+    """`seconds`: from the first failure of the series to the last. `error` is the last one. `is_of_link`: it came out
+    of a connection to the store."""
 
     seconds: float
     name: str
     error: str
+    is_of_link: bool
+
+
+@dataclass(slots=True)
+class _Series:
+    first_s: float
+    last_s: float
+    error: str
+    is_vital: bool
+    is_of_link: bool
+    again_after_s: float
 
 
 class LoopFailures:
@@ -38,28 +58,63 @@ class LoopFailures:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # By loop: first and last failure of the current series, and the last error.
-        self._rows: dict[str, tuple[float, float, str]] = {}
+        self._series: dict[str, _Series] = {}
 
-    def add(self, name: str, error: Exception) -> None:
+    def add(self, name: str, error: Exception, *, is_vital: bool, again_after_s: float = 1.0) -> None:
         # These errors are expected and reported to people. No new process and no new connection fixes them.
         if isinstance(error, JqmasterError):
             return
         now_s = self._clock.monotonic_s()
-        first_s, last_s, _ = self._rows.get(name, (now_s, now_s, ""))
-        if now_s - last_s > _ROW_GAP_S:
-            first_s = now_s
-        self._rows[name] = (first_s, now_s, f"{type(error).__name__}: {error}"[:200])
+        known = self._series.get(name)
+        first_s = known.first_s if known and self._goes_on(known, now_s) else now_s
+        text = f"{type(error).__name__}: {error}"[:200]
+        self._series[name] = _Series(first_s, now_s, text, is_vital, _came_from_link(error), again_after_s)
+
+    def over(self, name: str) -> None:
+        """Note that the loop works, or was stopped."""
+        self._series.pop(name, None)
 
     def longest(self) -> FailingLoop | None:
-        """Return the loop that has been failing for the longest time and still fails."""
+        """Return the vital loop that has been failing for the longest time and still fails."""
         now_s = self._clock.monotonic_s()
         failing = [
-            FailingLoop(last_s - first_s, name, error)
-            for name, (first_s, last_s, error) in self._rows.items()
-            if now_s - last_s <= _ROW_GAP_S
+            FailingLoop(one.last_s - one.first_s, name, one.error, one.is_of_link)
+            for name, one in self._series.items()
+            if one.is_vital and self._goes_on(one, now_s)
         ]
         return max(failing, default=None)
+
+    def side_faults(self) -> dict[str, str]:
+        """Return the side loops that fail, with the reason."""
+        now_s = self._clock.monotonic_s()
+        return {
+            name: f"{name} fails ({one.error}); it is tried again every {one.again_after_s:.0f} s"
+            for name, one in self._series.items()
+            if not one.is_vital and self._goes_on(one, now_s)
+        }
+
+    @staticmethod
+    def _goes_on(series: _Series, now_s: float) -> bool:
+        # A side loop that begins again may work for a while before it fails.
+        gap_s = _ROW_GAP_S if series.is_vital else series.again_after_s + MAX_SIDE_PAUSE_S
+        return now_s - series.last_s <= gap_s
+
+
+def _came_from_link(error: BaseException) -> bool:
+    """Return whether the error, or one behind it, was raised in a connection to the store."""
+    pending, seen = [error], set[int]()
+    while pending:
+        one = pending.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        for frame, _ in traceback.walk_tb(one.__traceback__):
+            if f"{frame.f_globals.get('__name__', '')}.".startswith(_LINK):
+                return True
+        pending += [other for other in (one.__cause__, one.__context__) if other is not None]
+        if isinstance(one, BaseExceptionGroup):
+            pending += one.exceptions
+    return False
 
 
 # The place where loops report failures. It is set while components start, so their tasks, and what these start,
@@ -95,32 +150,58 @@ async def running(
 
 
 class BackgroundLoops:
-    """Owns the tasks of one component. A loop that fails is logged and restarted, and none outlives `stop`."""
+    """Owns the tasks of one component. A loop that fails is logged and restarted, and none outlives `stop`.
 
-    def __init__(self, name: str, *, restart_after_s: float = 1.0) -> None:
+    `is_vital`: without this component the master cannot do its work, so a loop of it that keeps failing may cost the
+    connections or the process. All others are side loops: they are tried again less and less often, and their
+    failures are shown.
+    """
+
+    def __init__(self, name: str, *, is_vital: bool, restart_after_s: float = 1.0) -> None:
         self._name = name
+        self._is_vital = is_vital
         self._restart_after_s = restart_after_s
         self._tasks: set[asyncio.Task[None]] = set()
+        # By role: the pause after the last failure.
+        self._pauses_s: dict[str, float] = {}
+        self._failures: LoopFailures | None = None
 
     def spawn(self, role: str, loop: "LoopBody") -> None:
         task = asyncio.create_task(self._keep_running(role, loop), name=f"{self._name}.{role}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def worked(self, role: str) -> None:
+        """Note that a round of a loop was done, so that its failures before are over."""
+        if self._pauses_s and self._pauses_s.pop(role, None) is not None and self._failures is not None:
+            self._failures.over(f"{self._name}.{role}")
+
     async def _keep_running(self, role: str, loop: "LoopBody") -> None:
+        now_s = asyncio.get_running_loop().time
         while True:
+            began_s = now_s()
             try:
                 await loop()
                 return
             except asyncio.CancelledError:
                 raise
             except Exception as exc:
-                logger.exception(
-                    "%s.%s failed; it starts again in %s s", self._name, role, self._restart_after_s
-                )
+                if now_s() - began_s > MAX_SIDE_PAUSE_S:
+                    self._pauses_s.pop(role, None)
+                pause_s = self._pause_after_failure_s(role)
+                logger.exception("%s.%s failed; it starts again in %s s", self._name, role, pause_s)
                 if failures := _failures.get():
-                    failures.add(f"{self._name}.{role}", exc)
-            await asyncio.sleep(self._restart_after_s)
+                    self._failures = failures
+                    failures.add(f"{self._name}.{role}", exc, is_vital=self._is_vital, again_after_s=pause_s)
+            await asyncio.sleep(pause_s)
+
+    def _pause_after_failure_s(self, role: str) -> float:
+        last_s = self._pauses_s.get(role)
+        pause_s = self._restart_after_s
+        if last_s is not None and not self._is_vital:
+            pause_s = min(2 * last_s, MAX_SIDE_PAUSE_S)
+        self._pauses_s[role] = pause_s
+        return pause_s
 
     async def ended(self, timeout_s: float) -> None:
         """Return when the loops have ended by themselves, or after `timeout_s`."""
@@ -135,6 +216,46 @@ class BackgroundLoops:
             # Cancel again and again: before Python 3.12, asyncio.wait_for, which libraries use, can swallow a
             # cancellation.
             _, tasks = await asyncio.wait(tasks, timeout=CANCEL_AGAIN_S)
+        for role in list(self._pauses_s):
+            self.worked(role)
+
+
+class EntriesApart:
+    """Keeps the entries apart that a loop handles one by one: one that fails is logged and shown as a fault, and the
+    others are handled."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._failing: set[str] = set()
+        self._failures: LoopFailures | None = None
+
+    @contextlib.contextmanager
+    def alone(self, entry: str) -> Iterator[None]:
+        """Let an unexpected error in the block concern only this entry. What the store raises concerns all of them."""
+        try:
+            yield
+        except (JqmasterError, StaleEpochError):
+            raise
+        except Exception as exc:
+            if entry not in self._failing and len(self._failing) < _MAX_FAILING_ENTRIES:
+                self._failing.add(entry)
+                logger.exception("%s: %s fails; the others go on", self._name, entry)
+            if entry in self._failing and (failures := _failures.get()):
+                self._failures = failures
+                failures.add(f"{self._name} {entry}", exc, is_vital=False)
+        else:
+            if entry in self._failing:
+                self._failing.discard(entry)
+                logger.warning("%s: %s works again", self._name, entry)
+                if self._failures is not None:
+                    self._failures.over(f"{self._name} {entry}")
+
+    def only(self, entries: Collection[str]) -> None:
+        """Forget the failures of entries that are no longer there."""
+        for entry in self._failing - set(entries):
+            self._failing.discard(entry)
+            if self._failures is not None:
+                self._failures.over(f"{self._name} {entry}")
 
 
 class LoopBody(Protocol):

@@ -1,6 +1,6 @@
 """The services that handlers use, assembled by the composition root."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,13 +59,14 @@ class MasterCondition:
     """State of this master's work. `faults`: its problems, by the name of the check that found them (`process`,
     `space`, `fitness`, `durability`, `leader`, `store`, `dispatcher`); details may name paths and addresses.
     `durability_available`: the highest level that the store provides; `durability`: how much of the configured level
-    is kept."""
+    is kept. `duty_faults`: side duties that fail, by name; the master does its work all the same."""
 
     is_leader: bool
     store: str
     faults: dict[str, str]
     durability: Durability
     durability_available: Durability
+    duty_faults: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ class ReadinessCheck:
             faults,
             self._health.durability,
             self._health.durability_available,
+            self._shared.loop_failures.side_faults(),
         )
 
     def store_state(self) -> StoreState:
@@ -56,6 +57,7 @@ class ReadinessCheck:
             used_memory_bytes=report.memory_used_bytes,
             max_memory_bytes=report.memory_max_bytes,
             faults=list(self._health.faults.values()),
+            duty_faults=list(self._shared.loop_failures.side_faults().values()),
         )
 
     def own_facts(self, connections: int) -> OwnFacts:
@@ -66,7 +68,11 @@ class ReadinessCheck:
             is_leader=leader.leadership is not None,
             times_led=leader.times_led,
             connections=connections,
-            faults=[*self._health.faults, *(["process"] if self._shared.failure() else [])],
+            faults=[
+                *self._health.faults,
+                *self._shared.loop_failures.side_faults(),
+                *(["process"] if self._shared.failure() else []),
+            ],
             memory_used_bytes=report.memory_used_bytes,
             memory_max_bytes=report.memory_max_bytes,
             settings_version=self._shared.live.version,

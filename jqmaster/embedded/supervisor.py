@@ -79,7 +79,7 @@ class EmbeddedValkey:
         self._binary = binary
         self._process: ServerProcess | None = None
         self._client: Redis | None = None
-        self._loops = BackgroundLoops("embedded_valkey")
+        self._loops = BackgroundLoops("embedded_valkey", is_vital=True)
         self._status = EmbeddedStatus("stopped")
 
     @property

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import ClassVar, Final
 
 from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.errors import JqmasterError, StaleEpochError
@@ -18,12 +18,17 @@ Round = Callable[[], Awaitable[float]]
 class PeriodicLoop:
     """Base of components that work in rounds. `first_after_s`: the pause before the first one.
 
+    Each component says whether it `is_vital`; see `BackgroundLoops`. A duty that reads what callers wrote, or calls
+    other systems, is not: an entry that nobody can read must not end one master after the other.
+
     A JqmasterError is logged as `complaint`, and the round is repeated after `_retry_after_s`. Any other error is a
     fault of the program: `BackgroundLoops` logs it and starts the loop again.
 
     The dispatcher and the election have loops of their own: an event begins each of their rounds, and a round does not
     know how long to pause. Components of the services have their own too: they may not import this layer.
     """
+
+    is_vital: ClassVar[bool]
 
     def __init__(
         self,
@@ -39,7 +44,7 @@ class PeriodicLoop:
         self._retry_s = retry_s
         self._first_after_s = first_after_s
         self._expected: tuple[type[Exception], ...] = (JqmasterError,)
-        self._loops = BackgroundLoops(name)
+        self._loops = BackgroundLoops(name, is_vital=self.is_vital)
         self._logger = logging.getLogger(type(self).__module__)
         self._wake = asyncio.Event()
 
@@ -90,6 +95,7 @@ class PeriodicLoop:
             while True:
                 try:
                     wait_s = await work()
+                    self._loops.worked(role)
                 except Exception as exc:
                     if self._is_over(exc):
                         return

@@ -976,6 +976,7 @@ EXAMPLES: Final[dict[str, Any]] = {
             "latency_ms": 0.4,
             "faults": [],
         },
+        "duty_faults": [],
     },
     "StatsHistory": {
         "name": None,
@@ -1042,6 +1043,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "leader": True,
         "store": "serving",
         "faults": [],
+        "duty_faults": [],
     },
     "Problem": {
         "type": "about:blank",

@@ -19,8 +19,10 @@ async def readyz(call: Call) -> Reply:
     condition = await call.services.condition()
     if call.may(Scope.READ):
         store, faults = condition.store, list(condition.faults.values())
+        duty_faults = list(condition.duty_faults.values())
     else:
         store, faults = "not serving" if "store" in condition.faults else "serving", list(condition.faults)
+        duty_faults = list(condition.duty_faults)
     body = {
         "status": "not_ready" if condition.faults else "ready",
         "durability": condition.durability,
@@ -28,6 +30,8 @@ async def readyz(call: Call) -> Reply:
         "leader": condition.is_leader,
         "store": store,
         "faults": faults,
+        # They do not make the master unready: another one would do its work no better.
+        "duty_faults": duty_faults,
     }
     if condition.faults:
         return Reply(503, body, ((b"retry-after", b"1"),))

@@ -72,7 +72,7 @@ class LiveFeed:
         self._present: dict[str, bytes] = {}
         self._told: dict[str, Any] = {}
         self._last: LiveFingerprint | None = None
-        self._loops = BackgroundLoops("live feed")
+        self._loops = BackgroundLoops("live feed", is_vital=False)
 
     async def start(self) -> None:
         self.is_ending = False

@@ -107,3 +107,7 @@ class Readiness(Answer):
         description="Faults that prevent readiness. Without scope read, only the names of the failed checks: "
         "process, space, fitness, durability, leader, store, dispatcher. Future releases may add values."
     )
+    duty_faults: list[str] = Field(
+        description="Side duties of this master that keep failing, such as notices or the log archive. They do not "
+        "prevent readiness. Without scope read, only their names."
+    )

@@ -125,6 +125,10 @@ class Stats(Answer):
     workers: StatsWorkers
     masters: StatsMasters
     store: StatsStore
+    duty_faults: list[str] = Field(
+        description="Side duties of the answering master that keep failing, such as notices or the log archive. Jobs "
+        "are not affected."
+    )
 
 
 class _Counts(Answer):

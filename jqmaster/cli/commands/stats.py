@@ -44,7 +44,7 @@ def gauges(now: Mapping[str, Any]) -> list[tuple[str, object]]:
         ("leader", masters["leader_id"] or "none"),
         ("store", f"{store['server']}, {store['durability']}, answers in {store['latency_ms']} ms"),
         ("memory", _memory(store)),
-        ("faults", "; ".join(store["faults"])),
+        ("faults", "; ".join((*store["faults"], *now.get("duty_faults", ())))),
     ]
 
 

@@ -47,7 +47,7 @@ class Supervisor:
         self._end_within_s = end_within_s
         self._children: dict[int, asyncio.subprocess.Process] = {}
         self._is_stopping = False
-        self._loops = BackgroundLoops("supervisor")
+        self._loops = BackgroundLoops("supervisor", is_vital=True)
 
     @property
     def pids(self) -> list[int]:

@@ -27,6 +27,8 @@ class AuditExporter(LeaderLoop):
     """Component of one leadership. It writes each entry at least once, in order, because it saves its position only
     after the write."""
 
+    is_vital = False
+
     def __init__(
         self,
         leadership: Leadership,

@@ -15,6 +15,8 @@ SAMPLE_S: Final = 2.0
 class BacklogSampler(LeaderLoop):
     """Component of one leadership."""
 
+    is_vital = False
+
     def __init__(
         self,
         leadership: Leadership,

@@ -12,6 +12,7 @@ from jqmaster.domain.jobs.bulk_action import MAX_WATCHED, ActionProgress, Action
 from jqmaster.domain.jobs.job import ActionKind, Job, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.errors import DamagedError
+from jqmaster.lifecycle import EntriesApart
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.service.jobs.bulk_actions import described
 from jqmaster.service.jobs.operator_actions import JobActions
@@ -56,6 +57,8 @@ class BulkActions(LeaderLoop):
     so `done` is exact whichever process dies.
     """
 
+    is_vital = False
+
     def __init__(
         self,
         leadership: Leadership,
@@ -86,6 +89,7 @@ class BulkActions(LeaderLoop):
         self._store_time_ms = store_time_ms
         self._is_trusted = is_trusted
         self._under_way: dict[str, _Work] = {}
+        self._apart = EntriesApart("bulk_actions")
 
     def _failed(self, error: Exception, complaint: str) -> None:
         super()._failed(error, complaint)
@@ -122,7 +126,8 @@ class BulkActions(LeaderLoop):
                 or work.saved_s is None
                 or now_s - work.saved_s >= POLL_S - TICK_S
             ):
-                await self._step(work, is_woken)
+                with self._apart.alone(action_id):
+                    await self._step(work, is_woken)
         now_s = self._clock.monotonic_s()
         waits = [work.due_s - now_s for work in self._under_way.values() if not work.progress.is_over]
         return min(POLL_S, max(0.0, min(waits, default=POLL_S)))

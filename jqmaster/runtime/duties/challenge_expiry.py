@@ -10,6 +10,7 @@ from jqmaster.domain.challenges.challenge import ChallengeFigures
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.domain.jobs.outcome import Outcome, decide_unanswered
+from jqmaster.lifecycle import EntriesApart
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store import codec
@@ -28,6 +29,8 @@ class ChallengeExpiry(LeaderLoop):
     """Component of one leadership. Nothing ends during a grace period: callbacks may have found no master for a
     while."""
 
+    is_vital = False
+
     def __init__(
         self,
         leadership: Leadership,
@@ -43,6 +46,7 @@ class ChallengeExpiry(LeaderLoop):
             "challenge_expiry", clock, complaint="cannot end challenges", on_stale=on_stale, retry_s=RETRY_S
         )
         self._epoch = leadership.epoch
+        self._apart = EntriesApart("challenge_expiry")
         self._challenges = challenges
         self._grace = grace
         self._figures = figures
@@ -54,11 +58,15 @@ class ChallengeExpiry(LeaderLoop):
             return POLL_S
         due = await self._challenges.due()
         if due.jobs:
-            settlements = [self._settlement(job, due.now_ms) for _, job in due.jobs if job]
+            settlements = []
+            for job_id, job in due.jobs:
+                if job is not None:
+                    with self._apart.alone(f"job {job_id}"):
+                        settlements.append(self._settlement(job, due.now_ms))
             unreadable = [job_id for job_id, job in due.jobs if job is None]
             ended = await self._challenges.expire(self._epoch, settlements, unreadable)
             self._figures.expired += len(ended)
-            if len(due.jobs) >= MAX_PER_CALL:
+            if len(due.jobs) >= MAX_PER_CALL and ended:
                 return 0.0
         return POLL_S if due.next_ms < 0 else min(POLL_S, math.ceil(due.next_ms) / 1000)
 

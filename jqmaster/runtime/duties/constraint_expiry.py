@@ -14,6 +14,8 @@ POLL_S: Final = 1.0
 class ConstraintExpiry(LeaderLoop):
     """Component of one leadership. `who` appears in the audit log."""
 
+    is_vital = False
+
     def __init__(
         self,
         editor: ConstraintEditor,

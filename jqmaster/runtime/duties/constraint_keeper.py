@@ -33,6 +33,8 @@ class ConstraintKeeper(LeaderLoop):
     jobs are moved to their new lanes, the next to start first, and can be claimed as soon as they are there.
     """
 
+    is_vital = True
+
     def __init__(
         self,
         leadership: Leadership,

@@ -18,6 +18,8 @@ RETRY_S: Final = 0.2
 class DefinitionLoop(LeaderLoop):
     """Component of one leadership."""
 
+    is_vital = False
+
     def __init__(
         self,
         leadership: Leadership,

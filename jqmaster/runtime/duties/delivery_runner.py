@@ -83,7 +83,7 @@ class DeliveryRunner:
         self._reports = reports
         self._heartbeat_s = heartbeat_s
         self._figures = figures
-        self._loops = BackgroundLoops("deliveries")
+        self._loops = BackgroundLoops("deliveries", is_vital=False)
         self._is_wanted = asyncio.Event()
         self._is_ready = asyncio.Event()
         self._tenure: _Tenure | None = None
@@ -91,7 +91,7 @@ class DeliveryRunner:
         self._paused_until_s: dict[str, float] = {}
 
     async def start(self) -> None:
-        self._loops = BackgroundLoops("deliveries")
+        self._loops = BackgroundLoops("deliveries", is_vital=False)
         self._loops.spawn("run", self._run)
         self._loops.spawn("look", self._look_for_earlier)
 
@@ -140,8 +140,11 @@ class DeliveryRunner:
                 self._is_ready.clear()
                 for task in (beats, takes):
                     task.cancel()
-                await asyncio.gather(beats, takes, return_exceptions=True)
+                ends = await asyncio.gather(beats, takes, return_exceptions=True)
             await _stopped(list(tenure.calls.values()))
+            for end in ends:
+                if isinstance(end, Exception):
+                    raise end  # it is logged and shown, and this loop begins again
             await asyncio.sleep(RETRY_S)
 
     async def _register(self) -> _Tenure:

@@ -96,7 +96,7 @@ class Dispatcher:
         self._times_ready = 0
         # For each set of names that is not exhausted, the number of claims in a row that left jobs behind.
         self._plenty: dict[tuple[str, ...], int] = {}
-        self._loops = BackgroundLoops("dispatcher")
+        self._loops = BackgroundLoops("dispatcher", is_vital=True)
         # Claims that travel with writes of others.
         self._travelling: set[_PendingClaims] = set()
         self._arrived = asyncio.Event()

@@ -38,6 +38,8 @@ class FailureDetector(LeaderLoop):
     a second; it comes back by asking to continue. A worker that pulls has no address to ping: each second of further
     silence counts as a missed ping."""
 
+    is_vital = True
+
     def __init__(
         self,
         leadership: Leadership,

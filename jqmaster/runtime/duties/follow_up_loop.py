@@ -17,6 +17,8 @@ RETRY_S: Final = 0.5
 class FollowUpLoop(LeaderLoop):
     """Component of one leadership."""
 
+    is_vital = False
+
     def __init__(
         self,
         leadership: Leadership,

@@ -9,6 +9,7 @@ from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.logs.figures import ArchiveFigures
 from jqmaster.errors import ArchiveUnavailableError, DamagedError
+from jqmaster.lifecycle import EntriesApart
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.service.logs.archiving import ArchivingRound, LogArchiving
 from jqmaster.store.leadership.leadership import Leadership
@@ -30,6 +31,8 @@ AWAY_AFTER: Final = 8
 class LogArchiver(LeaderLoop):
     """Component of one leadership."""
 
+    is_vital = False
+
     def __init__(
         self,
         leadership: Leadership,
@@ -45,6 +48,7 @@ class LogArchiver(LeaderLoop):
         self._archiving = archiving
         self._retry_s = FIRST_RETRY_S
         self._said: dict[str, str] = {}
+        self._apart = EntriesApart("log_archiver")
         # Logs that cannot be read, each reported once.
         self._damaged: set[str] = set()
         # Logs of this round that stay where they are: of jobs that are gone, and of others.
@@ -107,13 +111,14 @@ class LogArchiver(LeaderLoop):
         """Return None where the log stays here."""
         if job_id in self._damaged or job_id in self._tried or not is_id(job_id):
             return None
-        try:
-            return await self._archiving.move(self._epoch, job_id)
-        except DamagedError:
-            logger.error("the log of job %s cannot be read, and does not go to the archive", job_id)
-            self._damaged.add(job_id)
-            self.figures.damaged += 1
-            return None
+        with self._apart.alone(f"log of job {job_id}"):
+            try:
+                return await self._archiving.move(self._epoch, job_id)
+            except DamagedError:
+                logger.error("the log of job %s cannot be read, and does not go to the archive", job_id)
+                self._damaged.add(job_id)
+                self.figures.damaged += 1
+        return None
 
     def _reset(self) -> None:
         self._passed_over, self._failures_in_a_row, self._failure = [0, 0], 0, None

@@ -22,6 +22,8 @@ class LogKeeper(LeaderLoop):
     """Component of one leadership. `wait_ms`: how much longer to keep lines that the archive does not take; None:
     there is no archive."""
 
+    is_vital = False
+
     def __init__(
         self,
         leadership: Leadership,

@@ -14,6 +14,8 @@ RETRY_S: Final = 2.0
 class NoticeLoop(LeaderLoop):
     """Component of one leadership."""
 
+    is_vital = False
+
     def __init__(
         self,
         leadership: Leadership,

@@ -16,6 +16,8 @@ RETRY_S: Final = 0.2
 class Promoter(LeaderLoop):
     """Component of one leadership. `on_ready` is called when jobs became ready, `on_stale` under a newer epoch."""
 
+    is_vital = True
+
     def __init__(
         self,
         leadership: Leadership,

@@ -27,6 +27,8 @@ class Quarantine(LeaderLoop):
     the next suspect. A suspect waits for it in `retrying`, for a bounded time; then it becomes ready and runs beside
     others. `polls_here`: whether the open poll of a worker that pulls is at this master."""
 
+    is_vital = True
+
     def __init__(
         self,
         leadership: Leadership,

@@ -67,6 +67,8 @@ class ReaperPolicy:
 class Reaper(LeaderLoop):
     """Component of one leadership. It is the one that keeps `grace` informed about the store."""
 
+    is_vital = True
+
     def __init__(
         self,
         leadership: Leadership,

@@ -41,6 +41,8 @@ class RepairLoop(LeaderLoop):
     """Component of one leadership. `unclaimed_jobs` gives the names whose jobs are ready although workers for them are
     free; without it, nobody looks for such jobs. `repaired` counts the repairs. `is_done`: the first round is over."""
 
+    is_vital = False
+
     def __init__(
         self,
         repair: Repair,

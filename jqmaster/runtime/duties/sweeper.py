@@ -24,6 +24,8 @@ class Sweeper(LeaderLoop):
     """Component of one leadership. `retention` gives the limits for each final state. `archives_logs`: logs of these
     jobs go to the archive."""
 
+    is_vital = False
+
     def __init__(
         self,
         leadership: Leadership,

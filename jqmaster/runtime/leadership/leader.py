@@ -54,7 +54,7 @@ class Leader:
         self._step_down = asyncio.Event()
         self._elect_now = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._loops = BackgroundLoops("leader")
+        self._loops = BackgroundLoops("leader", is_vital=True)
         self.leadership: Leadership | None = None
         self.times_led = 0
 

@@ -21,6 +21,8 @@ class Membership(PeriodicLoop):
     It shares the event loop with everything else on purpose: a master that stands still must be seen to do so.
     """
 
+    is_vital = True
+
     def __init__(
         self,
         store: MasterStore,

@@ -24,6 +24,8 @@ class SubLeader(PeriodicLoop):
     is asked before it is taken for dead, whatever the clock of the store does, and however long the store was away.
     """
 
+    is_vital = True
+
     def __init__(
         self,
         store: MasterStore,

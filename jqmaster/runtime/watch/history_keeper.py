@@ -34,6 +34,8 @@ class HistoryKeeper(PeriodicLoop):
     the master dies, the counts of its last second are lost.
     """
 
+    is_vital = False
+
     def __init__(self, tally: Tally, history: HistoryStore, clock: Clock) -> None:
         super().__init__("history_keeper", clock, complaint="cannot write counts", first_after_s=FLUSH_S)
         self._tally = tally

@@ -24,6 +24,8 @@ class StoreHealth(PeriodicLoop):
     each write, if that is configured. `faults` tells why new jobs are refused at present, by the check that failed:
     `space`, `fitness` (the store must not be entrusted with anything), `durability` (less than is configured)."""
 
+    is_vital = True
+
     def __init__(
         self,
         client: StoreClient,

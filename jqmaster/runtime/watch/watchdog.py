@@ -28,6 +28,8 @@ class Watchdog(PeriodicLoop):
     `rebuild` drops the connections to the store. `fail` ends the process with a reason, so that its supervisor
     restarts it, and another master leads."""
 
+    is_vital = True
+
     def __init__(
         self,
         shard: Shard,
@@ -98,7 +100,8 @@ class Watchdog(PeriodicLoop):
             return
         if failing.seconds >= GIVE_UP_AFTER_S and now_s - self._born_s >= GIVE_UP_AGE_S:
             self._fail(f"{failing.name} has failed for {failing.seconds:.0f} s ({failing.error})")
-        elif now_s - self._rebuilt_for_loops_s >= REBUILD_AFTER_S:
+        elif failing.is_of_link and now_s - self._rebuilt_for_loops_s >= REBUILD_AFTER_S:
+            # New connections mend nothing else, and cost everybody the calls that are under way.
             logger.error(
                 "%s has failed for %.0f s (%s); the connections to the store are rebuilt",
                 failing.name,

@@ -22,6 +22,7 @@ from jqmaster.domain.jobs.job import Job
 from jqmaster.domain.matching.fields import MISSING
 from jqmaster.domain.matching.key_value import canonical
 from jqmaster.errors import NotFoundError, PreconditionFailedError, StoreUnavailableError
+from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.documents import (
@@ -85,6 +86,7 @@ class ConstraintEditor:
         self._constraints = constraints
         self._usage = usage
         self._store_time_ms = store_time_ms
+        self._apart = EntriesApart("constraint_expiry")
         self._values = values
         self._audience = audience
 
@@ -184,7 +186,10 @@ class ConstraintEditor:
         now_ms = await self._store_time_ms() if expiring else 0
         for at_ms, stored in expiring:
             if at_ms <= now_ms:
-                with contextlib.suppress(NotFoundError, PreconditionFailedError):
+                with (
+                    self._apart.alone(stored.constraint.name),
+                    contextlib.suppress(NotFoundError, PreconditionFailedError),
+                ):
                     # Do not overrule somebody who has prolonged it since it was read.
                     await self.delete(
                         stored.constraint.name, who, Precondition(match=frozenset({stored.etag}))

@@ -11,6 +11,7 @@ from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.definitions.misfire import judge
 from jqmaster.domain.definitions.run import RunOutcome, RunReason
 from jqmaster.errors import ConflictError, NotFoundError, OverloadedError
+from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.definitions.definitions import (
@@ -61,12 +62,17 @@ class DefinitionFiring:
         self._constraints = constraints
         self._kept = kept
         self._figures = figures
+        self._apart = EntriesApart("definitions")
 
     async def fire_due(self, epoch: str) -> int | None:
         """Fire a batch of what is due, as the leader of `epoch`. Return the milliseconds until something is due; None:
         nothing is."""
         due = await self._store.due(BATCH)
-        await self._fire([firing_of(known, due.now_ms) for known in due.found], epoch)
+        firings = []
+        for known in due.found:
+            with self._apart.alone(known.stored.definition.name):
+                firings.append(firing_of(known, due.now_ms))
+        await self._fire(firings, epoch)
         # Definitions that cannot be read stay due, and must not keep the leader busy.
         return due.next_ms if due.found or due.next_ms else None
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from jqmaster.domain.definitions.run import RunReason
 from jqmaster.domain.events.figures import EventFigures
+from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.definitions.definitions import KeptRuns
@@ -31,6 +32,7 @@ class EventGathering:
         self._constraints = constraints
         self._kept = kept
         self._figures = figures
+        self._apart = EntriesApart("events")
 
     async def end_due(self, epoch: str) -> int | None:
         """End a batch of the due groups, as the leader of `epoch`. Return the milliseconds until one is due;
@@ -39,7 +41,11 @@ class EventGathering:
         if not due.found:
             return due.next_ms or None
         definitions = await self._store.definitions_of(due.found)
-        endings = [_ending(group, definitions[group.id]) for group in due.found if group.id in definitions]
+        endings = []
+        for group in due.found:
+            if group.id in definitions:
+                with self._apart.alone(f"group {group.id}"):
+                    endings.append(_ending(group, definitions[group.id]))
         if not endings:
             return None
         end = functools.partial(self._store.end, endings, epoch=epoch, kept=self._kept.current)

@@ -37,7 +37,7 @@ class IdentityDirectory:
         self._read_at_s = float("-inf")
         self._used_ms: dict[str, int] = {}
         self._woken = asyncio.Event()
-        self._loops = BackgroundLoops("identity")
+        self._loops = BackgroundLoops("identity", is_vital=True)
 
     async def start(self) -> None:
         """Read the tokens before the first request is served."""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import EntriesApart
 from jqmaster.store.jobs.follow_ups import PER_READ, FollowUp, FollowUpStore
 
 logger = logging.getLogger(__name__)
@@ -22,6 +23,7 @@ class FollowUps:
     def __init__(self, store: FollowUpStore, kinds: Mapping[str, CarryOut]) -> None:
         self._store = store
         self._kinds: Final = dict(kinds)
+        self._apart = EntriesApart("follow-ups")
 
     async def carry_out(self, epoch: str) -> bool:
         """Carry out the oldest entries, as the leader of `epoch`. Return whether there may be more to do at once. Raise
@@ -32,23 +34,27 @@ class FollowUps:
         done: list[FollowUp] = []
         postponed: list[FollowUp] = []
         failure: JqmasterError | None = None
-        has_more = len(entries) == PER_READ
+        has_more = False
         for kind in dict.fromkeys(entry.kind for entry in entries):
             of_kind = [entry for entry in entries if entry.kind == kind]
             if kind not in self._kinds:
                 logger.error("%d follow-ups of kind %s wait for a master that knows them", len(of_kind), kind)
                 postponed += of_kind
                 continue
+            again: set[str] | None = None
             try:
-                again = set(await self._kinds[kind]([entry.subject for entry in of_kind], epoch))
-            except JqmasterError as exc:
                 # The other kinds go on.
+                with self._apart.alone(kind):
+                    again = set(await self._kinds[kind]([entry.subject for entry in of_kind], epoch))
+            except JqmasterError as exc:
                 failure = exc
+            if again is None:
                 postponed += of_kind
                 continue
             done += [entry for entry in of_kind if entry.subject not in again]
             postponed += [entry for entry in of_kind if entry.subject in again]
-            has_more = has_more or bool(again)
+            # Entries that could not be carried out are no reason to look again at once.
+            has_more = has_more or bool(again) or len(entries) == PER_READ
         await self._store.end(epoch, done, postponed)
         if failure:
             raise failure

@@ -28,7 +28,7 @@ class PushPace:
     def __init__(self, counts: Callable[[], Awaitable[tuple[int, int]]], clock: Clock) -> None:
         self._counts = counts
         self._clock = clock
-        self._loops = BackgroundLoops("push_pace")
+        self._loops = BackgroundLoops("push_pace", is_vital=False)
         self._has_pushes = False
         self.is_slowed = False
 

@@ -16,7 +16,8 @@ from jqmaster.domain.notices.notice import (
     Notice,
     When,
 )
-from jqmaster.errors import JqmasterError, StaleEpochError
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import EntriesApart
 from jqmaster.service.notices.findings import MatchableFinding, selected
 from jqmaster.service.notices.lasting_conditions import LastingConditions
 from jqmaster.service.notices.momentary_conditions import MomentaryConditions
@@ -62,6 +63,7 @@ class NoticeEvaluation:
             else None
         )
         self._looked_at_s: dict[When, float] = {}
+        self._apart = EntriesApart("notices")
 
     async def round(self, epoch: str) -> float:
         """Do one round as the leader of `epoch`, and return the seconds until the next one. Raise StaleEpochError."""
@@ -69,34 +71,39 @@ class NoticeEvaluation:
         notices = self._notices(read)
         if not notices and not read.marks.marks:
             return POLL_S
+        self._apart.only(
+            {f"{what} {key}" for key in notices for what in ("notice", "messages of")}
+            | {f"condition {notice.when}" for notice, _ in notices.values()}
+        )
         has_more, marks = False, dict(read.marks.marks)
         seen: dict[When, list[MatchableFinding]] = {}
         for when in {notice.when for notice, _ in notices.values()}:
             try:
-                found, is_whole = await self._look(when, read)
-            except StaleEpochError:
-                raise
-            except JqmasterError as exc:
                 # The other conditions are still looked at.
+                with self._apart.alone(f"condition {when}"):
+                    found, is_whole = await self._look(when, read)
+                    has_more = has_more or not is_whole
+                    if found is not None:
+                        seen[when] = found
+            except JqmasterError as exc:
                 logger.warning("cannot look for %s: %s", when, exc.detail)
-                continue
-            has_more = has_more or not is_whole
-            if found is not None:
-                seen[when] = found
         self._forget_marks(read, {notice.when for notice, _ in notices.values()})
         changed: dict[str, StoredState] = {}
+        judged: dict[str, tuple[Notice, StoredState]] = {}
         for key, (notice, stored) in notices.items():
-            before = encode_state("", stored)
-            self._take(notice, stored, seen.get(notice.when), read.now_ms)
-            if encode_state("", stored) != before:
-                changed[key] = stored
+            with self._apart.alone(f"notice {key}"):
+                before = encode_state("", stored)
+                self._take(notice, stored, seen.get(notice.when), read.now_ms)
+                if encode_state("", stored) != before:
+                    changed[key] = stored
+                judged[key] = (notice, stored)
         has_moved = read.marks.marks != marks
         if (changed or has_moved) and not await self._store.put_states(
             changed, read.marks if has_moved else None, epoch=epoch
         ):
             # Somebody changed a notice meanwhile. The next round counts what this one did not.
             return 0.0
-        await self._send(notices, epoch)
+        await self._send(judged, epoch)
         return 0.0 if has_more else POLL_S
 
     def _notices(self, read: AllNotices) -> dict[str, tuple[Notice, StoredState]]:
@@ -144,11 +151,12 @@ class NoticeEvaluation:
         """Make the deliveries of all pending messages, and note that they are made."""
         done: dict[str, StoredState] = {}
         for key, (notice, stored) in notices.items():
-            sent = [one for one in stored.state.pending if await self._sender.send(notice, one)]
-            if sent:
-                stored.state.sent(sent)
-                self._figures.messages.update(str(one.kind) for one in sent)
-                done[key] = stored
+            with self._apart.alone(f"messages of {key}"):
+                sent = [one for one in stored.state.pending if await self._sender.send(notice, one)]
+                if sent:
+                    stored.state.sent(sent)
+                    self._figures.messages.update(str(one.kind) for one in sent)
+                    done[key] = stored
         # If this fails, the next round makes the same deliveries again, and finds that they exist.
         if done:
             await self._store.put_states(done, epoch=epoch)

@@ -68,7 +68,7 @@ class LiveSettings:
         self._stored = NO_CHANGES
         self._followers: list[Callable[[Settings], None]] = []
         self._wake = asyncio.Event()
-        self._loops = BackgroundLoops("settings")
+        self._loops = BackgroundLoops("settings", is_vital=True)
 
     @property
     def version(self) -> int:

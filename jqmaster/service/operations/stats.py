@@ -51,7 +51,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """Facts about the store. `max_memory_bytes` 0: no limit is set."""
+    """Facts about the store, as this master sees it. `max_memory_bytes` 0: no limit is set. `duty_faults`: side duties
+    of this master that fail."""
 
     server: str
     durability: Durability
@@ -59,6 +60,7 @@ class StoreState:
     used_memory_bytes: int
     max_memory_bytes: int
     faults: Sequence[str]
+    duty_faults: Sequence[str]
 
 
 class _Remembered(Generic[T]):
@@ -143,6 +145,7 @@ class StatsService:
                 "latency_ms": round(latency_ms, 1),
                 "faults": list(state.faults),
             },
+            "duty_faults": list(state.duty_faults),
         }
 
     async def _rates(self, now_ms: int) -> dict[str, float]:

@@ -78,7 +78,7 @@ class PollDesk:
         self._order = order
         self._hanging: dict[str, _Hanging] = {}
         self._is_stopping = False
-        self._loops = BackgroundLoops("polls")
+        self._loops = BackgroundLoops("polls", is_vital=True)
         self._drops: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:

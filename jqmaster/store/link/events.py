@@ -36,7 +36,7 @@ class EventListener:
         self._on_finished = on_finished
         self._on_gap = on_gap
         self._quiet_s = quiet_s
-        self._loops = BackgroundLoops("events")
+        self._loops = BackgroundLoops("events", is_vital=True)
 
     async def start(self) -> None:
         self._loops.spawn("listen", self._listen)

@@ -175,6 +175,7 @@ var ja_default = {
   "fault.failing": "{name}: 直近 1 時間に {count} 件失敗 ({share})",
   "fault.stale_workers": "応答のないワーカーが {count} 台あります。||応答のないワーカーが {count} 台あります。",
   "fault.stale_masters": "応答のないマスターが {count} 台あります。||応答のないマスターが {count} 台あります。",
+  "fault.duty": "マスターの処理: {fault}",
   "fault.latency": "ストアの応答に {duration} かかっています。",
   "jobs.all": "すべて",
   "jobs.empty.first": "ジョブはまだありません。最初のジョブを投入しましょう:",

@@ -173,6 +173,7 @@ export default {
   "fault.failing": "{name}: {count} failed in the last hour ({share})",
   "fault.stale_workers": "1 worker is silent.||{count} workers are silent.",
   "fault.stale_masters": "1 master is silent.||{count} masters are silent.",
+  "fault.duty": "Duty of a master: {fault}",
   "fault.latency": "The store takes {duration} to answer.",
 
   "jobs.all": "All",

@@ -183,6 +183,7 @@ export default {
     "応答のないワーカーが {count} 台あります。||応答のないワーカーが {count} 台あります。",
   "fault.stale_masters":
     "応答のないマスターが {count} 台あります。||応答のないマスターが {count} 台あります。",
+  "fault.duty": "マスターの処理: {fault}",
   "fault.latency": "ストアの応答に {duration} かかっています。",
 
   "jobs.all": "すべて",

@@ -81,6 +81,8 @@ export function faultsOf(stats, failing, orphans) {
   if (masters.leader_id === null) add("bad", "no_leader", t("fault.no_leader"), "masters");
   for (const fault of store.faults ?? [])
     add("bad", `store ${fault}`, t("fault.store", { fault: visible(fault) }), "settings");
+  for (const fault of stats.duty_faults ?? [])
+    add("warn", `duty ${fault}`, t("fault.duty", { fault: visible(fault) }), "masters");
   if (LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability)) {
     const levels = { wanted: visible(store.durability), given: visible(store.durability_available) };
     add("bad", "durability", t("fault.durability", levels));

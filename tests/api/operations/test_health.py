@@ -39,6 +39,7 @@ async def test_readyz_shows_progress_and_the_durability_in_force(api: Api) -> No
         "leader": True,
         "store": "serving",
         "faults": [],
+        "duty_faults": [],
     }
 
 
@@ -74,7 +75,8 @@ async def test_only_readers_learn_where_the_store_is(
 ) -> None:
     async def condition() -> MasterCondition:
         faults = {"store": "store: no room in /srv/secret"}
-        return MasterCondition(False, "no room in /srv/secret", faults, "fsync", "fsync")
+        duties = {"notices.rounds": "notices.rounds fails (KeyError: a secret)"}
+        return MasterCondition(False, "no room in /srv/secret", faults, "fsync", "fsync", duties)
 
     services = SimpleNamespace(
         store_id="", settings=Settings(), contract=dict, condition=condition, traffic=Traffic()
@@ -94,6 +96,7 @@ async def test_only_readers_learn_where_the_store_is(
         )
     else:
         assert (answer["store"], answer["faults"]) == ("not serving", ["store"])
+        assert answer["duty_faults"] == ["notices.rounds"]
         assert b"secret" not in response.content
 
 

@@ -41,7 +41,7 @@ async def test_a_loop_stops_even_if_a_cancellation_is_swallowed_once() -> None:
                     raise
                 swallowed += 1
 
-    loops = BackgroundLoops("test")
+    loops = BackgroundLoops("test", is_vital=True)
     loops.spawn("stubborn", loop)
     await asyncio.sleep(0)
     await asyncio.wait_for(loops.stop(), 10)

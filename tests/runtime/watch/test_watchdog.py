@@ -16,6 +16,18 @@ from tests.support.waiting import wait_until
 pytestmark = real_time.LOOPS
 
 
+def raised_in(module: str, error: Exception) -> Exception:
+    """Return the error as a caller of that module catches it."""
+    try:
+        exec("raise error", {"__name__": module, "error": error})
+    except Exception as exc:
+        return exc
+    raise AssertionError
+
+
+OF_LINK = raised_in("redis.asyncio.connection", RuntimeError("the handler is closed"))
+
+
 class Watching:
     """A watchdog over a dispatcher whose last round was at `rounds_s`."""
 
@@ -41,12 +53,12 @@ class Watching:
             fail=self.failures.append,
         )
 
-    async def pass_s_with(self, seconds: int, error: Exception | None) -> None:
+    async def pass_s_with(self, seconds: int, error: Exception | None, *, is_vital: bool = True) -> None:
         """Let rounds happen while a loop fails with `error` once a second."""
         for _ in range(seconds):
             self.round_s = self.clock.now_s
             if error:
-                self.loop_failures.add("leader.election", error)
+                self.loop_failures.add("leader.election", error, is_vital=is_vital)
             await self.clock.pass_s(1)
 
     async def _stall(self) -> Stall:
@@ -130,9 +142,9 @@ async def test_a_store_with_other_data_is_not_served(watching: Watching, other: 
 async def test_connections_are_rebuilt_every_ten_seconds_while_a_loop_fails_unexpectedly(
     watching: Watching,
 ) -> None:
-    await watching.pass_s_with(10, RuntimeError("the handler is closed"))
+    await watching.pass_s_with(10, OF_LINK)
     assert watching.rebuilt_at_s == []
-    await watching.pass_s_with(25, RuntimeError("the handler is closed"))
+    await watching.pass_s_with(25, OF_LINK)
     assert len(watching.rebuilt_at_s) == 3
     await watching.pass_s_with(60, None)
     assert len(watching.rebuilt_at_s) == 3
@@ -142,9 +154,7 @@ async def test_connections_are_rebuilt_every_ten_seconds_while_a_loop_fails_unex
 @pytest.mark.req("M1")
 async def test_a_fault_that_only_new_connections_mend_costs_one_rebuild(watching: Watching) -> None:
     for _ in range(60):
-        await watching.pass_s_with(
-            1, None if watching.rebuilt_at_s else RuntimeError("the handler is closed")
-        )
+        await watching.pass_s_with(1, None if watching.rebuilt_at_s else OF_LINK)
     assert len(watching.rebuilt_at_s) == 1
     assert watching.failures == []
 
@@ -162,6 +172,42 @@ async def test_a_process_that_ran_for_five_minutes_ends_when_a_loop_failed_for_t
     assert "leader.election has failed for 30 s (RuntimeError: the handler is closed)" in watching.failures[0]
 
 
+@pytest.mark.req("M1")
+async def test_a_vital_loop_that_fails_by_itself_costs_no_connection(watching: Watching) -> None:
+    await watching.pass_s_with(60, KeyError("a record"))
+    assert (watching.rebuilt_at_s, watching.failures) == ([], [])
+
+
+@pytest.mark.req("M1")
+async def test_a_side_loop_costs_neither_a_connection_nor_the_process(watching: Watching) -> None:
+    await watching.pass_s_with(400, OF_LINK, is_vital=False)
+    assert (watching.rebuilt_at_s, watching.failures) == ([], [])
+    assert "leader.election fails (RuntimeError: the handler" in "".join(
+        watching.loop_failures.side_faults().values()
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "is_of_link"),
+    [
+        ("redis.asyncio.client", True), ("jqmaster.store.link.client", True), ("redis", True),
+        ("jqmaster.store.jobs.claims", False), ("redistribution", False), ("jqmaster.service.notices", False),
+    ],
+)  # fmt: skip
+def test_where_an_error_came_from(module: str, is_of_link: bool) -> None:
+    failures = LoopFailures(ManualClock())
+    for error in (
+        raised_in(module, KeyError("x")),
+        raised_in("jqmaster.runtime", ExceptionGroup("several", [raised_in(module, OSError())])),
+    ):
+        failures.add("loop", error, is_vital=True)
+        found = failures.longest()
+        assert found is not None
+        assert found.is_of_link is is_of_link
+        failures.over("loop")
+        assert failures.longest() is None
+
+
 async def test_failures_that_are_expected_or_far_apart_are_no_row(watching: Watching) -> None:
     await watching.pass_s_with(20, StoreUnavailableError("away"))
     for _ in range(4):
@@ -173,7 +219,7 @@ async def test_failures_that_are_expected_or_far_apart_are_no_row(watching: Watc
 async def test_loops_report_to_the_master_that_started_them_also_those_of_a_later_leadership() -> None:
     class Duty:
         def __init__(self, name: str, inner: "Duty | None" = None) -> None:
-            self.loops = BackgroundLoops(name, restart_after_s=0.0)
+            self.loops = BackgroundLoops(name, is_vital=True, restart_after_s=0.0)
             self.inner = inner
 
         async def start(self) -> None:
@@ -193,4 +239,4 @@ async def test_loops_report_to_the_master_that_started_them_also_those_of_a_late
     async with running([leader], failures=mine), running([Duty("leader", leader)], failures=others):
         await wait_until(mine.longest, what="the failure is known")
         clock.jump(3.0)
-        await wait_until(lambda: mine.longest() == (3.0, "reaper.run", "RuntimeError: again"))
+        await wait_until(lambda: mine.longest() == (3.0, "reaper.run", "RuntimeError: again", False))

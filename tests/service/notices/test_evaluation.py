@@ -438,3 +438,31 @@ async def test_hostile_names_of_jobs_and_errors_are_text_in_a_mail(notices: Noti
     assert name in told.argument["text"]
     assert "\n" not in told.argument["subject"]
     assert "\r" not in told.argument["subject"]
+
+
+@pytest.mark.parametrize("kind", ["condition", "notice", "message"])
+async def test_a_notice_that_fails_stops_no_other(
+    notices: Notices, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The fault may be in the look at a condition, in the memory of a notice, or in the making of a message."""
+    await begun(notices)
+    await notices.put("bad", when="worker_lost" if kind == "condition" else "job_failed")
+    await notices.round()
+    evaluation = notices.evaluation
+    if kind == "condition":
+        monkeypatch.delitem(evaluation._momentary._looks, "worker_lost")
+    else:
+        victim = evaluation._sender if kind == "message" else evaluation
+        name = "send" if kind == "message" else "_take"
+        usual = getattr(victim, name)
+
+        def fail_for_one(notice: Any, *rest: Any) -> Any:
+            if notice.name == "bad":
+                raise KeyError("unlisted")
+            return usual(notice, *rest)
+
+        monkeypatch.setattr(victim, name, fail_for_one)
+    notices.world.pass_ms(10)
+    await notices.fail(1)
+    await notices.rounds(14)
+    assert [told.job.tags for told in await notices.told()] == [("notice:n",)]

@@ -24,7 +24,7 @@ from jqmaster.store.operations.history import STEP_MS, HistoryStore
 from tests.support.store import StoreWorld
 
 FAILED = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
-STATE = StoreState("Valkey 9", "fsync", "fsync", 1_000, 0, ["full"])
+STATE = StoreState("Valkey 9", "fsync", "fsync", 1_000, 0, ["full"], ["notices.rounds fails"])
 
 
 def service(world: StoreWorld) -> StatsService:
