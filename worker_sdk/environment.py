@@ -115,6 +115,12 @@ def tls_of_calls() -> "LiveContext | None":
     """
     from worker_sdk.transport.tls import client_context
 
+    files = tls_files_of_calls()
+    return None if files is None else client_context(*files)
+
+
+def tls_files_of_calls() -> "tuple[Path | None, Path | None, Path | None] | None":
+    """Return the files of authorities, certificate and key for calls to masters; None if none is named."""
     settings = configuration()
     cafile, certfile, keyfile = (
         given or _file(f"JQMASTER_CLIENT_{name}")
@@ -124,9 +130,7 @@ def tls_of_calls() -> "LiveContext | None":
             (settings.keyfile, "KEYFILE"),
         )
     )
-    if cafile is None and certfile is None:
-        return None
-    return client_context(cafile, certfile, keyfile)
+    return None if cafile is None and certfile is None else (cafile, certfile, keyfile)
 
 
 def tls_of_server() -> "LiveContext | None":

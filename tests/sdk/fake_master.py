@@ -69,6 +69,7 @@ class FakeMaster:
         self.questions = 0  # heartbeats that asked whether the worker may continue
         self.answers_heartbeats = True
         self.polls: list[Fields] = []
+        self.leaving: list[str] = []  # workers that announced their end
         self.poll_s = 0.3  # how long a call for jobs may wait
         self.mail: deque[list[Fields]] = deque()  # jobs for the next polls
         self.scripts: dict[str, deque[Scripted]] = defaultdict(deque)
@@ -203,6 +204,9 @@ class FakeMaster:
             return self._problem(404, "unknown_worker")
         if method == "DELETE":
             del self.workers[worker_id]
+            return self._answer(204)
+        if route == "leaving":
+            self.leaving.append(worker_id)
             return self._answer(204)
         if route == "heartbeat":
             return self._heartbeat(body)

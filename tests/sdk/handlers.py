@@ -7,13 +7,19 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 from worker_sdk import Context, Defer, PartNotKept, Worker
 
-worker = Worker(os.environ.get("FAKE_MASTER", "http://127.0.0.1:1"), token="t0ken", max_jobs=4, grace_s=0.3)
+worker = Worker(
+    os.environ.get("FAKE_MASTER", "http://127.0.0.1:1"),
+    token="t0ken",
+    max_jobs=4,
+    grace_s=float(os.environ.get("GRACE_S", "0.3")),
+)
 
 
 @worker.handler("isolated.echo", isolated=True)
@@ -140,6 +146,39 @@ async def wait(argument: float) -> str:
 def deaf(argument: float) -> str:
     time.sleep(argument)
     return "heard nothing"
+
+
+@worker.handler("tick")
+def tick(argument: str) -> None:
+    """Write to a file without end."""
+    with Path(argument).open("a", buffering=1) as file:
+        while True:
+            file.write(".\n")
+
+
+@worker.handler("deaf.command")
+def deaf_command(argument: str) -> None:
+    """Wait for a process that ignores SIGTERM and writes its process ID."""
+    program = (
+        "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+    )
+    subprocess.run([sys.executable, "-c", program, argument], check=False)
+
+
+@worker.handler("interrupt")
+async def interrupt(argument: Any) -> None:
+    """Let the main thread be interrupted outside of any handler."""
+
+    def raise_it() -> None:
+        raise KeyboardInterrupt
+
+    asyncio.get_running_loop().call_soon(raise_it)
+
+
+@worker.handler("start.thread")
+def start_thread(argument: float) -> None:
+    threading.Thread(target=time.sleep, args=(argument,), daemon=False).start()
 
 
 @worker.handler("stubborn")

@@ -33,6 +33,9 @@ class Process:
         self.log = log
         self.popen: subprocess.Popen[bytes] | prepared.Prepared | None = None
 
+    def with_environment(self, **environment: str) -> None:
+        self._environment |= environment
+
     def start(self) -> None:
         environment = {**os.environ, **self._environment}
         with self.log.open("ab") as log:

@@ -8,7 +8,9 @@ from typing import Any
 
 from worker_sdk import Context, Worker
 
-worker = Worker(max_jobs=int(os.environ.get("MAX_JOBS", "10")))
+worker = Worker(
+    max_jobs=int(os.environ.get("MAX_JOBS", "10")), grace_s=float(os.environ.get("GRACE_S", "25"))
+)
 _journal = os.open(os.environ.get("JOURNAL", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
@@ -48,6 +50,16 @@ async def block(argument: float, ctx: Context) -> None:
     note("start", ctx)
     time.sleep(argument)
     note("end", ctx)
+
+
+@worker.handler("block.thread")
+def block_thread(argument: list[str]) -> None:
+    """Block the thread until the second file exists. Meanwhile write the process ID to the first one."""
+    ticks, may_end = argument
+    file = os.open(ticks or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    while not os.path.exists(may_end):
+        os.write(file, f"{os.getpid()}\n".encode())
+        time.sleep(0.01)
 
 
 @worker.handler("die")

@@ -104,6 +104,12 @@ class Masters:
         """Return the address whose turn it is. Another thread changes it, too, when it finds that a master fails."""
         return self._addresses[self._turn]
 
+    @property
+    def in_turn(self) -> list[str]:
+        """Return all addresses, beginning with the one whose turn it is."""
+        turn = self._turn
+        return [*self._addresses[turn:], *self._addresses[:turn]]
+
     def store_headers(self) -> dict[str, str]:
         """Return the headers by which each call names the store that it is meant for."""
         return {HEADER: self.affinity.store} if self.affinity.store else {}

@@ -135,6 +135,9 @@ class Endings:
     def _go_on_after(self, reported: "Future[None]", patience_s: float, go_on: Callable[[], None]) -> None:
         """Call `go_on` once, when the report is answered, or the patience is over."""
         has_gone_on = False
+        if self._loop.is_closed():
+            go_on()
+            return
 
         def once() -> None:
             nonlocal has_gone_on
@@ -194,15 +197,10 @@ class Endings:
 
     def settle_stopped(self, run: JobRun) -> None:
         """Report the end that belongs to the reason for which the run is stopped."""
-        match run.stopping:
-            case Stop.TIMEOUT:
-                self.settle(run, outcomes.timeout(run.timeout_s))
-            case Stop.CANCELED:
-                self.settle(run, outcomes.CANCELED)
-            case Stop.HANDED_BACK:
-                self.settle(run, outcomes.HANDED_BACK)
-            case _:
-                self.forget(run)
+        if (fields := fields_of_stop(run)) is not None:
+            self.settle(run, fields)
+        else:
+            self.forget(run)
 
     def forget(self, run: JobRun) -> None:
         """Report nothing: the job is another worker's now. But name a run that has begun to the masters once. Otherwise
@@ -211,6 +209,19 @@ class Endings:
         self._reports.end(run.token, "the job is not this worker's any more")
         if run.is_named or not run.has_begun:
             self._owed.pop(run.token, None)
+
+
+def fields_of_stop(run: JobRun) -> outcomes.Fields | None:
+    """Return the report that belongs to the reason for which the run is stopped; None: there is nothing to report."""
+    match run.stopping:
+        case Stop.TIMEOUT:
+            return outcomes.timeout(run.timeout_s)
+        case Stop.CANCELED:
+            return outcomes.CANCELED
+        case Stop.HANDED_BACK:
+            return outcomes.HANDED_BACK
+        case _:
+            return None
 
 
 def log_failure(

@@ -336,6 +336,16 @@ class Executor:
             self._idle = None
         return True
 
+    @property
+    def thread_ids(self) -> list[int]:
+        return self._calls.thread_ids
+
+    def may_stop(self) -> bool:
+        """Return whether a running handler can learn that it is told to stop, or is stopped by force."""
+        return any(
+            run.handler.kind is not HandlerKind.SYNC or run.ctx is not None for run in self.occupying.values()
+        )
+
     def close(self) -> None:
         if self._watch is not None:
             self._watch.cancel()

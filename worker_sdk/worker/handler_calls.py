@@ -47,6 +47,11 @@ class HandlerCalls:
         """Let at most `max_jobs` handlers run in threads at a time."""
         self._threads.resize(max_jobs)
 
+    @property
+    def thread_ids(self) -> list[int]:
+        """Return the numbers that the system gives to the threads of handlers."""
+        return self._threads.native_ids
+
     def close(self) -> None:
         self._threads.close()
 
@@ -105,12 +110,13 @@ class HandlerCalls:
                 value = await run.handler.function(run.argument)
             else:
                 value = await run.handler.function(run.argument, run.ctx)
-        except (Exception, SystemExit) as exc:
-            # A handler that calls sys.exit has failed; the worker goes on.
-            self._endings.end(run, None, exc)
-        except BaseException as exc:
+        except asyncio.CancelledError as exc:
             self._endings.end(run, None, exc)
             raise
+        except BaseException as exc:
+            # Whatever a handler raises, it has failed, and the worker goes on. The loop would end on sys.exit and on
+            # KeyboardInterrupt.
+            self._endings.end(run, None, exc)
         else:
             self._endings.end(run, value, None)
 

@@ -152,6 +152,9 @@ class Heartbeat:
         self._was_answered = True
         # The most claims in one call, until this time, because a master refused more.
         self._most_claims, self._in_pieces_until_s = 0, 0.0
+        # The process is ending. Masters are told once, under each worker ID.
+        self.is_leaving = False
+        self._told_leaving = ""
         self._asked: int | None = None  # number of questions so far, while it is detached
         self._questions, self._question_pause_s = _QUESTIONS, _QUESTION_PAUSE_S
         self._complaint = ""
@@ -180,6 +183,8 @@ class Heartbeat:
             member = self._identity.member
             try:
                 wait_s = self._register(tries) if member is None else self._beat(member, tries)
+                if self.is_leaving and member is not None and wait_s is not None:
+                    self._announce_leave(member)
             except Exception:
                 # This thread keeps the leases alive: whatever is wrong with an answer, the next one may be right.
                 logger.exception("the heartbeat failed")
@@ -305,6 +310,20 @@ class Heartbeat:
         finally:
             if not is_reported:
                 self._reports.put_back(reports)
+
+    def _announce_leave(self, member: Registered) -> None:
+        """Tell the masters that this process is ending, so that no loss is counted if it ends sooner than planned."""
+        if self._told_leaving == member.worker_id:
+            return
+        path = f"/api/workers/{member.worker_id}/leaving"
+        try:
+            answer = self._client.call("POST", path, None, timeout_s=max(0.25, min(5.0, member.lease_s / 4)))
+        except MasterUnreachableError as exc:
+            logger.debug("the end is not announced yet: %s", exc)
+            return
+        # Masters older than this call refuse it for good.
+        if not answer.is_transient:
+            self._told_leaving = member.worker_id
 
     def _of_held(self, reports: dict[str, PendingReport], runs: Sequence[JobRun]) -> dict[str, PendingReport]:
         """Return the reports on claims that this worker holds. Refuse the others."""

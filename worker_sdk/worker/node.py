@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from worker_sdk.environment import tls_of_server
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.client import MasterClient
-from worker_sdk.masters.masters import Masters, MasterUnreachableError
+from worker_sdk.masters.masters import Masters, MasterUnreachableError, headers_for
 from worker_sdk.masters.store_affinity import StoreAffinity
 from worker_sdk.pusher.by_process import LazyPushers
 from worker_sdk.transport.guarded import App
@@ -25,10 +25,13 @@ from worker_sdk.worker.admission import Admission
 from worker_sdk.worker.asgi import WorkerEndpoint
 from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.challenges import ChallengeOpener
+from worker_sdk.worker.endings import fields_of_stop
 from worker_sdk.worker.executor import Executor
+from worker_sdk.worker.farewell import Farewell
 from worker_sdk.worker.heartbeat import Heartbeat
 from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import MAX_MARGIN_S, StoreClock, now_s
+from worker_sdk.worker.left_runs import LeftRuns
 from worker_sdk.worker.log_sender import ClaimLog, LogSender
 from worker_sdk.worker.outbox import ReportOutbox
 from worker_sdk.worker.parts import PartSender
@@ -114,8 +117,9 @@ class Node:
         self._server: WorkerServer | None = None
         self._siblings: Siblings | None = None
         self._stopping = asyncio.Lock()
-        # Whether a handler still ran after the stop. None: it is not stopped.
-        self._left_running: bool | None = None
+        self._is_hurried = asyncio.Event()
+        # Whether something is left to report after the stop. None: it is not stopped.
+        self._is_left: bool | None = None
         self.endpoint: WorkerEndpoint | None = None
         self.url = ""
 
@@ -232,35 +236,73 @@ class Node:
         return all(now >= run.lease_end_s + MAX_MARGIN_S for run in list(self.executor.occupying.values()))
 
     def hand_back_all(self) -> None:
+        """Hand back all jobs now, without the rest of the grace."""
+        self._is_hurried.set()
         self.executor.stop_all(Stop.HANDED_BACK)
 
     async def stop(self) -> bool:
-        """Drain, hand back the jobs that do not end in time, and leave. Return whether a handler still runs.
+        """Drain, hand back the jobs that do not end in time, and leave. Return whether something is left to report,
+        because handlers still run, or because no master took the reports.
 
-        The job of such a handler is not handed back, not even by a process that is about to end: it would be started
-        elsewhere before the old start is really over. Heartbeats name it to the last; then its lease tells the
-        masters. A second call waits for the first one, and returns the same.
+        The job of such a handler is not handed back yet: it would be started elsewhere while it still runs here. Until
+        one of `leave_behind` and the end of the process, heartbeats name it. A second call waits for the first one, and
+        returns the same.
         """
         async with self._stopping:
-            if self._left_running is None:
+            if self._is_left is None:
                 try:
-                    self._left_running = await self._stop()
+                    self._is_left = await self._stop()
                 finally:
                     await self._assembly.stop()
-            return self._left_running
+            return self._is_left
+
+    def farewell(self) -> Farewell | None:
+        """Return what is left to report when this process has ended. None: this worker is not registered."""
+        worker_id = self.identity.worker_id
+        if worker_id is None:
+            return None
+        reports = self._outbox.undelivered()
+        for run in list(self.executor.occupying.values()):
+            if not run.is_settled and (fields := fields_of_stop(run)) is not None:
+                reports.append(self._outbox.encoded(run.job_id, run.token, fields))
+        masters = self._heard_masters
+        headers = {**headers_for(self._config.token), **masters.store_headers()}
+        return Farewell(masters.in_turn, headers, worker_id, reports, self.executor.thread_ids)
+
+    def leave_behind(self) -> None:
+        """Go on reporting the runs that are left, from threads, because this process lives on without the worker."""
+        assert self._heartbeat is not None
+        LeftRuns(
+            BlockingClient(self._heard_masters, self._config.token),
+            self.identity,
+            self.executor,
+            self._outbox,
+            farewell=self.farewell(),
+            on_over=self._left_are_over,
+        ).start()
+
+    def _left_are_over(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        self._release_locks()
 
     async def _stop(self) -> bool:
+        if self._heartbeat is not None:
+            self._heartbeat.is_leaving = True
         self.drain()
         if self._puller is not None:
             await self._puller.stop()
-        if not await self.executor.idle(self._config.grace_s):
+        if not await self._idle_within_grace():
             logger.info("grace is over: %d jobs are handed back", len(self.executor.occupying))
-            self.hand_back_all()
-            if not await self.executor.idle(_STOPPED_S):
+            self.executor.stop_all(Stop.HANDED_BACK)
+            if not await self.executor.idle(_STOPPED_S if self.executor.may_stop() else 0):
                 names = ", ".join(sorted({run.name for run in self.executor.occupying.values()}))
-                logger.error("handlers that do not stop: %s; their jobs are left to their leases", names)
+                logger.warning(
+                    "handlers that do not stop: %s; their jobs are handed back when this process has ended",
+                    names,
+                )
         if not await self._outbox.flush(_FLUSH_S):
-            logger.error("%d results were not delivered; these jobs will run again", len(self._outbox))
+            logger.error("%d results are not delivered yet", len(self._outbox))
         await self._starts.stop()
         await self._outbox.stop()
         if self._logs is not None and self._logs.is_started:
@@ -270,18 +312,35 @@ class Node:
         if self._server is not None:
             await self._server.stop()
         await self._pushers.stop()
-        # Do this as late as possible: from here on, nobody renews the leases of jobs that still run.
-        if self._heartbeat is not None:
-            await asyncio.to_thread(self._heartbeat.stop)
-        await self._leave()
+        is_left = self.identity.worker_id is not None and bool(self.executor.occupying or len(self._outbox))
+        if not is_left:
+            if self._heartbeat is not None:
+                await asyncio.to_thread(self._heartbeat.stop)
+            await self._leave()
         await self._client.stop()
         if self._pull_client is not None:
             await self._pull_client.stop()
         self.executor.close()
+        if not is_left:
+            self._release_locks()
+        return is_left
+
+    def _release_locks(self) -> None:
         self._worker_lock.leave(is_idle=not self.executor.occupying)
         if self._siblings is not None:
             self._siblings.leave(is_idle=not self.executor.occupying)
-        return bool(self.executor.occupying)
+
+    async def _idle_within_grace(self) -> bool:
+        """Wait until nothing runs. Return False if the grace ends first, or a second signal ends it."""
+        idle = asyncio.ensure_future(self.executor.idle(self._config.grace_s))
+        hurried = asyncio.ensure_future(self._is_hurried.wait())
+        try:
+            await asyncio.wait({idle, hurried}, return_when=asyncio.FIRST_COMPLETED)
+            return not self.executor.occupying
+        finally:
+            hurried.cancel()
+            idle.cancel()
+            await asyncio.gather(idle, hurried, return_exceptions=True)
 
     async def _leave(self) -> None:
         if self.identity.worker_id is None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -22,7 +22,7 @@ MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
 # owe.
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 
-_HEAD: Final = b"\x81" + encode("results") + b"\xdc"
+HEAD: Final = b"\x81" + encode("results") + b"\xdc"
 _JOB_ID: Final = encode("job_id")
 _TOKEN: Final = encode("token")
 _FINISHED_AT: Final = encode("finished_at")
@@ -110,6 +110,25 @@ class ReportOutbox:
         except TimeoutError:
             return False
         return True
+
+    def undelivered(self) -> list[bytes]:
+        """Return the encoded reports that no master has answered for."""
+        return [item.data for item in (*self._under_way, *self._pending)]
+
+    def send_with(self, send: Callable[[bytes], bool]) -> None:
+        """Send what is left with `send`, which returns whether a master has answered. Call it only when this outbox was
+        stopped."""
+        self._put_back(self._under_way)
+        while self._pending:
+            batch = self._take()
+            if not send(_body(batch)):
+                self._put_back(batch)
+                return
+            self._delivered(batch)
+
+    def encoded(self, job_id: str, token: str, fields: outcomes.Fields) -> bytes:
+        """Return a report as masters get it, without adding it. `fields`: those that can always be encoded."""
+        return self._encode(job_id, token, fields)
 
     def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None:
         """Add a report; call it from the event loop. A value without a MessagePack form becomes a failure that says
@@ -229,8 +248,22 @@ class ReportOutbox:
         return logging.WARNING if self._tries == 0 else logging.DEBUG
 
 
+def batches_of(reports: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Yield the encoded reports in lists, each of which one call may send."""
+    batch: list[bytes] = []
+    size = 0
+    for one in reports:
+        if batch and (len(batch) == MAX_BATCH_ITEMS or size + len(one) > MAX_BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += len(one)
+    if batch:
+        yield batch
+
+
 def _body(batch: list[Item]) -> bytes:
-    return b"".join((_HEAD, len(batch).to_bytes(2, "big"), *[item.data for item in batch]))
+    return b"".join((HEAD, len(batch).to_bytes(2, "big"), *[item.data for item in batch]))
 
 
 def _substitute(refused: bytes, answer: MasterAnswer) -> outcomes.Fields:

@@ -28,12 +28,15 @@ class HandlerThreads:
         ]
         self._queue = queue.SimpleQueue()
         self._threads = 0
+        self._native_ids: list[int] = []
         self._outstanding = 0
         self._ended: deque[tuple[Callable[[Any, BaseException | None], None], Any, BaseException | None]] = (
             deque()
         )
         self._is_wake_pending = False
         self._is_copy = False
+        # Held by a thread that delivers endings by itself, because the loop is closed.
+        self._late = threading.Lock()
         forked.renew_in_child(self)
 
     def resize(self, size: int) -> None:
@@ -42,6 +45,11 @@ class HandlerThreads:
 
     def renew(self) -> None:
         self._is_copy = True
+
+    @property
+    def native_ids(self) -> list[int]:
+        """Return the numbers that the system gives to the threads that exist."""
+        return list(self._native_ids)
 
     def submit(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         self._outstanding += 1
@@ -56,6 +64,7 @@ class HandlerThreads:
             self._queue.put(None)
 
     def _main(self) -> None:
+        self._native_ids.append(threading.get_native_id())
         while (item := self._queue.get()) is not None:
             work, done = item
             try:
@@ -69,7 +78,10 @@ class HandlerThreads:
                 self._is_wake_pending = True
                 try:
                     self._loop.call_soon_threadsafe(self._deliver)
-                except RuntimeError:  # the loop is closed: nobody is left to tell
+                except RuntimeError:
+                    # The loop is closed, but the process lives on: the end of its job is reported from threads.
+                    with self._late:
+                        self._deliver()
                     return
             del item, work, done, ending  # otherwise an idle thread keeps the last argument and result alive
 

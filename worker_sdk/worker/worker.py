@@ -118,6 +118,8 @@ class Worker:
         self._task_names: dict[str, TaskSource] = {}
         self.run_tasks(*([tasks] if hasattr(tasks, "handler_of") else tasks))
         self._node: Node | None = None
+        # The node of a process that is about to end, if something is left to report then.
+        self._left: Node | None = None
         self._is_mounted = False
         forked.renew_in_child(self)
 
@@ -267,11 +269,7 @@ class Worker:
 
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            if runner.run(self._serve_until_signal()):
-                # A handler still runs, and nobody renews its lease any more: it must end before its job is started
-                # again. Exit here, because the end of the runner would wait for it.
-                logging.shutdown()
-                os._exit(0)
+            self._run_in(runner, None)
 
     def run_burst(self, idle_s: float = 5.0) -> list[str]:
         """Run as `run` does, but end as soon as this worker was given no job for some time. Return the IDs of the jobs
@@ -287,9 +285,7 @@ class Worker:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         burst = Burst(idle_s)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            if runner.run(self._serve_until_signal(burst)):
-                logging.shutdown()
-                os._exit(1 if burst.failed else 0)
+            self._run_in(runner, burst)
         if not burst.has_joined:
             raise UnavailableError(f"no master registered the worker within {JOIN_WITHIN_S:g} s")
         return sorted(burst.failed)
@@ -320,7 +316,9 @@ class Worker:
         if node is None:
             return False
         try:
-            return await node.stop()
+            if is_left := await node.stop():
+                node.leave_behind()
+            return is_left
         finally:
             self._node = None
 
@@ -363,7 +361,7 @@ class Worker:
     def _endpoint(self) -> "WorkerEndpoint | None":
         return self._node.endpoint if self._node else None
 
-    async def _serve_until_signal(self, burst: "Burst | None" = None) -> bool:
+    async def _serve_until_signal(self, burst: "Burst | None" = None) -> None:
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -379,6 +377,22 @@ class Worker:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, on_signal)
         await self._start(serve=True, burst=burst)
+        try:
+            await self._serve(told, burst)
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        """Stop the worker of a process that then ends, also because of an exception."""
+        if (node := self._node) is None:
+            return
+        try:
+            if await node.stop():
+                self._left = node
+        finally:
+            self._node = None
+
+    async def _serve(self, told: "asyncio.Event", burst: "Burst | None") -> None:
         # Everything that was imported stays, so the garbage collector need not walk it again every thousand jobs.
         gc.freeze()
         where = f"at {self.address}" if self.address else "without an address"
@@ -388,7 +402,30 @@ class Worker:
         else:
             await self._wait_for_either(told, burst)
         logger.info("draining")
-        return await self.stop()
+
+    def _run_in(self, runner: "asyncio.Runner", burst: "Burst | None") -> None:
+        """Serve until the end. Then end the process here if the worker left something to report: the report is made
+        when its handlers certainly run no more, so that no job runs twice at a time. The end of the runner would wait
+        for them."""
+        exit_code = 0
+        try:
+            runner.run(self._serve_until_signal(burst))
+        except BaseException as exc:
+            # An interrupt leaves the loop at once, and the process ends, but not because of the jobs.
+            runner.run(self._end())
+            if self._left is None:
+                raise
+            exit_code = 130 if isinstance(exc, KeyboardInterrupt) else 1
+            logger.critical("the worker ends", exc_info=True)
+        if self._left is None:
+            return
+        if burst is not None and burst.failed:
+            exit_code = 1
+        farewell = self._left.farewell()
+        logging.shutdown()
+        if farewell is None:
+            os._exit(exit_code)
+        farewell.replace_process(exit_code)
 
     async def _wait_for_either(self, told: "asyncio.Event", burst: "Burst") -> None:
         import asyncio

@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import threading
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 import uvicorn
 
@@ -23,10 +26,11 @@ pytestmark = real_time.WORKER
 
 
 @contextlib.asynccontextmanager
-async def worker_process(master: FakeMaster) -> AsyncIterator[asyncio.subprocess.Process]:
+async def worker_process(master: FakeMaster, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.sdk.handlers", master.url, stderr=asyncio.subprocess.PIPE
-    )
+        sys.executable, "-m", "tests.sdk.handlers", master.url,
+        stderr=asyncio.subprocess.PIPE, env={**os.environ, **environment},
+    )  # fmt: skip
     try:
         await wait_until(lambda: master.beats)
         yield process
@@ -38,7 +42,7 @@ async def worker_process(master: FakeMaster) -> AsyncIterator[asyncio.subprocess
 
 @pytest.mark.req("M7")
 async def test_sigterm_finishes_what_ends_in_time_and_hands_the_rest_back(master: FakeMaster) -> None:
-    async with worker_process(master) as process:
+    async with worker_process(master, GRACE_S="1.5") as process:
         far = {"lease_until_ms": master.now_ms() + 60_000}
         short = await master.run("wait", 0.2, **far)
         long = await master.run("wait", 60, **far)
@@ -52,23 +56,138 @@ async def test_sigterm_finishes_what_ends_in_time_and_hands_the_rest_back(master
     assert master.workers == {}, "it has left"
 
 
-@pytest.mark.req("M6")
+async def ended(process: asyncio.subprocess.Process) -> int:
+    return await asyncio.wait_for(process.wait(), 20)
+
+
+@pytest.mark.req("M6", "M14")
 @pytest.mark.parametrize("name", ["deaf", "stubborn"])
-async def test_a_job_that_cannot_be_stopped_is_left_to_its_lease_when_the_process_ends(
-    master: FakeMaster, name: str
+async def test_a_job_that_cannot_be_stopped_is_handed_back_when_its_handler_certainly_runs_no_more(
+    master: FakeMaster, name: str, tmp_path: Path
 ) -> None:
-    """If handed back, it could start elsewhere while its thread still runs here."""
+    """If handed back earlier, it could start elsewhere while its thread still runs here."""
     async with worker_process(master) as process:
-        job = await master.run(name, 60, lease_until_ms=master.now_ms() + 60_000)
+        far = {"lease_until_ms": master.now_ms() + 60_000}
+        ticking = await master.run("tick", str(tmp_path / "ticks"), **far)
+        job = await master.run(name, 60, **far)
+        ticks_at_report: list[int] = []
+        master.hooks["results"] = lambda body: ticks_at_report.append(ticks(tmp_path / "ticks"))
         process.send_signal(signal.SIGTERM)
-        # A handler that does not end cannot keep the process beyond its lease.
-        assert await asyncio.wait_for(process.wait(), 10) == 0
-        ended_ms = master.now_ms()
-    assert master.result(job["job_id"]) is None
-    last = master.beats[-1]
-    assert [claim["token"] for claim in last["running"]] == [job["token"]], "held to the last"
-    assert ended_ms < master.lease_until_ms, "another start comes after the end of this one"
+        assert await ended(process) == 0
+    for one in (job, ticking):
+        assert [item["type"] for item in master.results[one["job_id"]]] == ["handed_back"]
+    held = {claim["token"] for claim in master.beats[-1]["running"]}
+    assert {job["token"], ticking["token"]} <= held, "held to the last"
+    assert ticks_at_report == [ticks(tmp_path / "ticks")], "its thread did nothing after the report"
     assert master.workers == {}, "it has left"
+    assert len(master.leaving) == 1
+
+
+def ticks(path: Path) -> int:
+    return path.stat().st_size
+
+
+@pytest.mark.req("M14")
+async def test_what_a_handler_started_has_ended_before_its_job_is_handed_back(
+    master: FakeMaster, tmp_path: Path
+) -> None:
+    """A thread waits for a command that ignores SIGTERM."""
+    path = tmp_path / "pid"
+    async with worker_process(master) as process:
+        job = await master.run("deaf.command", str(path), lease_until_ms=master.now_ms() + 60_000)
+        pid = int(await wait_until(lambda: path.exists() and path.read_text()))
+        running_at_report: list[bool] = []
+        master.hooks["results"] = lambda body: running_at_report.append(psutil.pid_exists(pid))
+        process.send_signal(signal.SIGTERM)
+        assert await ended(process) == 0
+    assert master.results[job["job_id"]][0]["type"] == "handed_back"
+    assert running_at_report == [False]
+
+
+@pytest.mark.req("M14")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_signals_during_the_end_neither_prolong_nor_prevent_the_hand_back(
+    master: FakeMaster, number: signal.Signals
+) -> None:
+    async with worker_process(master, GRACE_S="30") as process:
+        job = await master.run("deaf", 60, lease_until_ms=master.now_ms() + 60_000)
+        process.send_signal(number)
+        await wait_until(lambda: master.beats[-1]["free"] == 0)
+        # The second one ends the grace; more of them come while the report is made.
+        while process.returncode is None and job["job_id"] not in master.results:
+            process.send_signal(number)
+            await asyncio.sleep(0.01)
+        assert await ended(process) == 0
+    assert [item["type"] for item in master.results[job["job_id"]]] == ["handed_back"]
+    assert master.workers == {}
+
+
+@pytest.mark.req("M14")
+async def test_a_keyboard_interrupt_hands_back_what_runs(master: FakeMaster) -> None:
+    """A library in the main thread may raise it, or replace the handler of SIGINT."""
+    async with worker_process(master) as process:
+        far = {"lease_until_ms": master.now_ms() + 60_000}
+        jobs = [await master.run(name, 60, **far) for name in ("deaf", "wait")]
+        await master.run("interrupt", None, **far)
+        assert await ended(process) == 130
+    for job in jobs:
+        assert [item["type"] for item in master.results[job["job_id"]]] == ["handed_back"]
+    assert master.workers == {}
+
+
+@pytest.mark.req("M14")
+@pytest.mark.parametrize("loss", ["away", "refusing", "lost on the way"])
+async def test_reports_are_repeated_while_no_master_takes_them(master: FakeMaster, loss: str) -> None:
+    """Then the process ends; the store knows by the announcement that this is no loss."""
+    async with worker_process(master) as process:
+        job = await master.run("deaf", 60, lease_until_ms=master.now_ms() + 60_000)
+        process.send_signal(signal.SIGTERM)
+        await wait_until(lambda: master.leaving)
+        calls = 0
+
+        def refuse(body: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > 2:
+                return None
+            if loss == "refusing":
+                return (503, None, {})
+            raise ConnectionResetError
+
+        if loss == "away":
+            master.stop()
+            await asyncio.sleep(1.5)
+            assert process.returncode is None, "it goes on trying"
+            master.start()
+        else:
+            master.hooks["results"] = refuse
+        assert await ended(process) == 0
+    assert [item["type"] for item in master.results[job["job_id"]]][-1] == "handed_back"
+    assert master.workers == {}
+
+
+@pytest.mark.req("M14")
+async def test_a_process_ends_although_no_master_ever_answers(
+    master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with worker_process(master) as process:
+        await master.run("deaf", 60, lease_until_ms=master.now_ms() + 60_000)
+        process.send_signal(signal.SIGTERM)
+        await wait_until(lambda: master.leaving)
+        master.stop()
+        assert await asyncio.wait_for(process.wait(), 30) == 0
+    master.start()
+
+
+@pytest.mark.req("M14")
+async def test_a_thread_of_the_application_does_not_hold_up_the_end(master: FakeMaster) -> None:
+    async with worker_process(master) as process:
+        far = {"lease_until_ms": master.now_ms() + 60_000}
+        await master.run("start.thread", 60, **far)
+        job = await master.run("deaf", 60, **far)
+        process.send_signal(signal.SIGTERM)
+        assert await ended(process) == 0
+    assert master.results[job["job_id"]][-1]["type"] == "handed_back"
 
 
 async def test_a_second_signal_does_not_wait(master: FakeMaster) -> None:
@@ -104,12 +223,50 @@ async def test_an_embedded_worker_hands_back_what_it_can_stop(master: FakeMaster
         jobs = {name: await master.run(name) for name in ("async", "polite", "deaf")}
     assert master.results[jobs["async"]["job_id"]][0]["type"] == "handed_back"
     assert master.results[jobs["polite"]["job_id"]][0]["result"] == "ended in time"
-    # It still runs in this process, so its lease must end before it may run elsewhere.
-    assert master.result(jobs["deaf"]["job_id"]) is None
-    may_end.set()
+    # It still runs in this process, which lives on: its lease is renewed until it ends.
     assert worker.worker_id is None
+    left = jobs["deaf"]
+    seen = len(master.beats)
+    await wait_until(lambda: len(master.beats) > seen + 2)
+    assert [claim["token"] for claim in master.beats[-1]["running"]] == [left["token"]]
+    assert master.result(left["job_id"]) is None
+    may_end.set()
+    await wait_until(lambda: master.result(left["job_id"]))
+    assert master.results[left["job_id"]][0]["type"] == "success"
+    await wait_until(lambda: not master.workers)
     async with worker.running():
         await wait_until(lambda: worker.worker_id)
+
+
+@pytest.mark.req("M14")
+@pytest.mark.parametrize("end", ["exit", "kill"])
+async def test_a_job_left_in_a_web_server_is_handed_back_when_the_process_has_ended(
+    master: FakeMaster, tmp_path: Path, end: str
+) -> None:
+    """The process lives on for a while after the end of its lifespan, and a thread of it never ends."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.sdk.lingering_server", master.url, env={**os.environ, "LINGER_S": "2"}
+    )
+    try:
+        await wait_until(lambda: master.beats)
+        job = await master.run("tick", str(tmp_path / "ticks"), lease_until_ms=master.now_ms() + 60_000)
+        ticks_at_report: list[int] = []
+        master.hooks["results"] = lambda body: ticks_at_report.append(ticks(tmp_path / "ticks"))
+        process.send_signal(signal.SIGTERM)
+        await wait_until(lambda: master.leaving)
+        await asyncio.sleep(1)
+        assert process.returncode is None
+        assert master.result(job["job_id"]) is None, "it still runs there"
+        if end == "kill":
+            process.kill()
+        await ended(process)
+        await wait_until(lambda: not master.workers, timeout_s=15)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert [item["type"] for item in master.results[job["job_id"]]] == ["handed_back"]
+    assert ticks_at_report == [ticks(tmp_path / "ticks")]
 
 
 async def test_an_end_without_a_master_does_not_hang(

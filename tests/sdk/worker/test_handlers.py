@@ -286,6 +286,44 @@ async def test_a_result_without_a_form_is_a_failure_that_says_so(
     assert (await wait_until(lambda: master.result(jobs[1]["job_id"])))["result"] == "fine"
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        asyncio.CancelledError(),
+        SystemExit(3),
+        BaseExceptionGroup("several", [KeyboardInterrupt(), ValueError()]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("kind", ["async", "def"])
+async def test_no_exception_of_a_handler_ends_the_worker(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], error: BaseException, kind: str
+) -> None:
+    @worker.handler("async")
+    async def raise_it(argument: Any) -> None:
+        raise error
+
+    @worker.handler("def")
+    def raise_in_thread(argument: Any) -> None:
+        raise error
+
+    @worker.handler("beside")
+    async def beside(argument: Any) -> str:
+        await asyncio.sleep(0.3)
+        return "went on"
+
+    await up()
+    neighbour = await master.run("beside")
+    job = await master.run(kind)
+    await wait_until(lambda: master.result(job["job_id"]) and master.result(neighbour["job_id"]))
+    result = master.results[job["job_id"]][0]
+    assert result["type"] == "failure"
+    assert type(error).__name__ in result["message"]
+    assert master.results[neighbour["job_id"]][0]["result"] == "went on"
+
+
 async def test_sys_exit_in_a_handler_fails_the_job_and_not_the_worker(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:

@@ -36,6 +36,13 @@ class Command(BaseCommand):
         parser.add_argument("--pull", action="store_true", help="Poll the master instead of listening.")
         parser.add_argument("--max-jobs", type=int, default=None, help="Maximum number of jobs at a time.")
         parser.add_argument(
+            "--grace",
+            type=float,
+            default=None,
+            metavar="SECONDS",
+            help="Time that running jobs have to finish when the process is told to end. Default: 25.",
+        )
+        parser.add_argument(
             "--label",
             action="append",
             metavar="NAME=VALUE",
@@ -66,6 +73,8 @@ class Command(BaseCommand):
 
         names = ("host", "port", "url", "max_jobs")
         given = {name: options[name] for name in names if options[name] is not None}
+        if options["grace"] is not None:
+            given["grace_s"] = options["grace"]
         if options["master"]:
             given["master"] = options["master"]
         if options["pull"]:

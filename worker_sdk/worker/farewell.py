@@ -1,0 +1,110 @@
+"""The end of a process in which handlers still run: their jobs are handed back when they certainly run no more.
+
+A thread cannot be ended, but its process can. So the hand-back is reported by a program that takes the place of this
+process (`exec` ends all other threads at once), or that waits for the end of it. It keeps the process ID in the first
+case, and works also as the first process of a container.
+"""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+from worker_sdk.environment import tls_files_of_calls
+from worker_sdk.worker.outbox import HEAD, batches_of
+
+# How long to repeat the reports while no master answers.
+TELL_WITHIN_S: Final = 10.0
+# A deploy may replace the file before the process ends.
+_PROGRAM: Final = Path(__file__).with_name("farewell_process.py").read_text()
+_START: Final = "import json; f = open({fd}); order = json.loads(f.readline()); exec(f.read()); main(order)"
+
+
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """What is left to report about the jobs of a worker when its process has ended. `headers`: of each call.
+    `reports`: encoded items of the outbox. `threads`: those of the handlers, by the number that the system gives
+    them."""
+
+    masters: Sequence[str]
+    headers: Mapping[str, str]
+    worker_id: str
+    reports: Sequence[bytes]
+    threads: Sequence[int] = ()
+
+    def replace_process(self, exit_code: int) -> NoReturn:
+        """Report it in the place of this process, which ends with `exit_code`."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        children = [pid for thread in self.threads for pid in _children_of(thread)]
+        fd = self._written(parent=None, children=children, exit_code=exit_code)
+        os.set_inheritable(fd, True)
+        # The interpreter of a virtual environment may be gone by now, but the kernel keeps the program that runs.
+        for program in (sys.executable, "/proc/self/exe"):
+            try:
+                os.execv(program, _arguments(fd))  # noqa: S606 - our own program
+            except OSError as exc:
+                failure = exc
+        sys.stderr.write(f"the jobs of this worker are not handed back: {failure}\n")
+        os._exit(exit_code)
+
+    def follow_process(self) -> "subprocess.Popen[bytes]":
+        """Start a process that reports it when this one has ended. Raise OSError."""
+        fd = self._written(parent=os.getpid(), children=[], exit_code=0)
+        try:
+            return subprocess.Popen(  # noqa: S603 - our own program
+                _arguments(fd), stdin=subprocess.DEVNULL, pass_fds=[fd], start_new_session=True
+            )
+        finally:
+            os.close(fd)
+
+    def _written(self, *, parent: int | None, children: list[int], exit_code: int) -> int:
+        """Return a descriptor with the order and the program."""
+        files = tls_files_of_calls()
+        order = {
+            "masters": list(self.masters),
+            "headers": dict(self.headers),
+            "worker_id": self.worker_id,
+            "head": _text(HEAD),
+            "batches": [[_text(one) for one in batch] for batch in batches_of(self.reports)],
+            "tls": files and [str(one) if one else None for one in files],
+            "parent": parent,
+            "children": children,
+            "within_s": TELL_WITHIN_S,
+            "exit_code": exit_code,
+        }
+        fd = _memory_file()
+        with os.fdopen(os.dup(fd), "w") as file:
+            file.write(json.dumps(order) + "\n" + _PROGRAM)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return fd
+
+
+def _memory_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("jqmaster-farewell")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _children_of(thread: int) -> list[int]:
+    """Return the processes that a thread of this process has started; none if the system does not list them."""
+    try:
+        return [int(pid) for pid in Path(f"/proc/self/task/{thread}/children").read_text().split()]
+    except (OSError, ValueError):
+        return []
+
+
+def _arguments(fd: int) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", _START.format(fd=fd)]
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
