@@ -1,8 +1,16 @@
 """The `jqmaster` command."""
 
+import sys
+
 
 def main() -> None:
     """Run the command line. Exit codes: `jqmaster.cli.console.exits`."""
+    if sys.argv[1:2] == ["healthcheck"]:
+        # Containers run this every few seconds: importing the other commands would cost more than their idle worker.
+        from jqmaster.cli.console.alive import quick_exit_code
+
+        if (code := quick_exit_code(sys.argv[2:])) is not None:
+            sys.exit(code)
     from jqmaster.cli.root import app
 
     app()

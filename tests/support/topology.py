@@ -157,6 +157,8 @@ class Cluster:
     def __init__(self, *, replicas: int = 0) -> None:
         self.nodes = [
             StoreNode(
+                "--cluster-require-full-coverage",
+                "no",
                 "--cluster-enabled",
                 "yes",
                 "--cluster-port",

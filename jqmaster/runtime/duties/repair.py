@@ -1,8 +1,9 @@
 """Repair what a failover, a crash or a manual change of the store has made inconsistent, as far as the repair is
 certain.
 
-A new leader checks the whole store, and then again every hour, slowly. Ready jobs that no claim finds cannot wait for
-that. The order of the jobs is checked as soon as some have been ready for a while although workers for them are free.
+A new leader checks the whole store, and again once a day. Every hour it checks all that the indexes name, slowly. Ready
+jobs that no claim finds cannot wait for that. The order of the jobs is checked as soon as some have been ready for a
+while although workers for them are free.
 """
 
 import functools
@@ -21,6 +22,8 @@ BEGINS_AFTER_S: Final = 1.0
 AGAIN_AFTER_S: Final = 5.0
 # From the beginning of one round to the beginning of the next, unless a round takes longer.
 ROUND_S: Final = 3600.0
+# How often a round also looks for keys that nothing names (see `Checker`).
+STRAYS_EVERY_S: Final = 86_400.0
 # Rest `REST` times as long as a step took: the first round uses at most a tenth of the store's time, and later
 # rounds half a percent.
 REST: Final = 9
@@ -64,6 +67,7 @@ class RepairLoop(LeaderLoop):
         # again.
         self._left_since_s: dict[str, float] = {}
         self._quiet_until_s = 0.0
+        self._strays_due_s = float("-inf")
         self.repaired = 0
         self.is_done = False
 
@@ -81,7 +85,12 @@ class RepairLoop(LeaderLoop):
     async def _round(self) -> float:
         began_s = self._clock.monotonic_s()
         # After a failure, start from the beginning: what was right stays so, and is only checked again.
-        await self._repair_in_steps(self._repair.steps(), LATER_REST if self.is_done else REST)
+        # Only a failover, a crash or a change by hand leaves strays, and to find them takes all keys of the server.
+        finds_strays = began_s >= self._strays_due_s
+        steps = self._repair.steps(finds_strays=finds_strays)
+        await self._repair_in_steps(steps, LATER_REST if self.is_done else REST)
+        if finds_strays:
+            self._strays_due_s = began_s + STRAYS_EVERY_S - ROUND_S / 2
         self.is_done = True
         return max(LEAST_REST_S, began_s + ROUND_S - self._clock.monotonic_s())
 

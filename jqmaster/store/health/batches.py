@@ -33,11 +33,15 @@ class BatchFault:
 
 
 async def batch_faults(client: StoreClient, keys: Keys) -> AsyncIterator[BatchFault]:
-    """Yield every batch whose counts, state or follow-ups are wrong."""
+    """Yield every listed batch whose counts, state or follow-ups are wrong."""
     async for flat in scanned(client, "ZSCAN", keys.batches, count=MAX_PER_CALL):
         for raw in flat[::2]:
             if fault := await _fault_of(client, keys, raw.decode()):
                 yield fault
+
+
+async def unlisted_batches(client: StoreClient, keys: Keys) -> AsyncIterator[BatchFault]:
+    """Yield every batch that is in no list, which nobody can repair. It goes through all keys of the server."""
     async for found in scanned(client, "SCAN", count=MAX_PER_CALL, match=f"{keys.batch_prefix}*"):
         for raw in found:
             batch_id = raw.decode().removeprefix(keys.batch_prefix)

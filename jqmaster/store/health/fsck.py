@@ -15,7 +15,8 @@ from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.documents import decode_constraint
 from jqmaster.store.definitions.documents import ETAG_LENGTH, decode_clock, decode_definition, is_of_events
-from jqmaster.store.health.batches import batch_faults
+from jqmaster.store.health.batches import batch_faults, unlisted_batches
+from jqmaster.store.jobs.slot_gates import slot_gate_pages
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import pages, scanned
@@ -68,7 +69,8 @@ class HandedOver:
 async def check(
     client: StoreClient, keys: Keys, now: Callable[[], int] | None = None
 ) -> AsyncIterator[Finding]:
-    """Yield every disagreement of one shard, and each job only once. Change nothing. `now`: as in `Shard`."""
+    """Yield every disagreement of one shard, and each job only once. Change nothing. `now`: as in `Shard`. It goes
+    through all keys of the server, in small steps."""
     client.bind(keys.tag)
     checker = Checker(client, keys, now)
     told: set[str] = set()
@@ -82,6 +84,11 @@ async def check(
         for job_id in job_ids:
             if job_id not in told:
                 yield Finding("damaged", keys.job(job_id), "was set aside as damaged; delete it")
+    async for finding in _apart_from_jobs(checker, client, keys):
+        yield finding
+
+
+async def _apart_from_jobs(checker: "Checker", client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
     for look in (checker.check_documents, checker.check_slots, checker.check_handed_over, checker.check_logs):
         async for finding in look():
             yield finding
@@ -89,8 +96,9 @@ async def check(
         async for findings in pages_of():
             for finding in findings:
                 yield finding
-    async for fault in batch_faults(client, keys):
-        yield Finding("batch", keys.batch(fault.batch_id), fault.detail)
+    for faults_of in (batch_faults, unlisted_batches):
+        async for fault in faults_of(client, keys):
+            yield Finding("batch", keys.batch(fault.batch_id), fault.detail)
 
 
 async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
@@ -187,16 +195,38 @@ async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
 
 
 class Checker:
-    """The parts of a check. Each page is read at one instant."""
+    """The parts of a check. Each page is read at one instant.
 
-    def __init__(self, client: StoreClient, keys: Keys, now: Callable[[], int] | None = None) -> None:
+    `finds_strays`: it also finds keys that nothing names any more. For that it goes through all keys of the server,
+    which other installations and programs may share. Otherwise it follows the indexes, and costs the others nothing.
+    """
+
+    def __init__(
+        self,
+        client: StoreClient,
+        keys: Keys,
+        now: Callable[[], int] | None = None,
+        *,
+        finds_strays: bool = True,
+    ) -> None:
         self._client = client
         self._keys = keys
         self._now = now
         self._plain = [keys.index(state) for state in INDEXED]
+        self._finds_strays = finds_strays
+        # By prefix, the lists that name its keys. Keys of other prefixes belong to jobs, which other indexes name.
+        self._named: dict[str, Callable[[], AsyncIterator[list[str]]]] = {
+            keys.ready_prefix: self._lanes,
+            keys.lane_prefix: self._lanes,
+            keys.lanes_prefix: self._names,
+            keys.claims_prefix: self._workers,
+            keys.slots_prefix: lambda: slot_gate_pages(client, keys),
+            keys.handed_over_prefix: self._handed_over_gates,
+        }
 
     async def everything_named(self) -> AsyncIterator[list[NamedJobs]]:
-        """Yield pages of about `PAGE` jobs from all records, indexes, lanes, claims, slots, results and histories."""
+        """Yield pages of about `PAGE` jobs from all indexes, lanes, claims and slots; to find strays, from all records,
+        results and histories as well."""
         k = self._keys
         for prefix in (
             k.job_prefix,
@@ -208,7 +238,7 @@ class Checker:
             k.dependents_prefix,
             k.log_prefix,
         ):
-            async for page in self._scan_keys(prefix):
+            async for page in self._keys_with(prefix):
                 yield [NamedJobs(page)]
         async for _, page in self._members("ZSCAN", [*self._plain, k.results], step=2):
             yield [NamedJobs(page)]
@@ -217,7 +247,7 @@ class Checker:
             (k.claims_prefix, "SSCAN", 1),
             (k.slots_prefix, "HSCAN", 2),
         ):
-            async for owners in self._scan_keys(prefix):
+            async for owners in self._keys_with(prefix):
                 groups, count = list[NamedJobs](), 0
                 async for key, page in self._members(
                     command, [prefix + owner for owner in owners], step=step
@@ -362,7 +392,7 @@ class Checker:
         """Yield the faults of lanes, page by page; a page may be empty."""
         k = self._keys
         for prefix in (k.lane_prefix, k.ready_prefix):
-            async for lanes in self._scan_keys(prefix):
+            async for lanes in self._keys_with(prefix):
                 _, (faults,) = await self._client.run("inspect_lanes", (k.rules,), (k.tag, *lanes))
                 yield [
                     Finding("lane", k.lane(lane), fault.decode())
@@ -373,7 +403,7 @@ class Checker:
     async def name_pages(self) -> AsyncIterator[list[Finding]]:
         """Yield the faults of names that have lanes, page by page; a page may be empty."""
         k = self._keys
-        async for names in self._scan_keys(k.lanes_prefix):
+        async for names in self._keys_with(k.lanes_prefix):
             for page in pages(names, NAMES_PER_READ):
                 _, (faults,) = await self._client.run(
                     "inspect_names", (k.names, k.ready_counts), (k.tag, *page)
@@ -387,7 +417,7 @@ class Checker:
     async def unique_pages(self) -> AsyncIterator[list[Finding]]:
         """Yield the faults of uniqueness keys, page by page; a page may be empty."""
         k = self._keys
-        async for found in self._scan_keys(k.unique_prefix):
+        async for found in self._keys_with(k.unique_prefix):
             for page in pages(found, PAGE):
                 _, (faults,) = await self._client.run("inspect_unique", (), (k.tag, *page))
                 yield [
@@ -409,7 +439,7 @@ class Checker:
         """Yield the faults of job logs, page by page, and last the fault of their sum; a page may be empty."""
         k = self._keys
         for prefix in (k.log_prefix, k.logs_prefix):
-            async for page in self._scan_keys(prefix):
+            async for page in self._keys_with(prefix):
                 yield await self._check_logs(page)
         for command, keys, step in (
             ("SSCAN", [k.logged], 1),
@@ -454,7 +484,7 @@ class Checker:
     async def handed_over_pages(self) -> AsyncIterator[HandedOver]:
         """Yield, page by page, the faults of jobs whose work is with another system."""
         k = self._keys
-        async for page in self._scan_keys(k.handed_over_prefix):
+        async for page in self._keys_with(k.handed_over_prefix):
             by_key = {k.handed_over(gate): gate for gate in page}
             async for key, ids in self._members("SSCAN", list(by_key), step=1):
                 gate = by_key[key]
@@ -466,11 +496,34 @@ class Checker:
 
     async def slot_gates(self) -> list[str]:
         """Return the names under which slots are kept, as in slots:{gates}."""
-        return [name async for page in self._scan_keys(self._keys.slots_prefix) for name in page]
+        return [name async for page in self._keys_with(self._keys.slots_prefix) for name in page]
 
-    async def _scan_keys(self, prefix: str) -> AsyncIterator[list[str]]:
-        async for found in scanned(self._client, "SCAN", count=PAGE, match=f"{prefix}*"):
-            yield [key.decode().removeprefix(prefix) for key in found]
+    async def _keys_with(self, prefix: str) -> AsyncIterator[list[str]]:
+        """Yield pages of the keys with this prefix, without it."""
+        if self._finds_strays:
+            # A Cluster looks only at the slot of the tag, with which the pattern begins (Valkey 8, Redis 7.4).
+            async for found in scanned(self._client, "SCAN", count=PAGE, match=f"{prefix}*"):
+                yield [key.decode().removeprefix(prefix) for key in found]
+        elif named := self._named.get(prefix):
+            async for page in named():
+                yield page
+
+    async def _names(self) -> AsyncIterator[list[str]]:
+        async for _, page in self._members("SSCAN", [self._keys.names], step=1):
+            yield page
+
+    async def _lanes(self) -> AsyncIterator[list[str]]:
+        async for names in self._names():
+            async for _, page in self._members("ZSCAN", [self._keys.lanes(name) for name in names], step=2):
+                yield page
+
+    async def _workers(self) -> AsyncIterator[list[str]]:
+        async for _, page in self._members("ZSCAN", [self._keys.workers], step=2):
+            yield page
+
+    async def _handed_over_gates(self) -> AsyncIterator[list[str]]:
+        async for _, page in self._members("SSCAN", [self._keys.handed_over_gates], step=1):
+            yield page
 
     async def _members(
         self, command: str, keys: Sequence[str], *, step: int

@@ -31,6 +31,15 @@ _PATCHED: Final = {
 LEVELS: Final[tuple[Durability, ...]] = ("besteffort", "fsync", "fsync+quorum")
 # Asked for by name: for a pattern, the store goes through all its settings.
 _FSYNC_SETTINGS: Final = ("appendfsync", "no-appendfsync-on-rewrite")
+# Settings by which whoever shares the server, or a whole Cluster, can hold up the queue. They are asked for once.
+_SHARED_SETTINGS: Final = (
+    "busy-reply-threshold", "client-output-buffer-limit", "cluster-require-full-coverage", "maxclients",
+    "min-replicas-to-write", "save", "stop-writes-on-bgsave-error", "timeout",
+)  # fmt: skip
+_LEAST_CLIENTS: Final = 200
+_LEAST_BUSY_MS: Final = 1000
+_LEAST_IDLE_S: Final = 60
+_LEAST_OUTPUT_BYTES: Final = {"normal": 64 * 1024 * 1024, "pubsub": 1024 * 1024}
 # The lines of INFO that `_judged` reads: to parse all of INFO every second would be most of the work.
 _WATCHED: Final = (
     b"aof_enabled:", b"aof_last_write_status:", b"connected_slaves:", b"loading:", b"maxmemory:", b"maxmemory_policy:",
@@ -69,7 +78,8 @@ class ProbeResult:
 class StoreReport:
     """None: the store does not tell. `durability` is the most that it can give: with replicas, as long as
     `replicas_needed` of them are in sync. `replicas_seen`: the most that there ever were. `rights_missing`: commands
-    that the store's user may not run on the keys and channels of the shard."""
+    that the store's user may not run on the keys and channels of the shard. `shared_settings`: settings of the server
+    that whoever shares it depends on; empty if it does not show them."""
 
     kind: str
     version: tuple[int, ...]
@@ -89,6 +99,7 @@ class StoreReport:
     clock_ahead_ms: float
     durability: Durability
     rights_missing: tuple[str, ...]
+    shared_settings: Mapping[str, str]
     faults: tuple[ProbeResult, ...]
 
 
@@ -169,6 +180,7 @@ async def _probe(client: Redis, settings: Settings) -> StoreReport:
         clock_ahead_ms=clock_ahead_ms,
         durability="besteffort",
         rights_missing=() if is_loading or lua_error else await _rights_missing(client, settings.shard),
+        shared_settings=await _shared_settings(client),
         faults=(),
     )
     return _judged(blank, info, await _fsync_settings(client), settings, lua_error=lua_error)
@@ -208,6 +220,7 @@ def _judged(
         *_identity_faults(report, lua_error),
         *_durability_faults(report, settings, skips_fsync=skips_fsync),
         *_health_faults(report, info),
+        *_sharing_faults(report),
     ]
     order = ("error", "warning", "note")
     faults.sort(key=lambda fault: order.index(fault.level))
@@ -237,6 +250,14 @@ async def _fsync_settings(client: Redis) -> tuple[str | None, bool]:
 def _fsync_of(found: Mapping[Any, Any]) -> tuple[str | None, bool]:
     config = {_text(name): _text(value) for name, value in found.items()}
     return config.get("appendfsync"), config.get("no-appendfsync-on-rewrite") == "yes"
+
+
+async def _shared_settings(client: Redis) -> dict[str, str]:
+    try:
+        found: Mapping[Any, Any] = await client.config_get(*_SHARED_SETTINGS)
+    except ResponseError:
+        return {}  # managed stores forbid or rename CONFIG
+    return {_text(name): _text(value) for name, value in found.items()}
 
 
 async def _lua_error(client: Redis, shard: str) -> str:
@@ -377,6 +398,75 @@ def _health_faults(report: StoreReport, info: dict[str, Any]) -> list[ProbeResul
             ProbeResult("warning", text, "run NTP on both; leases and schedules follow the store's clock")
         )
     return faults
+
+
+def _sharing_faults(report: StoreReport) -> list[ProbeResult]:
+    """Return warnings of settings by which others on the same server or Cluster can hold up the queue."""
+    shown = report.shared_settings
+    found: list[tuple[str, str]] = []
+
+    def number(name: str) -> int | None:
+        text = shown.get(name, "")
+        return int(text) if text.isdigit() else None
+
+    if report.is_cluster and shown.get("cluster-require-full-coverage") == "yes":
+        found.append(
+            (
+                "the death of one node of the Cluster, whatever it holds, stops all of them "
+                "(cluster-require-full-coverage yes)",
+                "CONFIG SET cluster-require-full-coverage no on every node",
+            )
+        )
+    if (clients := number("maxclients")) is not None and clients < _LEAST_CLIENTS:
+        found.append(
+            (
+                f"the store admits {clients} connections (maxclients), and each master needs up to 40",
+                f"CONFIG SET maxclients to {_LEAST_CLIENTS} or more",
+            )
+        )
+    if (idle_s := number("timeout")) and idle_s < _LEAST_IDLE_S:
+        found.append(
+            (f"the store closes connections that are idle for {idle_s} s (timeout)", "CONFIG SET timeout 0")
+        )
+    if (busy_ms := number("busy-reply-threshold")) and busy_ms < _LEAST_BUSY_MS:
+        found.append(
+            (
+                f"calls are refused as soon as any script takes {busy_ms} ms (busy-reply-threshold)",
+                "CONFIG SET busy-reply-threshold 5000",
+            )
+        )
+    if shown.get("stop-writes-on-bgsave-error") == "yes" and shown.get("save"):
+        found.append(
+            (
+                "a snapshot that fails stops all writes (stop-writes-on-bgsave-error yes)",
+                'CONFIG SET save "", because the append-only file holds the data; or stop-writes-on-bgsave-error no',
+            )
+        )
+    if (replicas := number("min-replicas-to-write")) and replicas > report.replicas_seen:
+        found.append(
+            (
+                f"no write is accepted without {replicas} replicas (min-replicas-to-write), and there are "
+                f"{report.replicas_seen}",
+                "attach replicas, or CONFIG SET min-replicas-to-write to how many may be required",
+            )
+        )
+    found += _output_faults(shown.get("client-output-buffer-limit", ""))
+    return [
+        ProbeResult("warning", what, f"{fix}, and the same in the configuration file") for what, fix in found
+    ]
+
+
+def _output_faults(limits: str) -> list[tuple[str, str]]:
+    """Return what is wrong with these limits: a class, a hard limit, a soft one and its seconds, for each class."""
+    words = limits.split()
+    return [
+        (
+            f"the store hangs up on a {kind} connection with {hard} bytes to read (client-output-buffer-limit)",
+            f"CONFIG SET client-output-buffer-limit '{kind} 0 0 0', or to {least} bytes or more",
+        )
+        for kind, hard in zip(words[::4], words[1::4], strict=False)
+        if (least := _LEAST_OUTPUT_BYTES.get(kind)) and hard.isdigit() and 0 < int(hard) < least
+    ]
 
 
 def _is_patched(report: StoreReport) -> bool:

@@ -41,24 +41,26 @@ class Repair:
         self._epoch = epoch
         self._who = who
         self._checker = Checker(shard.client, shard.keys, shard.now)
+        self._index_checker = Checker(shard.client, shard.keys, shard.now, finds_strays=False)
         self._times = times
 
-    async def steps(self) -> AsyncIterator[RepairPage]:
-        """Go through the whole shard once, in the order of dependencies."""
-        async for groups in self._checker.everything_named():
-            findings = await self._checker.check_jobs(groups)
+    async def steps(self, *, finds_strays: bool = True) -> AsyncIterator[RepairPage]:
+        """Go through the whole shard once, in the order of dependencies. `finds_strays`: see `Checker`."""
+        checker = self._checker if finds_strays else self._index_checker
+        async for groups in checker.everything_named():
+            findings = await checker.check_jobs(groups)
             for group, found in zip(groups, findings, strict=True):
                 if found:
                     yield RepairPage(await self.repair_jobs(found, group.found_in))
             yield RepairPage([])
-        async for step in self.order_steps():
+        async for step in self.order_steps(finds_strays=finds_strays):
             yield step
-        yield RepairPage(await self.repair_slots([f async for f in self._checker.check_slots()]))
-        async for fault in self._checker.handed_over_pages():
+        yield RepairPage(await self.repair_slots([f async for f in checker.check_slots()]))
+        async for fault in checker.handed_over_pages():
             yield RepairPage(await self.repair_handed_over(fault))
-        async for found in self._checker.unique_pages():
+        async for found in checker.unique_pages():
             yield RepairPage(await self.repair_unique(found))
-        async for found in self._checker.log_pages():
+        async for found in checker.log_pages():
             yield RepairPage(await self.repair_logs(found))
         async for batch_fault in batch_faults(self._client, self._keys):
             yield RepairPage(await self.repair_batch(batch_fault))
@@ -73,11 +75,12 @@ class Repair:
         self._shard.leader.wake(JobsReady())
         self._shard.leader.wake(JobDelayed())
 
-    async def order_steps(self) -> AsyncIterator[RepairPage]:
+    async def order_steps(self, *, finds_strays: bool = True) -> AsyncIterator[RepairPage]:
         """Go through the lanes and names by which claims find ready jobs, but not through the jobs."""
-        async for found in self._checker.lane_pages():
+        checker = self._checker if finds_strays else self._index_checker
+        async for found in checker.lane_pages():
             yield RepairPage(await self.repair_lanes(found))
-        async for found in self._checker.name_pages():
+        async for found in checker.name_pages():
             yield RepairPage(await self.repair_names(found))
         self._shard.leader.wake(JobsReady())
 

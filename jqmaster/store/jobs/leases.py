@@ -12,6 +12,7 @@ from jqmaster.store import codec
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.settlements import Settlement, target_args
+from jqmaster.store.jobs.slot_gates import slot_gate_pages
 from jqmaster.store.link.pages import GATES_PER_CALL, MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
@@ -181,15 +182,8 @@ class LeaseStore:
         opened.
         """
         k, has_opened = self._keys, False
-        if not await self._client.command("EXISTS", k.constraints):
-            return False
         packed = codec.pack([job_id.decode() for job_id in job_ids])
-        cursor = b"0"
-        while True:
-            cursor, found = await self._client.command(
-                "SCAN", cursor, "MATCH", f"{k.slots_prefix}*", "COUNT", MAX_PER_CALL
-            )
-            gates = [key.decode().removeprefix(k.slots_prefix) for key in found]
+        async for gates in slot_gate_pages(self._client, k):
             for page in pages(gates, GATES_PER_CALL):
                 _, data = await self._client.run(
                     "free_slots",
@@ -197,5 +191,4 @@ class LeaseStore:
                     (k.tag, epoch, packed, *page),
                 )
                 has_opened = has_opened or bool(data[0])
-            if cursor == b"0":
-                return has_opened
+        return has_opened

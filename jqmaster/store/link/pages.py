@@ -27,7 +27,7 @@ def pages(items: Sequence[_T], size: int) -> Generator[list[_T], None, None]:
 async def scanned(
     client: StoreClient, *command: str, count: int, match: str = "*"
 ) -> AsyncIterator[list[Any]]:
-    """Yield the replies of SCAN, SSCAN KEY or ZSCAN KEY with about `count` members each, none of them empty.
+    """Yield the replies of SCAN, SSCAN KEY, HSCAN KEY or ZSCAN KEY with about `count` members each, none of them empty.
 
     A member that exists all along comes at least once. A small key comes in one reply.
     """

@@ -128,13 +128,22 @@ class HourlyClock(EagerClock):
 
 
 @pytest.mark.req("M1")
-async def test_it_goes_through_again_every_hour(world: StoreWorld) -> None:
+@pytest.mark.parametrize("is_stray", [False, True])
+async def test_it_goes_through_again_every_hour(
+    world: StoreWorld, is_stray: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = HourlyClock()
+    if is_stray:
+        monkeypatch.setattr(module, "STRAYS_EVERY_S", module.ROUND_S)
     async with Run(world, clock) as run:
         began_s = clock.now_s
         await run.until_done()
-        await world.enqueue(delay_ms=9)
-        await world.redis.delete(world.shard.keys.scheduled)
+        job_id = await world.enqueue(delay_ms=9)
+        if is_stray:
+            # No index names the job any more.
+            await world.redis.delete(world.shard.keys.scheduled)
+        else:
+            await world.redis.zadd(world.shard.keys.retrying, {job_id: world.now_ms})
         clock.next_round.set()
         await wait_until(lambda: run.repair_loop.repaired)
         assert run.repair_loop.repaired == 1
@@ -217,10 +226,10 @@ async def test_jobs_that_a_constraint_holds_back_are_not_looked_at_all_the_time(
     repair = repair_of(world)
     steps = repair.order_steps
 
-    async def counted() -> AsyncIterator[RepairPage]:
+    async def counted(*, finds_strays: bool = True) -> AsyncIterator[RepairPage]:
         nonlocal rounds
         rounds += 1
-        async for step in steps():
+        async for step in steps(finds_strays=finds_strays):
             yield step
 
     monkeypatch.setattr(repair, "order_steps", counted)

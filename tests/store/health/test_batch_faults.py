@@ -11,7 +11,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.health import batches as health
-from jqmaster.store.health.batches import BatchFault, batch_faults
+from jqmaster.store.health.batches import BatchFault, batch_faults, unlisted_batches
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
@@ -28,7 +28,10 @@ def batches(world: StoreWorld) -> Batches:
 
 
 async def faults(world: StoreWorld) -> list[BatchFault]:
-    return [fault async for fault in batch_faults(world.shard.client, world.shard.keys)]
+    client, keys = world.shard.client, world.shard.keys
+    return [
+        fault for faults_of in (batch_faults, unlisted_batches) async for fault in faults_of(client, keys)
+    ]
 
 
 async def details(world: StoreWorld) -> list[str]:

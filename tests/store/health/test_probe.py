@@ -228,6 +228,45 @@ async def test_a_nearly_full_store_is_warned_of(server: StoreServer) -> None:
 
 
 @pytest.mark.parametrize(
+    ("setting", "value", "fix"),
+    [
+        ("maxclients", "150", "maxclients to 200"),
+        ("timeout", "20", "timeout 0"),
+        ("busy_reply_threshold", "100", "busy-reply-threshold 5000"),
+        ("min_replicas_to_write", "1", "min-replicas-to-write"),
+        ("client_output_buffer_limit", "pubsub 65536 0 0", "pubsub 0 0 0"),
+        ("client_output_buffer_limit", "normal 1048576 0 0", "normal 0 0 0"),
+        ("save", "3600 1", 'save ""'),
+    ],
+)
+async def test_settings_by_which_a_neighbour_can_hold_up_the_queue_are_warned_of(
+    server: StoreServer, setting: str, value: str, fix: str
+) -> None:
+    async with configured(server, **{setting: value}) as client:
+        report = await probe(client, FSYNC)
+        require(report, FSYNC)
+        assert [fault.level for fault in report.faults if fix in fault.how_to_fix] == ["warning"]
+    async with connected(server) as client:
+        assert [fault for fault in (await probe(client, FSYNC)).faults if fix in fault.how_to_fix] == []
+
+
+@pytest.mark.parametrize("coverage", ["yes", "no"])
+async def test_a_cluster_that_stops_with_any_node_is_warned_of(coverage: str) -> None:
+    with started("--cluster-enabled", "yes", "--cluster-require-full-coverage", coverage) as node:
+        async with connected(node, decode_responses=True) as admin:
+            await admin.execute_command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+            await wait_until(lambda: _is_whole(admin))
+        async with connected(node) as client:
+            report = await probe(client, FSYNC)
+    told = [fault.level for fault in report.faults if "cluster-require-full-coverage no" in fault.how_to_fix]
+    assert told == (["warning"] if coverage == "yes" else [])
+
+
+async def _is_whole(admin: Any) -> bool:
+    return "cluster_state:ok" in str(await admin.execute_command("CLUSTER", "INFO"))
+
+
+@pytest.mark.parametrize(
     ("version", "level"),
     [
         (b"6.2.14", "error"),

@@ -4,16 +4,18 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.health.fsck import Finding
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.identity.audit import AuditStore
+from jqmaster.store.jobs.slot_gates import slot_gate_pages
 from jqmaster.store.keys import Keys
 from tests.store.health.test_fsck import HARMS, SLOT_HARMS
 from tests.store.jobs.test_operator_actions import job_in
 from tests.support.constraints import ConstrainedWorld, constraint
-from tests.support.store import LEASE_MS, TIMES, StoreWorld
+from tests.support.store import LEASE_MS, NO_KEY, TIMES, StoreWorld
 
 # The record itself is missing or wrong: nothing can tell what it said.
 BEYOND_REPAIR = {"wrong type", "cut short", "set aside", "wrong index"}
@@ -345,3 +347,27 @@ async def test_a_large_store_is_put_right_in_pages(world: StoreWorld) -> None:
     await world.redis.delete(world.shard.keys.scheduled)
     assert len(await repaired(world)) == 450
     assert {raw.decode() for raw in await world.redis.zrange(world.shard.keys.scheduled, 0, -1)} == set(ids)
+
+
+async def test_without_strays_a_check_asks_for_no_key_that_no_index_names(world: StoreWorld) -> None:
+    limited = ConstrainedWorld(world)
+    await limited.limit(key="argument", concurrency=3)
+    await limited.limit("whole", concurrency=9)
+    await limited.enqueue_many(["a", "a", "b", "c"])
+    worker_id = await world.worker()
+    (taken, *_) = await limited.claim(worker_id, limit=2)
+    await limited.enqueue("another", delay_ms=5_000)
+    await world.redis.config_resetstat()
+    repair = Repair(world.shard, world.epoch, who="test", times=TIMES)
+    assert [f async for step in repair.steps(finds_strays=False) for f in step.repaired] == []
+    assert "cmdstat_scan" not in await world.redis.info("commandstats")
+    # It finds what the indexes tell: a slot that a running job lost, and a place among the ready jobs.
+    k = world.shard.keys
+    gates = [page async for page in slot_gate_pages(world.shard.client, k)]
+    (keyed,) = [gate for page in gates for gate in page if not gate.endswith(NO_KEY)]
+    await world.redis.hdel(k.slots(keyed), taken.job_id)
+    assert [f.rule async for step in repair.steps(finds_strays=False) for f in step.repaired] == ["slot"]
+    # A stray is left to the search for strays.
+    await world.redis.set(k.result(new_id()), "left over")
+    assert [f async for step in repair.steps(finds_strays=False) for f in step.repaired] == []
+    assert [f.rule async for step in repair.steps() for f in step.repaired] == ["result"]

@@ -1,0 +1,22 @@
+"""The lists of gates under which slots are kept."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from jqmaster.store.keys import Keys
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.pages import scanned
+
+_PAGE: Final = 200
+
+
+async def slot_gate_pages(client: StoreClient, keys: Keys) -> AsyncIterator[list[str]]:
+    """Yield the names under which slots are kept, as in slots:{gates}, in pages that may be empty: lists of shared
+    gates, and gates with a key. It follows the indexes: each gate with a key is noted until nothing runs there."""
+    async for found in scanned(client, "SSCAN", keys.slot_lists, count=_PAGE):
+        yield [raw.decode() for raw in found]
+    for cid in sorted(await client.command("SMEMBERS", keys.counted)):
+        async for flat in scanned(client, "HSCAN", keys.gates(cid.decode()), count=_PAGE):
+            gates = [raw.decode() for raw in flat[::2]]
+            has_slots = await client.pipeline([("EXISTS", keys.slots(gate)) for gate in gates])
+            yield [gate for gate, is_there in zip(gates, has_slots, strict=True) if is_there]
