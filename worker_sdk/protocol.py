@@ -159,10 +159,14 @@ class HeartbeatAnswer(TypedDict):
     continue_questions: NotRequired[int]
     # Seconds between two of these questions. If omitted: 0.3.
     continue_pause_s: NotRequired[float]
+    # Invalid fields of the heartbeat, which were left out, and what is wrong with them. Missing if there are
+    # none.
+    ignored: NotRequired[list[ProblemField]]
 
 
 class HeartbeatRequest(TypedDict):
-    """Sign of life of a worker. It renews each lease whose token it names."""
+    """Sign of life of a worker. It renews each lease whose token it names, whatever is wrong with other
+    fields: these are left out, and the answer names them in `ignored`."""
 
     # All claims whose result no master has confirmed yet.
     running: list[ReportedClaim]
@@ -299,10 +303,11 @@ class ReportedClaim(TypedDict):
     job_id: str
     token: str
     progress: NotRequired[ProgressRequest | None]
-    # Binary of at most 16 KiB; in JSON `{"$bin": base64}`. The next attempt needs it to go on where this one
-    # stops, and gets it in the field `checkpoint` of its `Dispatch`, whichever worker runs it. Masters do not
-    # look into it; `worker_sdk` puts MessagePack there. It is saved when the heartbeat is answered and the
-    # claim is in neither `cancel` nor `lost`.
+    # Binary of at most 16 KiB; in JSON `{"$bin": base64}`. Any other value is kept as the binary that is its
+    # MessagePack. The next attempt needs it to go on where this one stops, and gets the binary in the field
+    # `checkpoint` of its `Dispatch`, whichever worker runs it. Masters do not look into it; `worker_sdk` puts
+    # MessagePack there. It is saved when the heartbeat is answered, the claim is in neither `cancel` nor
+    # `lost`, and `ignored` does not name it.
     checkpoint: NotRequired[Any | None]
 
 

@@ -158,6 +158,8 @@ class Heartbeat:
         self._asked: int | None = None  # number of questions so far, while it is detached
         self._questions, self._question_pause_s = _QUESTIONS, _QUESTION_PAUSE_S
         self._complaint = ""
+        # The fields that masters left out of the last heartbeat: each is logged once.
+        self._told_ignored: list[str] = []
         self._thread = threading.Thread(target=self._main, name="jq-heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -383,8 +385,9 @@ class Heartbeat:
         health_file.touch()
         job_log.reinstall()
         gone = parsed.lost | {token for _, token in parsed.cancel}
+        ignored = self._ignored(said.get("ignored"), running)
         for token, saved in reports.items():
-            saved.end(CheckpointNotSaved(_NOT_OURS) if token in gone else None)
+            saved.end(CheckpointNotSaved(_NOT_OURS) if token in gone else ignored.get(token))
         return self._apply_answer(member, parsed, runs, sent_s), True
 
     def _refused(
@@ -452,6 +455,22 @@ class Heartbeat:
             _IN_PIECES_S,
         )
         return True
+
+    def _ignored(self, fields: object, running: "Sequence[ReportedClaim]") -> dict[str, CheckpointNotSaved]:
+        """Log the fields that a master left out. Return an error for each claim whose checkpoint is one of them."""
+        unsaved: dict[str, CheckpointNotSaved] = {}
+        told = []
+        for field in fields if isinstance(fields, list) else ():
+            loc, msg = (field.get("loc"), field.get("msg")) if isinstance(field, dict) else (None, None)
+            if not isinstance(loc, list):
+                continue
+            told.append(f"{'.'.join(map(str, loc))}: {msg}")
+            if loc[:1] == ["running"] and loc[2:3] == ["checkpoint"] and loc[1] in range(len(running)):
+                unsaved[running[loc[1]]["token"]] = CheckpointNotSaved(f"a master did not take it: {msg}")
+        if told and told != self._told_ignored:
+            logger.warning("masters ignore parts of the heartbeats: %s", "; ".join(told[:5]))
+        self._told_ignored = told
+        return unsaved
 
     def _apply_answer(
         self, member: Registered, parsed: _ParsedAnswer, runs: list[JobRun], sent_s: float

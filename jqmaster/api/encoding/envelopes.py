@@ -64,6 +64,7 @@ def read_list(
     max_items: int,
     limits: ScanLimits,
     all_usual: Callable[[bytes, ScanLimits], list[UsualT] | None] | None = None,
+    on_bad: Callable[[int, JqmasterError], None] | None = None,
 ) -> list[UsualT] | Iterator[UsualT | dict[str, Any]]:
     """Return the maps of `{list_field: [{…}, …]}`, each within the limits. A usual item is the value that `usual`
     makes of its bytes; an unusual item is its fields, as `read_map` returns them. `all_usual` parses the whole
@@ -72,13 +73,14 @@ def read_list(
 
     Any other iterable reads one item at a time. Let no item take effect before the iterable has ended: what follows
     the list is checked last. Validate each item before taking the next, or the decoded fields of all may be held at
-    once. The iteration raises what `read_map` raises, with the index in `errors`. This function raises the same, and
-    TooLargeError `too_many_items`.
+    once. The iteration raises what `read_map` raises, with the index in `errors`; if `on_bad` is given, it gets such an
+    error together with the index, and the item is left out. This function raises the same, and TooLargeError
+    `too_many_items`.
     """
     header = _list_header(data, list_field, max_items, limits)
     if all_usual is not None and (known_items := all_usual(data, limits)) is not None:
         return known_items
-    return _items(data, header, list_field, raw_fields, usual, limits=limits)
+    return _items(data, header, list_field, raw_fields, usual, limits=limits, on_bad=on_bad)
 
 
 def _items(
@@ -89,6 +91,7 @@ def _items(
     usual: Callable[[msgspec.Raw, ScanLimits], UsualT | None],
     *,
     limits: ScanLimits,
+    on_bad: Callable[[int, JqmasterError], None] | None,
 ) -> Iterator[UsualT | dict[str, Any]]:
     """Yield the items. `header`: the return value of `_list_header`."""
     members, count, pos = header
@@ -99,8 +102,13 @@ def _items(
             if (known := usual(part, limits)) is not None:
                 yield known
                 continue
-            item_data = bytes(part)
-            item, _ = _read_map_at(item_data, 0, raw_keys, limits, (list_field, index))
+            try:
+                item, _ = _read_map_at(bytes(part), 0, raw_keys, limits, (list_field, index))
+            except JqmasterError as exc:
+                if on_bad is None:
+                    raise
+                on_bad(index, exc)
+                continue
             yield item
         return
     for index in range(count):

@@ -4,7 +4,18 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, RootModel, WithJsonSchema
 
-from jqmaster.api.schemas import DAY_S, SINCE, Answer, AnyValue, JobId, Request, Seconds, Token, instant_ms
+from jqmaster.api.schemas import (
+    DAY_S,
+    SINCE,
+    Answer,
+    AnyValue,
+    JobId,
+    ProblemField,
+    Request,
+    Seconds,
+    Token,
+    instant_ms,
+)
 from jqmaster.domain.challenges.challenge import MAX_CODE_CHARS
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.outcome import HoldOrder, NotReadyReport, Outcome
@@ -206,9 +217,24 @@ class ResultsRequest(Request):
     results: list[ResultItem] = Field(min_length=1, max_length=500)
 
 
+class RefusedResult(Answer):
+    """A result that was not taken, and what is wrong with it."""
+
+    index: int = Field(description="Position in `results` of the call.")
+    code: str = Field(description="Problem code.")
+    detail: str
+    errors: list[ProblemField]
+
+
 class ResultsAnswer(Answer):
     """`accepted`: the report counts, or a repeat of it did before. `stale`: the token is no longer valid, and nothing
     changed."""
 
     accepted: list[JobId]
     stale: list[JobId]
+    refused: list[RefusedResult] = Field(
+        description="Results that are not valid. They are in neither of the other lists, and do not keep the rest from "
+        "counting. Missing if there are none. If no result of the call is valid, the answer is the problem of the "
+        "first instead.",
+        json_schema_extra=SINCE,
+    )

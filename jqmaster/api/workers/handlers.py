@@ -2,15 +2,15 @@
 
 from typing import Any, Final, get_args
 
-from jqmaster.api.encoding.envelopes import read_list
+from jqmaster.api.encoding.envelopes import read_list, read_map
 from jqmaster.api.encoding.fast_path import usual_success, usual_successes
 from jqmaster.api.http.endpoint import Call, Handler, Reply, check
 from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.outcome_schemas import ENDINGS
 from jqmaster.api.workers import views
+from jqmaster.api.workers.heartbeats import read_heartbeat
 from jqmaster.api.workers.schemas import (
     ClaimRequest,
-    HeartbeatRequest,
     RegisterRequest,
     SlotsRequest,
     StartRequest,
@@ -20,12 +20,21 @@ from jqmaster.domain.identity.caller import caller_of
 from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.domain.workers.worker import Worker
 from jqmaster.domain.workers.worker_figures import GroupKind
-from jqmaster.errors import FieldError, OverloadedError, TooLargeError, after_it_was_done, invalid
+from jqmaster.errors import (
+    FieldError,
+    JqmasterError,
+    OverloadedError,
+    TooLargeError,
+    after_it_was_done,
+    invalid,
+)
 from jqmaster.service.workers.operator_actions import WorkerOrder
 from jqmaster.service.workers.worker_sets import SetOrder, jobs_of
 
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
+# How many fields that were left out an answer names.
+MAX_TOLD: Final = 50
 GROUP_KINDS: Final[tuple[GroupKind, ...]] = get_args(GroupKind)
 
 
@@ -55,7 +64,7 @@ async def register(call: Call) -> Reply:
 
 
 async def heartbeat(call: Call) -> Reply:
-    request = await call.read(HeartbeatRequest)
+    request, ignored = read_heartbeat(read_map(await call.body(), limits=call.limits.scan))
     await call.services.owners.check_heartbeat(
         call.path["worker_id"], call.known, token=call.bearer, proof=request.proof
     )
@@ -90,7 +99,8 @@ async def heartbeat(call: Call) -> Reply:
             "max_jobs": answer.max_jobs,
             "continue_questions": settings.continue_questions,
             "continue_pause_s": settings.continue_pause_s,
-        },
+        }
+        | ({"ignored": [{"loc": list(e.loc), "msg": e.msg} for e in ignored[:MAX_TOLD]]} if ignored else {}),
     )
 
 
@@ -103,10 +113,13 @@ async def start(call: Call) -> Reply:
 
 
 async def results(call: Call) -> Reply:
-    outcomes = _outcomes(call, await call.body())
+    outcomes, refused = _outcomes(call, await call.body())
+    if refused and not outcomes:
+        raise next(iter(refused.values()))
     await _check_owner(call)
     accepted, stale = await call.services.reports.results(call.path["worker_id"], outcomes)
-    return Reply(200, {"accepted": accepted, "stale": stale})
+    told = [_refusal(index, exc) for index, exc in sorted(refused.items())]
+    return Reply(200, {"accepted": accepted, "stale": stale} | ({"refused": told} if told else {}))
 
 
 async def claim(call: Call) -> Reply:
@@ -261,20 +274,37 @@ async def _check_owner(call: Call) -> None:
     await call.services.owners.check(call.path["worker_id"], call.known)
 
 
-def _outcomes(call: Call, body: bytes) -> list[Outcome]:
-    outcomes = []
+def _outcomes(call: Call, body: bytes) -> tuple[list[Outcome], dict[int, JqmasterError]]:
+    """Return the results of a call, and by index what is wrong with the others: a bad one must not keep the jobs of its
+    neighbours from ending."""
+    outcomes: list[Outcome] = []
+    refused: dict[int, JqmasterError] = {}
     items = read_list(
-        body, "results", RAW_RESULT, usual_success, max_items=MAX_RESULTS, limits=call.limits.content,
-        all_usual=usual_successes,
+        body, "results", RAW_RESULT, usual_success, max_items=MAX_RESULTS, limits=call.limits.scan,
+        all_usual=usual_successes, on_bad=refused.__setitem__,
     )  # fmt: skip
     limit = call.services.settings.max_result_bytes
-    for index, item in enumerate(items):
-        outcome = item if isinstance(item, Outcome) else _ending(item, ("results", index))
-        result, error = outcome.result, outcome.error
-        if (result is not None and len(result) > limit) or (error is not None and len(error) > limit):
-            raise _too_large(outcome, index, limit)
-        outcomes.append(outcome)
-    return outcomes
+    index = -1
+    for item in items:
+        index += 1
+        while index in refused:
+            index += 1
+        try:
+            outcome = item if isinstance(item, Outcome) else _ending(item, ("results", index))
+            result, error = outcome.result, outcome.error
+            if (result is not None and len(result) > limit) or (error is not None and len(error) > limit):
+                raise _too_large(outcome, index, limit)
+        except JqmasterError as exc:
+            refused[index] = exc
+        else:
+            outcomes.append(outcome)
+    return outcomes, refused
+
+
+def _refusal(index: int, exc: JqmasterError) -> dict[str, Any]:
+    """`RefusedResult`."""
+    errors = [{"loc": list(error.loc), "msg": error.msg} for error in exc.errors]
+    return {"index": index, "code": exc.code, "detail": exc.detail, "errors": errors}
 
 
 def _ending(item: dict[str, Any], loc: tuple[str | int, ...]) -> Outcome:

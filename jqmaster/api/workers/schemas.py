@@ -3,7 +3,8 @@ calls."""
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+import msgpack
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from jqmaster.api.schemas import (
     NAME_PATTERN,
@@ -13,6 +14,7 @@ from jqmaster.api.schemas import (
     Count,
     Distribution,
     JobId,
+    ProblemField,
     Request,
     Seconds,
     ShortText,
@@ -151,6 +153,10 @@ class ClaimRef(Request):
     token: Token
 
 
+def _as_binary(value: Any) -> Any:
+    return value if value is None or isinstance(value, bytes) else msgpack.packb(value)
+
+
 class ProgressRequest(Request):
     """Progress of a job, for people."""
 
@@ -164,12 +170,16 @@ class ReportedClaim(ClaimRef):
     """A claim whose lease is to be renewed, with what is new about its job."""
 
     progress: ProgressRequest | None = Field(None, json_schema_extra=SINCE)
-    checkpoint: Annotated[Binary, Field(min_length=1, max_length=MAX_CHECKPOINT_BYTES)] | None = Field(
+    checkpoint: (
+        Annotated[Binary, BeforeValidator(_as_binary), Field(min_length=1, max_length=MAX_CHECKPOINT_BYTES)]
+        | None
+    ) = Field(
         None,
-        description='Binary of at most 16 KiB; in JSON `{"$bin": base64}`. The next attempt needs it to go on where '
-        "this one stops, and gets it in the field `checkpoint` of its `Dispatch`, whichever worker runs it. Masters "
-        "do not look into it; `worker_sdk` puts MessagePack there. It is saved when the heartbeat is answered and the "
-        "claim is in neither `cancel` nor `lost`.",
+        description='Binary of at most 16 KiB; in JSON `{"$bin": base64}`. Any other value is kept as the binary that '
+        "is its MessagePack. The next attempt needs it to go on where this one stops, and gets the binary in the "
+        "field `checkpoint` of its `Dispatch`, whichever worker runs it. Masters do not look into it; `worker_sdk` "
+        "puts MessagePack there. It is saved when the heartbeat is answered, the claim is in neither `cancel` nor "
+        "`lost`, and `ignored` does not name it.",
         json_schema_extra=SINCE,
     )
 
@@ -181,7 +191,8 @@ class ReportedClaim(ClaimRef):
 
 
 class HeartbeatRequest(Request):
-    """Sign of life of a worker. It renews each lease whose token it names."""
+    """Sign of life of a worker. It renews each lease whose token it names, whatever is wrong with other fields: these
+    are left out, and the answer names them in `ignored`."""
 
     running: list[ReportedClaim] = Field(
         max_length=1000, description="All claims whose result no master has confirmed yet."
@@ -260,6 +271,11 @@ class HeartbeatAnswer(Answer):
     )
     continue_pause_s: float = Field(
         description="Seconds between two of these questions. If omitted: 0.3.", json_schema_extra=SINCE
+    )
+    ignored: list[ProblemField] = Field(
+        description="Invalid fields of the heartbeat, which were left out, and what is wrong with them. Missing if "
+        "there are none.",
+        json_schema_extra=SINCE,
     )
 
 

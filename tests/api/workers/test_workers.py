@@ -14,7 +14,7 @@ from jqmaster.app import Master
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
 from tests.support.master import MSGPACK, Api, master_on
-from tests.support.scripted_worker import ScriptedWorker, ending, worker_at
+from tests.support.scripted_worker import ScriptedWorker, ending, puller_at, worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
@@ -230,21 +230,64 @@ async def test_too_many_tokens_in_a_heartbeat_are_refused(api: Api, worker: Scri
 
 
 @pytest.mark.row(80)
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"running": [], "free": float("nan")}, {"running": [], "free": -1}, {"running": [], "free": 1.0},
-        {"running": []},
-        {"free": 1}, {"running": None, "free": 1}, {"running": [], "free": 1, "clock": 0},
-        {"running": [{"job_id": "x", "token": TOKEN}], "free": 1},
-        {"running": [{"job_id": NOBODY, "token": "x"}], "free": 1},
-        {"running": [{"job_id": NOBODY}], "free": 1}, {"running": [7], "free": 1},
-    ],
-)  # fmt: skip
-async def test_a_heartbeat_that_makes_no_sense_is_refused(
+@pytest.mark.parametrize("body", [{"free": 1}, {"running": None, "free": 1}, {"running": {}, "free": 1}])
+async def test_a_heartbeat_without_a_list_of_claims_is_refused(
     api: Api, worker: ScriptedWorker, body: Any
 ) -> None:
-    assert (await api.call("POST", f"/api/workers/{worker.id}/heartbeat", body))[0] == 422
+    status, problem = await api.call("POST", f"/api/workers/{worker.id}/heartbeat", body)
+    assert (status, problem["errors"][0]["loc"]) == (422, ["running"])
+
+
+@pytest.mark.req("M6")
+@pytest.mark.row(80)
+@pytest.mark.parametrize(
+    ("body", "loc"),
+    [
+        ({"free": float("nan")}, ["free"]), ({"free": -1}, ["free"]), ({"free": 1.0}, ["free"]), ({}, ["free"]),
+        ({"free": 1, "clock": 0}, ["clock"]), ({"free": 1, "as_of_ms": -5}, ["as_of_ms"]),
+        ({"free": 1, "asks_to_continue": "yes"}, ["asks_to_continue"]), ({"free": 1, "proof": "x"}, ["proof"]),
+        ({"claim": {"job_id": "x", "token": TOKEN}}, ["running", 1, "job_id"]),
+        ({"claim": {"job_id": NOBODY, "token": "x"}}, ["running", 1, "token"]),
+        ({"claim": {"job_id": NOBODY}}, ["running", 1, "token"]), ({"claim": 7}, ["running", 1]),
+        ({"report": {"progress": {"fraction": 2}}}, ["running", 0, "progress", "fraction"]),
+        ({"report": {"progress": "half"}}, ["running", 0, "progress"]),
+        ({"report": {"checkpoint": b"x" * 16_385}}, ["running", 0, "checkpoint"]),
+        ({"report": {"mood": "good"}}, ["running", 0, "mood"]),
+    ],
+)  # fmt: skip
+async def test_a_bad_field_of_a_heartbeat_costs_no_lease_and_is_named(
+    api: Api, worker: ScriptedWorker, body: dict[str, Any], loc: list[str | int]
+) -> None:
+    await api.enqueue("work")
+    job = await worker.next_job()
+    worker.is_silent = True
+    own = {"job_id": job["job_id"], "token": job["token"]} | body.pop("report", {})
+    running = [own, body.pop("claim")] if "claim" in body else [own]
+    sent = {"free": 1} | body if running[1:] or "free" not in loc else body
+    status, answer = await api.call(
+        "POST", f"/api/workers/{worker.id}/heartbeat", {"running": running, **sent}
+    )
+    assert (status, answer["lost"], [one["loc"] for one in answer["ignored"]]) == (200, [], [loc])
+    assert answer["lease_until_ms"] > answer["store_time_ms"]
+    assert (await api.job(job["job_id"]))["progress"] is None
+    status, answer = await worker.beat()
+    assert (status, "ignored" in answer) == (200, False)
+
+
+@pytest.mark.parametrize("saved", [b"\x01\x02", {"row": 7}, [1, "a"], "text", 0])
+async def test_a_checkpoint_is_binary_or_any_value(api: Api, saved: Any) -> None:
+    async with puller_at(api) as worker:
+        await api.enqueue("work")
+        (job,) = await worker.claim()
+        worker.is_silent = True
+        claim = {"job_id": job["job_id"], "token": job["token"], "checkpoint": saved}
+        status, answer = await api.call(
+            "POST", f"/api/workers/{worker.id}/heartbeat", {"running": [claim], "free": 1}
+        )
+        assert (status, "ignored" in answer) == (200, False)
+        await worker.end(job, "handed_back")
+        (again,) = await worker.claim()
+        assert again["checkpoint"] == (saved if isinstance(saved, bytes) else msgpack.packb(saved))
 
 
 # --- start
@@ -367,18 +410,36 @@ async def test_another_worker_cannot_end_the_attempt(api: Api, worker: ScriptedW
         {"result": {1: 2}},
     ],
 )  # fmt: skip
-async def test_a_report_that_makes_no_sense_is_refused_and_named(
+async def test_a_report_that_makes_no_sense_is_named_and_the_others_count(
     api: Api, worker: ScriptedWorker, change: dict[str, Any]
 ) -> None:
-    await api.enqueue("work")
-    job = await worker.next_job()
+    for _ in range(3):
+        await api.enqueue("work")
+    before, job, after = [await worker.next_job() for _ in range(3)]
     report = {field: value for field, value in (ending(job) | change).items() if value is not ...}
-    status, problem = await worker.report(ending(job, "handed_back"), report)
-    assert status == 422
-    assert all(error["loc"][:2] == ["results", 1] for error in problem["errors"])
-    assert problem["errors"]
+    status, answer = await worker.report(ending(before), report, ending(after, "failure", should_retry=False))
+    neighbours = {before["job_id"], after["job_id"]}
+    assert (status, set(answer["accepted"]), answer["stale"]) == (200, neighbours, [])
+    (refused,) = answer["refused"]
+    assert refused["index"] == 1
+    assert {tuple(error["loc"][:2]) for error in refused["errors"]} == {("results", 1)}
+    assert await api.state(before["job_id"]) == "succeeded"
+    assert await api.state(after["job_id"]) == "failed"
     assert await api.state(job["job_id"]) == "running"
+    status, problem = await worker.report(report)
+    assert (status, {tuple(error["loc"][:2]) for error in problem["errors"]}) == (422, {("results", 0)})
     await worker.end(job)
+
+
+@pytest.mark.row(84)
+async def test_a_result_over_the_limit_does_not_keep_its_neighbours(api: Api, worker: ScriptedWorker) -> None:
+    for _ in range(2):
+        await api.enqueue("work")
+    big, small = [await worker.next_job() for _ in range(2)]
+    status, answer = await worker.report(ending(big, result=b"x" * (1024 * 1024)), ending(small))
+    assert (status, answer["accepted"]) == (200, [small["job_id"]])
+    assert [(one["index"], one["code"]) for one in answer["refused"]] == [(0, "result_too_large")]
+    await worker.end(big, "failure", should_retry=False, message="the result is too large")
 
 
 @pytest.mark.row(83)

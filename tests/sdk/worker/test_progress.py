@@ -233,6 +233,39 @@ async def test_a_master_of_an_older_release_costs_checkpoints_and_no_lease(
         assert "older release" in result["result"]
 
 
+async def test_a_checkpoint_that_a_master_left_out_is_not_saved(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    def leaves_out(body: Any) -> Any:
+        ignored = [
+            {"loc": ["running", n, "checkpoint"], "msg": "too large"}
+            for n, claim in enumerate(body["running"])
+            if "checkpoint" in claim
+        ]
+        now_ms = master.now_ms()
+        answer = {
+            "epoch": master.epoch, "store_time_ms": now_ms, "lease_until_ms": now_ms + 5_000, "cancel": [], "lost": [],
+            "drain": False, "detached": False, "ignored": ignored,
+        }  # fmt: skip
+        return (200, answer, {}) if ignored else None
+
+    master.hooks["heartbeat"] = leaves_out
+
+    @worker.handler("import")
+    async def aimport(argument: Any, ctx: Context) -> str:
+        try:
+            await ctx.save(1)
+        except CheckpointNotSaved as exc:
+            return str(exc)
+        return "saved"
+
+    await up()
+    job = await master.run("import")
+    result = await wait_until(lambda: master.result(job["job_id"]))
+    assert "too large" in result["result"]
+    assert "masters ignore parts of the heartbeats: running.0.checkpoint" in caplog.text
+
+
 class Source:
     """The source of an iteration's rows."""
 

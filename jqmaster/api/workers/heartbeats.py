@@ -1,0 +1,40 @@
+"""Reading of heartbeats. What is wrong with one field must not cost the leases of all jobs that the heartbeat names."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from jqmaster.api.http.endpoint import check
+from jqmaster.api.workers.schemas import HeartbeatRequest
+from jqmaster.errors import FieldError, InvalidError
+
+# Without these, an entry of `running` names no claim.
+_OF_CLAIM: Final = ("job_id", "token")
+
+
+def read_heartbeat(fields: dict[str, Any]) -> tuple[HeartbeatRequest, list[FieldError]]:
+    """Return the heartbeat without its invalid fields, and what is wrong with these. An entry of `running` that names
+    no claim counts as one field. Raise InvalidError if `running` itself is missing, is not a list, or is too long."""
+    try:
+        return check(HeartbeatRequest, fields), []
+    except InvalidError as exc:
+        if any(error.loc in ((), ("running",)) for error in exc.errors):
+            raise
+        return check(HeartbeatRequest, _without(fields, exc.errors)), list(exc.errors)
+
+
+def _without(fields: dict[str, Any], errors: Sequence[FieldError]) -> dict[str, Any]:
+    top = {str(error.loc[0]) for error in errors if error.loc[0] != "running"}
+    of_claims: dict[int, set[str]] = {}
+    for error in errors:
+        if error.loc[0] == "running":
+            of_claims.setdefault(int(error.loc[1]), set()).add(
+                str(error.loc[2]) if len(error.loc) > 2 else "token"
+            )
+    running = []
+    for index, claim in enumerate(fields["running"]):
+        bad = of_claims.get(index, set())
+        if not bad.intersection(_OF_CLAIM):
+            running.append({name: value for name, value in claim.items() if name not in bad})
+    kept = {name: value for name, value in fields.items() if name not in top}
+    # It is shown to people only.
+    return {"free": 0} | kept | {"running": running}
