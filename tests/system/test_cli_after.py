@@ -36,5 +36,15 @@ async def test_a_job_waits_for_those_that_the_command_names(
         rows = [line.split() for line in (await cli("job", both)).out.splitlines()]
         assert [first, "canceled", "no"] in rows
         await api.until_state(any_end, "ready")
+        effect = {"jobs": 1, "held": 0, "gone": 0, "is_complete": True}
+        assert (await api.job(first))["revives"] == effect
+        retried = (await cli("retry", first)).out.strip()
+        assert retried == f"{first}  ready; 1 of the jobs behind it wait again"
+        await api.until_state(both, "awaiting_jobs")
+        await cli("cancel", first)
+        await api.until_state(both, "skipped")
+        status, answer = await api.call("POST", f"/api/jobs/{first}/retry")
+        assert (status, answer["state"], answer["revives"]) == (200, "ready", effect)
+        assert (await api.job(first))["revives"] is None
         refused = await cli("enqueue", "work", "--after-finished")
         assert (refused.code, "--after-finished needs --after" in refused.err) == (2, True)

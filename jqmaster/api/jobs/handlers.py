@@ -3,6 +3,7 @@
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from operator import attrgetter
 from typing import Any, Final, get_args
 
@@ -124,7 +125,31 @@ async def get(call: Call) -> Reply:
         has_course=has_course,
         link_templates=call.services.settings.link_templates,
     )
+    if has_course and detail.links and detail.links.dependents_count and _is_lost(detail.job.state):
+        view["revives"] = await _revives(call)
     return Reply(200, view)
+
+
+def _is_lost(state: JobState) -> bool:
+    """Return whether a job is over, so that those that need its success were skipped."""
+    return state in FINISHED and state is not JobState.SUCCEEDED
+
+
+async def _revives(call: Call) -> dict[str, Any]:
+    """`RevivalView`."""
+    return asdict(await call.services.flows.revival(call.path["job_id"]))
+
+
+async def retry(call: Call) -> Reply:
+    job_id = call.path["job_id"]
+    revives = await _revives(call) if is_id(job_id) else None
+    await call.services.job_actions.retry(job_id)
+    with after_it_was_done():
+        reply = await get(call)
+        if revives and any(revives[what] for what in ("jobs", "held", "gone")):
+            reply.value["revives"] = revives
+        await _write_down(call, "job.retry")
+        return reply
 
 
 async def result(call: Call) -> Reply:

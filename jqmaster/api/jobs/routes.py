@@ -150,6 +150,10 @@ _FLOW_TEXT: Final = (
     "steps."
 )
 _CANCEL_TEXT: Final = "Without scope read, the answer omits argument, headers and attempts."
+_RETRY_TEXT: Final = (
+    "The job runs again with all its retries. Jobs that were skipped because of it wait again: `revives` tells how "
+    "many, and how many do not."
+)
 _WHY_TEXT: Final = (
     "The first verdict is the one that has to change first. Constraints are reported as a claim would find them at "
     "that instant. Only the leader knows the circuit breakers and pauses of workers; other masters answer null for "
@@ -192,9 +196,9 @@ OPERATIONS: Final = [
     Operation("POST", "/api/jobs/{job_id}/cancel", handlers.cancel, Scope.PUSH, "Cancel a waiting or running job",
               "jobs",
               {200: schemas.JobView}, problems=_JOB, text=_CANCEL_TEXT),
-    Operation("POST", "/api/jobs/{job_id}/retry", handlers.acting(JobActions.retry, "job.retry"),
+    Operation("POST", "/api/jobs/{job_id}/retry", handlers.retry,
               Scope.OPERATE, "Run a finished job again", "jobs",
-              {200: schemas.JobView}, problems=_JOB),
+              {200: schemas.JobView}, problems=_JOB, text=_RETRY_TEXT),
     Operation("POST", "/api/jobs/{job_id}/run", handlers.acting(JobActions.run_now, "job.run"),
               Scope.OPERATE, "Run a scheduled or retrying job now", "jobs",
               {200: schemas.JobView}, problems=_JOB),

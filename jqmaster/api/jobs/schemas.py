@@ -18,6 +18,7 @@ from jqmaster.api.schemas import (
     SINCE,
     Answer,
     AnyValue,
+    Count,
     Instant,
     JobId,
     JobName,
@@ -472,6 +473,15 @@ class OutsideLink(Answer):
     url: str
 
 
+class RevivalView(Answer):
+    """The effect of a retry on jobs that were skipped because of another one."""
+
+    jobs: Count = Field(description="Skipped jobs that wait again.")
+    held: Count = Field(description="Skipped jobs that stay skipped, because they also need other jobs.")
+    gone: Count = Field(description="Jobs that waited and were removed. They do not run.")
+    is_complete: bool = Field(description="False: there are more than were looked at.")
+
+
 class JobView(JobSummary):
     """A job with its content and history."""
 
@@ -533,6 +543,11 @@ class JobView(JobSummary):
         description="The first 100 of the jobs that wait, or waited, for this one.", json_schema_extra=SINCE
     )
     dependents_count: int = Field(description="The number of all of these.", json_schema_extra=SINCE)
+    revives: RevivalView | None = Field(
+        description="The effect that a retry would have on jobs that were skipped because of this one. The answer to a "
+        "retry has the effect of that retry. Null if the job is unfinished, has succeeded or has no dependents.",
+        json_schema_extra=SINCE,
+    )
     skipped_by: LinkedJob | None = Field(
         description="The job whose end skipped this one, directly or over several steps, and its state then. Null if "
         "it was not skipped for another job.",

@@ -141,7 +141,13 @@ def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
             "when": str(after.when),
             "jobs": [{"id": one, "state": None, "pending": False} for one in after.jobs],
         }
-        return {"after": after_view, "dependents": [], "dependents_count": 0, "skipped_by": None}
+        return {
+            "after": after_view,
+            "dependents": [],
+            "dependents_count": 0,
+            "revives": None,
+            "skipped_by": None,
+        }
     pending = set(links.pending)
     root = links.skipped_by
     return {
@@ -155,6 +161,8 @@ def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
         },
         "dependents": [{"id": one, "state": state} for one, state in links.dependents.items()],
         "dependents_count": links.dependents_count,
+        # The handler adds it where there may be something to tell.
+        "revives": None,
         "skipped_by": root and {"id": root.job_id, "state": root.state or None},
     }
 

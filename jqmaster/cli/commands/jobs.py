@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -326,8 +327,13 @@ def retry(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run finished jobs again."""
-    _each(job_ids, "retry", MasterSession(master, token), as_json)
+    """Run finished jobs again. Jobs that were skipped because of them wait again."""
+    order_each(
+        MasterSession(master, token),
+        [job_path(job_id, "retry") for job_id in job_ids],
+        lambda job: f"{job['id']}  {job['state']}{_revival_text(job.get('revives'))}",
+        as_json=as_json,
+    )
 
 
 def run(
@@ -421,6 +427,19 @@ def _header(text: str) -> tuple[str, str]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _revival_text(revives: Mapping[str, Any] | None) -> str:
+    """Return what a retry did to the jobs that had been skipped because of the job."""
+    if not revives:
+        return ""
+    texts = ("wait again", "stay skipped, because they also need other jobs", "were removed and do not run")
+    more = "" if revives["is_complete"] else "at least "
+    return "".join(
+        f"; {more}{revives[what]} of the jobs behind it {text}"
+        for what, text in zip(("jobs", "held", "gone"), texts, strict=True)
+        if revives[what]
+    )
 
 
 def _each(job_ids: list[str], action: str, master: MasterSession, as_json: bool) -> NoReturn:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.jobs.job import Job
+from jqmaster.domain.jobs.job import FINISHED, Cause, Job, JobState
 from jqmaster.errors import NotFoundError
 from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.jobs.order import Dependents, OrderStore
@@ -42,6 +42,18 @@ class FlowGraph:
     is_complete: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Revival:
+    """The effect of a retry on the jobs that were skipped because of a job: `jobs` wait again, `held` stay skipped
+    because they also need other jobs, and `gone` were removed. `is_complete` false: there are more than were looked
+    at."""
+
+    jobs: int
+    held: int
+    gone: int
+    is_complete: bool
+
+
 class FlowReader:
     """Methods raise what the store raises."""
 
@@ -74,6 +86,30 @@ class FlowReader:
                     break
             return _flow(await self._around(linked[:limit], limit), is_whole=is_whole)
 
+    async def revival(self, job_id: str) -> Revival:
+        """Return the effect that a retry of a job would have on the jobs behind it."""
+        async with self._reads:
+            skipped: dict[str, Job] = {}
+            seen, gone, is_complete, wave = {job_id}, 0, True, [job_id]
+            while wave:
+                behind = await self._order.dependents(wave, MOST_LINKS)
+                met = [
+                    one for one in dict.fromkeys(other for place in wave for other in behind[place].first)
+                    if one not in seen
+                ]  # fmt: skip
+                near = met[: MOST_JOBS - len(seen)]
+                is_whole = all(len(place.first) == place.total for place in behind.values())
+                is_complete = is_complete and is_whole and len(near) == len(met)
+                seen.update(near)
+                found = await self._jobs(near)
+                gone += len(near) - len(found)
+                wave = [one for one, job in found.items() if _is_skipped_for_another(job)]
+                skipped |= {one: found[one] for one in wave}
+            others = {one for job in skipped.values() for one in _before(job)} - {job_id, *skipped}
+            known = await self._jobs(sorted(others))
+        revived = _revived(skipped, {job_id, *(one for one, job in known.items() if _may_succeed(job))})
+        return Revival(revived, len(skipped) - revived, gone, is_complete)
+
     async def _around(self, seeds: Sequence[str], limit: int) -> list[FlowNode]:
         """Return the jobs that can be reached from others over links in both directions, the nearest first."""
         shown: dict[str, Job | None] = {}
@@ -94,6 +130,27 @@ class FlowReader:
         for page in pages(job_ids, MAX_PER_CALL):
             found |= await self._records.get_without_argument(page)
         return found
+
+
+def _is_skipped_for_another(job: Job) -> bool:
+    """Return whether a job was skipped because another one did not succeed."""
+    return job.state is JobState.SKIPPED and job.cause is Cause.DEPENDENCY
+
+
+def _may_succeed(job: Job) -> bool:
+    return job.state is JobState.SUCCEEDED or job.state not in FINISHED
+
+
+def _revived(skipped: Mapping[str, Job], hopeful: set[str]) -> int:
+    """Return how many of these jobs wait again, where those before them are over or `hopeful`."""
+    left, count = dict(skipped), -1
+    while count != len(left):
+        count = len(left)
+        for one, job in list(left.items()):
+            if hopeful.issuperset(_before(job)):
+                hopeful.add(one)
+                del left[one]
+    return len(skipped) - len(left)
 
 
 def _before(job: Job | None) -> Sequence[str]:

@@ -8,6 +8,12 @@ export default {
     "Runs when this job has succeeded:||Runs when all of these {count} jobs have succeeded:",
   "job.after.finished": "Runs when this job is over:||Runs when all of these {count} jobs are over:",
   "job.dependents": "{count} job depends on this one:||{count} jobs depend on this one:",
+  "job.revives.jobs":
+    "A retry makes 1 job wait again that was skipped because of this one.||A retry makes {count} jobs wait again that were skipped because of this one.",
+  "job.revives.held":
+    "1 job stays skipped, because it also needs other jobs.||{count} jobs stay skipped, because they also need other jobs.",
+  "job.revives.gone":
+    "1 job that waited for this one was removed, and a retry does not run it.||{count} jobs that waited for this one were removed, and a retry does not run them.",
   "job.awaited": "awaited",
   "job.linked.more": "{count} more||{count} more",
   "job.linked.not_shown": "{count} is not shown||{count} are not shown",

@@ -358,7 +358,8 @@ function Order({ job }) {
   if (!job.after && job.dependents_count === 0) return null;
   return html`<section class="card order" aria-labelledby="order"><h2 id="order">${t("job.order")}</h2>
     ${job.after && html`<p>${t(`job.after.${job.after.when}`, { count: job.after.jobs.length })}</p><${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} />`}
-    ${job.dependents_count > 0 && html`<p>${t("job.dependents", { count: job.dependents_count })}</p><${LinkedJobs} jobs=${job.dependents} count=${job.dependents_count} />`}</section>`;
+    ${job.dependents_count > 0 && html`<p>${t("job.dependents", { count: job.dependents_count })}</p><${LinkedJobs} jobs=${job.dependents} count=${job.dependents_count} />`}
+    ${["jobs", "held", "gone"].filter((what) => job.revives?.[what] > 0).map((what) => html`<p key=${what} class=${what === "gone" ? "warning" : "muted"}>${t(`job.revives.${what}`, { count: job.revives[what] })}</p>`)}</section>`;
 }
 
 /**

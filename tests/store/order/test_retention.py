@@ -5,6 +5,8 @@ import pytest
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.sweeper import Sweeper
+from jqmaster.service.jobs.flows import FlowReader, Revival
+from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.jobs.retention import Retention
 from jqmaster.store.leadership.leadership import Leadership
 from tests.store.order.test_order import succeed
@@ -163,6 +165,33 @@ async def test_a_step_that_succeeded_and_runs_again_gets_its_inputs(
     (job,) = await world.claim(worker)
     await world.order.give_inputs([job])
     assert [one.state for one in job.inputs or ()] == [JobState.SUCCEEDED]
+
+
+@pytest.mark.req("P9")
+async def test_a_retry_tells_what_it_revives_what_it_does_not_and_what_is_gone(
+    world: StoreWorld, orders: Orders
+) -> None:
+    reader = FlowReader(world.records, world.order, BatchStore(world.shard, world.tally))
+    first, other = await world.enqueue(), await world.enqueue()
+    second = await orders.behind(first)
+    third = await orders.behind(second)
+    both = await orders.behind(first, other)
+    behind_both = await orders.behind(third, both)
+    removed = await orders.behind(first)
+    assert await reader.revival(first) == Revival(0, 0, 0, is_complete=True)
+    worker = await world.worker()
+    for job in await world.claim(worker):
+        assert await world.fail(worker, job)
+    await orders.carry_out()
+    await world.operator_actions.delete(removed)
+    await orders.carry_out()
+    assert await reader.revival(first) == Revival(2, 2, 1, is_complete=True)
+    assert await reader.revival(other) == Revival(0, 2, 0, is_complete=True)
+    await world.operator_actions.retry(await world.get(first))
+    await orders.carry_out()
+    waiting = ["awaiting_jobs"] * 2
+    assert await orders.states(second, third, both, behind_both) == [*waiting, "skipped", "skipped"]
+    assert await reader.revival(other) == Revival(2, 0, 0, is_complete=True)
 
 
 @pytest.mark.req("P9", "M1")
