@@ -185,7 +185,8 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
         spec.max_retry,
         spec.timeout_ms,
         0,
-        spec.expires_at_ms or 0,
+        # The store replaces a negative number by that time from now.
+        spec.expires_at_ms or -(spec.expires_ms or 0),
         flags,
         -1 if spec.run_at_ms is None else spec.run_at_ms,
         -1 if spec.delay_ms is None else spec.delay_ms,

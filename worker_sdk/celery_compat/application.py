@@ -257,10 +257,7 @@ class Celery(Tasks):
         queue = self.conf.queue_of(name)
         fields = job_fields(options, **({} if queue is None else {"queue": queue}))
         fields.setdefault("keep_result", not self.conf["task_ignore_result"])
-        expires = fields.pop("expires", None)
         pushers = pushers_for(self.own_pushers())
-        if expires is not None:
-            fields["expires_s"] = expires
         return AsyncResult(pushers.sync_pusher().enqueue(name, dict(kwargs or {}), **fields))
 
     def signature(self, task: Any, *args: Any, **options: Any) -> Signature:

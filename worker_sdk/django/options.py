@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from asgiref.sync import sync_to_async
@@ -112,9 +112,6 @@ def options_of(task: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
         value = defaults.get(name) if value is None else value
         if value is not None:
             found[name] = value
-    if (expires := found.pop("expires", None)) is not None:
-        after = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)
-        found["expires_at"] = datetime.now(UTC) + after
     if not found.get("requires", True):
         del found["requires"]
     return found

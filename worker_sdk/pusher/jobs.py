@@ -30,7 +30,9 @@ class JobOptions(TypedDict, total=False):
     * `timeout`: maximum time of an attempt, up to 7 days. Default 30 s.
     * `delay`: time to wait before the first attempt. Cannot be combined with `run_at`.
     * `run_at`: earliest time of the first attempt, with a time zone.
-    * `expires_at`: a time, with a time zone. A job that still waits at this time, even for a retry, is skipped.
+    * `expires`: time from the enqueue, by the clock of the master. A job that still waits after it, even for a retry,
+      is skipped.
+    * `expires_at`: a time, with a time zone, instead of `expires`.
     * `id`: a UUID that you choose. Enqueueing the same job again under this ID does not create a second job for as long
       as the first is kept.
     * `key`: an idempotency key of your own, up to 200 bytes, such as `feed:42:7`. Enqueueing the same job again with it
@@ -59,6 +61,7 @@ class JobOptions(TypedDict, total=False):
     timeout: float | timedelta | None
     delay: float | timedelta | None
     run_at: datetime | str | None
+    expires: float | timedelta | None
     expires_at: datetime | str | None
     id: str | None
     key: str | None
@@ -76,7 +79,9 @@ class JobOptions(TypedDict, total=False):
     requires: Mapping[str, str] | None
 
 
-_OPTIONS: Final = frozenset(JobOptions.__annotations__)
+# The field of `expires` on the wire. A job that was made may be given again.
+EXPIRES_S: Final = "expires_s"
+_OPTIONS: Final = frozenset(JobOptions.__annotations__) | {EXPIRES_S}
 # The options of a job that the master stores to enqueue it later, for a definition or when a batch is over.
 STORED_OPTIONS: Final = (
     "priority", "max_retry", "timeout", "retry", "tags", "keep_result", "rerun_lost", "headers", "requires",
@@ -129,8 +134,14 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
         raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
     if (after := options.get("after")) is not None:
         options = {**options, "after": after_on_the_wire(after)}
+    if "expires" in options:
+        options = dict(options)
+        if (expires := options.pop("expires")) is not None:
+            if options.get("expires_at") is not None:
+                raise TypeError("give expires or expires_at, not both")
+            options[EXPIRES_S] = expires
     return {
-        option: value if type(value) in PLAIN_OPTIONS else _wire_value(value)
+        option: value if type(value) in PLAIN_OPTIONS else _wire_value(option, value)
         for option, value in options.items()
         if value is not None
     }
@@ -170,12 +181,12 @@ def may_be_another(job: Mapping[str, Any]) -> bool:
 PLAIN_OPTIONS: Final = frozenset({str, int, float, bool})
 
 
-def _wire_value(value: Any) -> Any:
+def _wire_value(option: str, value: Any) -> Any:
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise ValueError("an instant needs a time zone: datetime.now(UTC), not datetime.now()")
+            raise ValueError(f"{option} needs a time zone: give datetime.now(UTC), not datetime.now()")
         return iso(value)
     if (to_wire := getattr(value, "to_wire", None)) is not None:
         return to_wire()

@@ -28,6 +28,7 @@ from worker_sdk.pusher.jobs import (
     may_be_another,
 )
 from worker_sdk.pusher.logs import JobLogLevel, logs_path
+from worker_sdk.pusher.older_masters import for_older_master
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
 from worker_sdk.pusher.parts import BEGINNING, parts_path
 from worker_sdk.pusher.results import JobResult, next_poll_in_s, path_of, result_of, result_path
@@ -218,6 +219,9 @@ class SyncPusher:
             try:
                 failed = answer = self._try(method, path, body)
                 check_jobs(answer, job_ids, of, keyed)
+                if (older := for_older_master(body, answer)) is not None:
+                    body = older
+                    continue
                 if not answer.is_transient:
                     return attempts.final(answer)
             except MasterUnreachableError as exc:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -34,7 +34,8 @@ class Batch:
     * `on_failure`: a job for when the first member fails for good.
     * `description`, `tags`: for people.
     * `batch`: the batch, or the ID of one, of which this batch is a member.
-    * `expires_at`: a time, with a time zone, at which the batch is canceled if it is not complete.
+    * `expires`: time from now, by the clock of the master, after which the batch is canceled if it is not complete.
+    * `expires_at`: a time, with a time zone, instead of `expires`.
     * `id`: a UUID that you choose. Default: a new one.
     * `tasks`: tasks with a master of their own, for a batch there. Default: those of the callbacks.
 
@@ -52,6 +53,7 @@ class Batch:
         tags: Sequence[str] = (),
         batch: "Batch | str | None" = None,
         expires_at: datetime | str | None = None,
+        expires: float | timedelta | None = None,
         id: str | None = None,  # noqa: A002 - the name that jobs have
         tasks: "Tasks | None" = None,
     ) -> None:
@@ -60,7 +62,8 @@ class Batch:
         owners = [tasks, *(job.task.tasks for job in given.values() if isinstance(job, TaskJob) and job.task)]
         self._own = next((own for one in owners if one is not None and (own := one.own_pushers())), None)
         callbacks = {name: _callback(job) for name, job in given.items() if job is not None}
-        others = {"description": description, "tags": list(tags), **wire_options({"expires_at": expires_at})}
+        expiry = wire_options({"expires_at": expires_at, "expires": expires})
+        others = {"description": description, "tags": list(tags), **expiry}
         self._fields: Mapping[str, Any] = {
             "id": self.id,
             **callbacks,

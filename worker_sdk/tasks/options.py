@@ -9,20 +9,14 @@ from worker_sdk.pusher.unique import Debounce, Unique
 
 
 class TaskOptions(JobOptions, total=False):
-    """Options of `Task.using`: those of `JobOptions`, and these.
-
-    * `expires`: time from the enqueue, instead of `expires_at`. A job that still waits after it is skipped.
-    """
-
-    expires: float | timedelta | None
+    """Options of `Task.using`: those of `JobOptions`."""
 
 
 class CommandOptions(TypedDict, total=False):
     """Options of `Tasks.command` for its jobs.
 
     * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`, `requires`, `unique`,
-      `debounce`: see `JobOptions`.
-    * `expires`: as in `TaskOptions`.
+      `debounce`, `expires`: see `JobOptions`.
     * `confirm_start`: as for `Worker.handler`.
     """
 

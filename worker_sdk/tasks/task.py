@@ -72,9 +72,7 @@ class _Maker:
         # The fields that all jobs share. Jobs do not share values that a caller could change.
         self._fields: Mapping[str, Any] | None = None
         fields = self._new_fields()
-        if "expires" not in options and all(
-            type(value) in PLAIN_OPTIONS for value in fields.values() if value is not None
-        ):
+        if all(type(value) in PLAIN_OPTIONS for value in fields.values() if value is not None):
             self._fields = fields
 
     def make(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TaskJob[Any]:
@@ -88,15 +86,7 @@ class _Maker:
         return job
 
     def _new_fields(self) -> dict[str, Any]:
-        given = dict(self._options)
-        if (expires := given.pop("expires", None)) is not None:
-            from datetime import UTC, datetime, timedelta
-
-            if given.get("expires_at") is not None:
-                raise TypeError("give expires or expires_at, not both")
-            after = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)
-            given["expires_at"] = datetime.now(UTC) + after
-        return {"name": self._task.name, "argument": None, **self._wire_options(given)}
+        return {"name": self._task.name, "argument": None, **self._wire_options(self._options)}
 
 
 def _first_state(job: Mapping[str, Any]) -> str:
@@ -123,7 +113,7 @@ class Calls(Generic[P, ResultT_co]):
         """
         from worker_sdk.pusher.jobs import JobOptions
 
-        if unknown := options.keys() - JobOptions.__annotations__.keys() - {"expires"}:
+        if unknown := options.keys() - JobOptions.__annotations__.keys():
             raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
         return Calls(self._task, {**self._options, **options})
 

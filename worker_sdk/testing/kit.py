@@ -105,7 +105,7 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
             run = min(
                 (one for one in able if one.at_s <= clock_s), key=lambda one: one.job.get("priority") or 0
             )
-            if (expires_at := run.job.get("expires_at")) is not None and seconds_until(expires_at) <= clock_s:
+            if _has_expired(run, clock_s):
                 run.state = "skipped"
             else:
                 run.at_s = clock_s
@@ -122,6 +122,13 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
                     store.bare_sync_pusher().enqueue_job(callback)
             if raises and run.state == "failed":
                 raise original(run, run.job["name"])
+
+
+def _has_expired(run: Run, clock_s: float) -> bool:
+    if (expires_s := run.job.get("expires_s")) is not None:
+        return bool(run.first_s + expires_s <= clock_s)
+    expires_at = run.job.get("expires_at")
+    return expires_at is not None and seconds_until(expires_at) <= clock_s
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from jqmaster.api.definitions.schemas import DefinitionJob
 from jqmaster.api.jobs.schemas import JobSummary
@@ -54,6 +54,18 @@ class BatchRequest(Request):
         None,
         description="A batch that is not complete then is canceled. Null: `batch_life_s` after its creation.",
     )
+    expires_s: Seconds | None = Field(
+        None,
+        ge=0.001,
+        le=MOST_DELAY_S,
+        description="Seconds from now instead of expires_at. Cannot be combined with it.",
+    )
+
+    @model_validator(mode="after")
+    def _one_expiry(self) -> "BatchRequest":
+        if self.expires_at is not None and self.expires_s is not None:
+            raise ValueError("give expires_at or expires_s, not both")
+        return self
 
     def to_spec(self, batch_id: str, owner: str) -> BatchSpec:
         """Return the batch; `owner` is the caller who makes it."""
@@ -65,6 +77,7 @@ class BatchRequest(Request):
             callbacks={callback: job.to_spec() for callback, job in asked.items() if job is not None},
             parent=self.batch,
             expires_at_ms=self.expires_at,
+            life_ms=None if self.expires_s is None else round(self.expires_s * 1000),
             owner=owner,
         )
 

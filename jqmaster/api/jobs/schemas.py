@@ -225,6 +225,14 @@ class JobRequest(JobTermsRequest):
     expires_at: Instant | None = Field(
         None, description="A job that still waits at this instant, even for a retry, is skipped."
     )
+    expires_s: Seconds | None = Field(
+        None,
+        ge=0.001,
+        le=MOST_DELAY_S,
+        description="Seconds from now instead of expires_at: the clock of the client does not count. Cannot be "
+        "combined with it.",
+        json_schema_extra=SINCE,
+    )
     unique: UniqueRequest | None = None
     debounce: DebounceRequest | None = Field(
         None, description="Cannot be combined with unique, delay or run_at."
@@ -266,6 +274,8 @@ class JobRequest(JobTermsRequest):
     def _one_time(self) -> "JobRequest":
         if self.run_at is not None and self.delay is not None:
             raise ValueError("give run_at or delay, not both")
+        if self.expires_at is not None and self.expires_s is not None:
+            raise ValueError("give expires_at or expires_s, not both")
         if self.notify is not None and self.notify_url is not None:
             raise ValueError("give notify or notify_url, not both")
         if self.notify is not None and self.notify.with_result and not self.keep_result:
@@ -291,6 +301,7 @@ class JobRequest(JobTermsRequest):
             run_at_ms=self.run_at,
             delay_ms=self.debounce.wait_ms if self.debounce else delay_ms,
             expires_at_ms=self.expires_at,
+            expires_ms=None if self.expires_s is None else round(self.expires_s * 1000),
             key=self.key or "",
             key_life_ms=round(self.key_ttl * 1000),
             unique=claim.to_unique(self.name, self.argument) if claim else None,

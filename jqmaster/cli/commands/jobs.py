@@ -66,6 +66,9 @@ def enqueue(
     expires_at: Annotated[
         str | None, typer.Option(help="Skip the job if it still waits at this time (format as --run-at).")
     ] = None,
+    expires_s: Annotated[
+        float | None, typer.Option("--expires", help="Skip the job if it still waits after so many seconds.")
+    ] = None,
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="May be given several times.")
     ] = None,
@@ -136,7 +139,7 @@ def enqueue(
         exits.fail(exits.USAGE, "--after-finished needs --after")
     optional = {
         "priority": priority, "max_retry": max_retry, "timeout": timeout, "delay": delay, "tags": tag,
-        "run_at": instant(run_at), "expires_at": instant(expires_at),
+        "run_at": instant(run_at), "expires_at": instant(expires_at), "expires_s": expires_s,
         "headers": dict(map(_header, header)) if header else None, "rerun_lost": rerun_lost or None,
         "requires": dict(map(_header, require)) if require else None,
         "retry": None if retry is None else read_json(retry, "--retry"), "key_ttl": key_ttl,

@@ -44,7 +44,7 @@ class CallbackState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class BatchSpec:
     """A batch as it is requested. The IDs in its callbacks are empty. `parent`: the batch of which it is a member.
-    `owner`: the caller who made it."""
+    `owner`: the caller who made it. `life_ms`: time from its creation, in place of `expires_at_ms`."""
 
     id: str
     description: str = ""
@@ -53,6 +53,7 @@ class BatchSpec:
     parent: str | None = None
     expires_at_ms: int | None = None
     owner: str = ""
+    life_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

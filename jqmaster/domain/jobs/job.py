@@ -305,7 +305,8 @@ class JobSpec:
     """A job as its pusher requests it. `argument` is one encoded MessagePack value, never decoded by the
     master.
 
-    At most one of `run_at_ms` and `delay_ms` is given. The idempotency `key` (empty: none) names this push
+    At most one of `run_at_ms` and `delay_ms` is given, and of `expires_at_ms` and `expires_ms`, which counts from the
+    enqueue. The idempotency `key` (empty: none) names this push
     for `key_life_ms` and is not stored with the job. `requires`: labels that its worker must have; None: it
     asks for none.
     """
@@ -320,6 +321,7 @@ class JobSpec:
     run_at_ms: int | None = None
     delay_ms: int | None = None
     expires_at_ms: int | None = None
+    expires_ms: int | None = None
     retry: RetryPolicy = DEFAULT_RETRY
     rerun_lost: bool = False
     tags: tuple[str, ...] = ()

@@ -109,7 +109,7 @@ class BatchService:
         await self._check_reach(spec, caller)
         await self._enqueue.check_bulk(members, caller=caller, durability=durability)
         now_ms = await self._now_ms()
-        expires_at_ms = spec.expires_at_ms or now_ms + self._life_ms.current
+        expires_at_ms = spec.expires_at_ms or now_ms + (spec.life_ms or self._life_ms.current)
         call = new_id()
         is_new = await self._put(spec, min(expires_at_ms, now_ms + FILL_MS), call)
         try:
@@ -237,7 +237,10 @@ class BatchService:
     async def _put(self, spec: BatchSpec, expires_at_ms: int | None = None, filled_by: str = "") -> bool:
         try:
             return await self._store.put(
-                spec, life_ms=self._life_ms.current, expires_at_ms=expires_at_ms, filled_by=filled_by
+                spec,
+                life_ms=spec.life_ms or self._life_ms.current,
+                expires_at_ms=expires_at_ms,
+                filled_by=filled_by,
             )
         except BatchRefused as exc:
             if exc.word == "taken":

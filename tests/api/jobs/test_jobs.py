@@ -165,6 +165,51 @@ async def test_a_job_that_is_not_started_in_time_is_skipped(api: Api) -> None:
     assert await api.call("GET", f"/api/jobs/{job_id}/result") == (200, None)
 
 
+def seconds_between(first: str, second: str) -> float:
+    return (dt.datetime.fromisoformat(second) - dt.datetime.fromisoformat(first)).total_seconds()
+
+
+async def test_a_relative_expiry_counts_by_the_clock_of_the_store(api: Api) -> None:
+    job = await api.job(await api.enqueue("work", expires_s=90))
+    assert seconds_between(job["created_at"], job["expires_at"]) == 90
+    soon = await api.enqueue("work", expires_s=0.001)
+    assert (await api.until_state(soon, "skipped"))["cause"] == "expired"
+
+
+async def test_a_push_with_a_relative_expiry_may_be_repeated(api: Api) -> None:
+    job_id = new_id()
+    job = {"id": job_id, "name": "work", "argument": None, "expires_s": 90, "key": "once"}
+    assert (await api.call("POST", "/api/jobs", job))[0] == 201
+    first = await api.job(job_id)
+    await asyncio.sleep(0.01)  # the clock of the store moves on
+    assert (await api.call("POST", "/api/jobs", job))[0] == 200
+    assert await api.call("POST", "/api/jobs", {**job, "id": new_id()}) == (200, {"id": job["id"]})
+    assert (await api.job(job_id))["expires_at"] == first["expires_at"]
+    status, _ = await api.call("POST", "/api/jobs", {**job, "expires_s": 91})
+    assert status == 409
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"expires_s": 5, "expires_at": "2099-01-01T00:00:00Z"}, "expires_at or expires_s, not both"),
+        ({"expires_s": 0}, "0.001"),
+        ({"expires_s": -1}, "0.001"),
+    ],
+)
+async def test_a_bad_relative_expiry_is_refused(api: Api, fields: dict[str, Any], problem: str) -> None:
+    for path, body in (("/api/jobs", {"name": "work", **fields}), ("/api/batches", fields)):
+        status, answer = await api.call("POST", path, body)
+        assert status == 422
+        assert problem in str(answer)
+
+
+async def test_a_batch_expires_after_a_relative_time(api: Api) -> None:
+    _, made = await api.call("POST", "/api/batches", {"expires_s": 90})
+    _, batch = await api.call("GET", f"/api/batches/{made['id']}")
+    assert seconds_between(batch["created_at"], batch["expires_at"]) == 90
+
+
 async def test_a_scheduled_job_runs_when_it_is_due(api: Api) -> None:
     async with worker_at(api) as worker:
         job_id = await api.enqueue("work", delay=0.3)

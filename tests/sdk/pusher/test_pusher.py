@@ -79,6 +79,24 @@ async def test_a_job_is_sent_with_what_was_given_and_no_more(master: FakeMaster,
     }  # fmt: skip
 
 
+async def test_an_older_master_gets_an_instant_instead_of_a_relative_expiry(
+    master: FakeMaster, pusher: AnyPusher
+) -> None:
+    problem = {"code": "invalid", "errors": [{"loc": ["expires_s"], "msg": "unknown field"}]}
+    master.script("jobs", 422, problem)
+    job_id = await pusher.enqueue("x", expires=timedelta(minutes=1))
+    left = datetime.fromisoformat(master.jobs[job_id]["expires_at"]) - datetime.now(UTC)
+    assert 30 < left.total_seconds() <= 60
+    assert "expires_s" not in master.jobs[job_id]
+    problem = {"code": "invalid", "errors": [{"loc": ["jobs", 1, "expires_s"], "msg": "unknown field"}]}
+    master.script("bulk", 422, problem)
+    plain, expiring = await pusher.enqueue_many([{"name": "a", "argument": 1}, {"name": "b", "expires": 60}])
+    assert "expires_at" not in master.jobs[plain]
+    assert "expires_at" in master.jobs[expiring]
+    with pytest.raises(TypeError, match="give expires or expires_at, not both"):
+        await pusher.enqueue("x", expires=1, expires_at=datetime.now(UTC))
+
+
 @pytest.mark.req("M1", "S7")
 async def test_a_job_with_a_key_has_the_id_of_the_first(master: FakeMaster, pusher: AnyPusher) -> None:
     first = await pusher.enqueue("feed.insert", 7, key="feed:42:7", key_ttl=timedelta(days=7))

@@ -96,7 +96,7 @@ def test_the_options_of_apply_async_are_those_of_the_job() -> None:
     first, second, third = jobs
     assert (first["delay"], first["priority"], first["headers"]) == (60, -9, {"tenant": "a"})
     assert (second["run_at"], second["timeout"]) == ("2030-01-01T00:00:00.000Z", 5)
-    assert "expires_at" in second
+    assert second["expires_s"] == 3600
     assert (third["timeout"], third["priority"], third["max_retry"]) == (600, -5, 3)
     assert not third.get("keep_result")
 

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -63,7 +64,11 @@ def test_using_again_adds_options() -> None:
 
 
 def test_expires_is_counted_from_the_enqueue() -> None:
-    assert make_thumbnail.using(expires=60).to_job(1)["expires_at"].endswith("Z")
+    # The clock of the master counts: no instant of this machine is sent.
+    calls = make_thumbnail.using(expires=60)
+    assert [calls.to_job(n)["expires_s"] for n in range(2)] == [60, 60]
+    assert make_thumbnail.using(expires=timedelta(minutes=2)).to_job(1)["expires_s"] == 120
+    assert not [field for field in calls.to_job(1) if field.endswith("_at")]
     with pytest.raises(TypeError, match="expires or expires_at, not both"):
         make_thumbnail.using(expires=60, expires_at="2030-01-01T00:00:00Z").to_job(1)
 

@@ -71,12 +71,30 @@ async def test_a_repeat_is_known_and_changes_nothing(world: StoreWorld) -> None:
             assert await world.acceptance.find_taken([spec]) == []
 
 
+async def test_a_relative_expiry_is_stored_as_an_instant(world: StoreWorld) -> None:
+    spec, other = (
+        world.spec("work", expires_ms=90_000),
+        world.spec("work", expires_at_ms=world.now_ms + 90_000),
+    )
+    assert await world.acceptance.enqueue([spec, other]) == [Accepted.NEW, Accepted.NEW]
+    until_ms = world.now_ms + 90_000
+    for one in (spec, other):
+        assert await world.score(world.shard.keys.expiring, one.id) == until_ms
+        job = await world.get(one.id)
+        assert job is not None
+        assert job.expires_at_ms == until_ms
+    world.pass_ms(10)
+    async with world.unchanged():
+        assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
+
+
 @pytest.mark.parametrize(
     "other",
     [
         {"argument": 2}, {"name": "other"}, {"priority": 1}, {"max_retry": 1}, {"keep_result": True}, {"timeout_ms": 1},
-        {"delay_ms": 1}, {"run_at_ms": 1}, {"expires_at_ms": 1}, {"retry": RetryPolicy(base_s=2)}, {"rerun_lost": True},
-        {"tags": ("a",)}, {"headers": {"a": "b"}},
+        {"delay_ms": 1}, {"run_at_ms": 1}, {"expires_at_ms": 1}, {"expires_ms": 1},
+        {"retry": RetryPolicy(base_s=2)},
+        {"rerun_lost": True}, {"tags": ("a",)}, {"headers": {"a": "b"}},
     ],
 )  # fmt: skip
 async def test_another_request_under_a_taken_id_changes_nothing(

@@ -8,7 +8,7 @@
 --   uniques(as lib/jobs/unique_requests.lua reads them; empty: no job has a key)
 --   memberships(as lib/batches/batch_pushes.lua reads them; empty: no job is of a batch)
 --   orders(as lib/jobs/order_pushes.lua reads them; empty: no job has predecessors) [+ id
---   terms(priority to expires_at_ms as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of
+--   terms(priority to expires_at_ms as in the record, or minus the time from now, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of
 --   its lane from 1) digest rest_of_record(behind the lane)]
 -- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full, 2 another job
 --   holds its key, 3 that job took its content, -3 refused for that job, -4 no such batch, -5 its batch is over,
@@ -102,13 +102,18 @@ local kind_of = (function()
     local priority, _, _, _, expires_at_ms, flags, run_at_ms, delay_ms, number =
       struct.unpack('>i4I4i8i8i8Bi8i8I2', terms)
     local due_at_ms = delay_ms > 0 and now_ms + delay_ms or run_at_ms ~= -1 and run_at_ms or 0
+    local expiry = string.sub(terms, CREATED_LAST + 1, TERMS_LENGTH)
+    if expires_at_ms < 0 then
+      expires_at_ms = now_ms - expires_at_ms
+      expiry = struct.pack('>i8', expires_at_ms)
+    end
     local state = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
     kind = {number = number, gates = bounding_gates(number), due_at_ms = due_at_ms,
       is_due = state == layout.STATE.ready, priority = priority, expires_at_ms = expires_at_ms,
       accepted = 0, lane = nil, own = nil, lane_bytes = nil,
       head = struct.pack('>BBBBI4I4I2I2i8', layout.VERSION, state, flags, layout.CAUSE.none, 0, 0, 0, 0, due_at_ms)
         .. nothing_yet .. string.sub(terms, 1, CREATED_AT - 1) .. now_bytes
-        .. string.sub(terms, CREATED_LAST + 1, TERMS_LENGTH)}
+        .. expiry}
     kinds[terms] = kind
     kinds_seen[#kinds_seen + 1] = kind
     return kind

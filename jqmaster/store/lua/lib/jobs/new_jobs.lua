@@ -80,13 +80,18 @@ local new_jobs = (function()
     local priority, _, _, _, expires_at_ms, flags, run_at_ms, delay_ms, number =
       unpack_terms('>i4I4i8i8i8Bi8i8I2', terms)
     local due_at_ms = delay_ms > 0 and now_ms + delay_ms or run_at_ms ~= -1 and run_at_ms or 0
+    local expiry = sub(terms, CREATED_LAST + 1, TERMS_LENGTH)
+    if expires_at_ms < 0 then
+      expires_at_ms = now_ms - expires_at_ms
+      expiry = struct.pack('>i8', expires_at_ms)
+    end
     local state = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
     kind = {number = number, due_at_ms = due_at_ms,
       is_due = state == layout.STATE.ready, priority = priority, expires_at_ms = expires_at_ms,
       accepted = 0, lane = nil, own = nil, lane_bytes = nil,
       head = struct.pack('>BBBBI4I4I2I2i8', layout.VERSION, state, flags, layout.CAUSE.none, 0, 0, 0, 0, due_at_ms)
         .. nothing_yet .. sub(terms, 1, CREATED_AT - 1) .. struct.pack('>i8', now_ms)
-        .. sub(terms, CREATED_LAST + 1, TERMS_LENGTH)}
+        .. expiry}
     kinds[terms] = kind
     kinds_seen[#kinds_seen + 1] = kind
     return kind
