@@ -81,13 +81,33 @@ def isolated_fork(argument: Any) -> str:
 
 @worker.handler("isolated.hang", isolated=True)
 def isolated_hang(argument: str) -> None:
-    """Write the process IDs of this process and its child, then never end."""
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    path = Path(argument)
-    path.with_suffix(".tmp").write_text(f"{os.getpid()} {child.pid}")
-    path.with_suffix(".tmp").rename(path)
+    """Write the process IDs of this process and of those that it started, then never end."""
+    write_pids(Path(argument))
     while True:
         time.sleep(1)
+
+
+@worker.handler("isolated.leave", isolated=True)
+def isolated_leave(argument: str) -> str:
+    """Do the same, and return while they run."""
+    write_pids(Path(argument))
+    return "left"
+
+
+def write_pids(path: Path) -> None:
+    """Start a child, one with a session of its own, and one whose parent has ended; then write their process IDs."""
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    child = subprocess.Popen(sleep)
+    leader = subprocess.Popen(sleep, start_new_session=True)
+    told, tell = os.pipe()
+    if (middle := os.fork()) == 0:
+        os.setsid()
+        orphan = subprocess.Popen(sleep, start_new_session=True)
+        os.write(tell, str(orphan.pid).encode())
+        os._exit(0)
+    os.waitpid(middle, 0)
+    path.with_suffix(".tmp").write_text(f"{os.getpid()} {child.pid} {leader.pid} {os.read(told, 20).decode()}")
+    path.with_suffix(".tmp").rename(path)
 
 
 def idle() -> None:

@@ -20,9 +20,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 def main() -> None:
     spec = json.loads(_line())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Processes that fork away become children of this process, not of init.
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    become_reaper()
     try:
         child = subprocess.Popen(  # noqa: S603 - an argv, and never a shell
             spec["argv"],
@@ -35,13 +33,24 @@ def main() -> None:
     except (OSError, subprocess.SubprocessError) as exc:
         _tell(spec["status_fd"], {"error": f"{type(exc).__name__}: {exc}"})
         return
-    # From here on, only the command holds its outputs open.
+    let_go_of_outputs()
+    supervise(child.pid)
+    kill_family(child.pid)
+    _tell(spec["status_fd"], {"code": child.wait()})
+
+
+def become_reaper() -> None:
+    """Let processes that fork away become children of this process, not of init."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def let_go_of_outputs() -> None:
+    """From here on, only the child holds the outputs open."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
     os.dup2(null, 2)
-    _supervise(child)
-    _kill_family(child.pid)
-    _tell(spec["status_fd"], {"code": child.wait()})
+    os.close(null)
 
 
 def _line() -> bytes:
@@ -64,14 +73,14 @@ def _limit(limits: "dict[str, int]") -> None:
             resource.setrlimit(which, (value, value + 1))
 
 
-def _supervise(child: "subprocess.Popen[bytes]") -> None:
-    """Wait for the end of the command, and carry out orders."""
+def supervise(leader: int) -> None:
+    """Wait for the end of this child, which leads its own process group, and carry out orders."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     # Do not use `poll`: it would reap the leader, and the number of its group could be another group's by then.
-    while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+    while os.waitid(os.P_PID, leader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         ready, _, _ = select.select([0, woken], [], [])
         if woken in ready:
             os.read(woken, 4096)
@@ -79,11 +88,11 @@ def _supervise(child: "subprocess.Popen[bytes]") -> None:
             if os.read(0, 1) != b"T":
                 return
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGTERM)
+                os.killpg(leader, signal.SIGTERM)
 
 
-def _kill_family(leader: int) -> None:
-    """Kill the group of the command, and the processes that have left it."""
+def kill_family(leader: int) -> None:
+    """Kill the group of the child, and the processes that have left it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
         # On a busy machine the leader dies later, and only then do the processes that it forked away become children

@@ -1,8 +1,6 @@
-"""A process of its own for one attempt. If it does not end in time, it is killed with everything that it has
-started."""
+"""A process of its own for one attempt. Everything that it has started ends with it, or with the worker."""
 
 import contextlib
-import os
 import signal
 import socket
 import struct
@@ -19,6 +17,8 @@ from worker_sdk.worker.output import OutputReader
 from worker_sdk.worker.registry import FunctionOrigin
 
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
+# How long the guard may take to kill what the handler has started.
+_GUARD_S: Final = 30.0
 # The key of a frame that is a report, not an outcome.
 REPORT: Final = "report"
 
@@ -44,22 +44,20 @@ class IsolatedProcess:
         ours, theirs = socket.socketpair()
         # Use -c, not -m: the package may be importable here only because sys.path was changed.
         program = (
-            f"import sys; sys.path[:] = {sys.path!r}; from worker_sdk.worker.isolated_child import main; "
-            f"main({theirs.fileno()})"
+            f"import sys; sys.path[:] = {sys.path!r}; from worker_sdk.worker.isolated_guard import main; "
+            f"main({theirs.fileno()}); from worker_sdk.worker.isolated_child import main; main({theirs.fileno()})"
         )
         output = None if log is None else OutputReader(log)
         with theirs, contextlib.nullcontext() if output is None else output:
             self._process = subprocess.Popen(  # noqa: S603 - our own program; the job comes by the socket
                 [sys.executable, "-c", program],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=None if output is None else output.stdout,
                 stderr=None if output is None else output.stderr,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
         self._output = output
-        # Nobody may reap the process between a check of `returncode` and a signal: the number could be another
-        # process's by then.
         self._lock = threading.Lock()
         self._socket = ours
         self._sending = threading.Lock()
@@ -78,9 +76,9 @@ class IsolatedProcess:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # In a process that another handler forked, a copy of the socket would keep the child alive when the worker
-        # dies.
+        # In a process that another handler forked, copies would keep the child alive when the worker dies.
         self._socket.close()
+        self._let_go()
 
     @property
     def pid(self) -> int:
@@ -145,15 +143,15 @@ class IsolatedProcess:
             send_frame(self._socket, encode(told))
 
     def kill(self) -> None:
-        """Kill the process and its group. The group outlives its leader, and its number is not reused before the
-        leader is reaped."""
+        """Let its guard kill the process and all that it has started."""
         with self._lock:
-            self._kill_group()
+            self._let_go()
 
-    def _kill_group(self) -> None:
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+    def _let_go(self) -> None:
+        # The end of this pipe is the order to kill.
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
 
     def close(self) -> None:
         """End and reap it, whatever it does."""
@@ -164,8 +162,13 @@ class IsolatedProcess:
 
     def _reap(self) -> int:
         with self._lock:
-            self._kill_group()
-            return self._process.wait()
+            self._let_go()
+            try:
+                return self._process.wait(_GUARD_S)
+            except subprocess.TimeoutExpired:
+                # Something stopped the guard. The process of the handler is killed when the guard ends.
+                self._process.kill()
+                return self._process.wait()
 
 
 def send_frame(connection: socket.socket, data: bytes) -> None:

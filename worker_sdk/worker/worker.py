@@ -149,7 +149,7 @@ class Worker:
         * `discard_on`: exception classes that end the job at once.
         * `confirm_start`: ask a master before the first line runs. This costs a round trip. In return, a push that was
           delayed on its way starts nothing.
-        * `isolated`: run each attempt in a separate process, which a timeout kills together with all that it started.
+        * `isolated`: run each attempt in a separate process. All that it starts ends with it, and a timeout kills both.
           The function must be at the top level of a module.
         * `contract`: what masters show of the name, and may check new jobs by: a map of `version`, `argument_schema` (a
           JSON Schema) and `options`, each of which may be missing.

@@ -178,8 +178,23 @@ async def test_a_process_that_must_stop_is_killed_with_all_it_started(
         )
 
 
+@pytest.mark.req("J7")
+async def test_what_a_handler_started_ends_with_its_success(
+    master: FakeMaster, up: Callable[[], Any], tmp_path: Path
+) -> None:
+    await up()
+    file = tmp_path / "pids"
+    job = await master.run("isolated.leave", str(file))
+    result = await wait_until(lambda: master.result(job["job_id"]))
+    assert result["result"] == "left"
+    assert [pid for pid in file.read_text().split() if not is_gone(int(pid))] == []
+
+
 @pytest.mark.req("M3")
-async def test_isolated_processes_die_with_their_worker(master: FakeMaster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_isolated_processes_die_with_their_worker(
+    master: FakeMaster, tmp_path: Path, number: signal.Signals
+) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -193,7 +208,8 @@ async def test_isolated_processes_die_with_their_worker(master: FakeMaster, tmp_
         await master.run("isolated.hang", str(file), lease_until_ms=master.now_ms() + 60_000)
         await wait_until(file.exists)
         pids = [int(pid) for pid in file.read_text().split()]
-        process.kill()
+        assert len(pids) == 4
+        process.send_signal(number)
         await wait_until(lambda: all(is_gone(pid) for pid in pids))
     finally:
         if process.returncode is None:
