@@ -106,7 +106,9 @@ def write_pids(path: Path) -> None:
         os.write(tell, str(orphan.pid).encode())
         os._exit(0)
     os.waitpid(middle, 0)
-    path.with_suffix(".tmp").write_text(f"{os.getpid()} {child.pid} {leader.pid} {os.read(told, 20).decode()}")
+    path.with_suffix(".tmp").write_text(
+        f"{os.getpid()} {child.pid} {leader.pid} {os.read(told, 20).decode()}"
+    )
     path.with_suffix(".tmp").rename(path)
 
 
