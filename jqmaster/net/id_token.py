@@ -37,7 +37,7 @@ def import_keys(document: Mapping[str, Any]) -> list[Key]:
             continue
         try:
             found.append(JWKRegistry.import_key(entry))
-        except (JoseError, ValueError, TypeError, KeyError):
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError):
             continue
     return found
 
@@ -70,7 +70,7 @@ def verify(
         ).validate(claims)
     except JoseError as exc:
         raise _refused(str(exc)) from None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise _refused("it cannot be read") from None
     audience = claims["aud"]
     if isinstance(audience, list) and len(audience) > 1 and claims.get("azp") != client_id:

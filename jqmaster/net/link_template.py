@@ -56,5 +56,13 @@ class LinkTemplate:
 
 
 def links_of(templates: Sequence[str], fields: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return the label and address of each link of a job, from templates that were checked."""
-    return [(one.label, one.filled(fields)) for one in map(LinkTemplate.parse, templates)]
+    """Return the label and address of each link of a job, from templates that were checked. A link is left out if a
+    part of the job, such as the name `..`, would lead it to another place."""
+    filled = ((one, one.filled(fields)) for one in map(LinkTemplate.parse, templates))
+    return [(one.label, url) for one, url in filled if _dots_in(url) == _dots_in(one.url)]
+
+
+def _dots_in(url: str) -> int:
+    """Return how many segments of the path mean this place or the one above. Browsers read them so also when they are
+    percent-encoded."""
+    return sum(segment in (".", "..") for segment in re.split(r"[?#]", url, maxsplit=1)[0].split("/"))

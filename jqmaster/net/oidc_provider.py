@@ -308,7 +308,7 @@ class OidcProvider:
             raise ProviderUnavailableError(f"{url} does not answer: {reason[:_SHOWN_CHARACTERS]}") from None
         try:
             document = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             document = None
         if isinstance(document, dict):
             return response.status_code, document

@@ -45,3 +45,17 @@ def test_the_parts_of_a_job_are_filled_in() -> None:
 def test_a_template_that_could_lead_elsewhere_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         LinkTemplate.parse(text)
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_job_named_by_dots_leads_no_link_to_another_place(name: str) -> None:
+    templates = [
+        "Within=https://logs.example/x/{name}/y", "At_the_end=https://logs.example/{name}?a=1",
+        "Query=https://logs.example/?name={name}", "Beside=https://logs.example/a-{name}/",
+        "Own=https://logs.example/a/../{job_id}",
+    ]  # fmt: skip
+    assert links_of(templates, FIELDS | {"name": name}) == [
+        ("Query", f"https://logs.example/?name={name}"),
+        ("Beside", f"https://logs.example/a-{name}/"),
+        ("Own", "https://logs.example/a/../0198"),
+    ]

@@ -8,12 +8,15 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from joserfc import jws
+from joserfc.jwk import ECKey
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from jqmaster.errors import ProviderUnavailableError, UnauthorizedError
+from jqmaster.net.id_token import verify
 from jqmaster.net.oidc_provider import AGAIN_AFTER_S, FRESH_S, KEYS_AGAIN_S, Client, OidcProvider
 from tests.support.oidc_provider import CLIENT_ID, CLIENT_SECRET, Provider, provider, serving
 from tests.support.ports import free_port
@@ -129,6 +132,9 @@ def answers(document: Any) -> Response:
         (JSONResponse({}, status_code=404), "answers 404"),
         (RedirectResponse("http://127.0.0.1:1/elsewhere"), "answers 307"),
         (PlainTextResponse("x" * 300_000), "too large"),
+        (PlainTextResponse("[" * 50_000 + "]" * 50_000), "not a JSON object"),
+        (PlainTextResponse('{"issuer":' * 20_000 + "1" + "}" * 20_000), "not a JSON object"),
+        (PlainTextResponse('{"issuer":' + "9" * 5_000 + "}"), "not a JSON object"),
         ({"issuer": "https://another.example"}, "oidc_issuer must be exactly that"),
         ({"issuer": ...}, "lacks endpoints"),
         ({"issuer": ..., "authorization_endpoint": "ftp://x/"}, "not an https URL"),
@@ -149,3 +155,19 @@ async def test_a_discovery_document_that_is_of_no_use_is_told(document: Any, tol
         with pytest.raises(ProviderUnavailableError, match=told):
             await asking.url()
     await asking.client.stop()
+
+
+DEEP = b"[" * 50_000 + b"]" * 50_000
+
+
+@pytest.mark.parametrize("part", ["header", "claims"])
+def test_an_id_token_that_is_nested_without_end_is_refused(part: str) -> None:
+    key = ECKey.generate_key("P-256")
+    if part == "claims":
+        token = jws.serialize_compact({"alg": "ES256"}, b'{"sub":' + DEEP + b"}", key, algorithms=["ES256"])
+    else:
+        header = b'{"alg":"ES256","x":' + DEEP + b"}"
+        token = b".".join(urlsafe_b64encode(one).rstrip(b"=") for one in (header, b"{}", b"x")).decode()
+    with pytest.raises(UnauthorizedError) as refusal:
+        verify(token, [key], issuer="i", client_id="c", nonce="n", now_s=1)
+    assert refusal.value.code == "id_token_invalid"

@@ -96,7 +96,7 @@ class Piece:
                 NumberedLine(line.seq, line.attempt, line.at_ms, _rank(line.level), line.text)
                 for line in lines
             ]
-        except (ValueError, zlib.error, msgspec.MsgspecError) as exc:
+        except (ValueError, RecursionError, zlib.error, msgspec.MsgspecError) as exc:
             # The checksum in its name fits, so something else wrote it like this.
             raise ArchiveDamagedError(
                 f"the archived log is damaged: lines {name.first} to {name.last} cannot be read"

@@ -97,5 +97,5 @@ def _readings(text: str) -> Iterator[object]:
             yield bytes.fromhex(text[2:])
         else:
             yield json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
