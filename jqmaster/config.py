@@ -463,6 +463,13 @@ class Settings(BaseSettings):
         description="Most bytes of push bodies that a master process holds at once. Further pushes get 503 with "
         "Retry-After.",
     )
+    linger_s: float = Field(
+        0.0,
+        ge=0,
+        le=30,
+        description="How long a master that was told to stop goes on serving while `/readyz` answers 503, so that load "
+        "balancers stop sending to it before its port closes. On Kubernetes: 5.",
+    )
     receipt_deadline_s: float = Field(
         10.0,
         ge=1,

@@ -57,9 +57,9 @@ from jqmaster.store.operations.declarations import DeclarationStore
 @dataclass(frozen=True, slots=True)
 class MasterCondition:
     """State of this master's work. `faults`: its problems, by the name of the check that found them (`process`,
-    `space`, `fitness`, `durability`, `leader`, `store`, `dispatcher`); details may name paths and addresses.
-    `durability_available`: the highest level that the store provides; `durability`: how much of the configured level
-    is kept. `duty_faults`: side duties that fail, by name; the master does its work all the same."""
+    `stopping`, `space`, `fitness`, `durability`, `leader`, `store`, `dispatcher`); details may name paths and
+    addresses. `durability_available`: the highest level that the store provides; `durability`: how much of the
+    configured level is kept. `duty_faults`: side duties that fail, by name; the master does its work all the same."""
 
     is_leader: bool
     store: str

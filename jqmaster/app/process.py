@@ -11,6 +11,7 @@ from jqmaster import __version__
 from jqmaster.api.app import build_app
 from jqmaster.api.http.auth import AccessPolicy, configured_tokens
 from jqmaster.api.http.server import MasterServer
+from jqmaster.app.departure import Departure
 from jqmaster.app.outside_logins import oidc_provider, provider_policy, proxy_login
 from jqmaster.app.policies import Policies
 from jqmaster.app.services import RequestServices
@@ -83,6 +84,7 @@ class Master:
             loop_failures=LoopFailures(clock),
             fail=self._fail,
             failure=lambda: self.failure,
+            departure=Departure(settings.linger_s, has_failed=self.failed.is_set),
         )
         configured = configured_tokens(settings, own_tokens)
         self.identity = Identity.on(

@@ -27,6 +27,8 @@ class ReadinessCheck:
     async def condition(self) -> MasterCondition:
         failure = self._shared.failure()
         faults = {**({"process": failure} if failure else {}), **self._health.faults}
+        if self._shared.departure.is_begun:
+            faults["stopping"] = "this master was told to stop"
         store = "serving"
         try:
             async with asyncio.timeout(READY_WITHIN_S):

@@ -89,7 +89,8 @@ class ServedShard:
         """Return what starts after the server and stops before it, because the polls that hang there must end first.
         The lead starts last and stops first: another master may take it while requests here still finish, as on any
         follower."""
-        return [self.parts.polls, self._membership, self._sub_leader, self.leader]
+        leading: list[Component] = [self._membership, self._sub_leader, self.leader]
+        return [self.parts.polls, *self._shared.departure.around(leading)]
 
     @property
     def duties(self) -> LeaderDuties | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jqmaster.app.departure import Departure
 from jqmaster.app.policies import Policies
 from jqmaster.clock import Clock
 from jqmaster.config import Settings
@@ -38,6 +39,7 @@ class Shared:
     loop_failures: LoopFailures
     fail: Callable[[str], None]
     failure: Callable[[], str | None]
+    departure: Departure
 
 
 def call_contexts(settings: Settings) -> tuple[LiveContext | None, LiveContext | None]:

@@ -53,7 +53,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Where it listens": (
         "host", "port", "allowed_hosts", "tokens", "tokens_file", "tls_certfile", "tls_keyfile",
         "tls_client_cafile", "calls_cafile", "calls_certfile", "calls_keyfile",
-        "allowed_worker_networks", "public_url", "trusted_proxies", "hsts_s",
+        "allowed_worker_networks", "public_url", "trusted_proxies", "hsts_s", "linger_s",
     ),
     "Webhooks": ("webhook_secrets", "allowed_webhook_networks"),
     "Links": ("link_templates",),

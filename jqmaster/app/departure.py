@@ -1,0 +1,55 @@
+"""How a master leaves when it is told to stop: load balancers learn it before the port closes."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from jqmaster.lifecycle import Component
+
+
+class Departure:
+    """From the first moment of the stop, `/readyz` says so. The lead goes first, so that others take it at once. Then
+    the port stays open for `linger_s`, unless the process has failed.
+
+    Endpoints of a load balancer are removed some seconds after a process was told to stop, and requests go there until
+    then.
+    """
+
+    def __init__(self, linger_s: float, *, has_failed: Callable[[], bool]) -> None:
+        self._linger_s = linger_s
+        self._has_failed = has_failed
+        self.is_begun = False
+
+    def around(self, components: Sequence[Component]) -> list[Component]:
+        """Return these components, which stop between the announcement and the wait."""
+        return [_Wait(self), *components, _Announcement(self)]
+
+    async def linger(self) -> None:
+        """Wait as long as the port stays open."""
+        if self._linger_s and not self._has_failed():
+            await asyncio.sleep(self._linger_s)
+
+
+class _Announcement:
+    """Component. It stops first."""
+
+    def __init__(self, departure: Departure) -> None:
+        self._departure = departure
+
+    async def start(self) -> None:
+        self._departure.is_begun = False
+
+    async def stop(self) -> None:
+        self._departure.is_begun = True
+
+
+class _Wait:
+    """Component. It stops after the lead was given back, and before the server."""
+
+    def __init__(self, departure: Departure) -> None:
+        self._departure = departure
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        await self._departure.linger()
