@@ -25,6 +25,7 @@ from jqmaster.api.jobs import schemas as job_schemas
 from jqmaster.api.operations import stats_schemas
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.api.workers import push_schemas as w
+from jqmaster.domain.identity.access import Scope
 from jqmaster.spec import protocol_generator
 from jqmaster.spec.examples import (
     ACTION_ID,
@@ -461,14 +462,23 @@ def _master_operation(op: Operation) -> dict[str, Any]:
         "tags": [op.tag],
         "parameters": parameters,
     }
-    if texts := [text for text in (op.access and f"Scope: {op.access}.", op.text) if text]:
+    if texts := [text for text in (_scopes(op), op.text) if text]:
         described["description"] = " ".join(texts)
     if body := _request_body(op):
         described["requestBody"] = body
     return described | {
         "responses": responses,
-        "security": [{"bearer": [op.access.value]}, {}] if op.access else [{}],
+        "security": [*({"bearer": [scope.value]} for scope in _accepted(op)), {}],
     }
+
+
+def _accepted(op: Operation) -> list[Scope]:
+    """Return the scopes of which the caller needs one."""
+    return [scope for scope in (op.access, op.also) if scope is not None]
+
+
+def _scopes(op: Operation) -> str:
+    return f"Scope: {' or '.join(_accepted(op))}." if op.access else ""
 
 
 def _answer_content(op: Operation, schema: dict[str, Any], model: type[BaseModel] | None) -> dict[str, Any]:

@@ -102,6 +102,40 @@ def eventually(condition: Callable[[], Any], what: str) -> Any:
     return found
 
 
+@pytest.mark.parametrize(
+    "take",
+    [
+        "$JQ take sh.parent --wait 20",
+        "env $JQ take sh.parent --wait 20",
+        "timeout 50 $JQ take sh.parent --wait 20",
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+def test_the_script_is_watched_and_not_the_program_that_runs_it(
+    url: str, tmp_path: Path, shell: str, take: str
+) -> None:
+    job_id = enqueued(url, "sh.parent", max_retry=0)
+    (tmp_path / "inner").write_text(f'job="$({take} | cat)" || exit 1\necho taken\nexit 3\n')
+    program = "import subprocess, sys, time; subprocess.run([sys.argv[1], sys.argv[2]]); time.sleep(60)"
+    outer = subprocess.Popen(
+        [sys.executable, "-c", program, shell, tmp_path / "inner"],
+        env=clean_environment()
+        | {"JQ": f"{sys.executable} -m jqmaster", "JQMASTER_URL": url, "XDG_RUNTIME_DIR": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        # The program goes on, and so does its group of processes.
+        ended = eventually(
+            lambda: (one := job(url, job_id))["state"] == "failed" and one, "the attempt has failed"
+        )
+        assert ended["attempts"][0]["outcome"] == "failure"
+        assert outer.poll() is None
+    finally:
+        outer.kill()
+        outer.wait()
+
+
 @pytest.mark.parametrize("shell", ["bash", "dash"])
 def test_a_script_takes_a_job_runs_it_longer_than_a_lease_and_reports_its_result(
     url: str, tmp_path: Path, shell: str

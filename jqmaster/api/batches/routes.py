@@ -74,7 +74,7 @@ OPERATIONS: Final = [
     Operation("POST", "/api/batches/{batch_id}/seal", handlers.seal, Scope.PUSH, "Seal a batch", "batches",
               {200: schemas.BatchView}, problems=(404, *_STORE), text=_SEAL_TEXT),
     Operation("POST", "/api/batches/{batch_id}/cancel", handlers.cancel, Scope.PUSH, "Cancel a batch", "batches",
-              {202: schemas.BatchView}, problems=(404, 409, *_STORE), text=_CANCEL_TEXT),
+              {202: schemas.BatchView}, problems=(404, 409, *_STORE), text=_CANCEL_TEXT, also=Scope.OPERATE),
     Operation("POST", "/api/batches/{batch_id}/retry", handlers.retry, Scope.OPERATE,
               "Retry the failed jobs of a batch", "batches", {202: schemas.BatchView}, problems=(404, *_STORE),
               text=_RETRY_TEXT),

@@ -132,8 +132,9 @@ class AccessPolicy:
         *,
         has_effect: bool = False,
         person: Principal | None = None,
+        also: Scope | None = None,
     ) -> Principal:
-        """Return the caller if it has `scope`. `client_host`: the peer's address, None for a unix socket.
+        """Return the caller if it has `scope`, or `also`. `client_host`: the peer's address, None for a unix socket.
         `has_effect`: the request has an effect although its method normally has none. `person`: the person whom a
         proxy names.
 
@@ -146,8 +147,9 @@ class AccessPolicy:
             check_csrf(method, fields, session)
         elif person is not None and principal is person and method not in _SAFE_METHODS:
             check_proxy_csrf(fields, CSRF_FIELD)
-        if scope not in principal.scopes:
-            raise ForbiddenError(f"the caller does not have the scope {scope}")
+        if scope not in principal.scopes and also not in principal.scopes:
+            either = scope if also is None else f"{scope} or {also}"
+            raise ForbiddenError(f"the caller does not have the scope {either}")
         return principal
 
     def identify(

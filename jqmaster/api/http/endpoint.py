@@ -227,6 +227,8 @@ class Operation:
     has_page: bool = False
     # Its call can undo a limit that is too low.
     undoes_limits: bool = False
+    # This scope suffices, too.
+    also: AccessScope | None = None
 
     @property
     def is_vital(self) -> bool:
@@ -286,6 +288,7 @@ class Endpoint:
                     session,
                     has_effect=operation.has_effect,
                     person=person,
+                    also=operation.also,
                 )
                 if (prove := scope.get(PROVE)) is not None:
                     prove(is_worker=operation.is_vital)
@@ -345,7 +348,9 @@ class Endpoint:
         try:
             person = self._person(scope, fields, host, operation) if self._policy.proxy_login else None
             session = await self._session(fields, operation) if person is None else None
-            self._policy.authorize(scope["method"], fields, host, operation.access, session, person=person)
+            self._policy.authorize(
+                scope["method"], fields, host, operation.access, session, person=person, also=operation.also
+            )
         except (UnauthorizedError, ForbiddenError):
             return False
         return True

@@ -195,7 +195,7 @@ OPERATIONS: Final = [
               {200: flow_schemas.FlowView}, query=flows.LIMIT, problems=(404, *_STORE), text=_FLOW_TEXT),
     Operation("POST", "/api/jobs/{job_id}/cancel", handlers.cancel, Scope.PUSH, "Cancel a waiting or running job",
               "jobs",
-              {200: schemas.JobView}, problems=_JOB, text=_CANCEL_TEXT),
+              {200: schemas.JobView}, problems=_JOB, text=_CANCEL_TEXT, also=Scope.OPERATE),
     Operation("POST", "/api/jobs/{job_id}/retry", handlers.retry,
               Scope.OPERATE, "Run a finished job again", "jobs",
               {200: schemas.JobView}, problems=_JOB, text=_RETRY_TEXT),

@@ -1,9 +1,11 @@
 """`jqmaster take` and `jqmaster done`: one job for a shell script, by two calls."""
 
+import contextlib
 import json
 import os
 import secrets
 import subprocess
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -41,7 +43,7 @@ def take(
             "--while",
             metavar="PID",
             help="The process that runs the job. If it ends before `jqmaster done`, the attempt has failed. Default:"
-            " the script, that is, the leader of the process group.",
+            " the script that calls this command.",
         ),
     ] = None,
     terminate: Annotated[
@@ -149,22 +151,29 @@ def done(
 
 
 def script_pid() -> int:
-    """Return the process that runs this command: the leader of its process group, which is the script. A command of
-    an interactive shell leads its own group; then return the session leader."""
-    for leader in (os.getpgrp(), os.getsid(0)):
-        if leader not in (0, os.getpid()) and _is_alive(leader):
-            return leader
-    return os.getppid()
+    """Return the process of the script that runs this command: its parent, but not a wrapper of this command, such as
+    `timeout 60 jqmaster take …`, nor a subshell of the script, such as that of `$(…)`."""
+    pid = os.getppid()
+    with contextlib.suppress(
+        OSError, ValueError, IndexError
+    ):  # best effort: without /proc, the parent has to do
+        while (parent := _parent_of(pid)) > 1:
+            command = _command_of(pid)
+            is_wrapper = command[-len(sys.argv) + 1 :] == sys.argv[1:]
+            # A subshell is a fork of its shell, and has the same command line.
+            if not is_wrapper and command != _command_of(parent):
+                break
+            pid = parent
+    return pid
 
 
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+def _parent_of(pid: int) -> int:
+    # The name of the program, in parentheses, may hold anything.
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _command_of(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cmdline").read_text(errors="surrogateescape").rstrip("\0").split("\0")
 
 
 def _claimed(call: MasterSession, registered: dict[str, Any], wait_s: float) -> dict[str, Any] | None:

@@ -44,6 +44,29 @@ def test_a_token_says_what_it_is_and_whether_it_was_copied_whole() -> None:
             assert token_id_of(text) is None
 
 
+async def test_jobs_and_batches_are_cancelled_by_operators_and_by_pushers_within_their_names(
+    store_server: StoreServer,
+) -> None:
+    async with guarded(store_server.url) as (master, admin):
+        tokens = {
+            scope: Api(master.server.url, (await create(admin, scope))["token"])
+            for scope in ("operate", "push", "read", "work")
+        }
+        bound = Api(master.server.url, (await create(admin, "push", names=["mine.*"]))["token"])
+
+        async def cancel(api: Api, name: str) -> int:
+            job_id = await admin.enqueue(name, delay=600)
+            return (await api.call("POST", f"/api/jobs/{job_id}/cancel"))[0]
+
+        assert {scope: await cancel(api, "theirs.a") for scope, api in tokens.items()} == {
+            "operate": 200, "push": 200, "read": 403, "work": 403,
+        }  # fmt: skip
+        assert [await cancel(bound, name) for name in ("mine.a", "theirs.a")] == [200, 404]
+        for scope, status in (("operate", 202), ("read", 403)):
+            batch = (await admin.call("POST", "/api/batches", {"description": scope}))[1]["id"]
+            assert (await tokens[scope].call("POST", f"/api/batches/{batch}/cancel"))[0] == status
+
+
 @pytest.mark.req("D18")
 @pytest.mark.rule("E1.2", "E6.4")
 @pytest.mark.row(67)
