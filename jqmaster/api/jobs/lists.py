@@ -9,7 +9,7 @@ from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.jobs import views
 from jqmaster.api.schemas import query_instant
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.job import Cause, JobState, StateGroup
 from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.matching.checks import MatcherError
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
@@ -18,7 +18,8 @@ from jqmaster.service.jobs.excerpts import ExcerptPart
 from jqmaster.service.jobs.reader import ListOrder
 
 FILTERS: Final = (
-    "state", "name", "tag", "batch", "worker", "q", "cause", "created_after", "created_before", "finished_after",
+    "state", "state_group",
+    "name", "tag", "batch", "worker", "q", "cause", "created_after", "created_before", "finished_after",
     "finished_before", "text", "failure_group", "matcher", "min_attempt", "min_duration", "max_duration",
 )  # fmt: skip
 PARTS: Final[tuple[ExcerptPart, ...]] = get_args(ExcerptPart)
@@ -98,6 +99,9 @@ def _filter_of(query: dict[str, str]) -> JobFilter:
     batch = query.get("batch")
     if state is not None and state not in set(JobState):
         raise query_error("state", f"one of {', '.join(JobState)}")
+    states = query.get("state_group")
+    if states is not None and states not in set(StateGroup):
+        raise query_error("state_group", f"one of {', '.join(StateGroup)}")
     if cause is not None and cause not in CAUSES:
         raise query_error("cause", f"one of {', '.join(CAUSES)}")
     if group is not None and not _GROUP.fullmatch(group):
@@ -106,6 +110,7 @@ def _filter_of(query: dict[str, str]) -> JobFilter:
         raise query_error("batch", "the ID of a batch")
     return JobFilter(
         state=JobState(state) if state else None,
+        group=StateGroup(states) if states else None,
         name=query.get("name"),
         tag=query.get("tag"),
         batch=batch,

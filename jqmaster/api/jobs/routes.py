@@ -17,6 +17,7 @@ from jqmaster.api.jobs import (
 )
 from jqmaster.api.logs import routes as log_routes
 from jqmaster.domain.identity.access import Scope
+from jqmaster.domain.jobs.job import StateGroup
 from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.store.link.pages import MAX_PER_CALL
 
@@ -34,6 +35,11 @@ _WAIT: Final[dict[str, Any]] = {
 _INSTANT: Final = {"type": "string", "format": "date-time"}
 _FILTERS: Final[dict[str, Any]] = {
     "state": {"schema": {"$ref": "#/components/schemas/JobState"}, "description": "Jobs in this state."},
+    "state_group": {
+        "schema": {"type": "string", "enum": [str(one) for one in StateGroup]},
+        "description": "Jobs in a state of this group. waiting: scheduled, ready, retrying, awaiting_jobs. running: "
+        "running, awaiting_callback. succeeded: succeeded, discarded. failed: failed, canceled, skipped.",
+    },
     "name": {"schema": {"type": "string"}, "description": "Jobs with exactly this name."},
     "tag": {"schema": {"type": "string"}, "description": "Jobs with this tag."},
     "batch": {

@@ -189,6 +189,9 @@ def list_jobs(
     state: Annotated[
         str | None, typer.Option(help="State: scheduled, ready, running, retrying, succeeded, failed, …")
     ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Group of states: waiting, running, succeeded or failed.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="List jobs with exactly this name.")] = None,
     tag: Annotated[str | None, typer.Option(help="List jobs with this tag.")] = None,
     batch: Annotated[
@@ -221,6 +224,7 @@ def list_jobs(
     """List jobs by state."""
     query = {
         "state": state,
+        "state_group": group,
         "name": name,
         "tag": tag,
         "batch": batch,

@@ -167,6 +167,23 @@ INDEXED: Final = tuple(state for state in JobState if STATES[state].index is not
 TIMED: Final = tuple(state for state in INDEXED if STATES[state].is_timed)
 
 
+class StateGroup(StrEnum):
+    """What anybody understands of a job's state."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+STATE_GROUPS: Final[Mapping[StateGroup, frozenset[JobState]]] = {
+    StateGroup.WAITING: WAITING,
+    StateGroup.RUNNING: HOLDS_SLOTS,
+    StateGroup.SUCCEEDED: frozenset({JobState.SUCCEEDED, JobState.DISCARDED}),
+    StateGroup.FAILED: frozenset({JobState.FAILED, JobState.CANCELED, JobState.SKIPPED}),
+}
+
+
 def states_for(action: ActionKind) -> tuple[JobState, ...]:
     """Return the states in which an action may touch a job; unfinished ones come in the order of a job's life."""
     admitted = [state for state in LISTED if action in STATES[state].actions]

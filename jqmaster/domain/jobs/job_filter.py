@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jqmaster.domain.jobs.job import FINISHED, Attempt, Cause, Job, JobState
+from jqmaster.domain.jobs.job import FINISHED, STATE_GROUPS, Attempt, Cause, Job, JobState, StateGroup
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 
 # It returns the IDs of the groups that a failure may be in, given its name, its cause and the last error's
@@ -19,6 +19,7 @@ class JobFilter:
     ends included. A duration is that of the last attempt of a job that is over."""
 
     state: JobState | None = None
+    group: StateGroup | None = None
     name: str | None = None
     tag: str | None = None
     batch: str | None = None
@@ -58,6 +59,8 @@ class JobFilter:
         """Return whether a job in this state can be selected at all."""
         if self.state is not None and state is not self.state:
             return False
+        if self.group is not None and state not in STATE_GROUPS[self.group]:
+            return False
         if self.failure_group is not None and state is not JobState.FAILED:
             return False
         return state in FINISHED or not (self.asks_end or self.asks_duration)
@@ -73,6 +76,7 @@ class JobFilter:
         argument, and `selects_error` decide the rest."""
         return (
             (self.state is None or job.state is self.state)
+            and (self.group is None or job.state in STATE_GROUPS[self.group])
             and (self.name is None or job.name == self.name)
             and (self.tag is None or self.tag in job.tags)
             and (self.batch is None or job.batch == self.batch)

@@ -72,6 +72,10 @@ async def test_every_filter_selects_and_counts_cover_all(api: Api) -> None:
         assert await ids(api) == everything
         for query, expected in {
             "state=ready": {ready}, "state=scheduled": {later}, "state=succeeded": {done}, "state=failed": {failed},
+            "state_group=waiting": {ready, later}, "state_group=running": {running},
+            "state_group=failed&tag=x": {failed},
+            "state_group=succeeded": {done}, "state_group=waiting&state=failed": set(),
+            "state_group=waiting&order=newest": {ready, later},
             "state=running": {running}, "state=canceled": set(), "name=mail.send": {ready, later}, "name=mail": set(),
             "tag=x": {done, failed}, "tag=y": {failed, ready}, "tag=z": set(),
             f"worker={worker.id}": {done, failed, running},
@@ -177,6 +181,7 @@ async def test_a_rare_match_behind_many_others_is_found_by_following_the_cursor(
     [
         "limit=0", "limit=-1", "limit=1000000000", "limit=501", "limit=x", "limit=", "limit=1.0", "limit=%D9%A1",
         "limit=1&limit=2",
+        "state_group=ready",
         "state=", "state=Ready", "state=awaiting", "state=ready&state=failed", "order=asc", "%00=1",
         f"name={'x' * 5000}",
         f"cursor={'A' * 10_240}", "cursor=x", "cursor=%F0%9F%98%80", "cursor=AAAA", f"cursor={'A' * 64}", "cursor=%00",
