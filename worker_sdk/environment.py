@@ -97,6 +97,11 @@ def token_or_default(given: str | None) -> str | None:
     return given
 
 
+def host_or_default(given: str | None) -> str:
+    """Return `given`; else JQMASTER_WORKER_HOST; else the address that only this machine reaches."""
+    return given if given is not None else os.environ.get("JQMASTER_WORKER_HOST") or "127.0.0.1"
+
+
 def middleware_or_default(given: "Iterable[EnqueueMiddleware] | None") -> "tuple[Any, ...]":
     """Return `given`, which may be empty; else the middleware of `configure`. Raise TypeError for an item of another
     type."""
@@ -113,10 +118,15 @@ def tls_of_calls() -> "LiveContext | None":
     `JQMASTER_CLIENT_CAFILE` names the authorities that sign the masters' certificates, `…_CERTFILE` and `…_KEYFILE` the
     certificate that is shown to masters. Raises OSError for files that cannot be used.
     """
-    from worker_sdk.transport.tls import client_context
+    from worker_sdk.transport.tls import TlsFileError, client_context
 
     files = tls_files_of_calls()
-    return None if files is None else client_context(*files)
+    try:
+        return None if files is None else client_context(*files)
+    except TlsFileError as exc:
+        raise TlsFileError(
+            exc.errno, f"{exc} (JQMASTER_CLIENT_CAFILE, …_CERTFILE and …_KEYFILE, or configure())"
+        ) from None
 
 
 def tls_files_of_calls() -> "tuple[Path | None, Path | None, Path | None] | None":
@@ -140,7 +150,7 @@ def tls_of_server() -> "LiveContext | None":
     certificate of these authorities. Raises OSError for files that cannot be used, ValueError for variables that do not
     fit together.
     """
-    from worker_sdk.transport.tls import server_context
+    from worker_sdk.transport.tls import TlsFileError, server_context
 
     certfile, keyfile = _file("JQMASTER_WORKER_CERTFILE"), _file("JQMASTER_WORKER_KEYFILE")
     client_cafile = _file("JQMASTER_WORKER_CLIENT_CAFILE")
@@ -148,7 +158,10 @@ def tls_of_server() -> "LiveContext | None":
         if keyfile is not None or client_cafile is not None:
             raise ValueError("JQMASTER_WORKER_KEYFILE and …_CLIENT_CAFILE need JQMASTER_WORKER_CERTFILE")
         return None
-    return server_context(certfile, keyfile, client_cafile)
+    try:
+        return server_context(certfile, keyfile, client_cafile)
+    except TlsFileError as exc:
+        raise TlsFileError(exc.errno, f"{exc} (JQMASTER_WORKER_CERTFILE and its siblings)") from None
 
 
 def _file(variable: str) -> Path | None:

@@ -15,6 +15,7 @@ from jqmaster.domain.identity.access import Scope
 from jqmaster.service.operations.settings_catalog import CATALOG
 
 TARGET = Path("docs/config.md")
+NAMES = Path("worker_sdk/transport/setting_names.py")
 ERRORS = Path("docs/errors.md")
 
 _HEAD = """\
@@ -107,6 +108,16 @@ def _row(name: str, field: FieldInfo) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
+def names_module() -> str:
+    """Return the module that tells workers and pushers the names of the masters' settings."""
+    names = "".join(f'    "{name}",\n' for name in sorted(Settings.model_fields))
+    return (
+        '"""Names of the masters\' settings. `make docs` writes this module."""\n\n'
+        "from typing import Final\n\n"
+        f"SETTING_NAMES: Final = (\n{names})\n"
+    )
+
+
 def _run_time(name: str) -> str:
     scope = CATALOG[name].change_scope
     return "" if scope is None else "yes, by an admin" if scope == Scope.ADMIN else "yes"
@@ -153,6 +164,7 @@ def _default_text(field: FieldInfo) -> str:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--write"]:
         TARGET.write_text(config_document(), "utf-8")
+        NAMES.write_text(names_module(), "utf-8")
         ERRORS.write_text(errors_document(), "utf-8")
     else:
         sys.stdout.write(config_document())

@@ -2,6 +2,9 @@
 came."""
 
 import asyncio
+import functools
+import os
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -53,7 +56,10 @@ class Connection:
         parts = urlsplit(url)
         is_tls = parts.scheme == "https"
         reader, writer = await asyncio.open_connection(
-            parts.hostname, parts.port or (443 if is_tls else 80), ssl=is_tls or None, limit=_MAX_HEAD
+            parts.hostname,
+            parts.port or (443 if is_tls else 80),
+            ssl=_tls_context() if is_tls else None,
+            limit=_MAX_HEAD,
         )
         return cls(reader, writer, parts.netloc)
 
@@ -81,6 +87,23 @@ class Connection:
         self._writer.close()
         # best effort: the other side may have closed it first
         await asyncio.gather(self._writer.wait_closed(), return_exceptions=True)
+
+
+@functools.cache
+def _tls_context() -> ssl.SSLContext:
+    """Return the context of calls by https, with the files in JQMASTER_CLIENT_…, which all commands use."""
+    cafile, certfile, keyfile = (
+        os.environ.get(f"JQMASTER_CLIENT_{name}") or None for name in ("CAFILE", "CERTFILE", "KEYFILE")
+    )
+    try:
+        context = ssl.create_default_context(cafile=cafile)
+        if certfile is not None:
+            context.load_cert_chain(certfile, keyfile)
+    except OSError as exc:
+        raise OSError(
+            exc.errno, f"JQMASTER_CLIENT_CAFILE, …_CERTFILE or …_KEYFILE cannot be used: {exc}"
+        ) from exc
+    return context
 
 
 async def call(

@@ -2,13 +2,14 @@
 
 import pytest
 
-from jqmaster.cli.docs import TARGET, config_document
+from jqmaster.cli.docs import NAMES, TARGET, config_document, names_module
 from jqmaster.config import Settings
 from tests.contract.test_containers import ROOT
 
 
 def test_the_table_of_settings_is_the_one_that_make_docs_writes() -> None:
     assert (ROOT / TARGET).read_text("utf-8") == config_document(), "run `make docs`"
+    assert (ROOT / NAMES).read_text("utf-8") == names_module(), "run `make docs`"
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)

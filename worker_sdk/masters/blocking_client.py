@@ -22,6 +22,8 @@ from worker_sdk.masters.masters import (
     read_answer,
 )
 from worker_sdk.masters.store_affinity import HEADER
+from worker_sdk.transport.call_faults import OF_CLIENTS, explained, is_final
+from worker_sdk.transport.variables import check_variables
 
 _CLOSED_MEANWHILE: Final = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
@@ -30,6 +32,7 @@ class BlockingClient:
     """One kept connection, for one thread at a time."""
 
     def __init__(self, masters: Masters, token: str | None, *, durability: str | None = None) -> None:
+        check_variables()
         self._masters = masters
         self._headers = headers_for(token, durability)
         self._connection: _BlockingConnection | None = None
@@ -62,7 +65,9 @@ class BlockingClient:
         except (OSError, http.client.HTTPException, ValueError) as exc:
             self.close()
             self._masters.failed(address, was_silent=isinstance(exc, TimeoutError))
-            raise MasterUnreachableError(f"{address}: {type(exc).__name__}") from None
+            raise MasterUnreachableError(
+                f"{address}: {explained(exc, address, OF_CLIENTS)}", is_final=is_final(exc)
+            ) from None
         except MasterUnreachableError:
             self.close()
             self._masters.failed(address)

@@ -12,8 +12,10 @@ from worker_sdk.masters.masters import (
     headers_for,
     read_answer,
 )
+from worker_sdk.transport.call_faults import OF_CLIENTS, cause_of, is_final, remedy
 from worker_sdk.transport.http_client import DirectRoute, HttpClient, NoAnswerError, NotSentError, field_lines
 from worker_sdk.transport.loop_clients import LoopClients
+from worker_sdk.transport.variables import check_variables
 
 _CONNECT_TIMEOUT_S: Final = 3.0
 _KEPT_FIELDS: Final = frozenset(
@@ -27,6 +29,7 @@ class MasterClient:
     def __init__(
         self, masters: Masters, token: str | None, *, timeout_s: float = 15.0, durability: str | None = None
     ) -> None:
+        check_variables()
         self._masters = masters
         self._timeout_s = timeout_s
         self._tls = tls_of_calls()
@@ -88,10 +91,13 @@ class MasterClient:
             )
         except (NotSentError, NoAnswerError) as exc:
             self._masters.failed(address)
-            raise MasterUnreachableError(f"{address}: {exc}") from None
+            advice = remedy(cause_of(exc), address, OF_CLIENTS)
+            raise MasterUnreachableError(
+                f"{address}: {exc}" + (f"; {advice}" if advice else ""), is_final=is_final(exc)
+            ) from None
         except ValueError as exc:
             self._masters.failed(address)
-            raise MasterUnreachableError(f"{address}: {type(exc).__name__}") from None
+            raise MasterUnreachableError(f"{address}: {exc}") from None
         except MasterUnreachableError:
             self._masters.failed(address)
             raise

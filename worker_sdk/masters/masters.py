@@ -26,7 +26,12 @@ UNSERVED_FIELD: Final = "JQ-Unserved-Names"
 
 
 class MasterUnreachableError(Exception):
-    """No answer: the call may or may not have been carried out."""
+    """No answer: the call may or may not have been carried out. `is_final`: it was not, and no repeat will be, because
+    the master's certificate cannot be verified."""
+
+    def __init__(self, text: str, *, is_final: bool = False) -> None:
+        super().__init__(text)
+        self.is_final = is_final
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ class Attempts:
         self._job_ids = job_ids
         self._unknown_ids: Sequence[str] = ()
         self._tries = 0
+        # Whether no master can be called before somebody changes a certificate.
+        self._are_final = True
 
     def final(self, answer: MasterAnswer) -> MasterAnswer:
         """Return a final answer. Raise RefusedError if it is a refusal."""
@@ -34,24 +36,31 @@ class Attempts:
     def next_pause_s(self, failed: MasterAnswer | MasterUnreachableError) -> float:
         """Return the pause before the next try. Raise UnavailableError when the time is over."""
         self._tries += 1
-        if not isinstance(failed, MasterAnswer) or failed.status != 429:
+        if not (isinstance(failed, MasterAnswer) and failed.status == 429) and not _is_final(failed):
             # The call may have been carried out all the same.
             self._unknown_ids = self._job_ids
         asked_s = failed.retry_after_s if isinstance(failed, MasterAnswer) else None
         left_s = self._end_s - time.monotonic()
         # Ask the other masters first, at once: there is no need to wait for one that is down.
         if asked_s is None and self._tries < len(self._masters):
+            self._are_final &= _is_final(failed)
             self._outage.may_repeat(failed, left_s)
             return 0.0
+        self._are_final &= _is_final(failed)
         wait_s = pause_s(self._tries, asked_s)
-        if wait_s > left_s:
+        if wait_s > left_s or self._are_final:
+            tries = "1 try" if self._tries == 1 else f"{self._tries} tries"
             raise UnavailableError(
-                f"no final answer after {self._tries} tries; the last: {failed}",
+                f"no final answer after {tries}; the last: {failed}",
                 self._job_ids,
                 unknown_ids=self._unknown_ids,
             )
         self._outage.may_repeat(failed, left_s)
         return wait_s
+
+
+def _is_final(failed: MasterAnswer | MasterUnreachableError) -> bool:
+    return isinstance(failed, MasterUnreachableError) and failed.is_final
 
 
 class Outage:

@@ -5,6 +5,7 @@ A general client needs over three times the CPU for a call, and a job that arriv
 
 import asyncio
 import functools
+import http.client
 import ssl
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from worker_sdk import forked
+from worker_sdk.transport.call_faults import fault_text
 
 # A kept connection that has been idle for longer is not used again: a proxy in between may have forgotten it.
 MAX_IDLE_S: Final = 15.0
@@ -203,7 +205,7 @@ class HttpClient:
                     timeout_s=connect_timeout_s,
                 )
         except (OSError, TimeoutError) as exc:
-            raise NotSentError(type(exc).__name__) from exc
+            raise NotSentError(fault_text(exc)) from exc
 
     def _kept(self, address: str, now_s: float) -> "_Connection | None":
         idle = self._idle.get(address)
@@ -306,10 +308,10 @@ class _Connection(asyncio.Protocol):
         self._received = 0
         waiter: asyncio.Future[HttpAnswer] = self._loop.create_future()
         self._waiter = waiter
-        timer = self._loop.call_later(timeout_s, self._fail, NoAnswerError("TimeoutError"))
+        timer = self._loop.call_later(timeout_s, self._fail, NoAnswerError("timed out"))
         try:
             if self._transport.is_closing():
-                raise ClosedError("closed meanwhile")
+                raise ClosedError("the connection was closed meanwhile")
             if len(body) <= _PIECE_BYTES:
                 self._transport.write(head + body)
                 return await waiter
@@ -363,7 +365,9 @@ class _Connection(asyncio.Protocol):
             self._answer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(ClosedError(type(exc).__name__ if exc else "closed before the answer"))
+        closed = ClosedError(fault_text(exc) if exc else "the connection was closed before the answer")
+        closed.__cause__ = exc or EOFError()
+        self._fail(closed)
         self.resume_writing()
         self._on_lost(self)
 
@@ -383,7 +387,9 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
-            self._fail(NoAnswerError(type(exc).__name__))
+            unreadable = NoAnswerError(f"the answer is not HTTP ({type(exc).__name__})")
+            unreadable.__cause__ = http.client.BadStatusLine("")
+            self._fail(unreadable)
 
     # --- called by the parser
 

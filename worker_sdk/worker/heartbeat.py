@@ -17,6 +17,7 @@ from worker_sdk.worker import health_file, job_log
 from worker_sdk.worker.identity import Registered, WorkerIdentity
 from worker_sdk.worker.lease import StoreClock, margin_s, now_s
 from worker_sdk.worker.progress import PendingReport, PendingReports, refuse
+from worker_sdk.worker.refusals import GIVE_UP_S, REPEAT_S, advice
 from worker_sdk.worker.run import JobRun
 
 if TYPE_CHECKING:
@@ -160,6 +161,11 @@ class Heartbeat:
         self._complaint = ""
         # The fields that masters left out of the last heartbeat: each is logged once.
         self._told_ignored: list[str] = []
+        self._complained_s = float("-inf")
+        # Called once if no master ever registered this worker, and its token is refused for long.
+        self.on_rejected: Callable[[MasterAnswer], object] = lambda answer: None
+        self._was_registered = False
+        self._rejected_since_s: float | None = None
         self._thread = threading.Thread(target=self._main, name="jq-heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -253,8 +259,10 @@ class Heartbeat:
                 logger.warning("registering without contracts that the master refused: %s", answer)
                 return _JOIN_PAUSE_S
             # The address cannot be proven before the server listens, so a first refusal is normal.
+            hint = advice(answer, self._registration["url"], self._client.masters.current)
             if answer.code != "address_unverified" or tries >= 3:
-                self._log_once(f"a master refused the registration: {answer}")
+                self._log_once(f"a master refused the registration: {answer}{hint}")
+            self._note_rejection(answer, hint, sent_s)
             return pause_s(tries + 1, answer.retry_after_s) if answer.retry_after_s else None
         body = cast("RegisterAnswer", answer.body)
         try:
@@ -267,6 +275,7 @@ class Heartbeat:
         # As long as a lease may last, a master of the former store may still answer.
         affinity.patience_s = max(affinity.patience_s, member.lease_s)
         self._complaint = ""
+        self._was_registered = True
         self._asked = None
         health_file.touch()
         logger.info("registered as worker %s", self._identity.worker_id)
@@ -289,10 +298,30 @@ class Heartbeat:
         return cast("RegisterRequest", described)
 
     def _log_once(self, text: str) -> None:
-        """Log each failure once, not at each retry."""
-        if text != self._complaint:
-            self._complaint = text
+        """Log each failure once, and again after a while, but not at each retry."""
+        if text != self._complaint or now_s() - self._complained_s >= REPEAT_S:
+            self._complaint, self._complained_s = text, now_s()
             logger.warning("not registered, trying on: %s", text)
+
+    def _note_rejection(self, answer: MasterAnswer, hint: str, sent_s: float) -> None:
+        """Give up if a worker that was never registered keeps being refused because of its token. One that was
+        registered tries on: its token may just be replaced."""
+        if answer.status not in (401, 403) or self._was_registered:
+            self._rejected_since_s = None
+            return
+        if self._rejected_since_s is None:
+            self._rejected_since_s = sent_s
+        elif now_s() - self._rejected_since_s >= GIVE_UP_S:
+            self._rejected_since_s = None
+            logger.error("no master takes this worker: %s%s", answer, hint)
+            self.on_rejected(answer)
+
+    def _is_to_be_told(self, tries: int) -> bool:
+        """Return whether a failure of heartbeats is to be logged: the second in a row, and then once a minute."""
+        if tries == 1 or (tries > 1 and now_s() - self._complained_s >= REPEAT_S):
+            self._complained_s = now_s()
+            return True
+        return False
 
     # --- reporting
 
@@ -360,7 +389,7 @@ class Heartbeat:
             answer, others = self._send(member, running, as_of_ms, timeout_s)
         except MasterUnreachableError as exc:
             self._was_answered = False
-            if tries == 1:
+            if self._is_to_be_told(tries):
                 logger.warning("heartbeats are not answered: %s", exc)
             return self._not_answered(member), False
         self._was_answered = True
@@ -379,7 +408,7 @@ class Heartbeat:
             # Treat it as no answer: another master may do better.
             self._was_answered = False
             self._client.masters.failed(self._client.masters.current)
-            if tries == 1:
+            if self._is_to_be_told(tries):
                 logger.warning("heartbeats are answered with nonsense (%r)", exc)
             return self._not_answered(member), False
         health_file.touch()
@@ -409,7 +438,7 @@ class Heartbeat:
             self._no_reports_until_s = now_s() + _NO_REPORTS_S
             refuse(reports, str(answer) if is_too_much else _OLD_MASTERS)
             return 0.0, True
-        if tries == 1:
+        if self._is_to_be_told(tries):
             logger.warning("heartbeats are refused: %s", answer)
         return self._not_answered(member), False
 

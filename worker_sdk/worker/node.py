@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from worker_sdk.environment import tls_of_server
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.client import MasterClient
-from worker_sdk.masters.masters import Masters, MasterUnreachableError, headers_for
+from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError, headers_for
 from worker_sdk.masters.store_affinity import StoreAffinity
 from worker_sdk.pusher.by_process import LazyPushers
 from worker_sdk.transport.guarded import App
@@ -114,6 +114,9 @@ class Node:
             registry, self.executor, self.identity, self._clock, beat_now=self._beat_now
         )
         self._heartbeat: Heartbeat | None = None
+        # The refusal because of which this worker ends, and what to call then.
+        self.rejection: MasterAnswer | None = None
+        self.on_rejected: Callable[[], object] = lambda: None
         self._server: WorkerServer | None = None
         self._siblings: Siblings | None = None
         self._stopping = asyncio.Lock()
@@ -206,7 +209,12 @@ class Node:
             contracts=self._registry.contracts(),
             place=lambda: self._worker_lock.take(url) if url else "",
         )
+        self._heartbeat.on_rejected = self._rejected
         self._heartbeat.start()
+
+    def _rejected(self, answer: MasterAnswer) -> None:
+        self.rejection = answer
+        self._in_loop(self.on_rejected)
 
     def disown(self) -> None:
         """Cut off this forked process, so that nothing in it reaches a master."""
@@ -388,6 +396,10 @@ def _bound(app: App, config: NodeConfig) -> WorkerServer:
     try:
         return WorkerServer(app, config.host, config.port, tls=tls_of_server())
     except OSError as exc:
+        if exc.errno == errno.EADDRNOTAVAIL:
+            raise OSError(
+                exc.errno, f"{config.host} is no address of this machine; 0.0.0.0 is all of them"
+            ) from exc
         if exc.errno != errno.EADDRINUSE:
             raise
         raise OSError(

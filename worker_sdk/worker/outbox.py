@@ -13,6 +13,7 @@ from worker_sdk.wire import DecodeError, decode, encode, iso, packer
 from worker_sdk.worker import outcomes
 from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import StoreClock, now_s
+from worker_sdk.worker.refusals import REPEAT_S
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +83,7 @@ class ReportOutbox:
         self._finished_at = b""
         self._stamped_s = float("-inf")
         self._tries = 0
+        self._warned_s = float("-inf")
 
     def __len__(self) -> int:
         return len(self._pending) + len(self._under_way)
@@ -244,8 +246,11 @@ class ReportOutbox:
         self._on_answered([item.token for item in items])
 
     def _level(self) -> int:
-        """Return WARNING for the first failure in a row, and DEBUG for its repeats."""
-        return logging.WARNING if self._tries == 0 else logging.DEBUG
+        """Return WARNING for the first failure in a row and once a minute, and DEBUG for the other repeats."""
+        if self._tries and now_s() - self._warned_s < REPEAT_S:
+            return logging.DEBUG
+        self._warned_s = now_s()
+        return logging.WARNING
 
 
 def batches_of(reports: Sequence[bytes]) -> Iterator[list[bytes]]:

@@ -10,8 +10,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from worker_sdk import forked
-from worker_sdk.environment import masters_or_default, middleware_or_default, token_or_default
-from worker_sdk.errors import UnavailableError
+from worker_sdk.environment import (
+    host_or_default,
+    masters_or_default,
+    middleware_or_default,
+    token_or_default,
+)
+from worker_sdk.errors import UnavailableError, refused
 from worker_sdk.transport.release import VERSION
 from worker_sdk.worker.policies import ExceptionType, RetryOn
 from worker_sdk.worker.registry import Handler, Registry
@@ -59,7 +64,8 @@ class Worker:
     * `tasks`: `Tasks`, or several of them, whose jobs this worker runs. `run_tasks` adds more.
     * `max_jobs`: maximum number of jobs that run at a time, 1 to 1000.
     * `token`: bearer token with the scope `work`, and `push` if handlers call `ctx.enqueue`. Default: `JQMASTER_TOKEN`.
-    * `host`, `port`: address on which the worker's own server listens. Port 0 picks a free one.
+    * `host`, `port`: address on which the worker's own server listens. Default: `JQMASTER_WORKER_HOST`, or else
+      127.0.0.1, which only masters on this machine reach; 0.0.0.0 listens on all addresses. Port 0 picks a free one.
     * `url`: URL at which masters reach the worker, if not `http://{host}:{port}`.
     * `pull`: poll the masters for jobs instead of listening. Use it where they cannot reach the worker. `host`, `port`
       and `url` are then ignored.
@@ -85,7 +91,7 @@ class Worker:
         tasks: TaskSource | Iterable[TaskSource] = (),
         max_jobs: int = 10,
         token: str | None = None,
-        host: str = "127.0.0.1",
+        host: str | None = None,
         port: int = 0,
         url: str | None = None,
         pull: bool = False,
@@ -102,7 +108,7 @@ class Worker:
         self.master = masters_or_default(master)
         self.max_jobs = max_jobs
         self.token = token_or_default(token)
-        self.host = host
+        self.host = host_or_default(host)
         self.port = port
         self.url = url
         self.pull = pull
@@ -264,7 +270,7 @@ class Worker:
 
     def run(self) -> None:
         """Serve until SIGTERM, SIGINT or SIGHUP, drain, and return. A second signal hands the running jobs back at
-        once."""
+        once. Raise RefusedError if no master ever registered the worker and its token is refused for 30 s."""
         import asyncio
 
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -397,10 +403,14 @@ class Worker:
         gc.freeze()
         where = f"at {self.address}" if self.address else "without an address"
         logger.info("worker %s for %s", where, ", ".join(self.names))
+        assert self._node is not None
+        node, node.on_rejected = self._node, told.set
         if burst is None:
             await told.wait()
         else:
             await self._wait_for_either(told, burst)
+        if node.rejection is not None:
+            raise refused(node.rejection.status, node.rejection.body)
         logger.info("draining")
 
     def _run_in(self, runner: "asyncio.Runner", burst: "Burst | None") -> None:

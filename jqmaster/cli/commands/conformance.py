@@ -134,8 +134,10 @@ def master(
                 told=lambda result: _tell(result, as_json=as_json),
             )
         )
-    except OSError as exc:
-        exits.fail(exits.UNREACHABLE, f"{url}: {exc.strerror or exc}")
+    except (OSError, EOFError) as exc:
+        from worker_sdk.transport.call_faults import OF_CLIENTS, explained
+
+        exits.fail(exits.UNREACHABLE, f"{url}: {explained(exc, url, OF_CLIENTS)}")
     _end(results, as_json=as_json)
 
 

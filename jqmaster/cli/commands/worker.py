@@ -1,11 +1,12 @@
 """`jqmaster worker`: run the worker object of a module, in one or several processes."""
 
 import asyncio
+import contextlib
 import importlib
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -53,7 +54,13 @@ def worker(
             help="Address of the master, instead of the object's. Can be repeated.",
         ),
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            envvar="JQMASTER_WORKER_HOST",
+            help="Address to listen on. Default: 127.0.0.1, which only a master on this machine reaches.",
+        ),
+    ] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on. 0 lets the system choose one.")] = None,
     url: Annotated[
         str | None,
@@ -115,11 +122,13 @@ def worker(
     if burst:
         if processes > 1:
             exits.fail(exits.USAGE, "--burst runs one process; start several commands instead")
-        _run_burst(_configured(target, given), burst_wait)
+        with _errors_told():
+            _run_burst(_configured(target, given), burst_wait)
     elif processes > 1:
         asyncio.run(_run_several(target, given, processes))
     else:
-        _configured(target, given).run()
+        with _errors_told():
+            _configured(target, given).run()
 
 
 def _run_burst(found: Any, idle_s: float) -> None:
@@ -134,6 +143,20 @@ def _run_burst(found: Any, idle_s: float) -> None:
         exits.fail(exits.FAILED, f"{len(failed)} jobs failed here last: {', '.join(failed[:3])}{others}")
 
 
+@contextlib.contextmanager
+def _errors_told() -> Iterator[None]:
+    """End the command with one line for what keeps a worker from starting, or from being registered."""
+    # Import it by name: the packages do not import one another.
+    refused_error = importlib.import_module("worker_sdk").RefusedError
+    try:
+        yield
+    except refused_error as error:
+        exits.fail(exits.FAILED, f"no master takes this worker: {error}")
+    except (OSError, ValueError) as error:
+        text = str(error) if isinstance(error, OSError) and not error.errno else None
+        exits.fail(exits.USAGE, text or getattr(error, "strerror", None) or str(error))
+
+
 def run_one(target: str | None, given: Mapping[str, Any], ready: Callable[[], None], *, number: int) -> None:
     """Run one of several processes, the `number`th. Call `ready` once the worker is known to be valid."""
     found = _configured(target, given)
@@ -142,10 +165,9 @@ def run_one(target: str | None, given: Mapping[str, Any], ready: Callable[[], No
             exits.fail(exits.USAGE, "several workers cannot share one --url; omit it, or use --pull")
         if found.port:
             found.port += number
-    if not found.names:
-        exits.fail(exits.USAGE, "the worker has no handlers")
     ready()
-    found.run()
+    with _errors_told():
+        found.run()
 
 
 async def _run_several(target: str | None, given: Mapping[str, Any], processes: int) -> None:
@@ -194,9 +216,15 @@ def _configured(target: str | None, given: Mapping[str, Any]) -> Any:
         if value is not None:
             setattr(found, name, value)
     try:
-        found.names  # noqa: B018 - it checks the tasks
+        names = found.names
     except (TypeError, ValueError) as error:
         exits.fail(exits.USAGE, str(error))
+    if not names:
+        exits.fail(
+            exits.USAGE,
+            f"{target} has no handlers and tasks: import the modules that declare them, or name their package with "
+            "--autodiscover",
+        )
     return found
 
 

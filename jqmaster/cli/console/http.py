@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from jqmaster.cli.console import exits
+from jqmaster.cli.console.settings import refuse_misspelt_variables
 
 if TYPE_CHECKING:
     import ssl
@@ -43,6 +44,7 @@ class MasterSession:
 
     def __init__(self, url: str, token_file: Path | None, *, is_anonymous: bool = False) -> None:
         """`is_anonymous`: send no token, not even the one of the environment."""
+        refuse_misspelt_variables()
         import httpx
 
         token = None if is_anonymous else read_token(token_file)
@@ -106,8 +108,7 @@ class MasterSession:
                 timeout=httpx.Timeout(timeout_s, connect=5),
             )
         except httpx.TransportError as error:
-            reason = str(error) or type(error).__name__
-            exits.fail(exits.UNREACHABLE, f"no answer from {self._url}: {reason}")
+            exits.fail(exits.UNREACHABLE, f"no answer from {self._url}: {_reason(error, self._url)}")
         if response.is_redirect:
             # Do not follow it: the token is only for this address.
             place = response.headers.get("location", "")[:200]
@@ -156,6 +157,22 @@ class MasterSession:
             yield from page[field]
             if (cursor := page["next_cursor"]) is None:
                 return
+
+
+def _reason(error: "httpx.TransportError", url: str) -> str:
+    """Return what happened, and what may mend it."""
+    from worker_sdk.transport.call_faults import OF_CLIENTS, cause_of, explained
+
+    found: BaseException = error
+    while (inner := found.__cause__ or found.__context__) is not None:
+        found = inner
+    import httpx
+
+    if isinstance(error, httpx.RemoteProtocolError):
+        found = EOFError("the connection was closed without an answer")
+    elif isinstance(error, httpx.TimeoutException):
+        found = TimeoutError()
+    return explained(cause_of(found), url, OF_CLIENTS)
 
 
 def read_token(token_file: Path | None) -> str | None:

@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 
 _PASSWORD_IN_URL = re.compile(r"://[^/?#@]*:[^/?#]+@|[?&]password=", re.IGNORECASE)
 
+# Certificate, key and authorities that are used together.
+_TLS_FILES = (
+    ("tls_certfile", "tls_keyfile", ""),
+    ("", "", "tls_client_cafile"),
+    ("calls_certfile", "calls_keyfile", ""),
+    ("", "", "calls_cafile"),
+    ("redis_certfile", "redis_keyfile", ""),
+    ("", "", "redis_cafile"),
+    ("", "", "smtp_cafile"),
+    ("", "", "oidc_cafile"),
+)
+
 RedisOption = Annotated[
     str | None,
     typer.Option(
@@ -34,6 +46,18 @@ ConfigOption = Annotated[
 ]
 
 
+def refuse_misspelt_variables() -> None:
+    """End the command if a JQMASTER_… variable is misspelt, and warn of others that nothing reads."""
+    from worker_sdk.transport.variables import unknown_text, unknown_variables
+
+    found = unknown_variables(os.environ)
+    if found.misspelt:
+        lines = "\n".join(f"  {fault}" for fault in found.faults)
+        exits.fail(exits.USAGE, f"the environment is not valid\n{lines}")
+    if found.others:
+        typer.echo(f"Warning: {unknown_text(found.others)}", err=True)
+
+
 def load_settings(config: Path | None = None, **given: Any) -> "Settings":
     """Return the settings. None means not given. End the command if they are not valid."""
     if _PASSWORD_IN_URL.search(given.get("redis_url") or ""):
@@ -43,6 +67,7 @@ def load_settings(config: Path | None = None, **given: Any) -> "Settings":
             "JQMASTER_REDIS_URL or a file "
             "that --config names (and change the password)",
         )
+    refuse_misspelt_variables()
     from pydantic import ValidationError
 
     from jqmaster.config import Settings
@@ -50,13 +75,31 @@ def load_settings(config: Path | None = None, **given: Any) -> "Settings":
     if config is not None:
         os.environ["JQMASTER_CONFIG"] = str(config)
     try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})
+        settings = Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         # Leave out the input, because it may be a secret.
         lines = [f"  {_fault(e['loc'], e['type'], e['msg'])}" for e in error.errors(include_input=False)]
         exits.fail(exits.USAGE, "the settings are not valid\n" + "\n".join(lines))
     except (OSError, ValueError) as error:
         exits.fail(exits.USAGE, f"the settings cannot be read: {error}")
+    _check_tls_files(settings)
+    return settings
+
+
+def _check_tls_files(settings: "Settings") -> None:
+    """End the command if a certificate, a key or a file of authorities cannot be used."""
+    from worker_sdk.transport.tls import TlsFileError, check_files
+
+    for names in _TLS_FILES:
+        files = [getattr(settings, name) if name else None for name in names]
+        if not any(files):
+            continue
+        try:
+            check_files(*files)
+        except TlsFileError as error:
+            given = [name for name, file in zip(names, files, strict=True) if file]
+            at_fault = [name for name in given if f"{getattr(settings, name)}" in str(error)] or given
+            exits.fail(exits.USAGE, f"the settings are not valid\n  {', '.join(at_fault)}: {error}")
 
 
 def _fault(loc: tuple[str | int, ...], kind: str, msg: str) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 import msgpack
 
 from jqmaster.domain.operations.master import MasterRecord
+from worker_sdk.transport.call_faults import Remedies, cause_of, explained
 from worker_sdk.transport.http_client import DirectRoute, HttpClient, NoAnswerError, NotSentError, field_lines
 from worker_sdk.transport.tls import LiveContext, client_context
 
@@ -14,6 +15,7 @@ logger = logging.getLogger(__name__)
 
 # A live master answers in milliseconds; one that takes longer than this is too busy to lead well.
 ANSWER_WITHIN_S: Final = 0.5
+_REMEDIES: Final = Remedies("does the master run?", "calls_cafile", "calls_certfile")
 MAX_ANSWER_BYTES: Final = 1024
 
 _FIELD_LINES: Final = field_lines(
@@ -57,7 +59,12 @@ class PeerClient:
                 return False
             return bool(msgpack.unpackb(answer.body)["id"] == master.id)
         except (NotSentError, NoAnswerError, ValueError, TypeError, KeyError) as exc:
-            logger.info("no answer from master %s at %s (%s)", master.id, master.url, type(exc).__name__)
+            logger.info(
+                "no answer from master %s at %s (%s)",
+                master.id,
+                master.url,
+                explained(cause_of(exc), master.url, _REMEDIES),
+            )
             return False
         except msgpack.UnpackException:
             return False

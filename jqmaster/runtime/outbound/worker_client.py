@@ -17,6 +17,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.net.egress import EgressGuard, GuardedRoute
 from jqmaster.runtime.outbound.push_body import encode_push
 from jqmaster.store.jobs.claims import Claim
+from worker_sdk.transport.call_faults import Remedies, cause_of, remedy
 from worker_sdk.transport.http_client import (
     HttpAnswer,
     HttpClient,
@@ -88,6 +89,7 @@ _ABOUT_THE_WORKER: Final = frozenset({429, 503})
 _OF_A_GATEWAY: Final = frozenset({502, 504})
 _MAX_SAID: Final = 300
 
+_REMEDIES: Final = Remedies("does the worker listen there?", "calls_cafile", "calls_certfile")
 _NO_CALL: Final = (AddressRefusedError, NotSentError, NoAnswerError, TimeoutError)
 # Answers are not decompressed (a small one could become a huge one), so none may come compressed.
 _FIELD_LINES: Final = field_lines(
@@ -128,9 +130,9 @@ class WorkerClient:
         try:
             answer = await self._call(worker, "/jobs", body)
         except (AddressRefusedError, NotSentError) as exc:
-            return NotDelivered(f"cannot connect ({exc})")
+            return NotDelivered(f"cannot connect ({_explained(exc, worker.spec.url)})")
         except NoAnswerError as exc:
-            return MaybeDelivered(str(exc))
+            return MaybeDelivered(_explained(exc, worker.spec.url))
         status = answer.status
         if status == 200:
             return _read_push_answer(answer.body, [job.job_id for job in claim.jobs])
@@ -186,7 +188,7 @@ class WorkerClient:
         except Exception as exc:
             # Such an answer does not come from a worker.
             reason = (
-                str(exc)[:200]
+                _explained(exc, url)
                 if isinstance(exc, NotSentError | NoAnswerError)
                 else "its answer makes no sense"
             )
@@ -220,6 +222,12 @@ class WorkerClient:
 @functools.cache
 def _system_context() -> ssl.SSLContext:
     return ssl.create_default_context()
+
+
+def _explained(exc: Exception, address: str | None) -> str:
+    """Return the text of an error, and what may mend it."""
+    advice = remedy(cause_of(exc), address or "", _REMEDIES)
+    return f"{exc}; {advice}" if advice else str(exc)
 
 
 def _read_push_answer(answer: bytes, job_ids: list[str]) -> PushResult:

@@ -16,6 +16,7 @@ from jqmaster.config import Durability, Settings
 from jqmaster.errors import StoreUnavailableError, StoreUnfitError
 from jqmaster.store.health import rights
 from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.store_faults import explained
 
 _OLDEST: Final = {"Redis": (7, 0), "Valkey": (7, 2)}
 # First releases with the fixes of CVE-2025-49844, 46817, 46818 and 46819 (escapes from the Lua sandbox).
@@ -115,7 +116,9 @@ async def probe(client: Redis, settings: Settings) -> StoreReport:
             f"the store does not tell about itself: {error}; allow INFO, PING and TIME"
         ) from error
     except (RedisError, OSError) as error:
-        raise StoreUnavailableError(f"the store does not answer: {error}") from error
+        url = settings.redis_url.get_secret_value() if settings.redis_url else ""
+        text = explained(error, is_tls="rediss" in url.partition("://")[0])
+        raise StoreUnavailableError(f"the store does not answer: {text}") from error
 
 
 async def look_again(client: StoreClient, settings: Settings, before: StoreReport) -> StoreReport:

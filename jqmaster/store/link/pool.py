@@ -28,6 +28,7 @@ from jqmaster.store.link.access import StoreAccess, pool_of
 from jqmaster.store.link.connection import is_lost
 from jqmaster.store.link.refusals import RETRY_AFTER_S
 from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.store_faults import explained
 
 # Answers of a server that is perhaps the primary no more.
 _DOUBTS = (ReadOnlyError, ClusterDownError, AskError)
@@ -41,6 +42,7 @@ class StorePool:
     def __init__(self, url: str, access: StoreAccess, *, timeout_s: float, connections: int) -> None:
         """`url`: see `store_url`. Raise ValueError if it is malformed."""
         self._timeout_s = timeout_s
+        self._is_tls = "rediss" in url.partition("://")[0]
         self._pool, self.locator = pool_of(url, access, timeout_s=timeout_s, connections=connections)
         self.redis: redis_asyncio.Redis = redis_asyncio.Redis(connection_pool=self._pool)
         self._busy: set[asyncio.WriteTransport] = set()
@@ -77,7 +79,7 @@ class StorePool:
                 kind = (
                     "no connection to the store is free"
                     if isinstance(exc, MaxConnectionsError)
-                    else "the store cannot be reached"
+                    else f"the store cannot be reached: {explained(exc, is_tls=self._is_tls)}"
                 )
                 raise StoreUnavailableError(kind, retry_after_s=RETRY_AFTER_S) from exc
             finally:

@@ -223,7 +223,7 @@ async def test_the_time_of_a_call_is_for_all_of_it(client: LoopClients, server: 
             await asyncio.sleep(0.01)
 
     server.scripts = [forever, server.says(OK)]
-    with pytest.raises(NoAnswerError, match="Timeout"):
+    with pytest.raises(NoAnswerError, match="timed out"):
         await call(client, server, timeout_s=0.1)
     assert (await call(client, server)).body == b"hi"
 

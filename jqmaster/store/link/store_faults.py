@@ -1,0 +1,47 @@
+"""Faults of the connection to the store in words: what happened, and what may mend it."""
+
+from typing import Final
+
+from redis.exceptions import AuthenticationError, InvalidResponse
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from worker_sdk.transport.call_faults import Remedies, remedy
+
+_REMEDIES: Final = Remedies(
+    "does the store run there, and is its address right?", "redis_cafile", "redis_certfile"
+)
+_MOST_CHARS: Final = 300
+
+
+def explained(error: BaseException, *, is_tls: bool) -> str:
+    """Return the text of an error of the connection, and what may mend it."""
+    text = " ".join(str(error).split())[:_MOST_CHARS].rstrip(".") or type(error).__name__
+    advice = _advice(error, text, is_tls=is_tls)
+    return f"{text}; {advice}" if advice else text
+
+
+def _advice(error: BaseException, text: str, *, is_tls: bool) -> str:
+    if isinstance(error, AuthenticationError) or "NOAUTH" in text or "Authentication required" in text:
+        return "set user and password in redis_url"
+    if isinstance(error, InvalidResponse) or text.startswith("Protocol error"):
+        return "is it the address of a Redis or Valkey?"
+    if "CERTIFICATE_REQUIRED" in text.upper():
+        return "it requires a client certificate: set redis_certfile"
+    cause = error
+    # redis-py raises its own errors while it handles those of the system, without naming them as the cause.
+    while not isinstance(cause, OSError) and (inner := cause.__cause__ or cause.__context__) is not None:
+        cause = inner
+    if isinstance(error, RedisTimeoutError) or isinstance(cause, TimeoutError):
+        return "does this port speak TLS? If not, the address begins with redis://" if is_tls else ""
+    if advice := remedy(cause, "rediss:" if is_tls else "redis:", _REMEDIES):
+        return advice.replace("http://", "redis://") if is_tls or advice != "is it https?" else _MAY_BE_TLS
+    if any(words in text.lower() for words in ("reset by peer", "closed by server", "connection was lost")):
+        return _MAY_ASK if is_tls else _MAY_BE_TLS
+    return ""
+
+
+_MAY_ASK: Final = (
+    "does it require a client certificate (redis_certfile)? does this port speak TLS at all? If not, its address begins"
+    " with redis://"
+)
+_MAY_BE_TLS: Final = "does this port speak TLS? If so, the address begins with rediss://"

@@ -1,0 +1,89 @@
+"""Environment variables named `JQMASTER_…`: which ones there are, and which ones are misspelt."""
+
+import functools
+import logging
+import os
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from worker_sdk.transport.setting_names import SETTING_NAMES
+from worker_sdk.transport.suggestions import closest
+
+logger = logging.getLogger(__name__)
+
+PREFIX: Final = "JQMASTER_"
+# Read by commands, workers and pushers. The masters' settings are further names.
+CLIENT_NAMES: Final = frozenset(
+    {
+        "CLIENT_CAFILE", "CLIENT_CERTFILE", "CLIENT_KEYFILE", "CONFIG", "HEALTH_FILE", "JOB_ID", "RELOADED", "TOKEN",
+        "TOKEN_FILE", "UI", "URL", "WORKER_CERTFILE", "WORKER_CLIENT_CAFILE", "WORKER_HOST", "WORKER_KEYFILE",
+        "WORKER_PULL", "WORKER_URL",
+    }
+)  # fmt: skip
+# Read by the composition of containers, and by the tests and tools of the repository.
+_NAMES_OF_TOOLS: Final = frozenset(
+    {
+        "ADMIN_TOKEN", "BATCHES", "CONFORMANCE", "FUZZ_EXAMPLES", "GENERATORS", "HYPOTHESIS", "ITERATION_ROWS",
+        "SCREENSHOTS", "STORE_PASSWORD", "WORKER_TOKEN",
+    }
+)  # fmt: skip
+# Kubernetes sets the others for a service whose name begins with jqmaster.
+_PATTERNS: Final = re.compile(
+    r"TEST_\w+|\w+_KILLS|(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\d+_\w+)?", re.ASCII
+)
+# What people write for another name.
+_OTHER_WORDS: Final = {
+    "CAFILE": "CLIENT_CAFILE",
+    "CERTFILE": "CLIENT_CERTFILE",
+    "KEYFILE": "CLIENT_KEYFILE",
+    "MASTER": "URL",
+    "MASTERS": "URL",
+    "MASTER_URL": "URL",
+    "STORE_URL": "REDIS_URL",
+}
+
+
+class UnknownVariables(NamedTuple):
+    """Variables that nothing reads. `misspelt`: those that resemble a known one, with its name."""
+
+    misspelt: Mapping[str, str]
+    others: tuple[str, ...]
+
+    @property
+    def faults(self) -> list[str]:
+        """Return one text for each misspelt variable."""
+        return [f"{name}: no such variable; did you mean {meant}?" for name, meant in self.misspelt.items()]
+
+
+def unknown_variables(environ: Mapping[str, str]) -> UnknownVariables:
+    """Return the variables of `environ` that begin with `JQMASTER_` and are not known."""
+    known = CLIENT_NAMES | _NAMES_OF_TOOLS | {name.upper() for name in SETTING_NAMES}
+    misspelt, others = {}, []
+    for variable in sorted(environ):
+        if not variable.upper().startswith(PREFIX):
+            continue
+        name = variable[len(PREFIX) :].upper()
+        if name in known or _PATTERNS.fullmatch(name):
+            continue
+        if meant := _OTHER_WORDS.get(name) or closest(name, sorted(known - _NAMES_OF_TOOLS)):
+            misspelt[variable] = PREFIX + meant
+        else:
+            others.append(variable)
+    return UnknownVariables(misspelt, tuple(others))
+
+
+def unknown_text(names: tuple[str, ...]) -> str:
+    """Return the warning about variables that nothing reads."""
+    return f"nothing reads {', '.join(names)}: variables that begin with {PREFIX} are settings of jqmaster"
+
+
+@functools.cache
+def check_variables() -> None:
+    """Raise ValueError if a variable of this process is misspelt, and warn of others that nothing reads. Later calls in
+    the process do nothing."""
+    found = unknown_variables(os.environ)
+    if found.misspelt:
+        raise ValueError("; ".join(found.faults))
+    if found.others:
+        logger.warning("%s", unknown_text(found.others))

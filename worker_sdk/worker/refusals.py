@@ -1,0 +1,37 @@
+"""Refusals of a registration: what a worker can do about them, and when it gives up."""
+
+import ipaddress
+from typing import Final
+from urllib.parse import urlsplit
+
+from worker_sdk.masters.masters import MasterAnswer
+
+# A worker that no master ever registered, and whose token is refused for this long, ends. Tokens that were made a
+# moment ago reach all masters sooner.
+GIVE_UP_S: Final = 30.0
+# A complaint that stays the same is logged again after this time.
+REPEAT_S: Final = 60.0
+
+
+def advice(answer: MasterAnswer, url: str | None, master: str) -> str:
+    """Return what may mend the refusal, with "; " before it; an empty text if nothing is known. `url`: the address that
+    the worker registered; `master`: that of the master that refused."""
+    if answer.status == 401:
+        return "; set JQMASTER_TOKEN or token="
+    if answer.status == 403:
+        return "; the token needs the scope work"
+    if answer.code == "address_unverified" and url is not None:
+        host = urlsplit(url).hostname or ""
+        if _is_loopback(host) and not _is_loopback(urlsplit(master).hostname or ""):
+            return (
+                f"; this worker listens on {host}, which the master at {master} cannot reach: host='0.0.0.0' (or "
+                "JQMASTER_WORKER_HOST=0.0.0.0), or pull=True"
+            )
+    return ""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
