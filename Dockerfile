@@ -1,5 +1,5 @@
-# Pinned by full version; put `@sha256:…` behind it to pin the bytes that you have tested.
-FROM docker.io/library/python:3.13.9-slim-trixie AS build
+# Pinned by full version; look up the newest patch and its digest before a release (see `make audit`). Put `@sha256:…` behind it to pin the bytes that you have tested.
+FROM docker.io/library/python:3.13.12-slim-trixie AS build
 WORKDIR /src
 COPY requirements.lock requirements-build.lock ./
 # What is downloaded must have the hashes of the locks; what is built from this checkout needs nothing more.
@@ -16,7 +16,7 @@ RUN /opt/build/bin/python -m tools.wheels /tmp/wheels \
     # Compiled now: the root file system is read-only later.
     && /opt/jqmaster/bin/python -m compileall -q /opt/jqmaster/lib
 
-FROM docker.io/library/python:3.13.9-slim-trixie
+FROM docker.io/library/python:3.13.12-slim-trixie
 LABEL org.opencontainers.image.title="jqmaster" org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/opt/jqmaster/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
     JQMASTER_HOST=0.0.0.0 JQMASTER_DATA_DIR=/data \

@@ -130,9 +130,9 @@ lock: setup ## Write requirements.lock and requirements-build.lock anew from con
 sbom: setup ## Write sbom.cdx.json (CycloneDX) anew from requirements.lock and the web UI's libraries
 	$(BIN)/python -m tools.sbom --write
 
-audit: setup ## Look the versions of requirements.lock up among known vulnerabilities (needs the network)
+audit: setup ## Look up locks, lowest versions, npm packages, images and the embedded Valkey among known vulnerabilities (needs the network)
 	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(AUDIT_TOOL)'
-	@$(BIN)/python -m tools.audit # 1: something is known; 3: not audited, the services are out of reach
+	@$(BIN)/python -m tools.audit # 1: something is known; 3: a part could not be looked up
 
 vendor: $(WEB_TOOLS) ## Copy the web UI's libraries from npm, as tools/web/package.json pins them
 	cd tools/web && npm run --silent vendor

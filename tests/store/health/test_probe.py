@@ -275,26 +275,36 @@ async def _is_whole(admin: Any) -> bool:
         (b"7.2.11", None),
         (b"8.2.2", None),
         (b"8.4.0", None),
+        (b"V7.2.13", "warning"),
+        (b"V8.0.10", None),
+        (b"V8.1.7", "warning"),
+        (b"V8.1.9", None),
+        (b"V9.0.4", "warning"),
+        (b"V9.1.0", "warning"),
+        (b"V9.1.2", None),
+        (b"V9.2.0", None),
     ],
 )
 async def test_versions_too_old_are_refused_and_unpatched_ones_warned_of(
     version: bytes, level: str | None
 ) -> None:
-    """This is the only fake, since old servers are not available. It answers as Redis `version` does."""
+    """This is the only fake, since old servers are not available. It answers as Redis `version` does, or
+    as Valkey if that begins with a V."""
     async with fake_redis(version) as port:
         client: Any = Redis(host="127.0.0.1", port=port, protocol=2, retry=Retry(NoBackoff(), 0))
         report = await probe(client, FSYNC)
         await client.aclose()
-    dotted = version.decode()
+    dotted = version.decode().removeprefix("V")
     assert [f.level for f in report.faults if dotted in f.what] == ([level] if level else [])
 
 
 @contextlib.asynccontextmanager
 async def fake_redis(version: bytes, on_long_eval: bytes = b"*0\r\n") -> AsyncIterator[int]:
     """`on_long_eval` is the answer to a script with more than a few arguments."""
+    name = b"server_name:valkey\r\nvalkey_version" if version.startswith(b"V") else b"redis_version"
     info = (
-        b"redis_version:%s\r\nrole:master\r\naof_enabled:1\r\nloading:0\r\nmaxmemory:0\r\nused_memory:1\r\n"
-        b"maxmemory_policy:noeviction\r\n" % version
+        b"%s:%s\r\nrole:master\r\naof_enabled:1\r\nloading:0\r\nmaxmemory:0\r\nused_memory:1\r\n"
+        b"maxmemory_policy:noeviction\r\n" % (name, version.removeprefix(b"V"))
     )
     replies = {
         b"INFO": b"$%d\r\n%s\r\n" % (len(info), info),
