@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from worker_sdk.errors import InvalidArgument
 from worker_sdk.wire import encode
 
 Unsendable = TypeError | ValueError | OverflowError
@@ -25,8 +26,14 @@ _FORMS: Final = "give it as None, bool, int, float, str, bytes, list, dict, or d
 
 
 def explained(exc: Unsendable, fields: Mapping[str, Any]) -> Unsendable:
-    """Return an error of the class of `exc`, which `encode(fields)` raised, that names the path of the culprit."""
+    """Return an error of the class of `exc`, which `encode(fields)` raised, that names the path of the culprit. For an
+    argument of a task it is InvalidArgument."""
     path, value, is_key = _culprit(fields)
+    if getattr(fields, "task", None) is not None and path.startswith("argument["):
+        parameter, _, rest = path.removeprefix("argument[").partition("]")
+        place = parameter.strip("'") + rest
+        reason = _reason_for(value, exc)
+        return InvalidArgument(str(fields["name"]), [(f"a key of {place}" if is_key else place, reason)])
     whole = f"a key of {path}" if is_key else path
     if len(whole) > _MAX_SHOWN:
         whole = f"{whole[: _MAX_SHOWN // 2]} … {whole[-_MAX_SHOWN // 2 :]}"

@@ -74,13 +74,20 @@ class Codec:
                 name: self._by_pydantic[name].encode(value) if name in self._by_pydantic else value
                 for name, value in arguments.items()
             }
+        encoded: dict[str, Any]
         try:
-            encoded: dict[str, Any] = msgspec.to_builtins(
-                given, builtin_types=_CARRIED, enc_hook=encode_other
-            )
+            encoded, keyed = _with_text_keys(given)
         except (TypeError, ValueError, RecursionError):
             raise InvalidArgument(self._task, self._unencodable(given)) from None
-        if self._by_pydantic:
+        if keyed:
+            decoded = self.decode_arguments(encoded)
+            restored = {
+                name: self._by_pydantic[name].encode(value) if name in self._by_pydantic else value
+                for name, value in decoded.items()
+            }
+            if lost := list(_lost_keys(keyed, _built(restored, str_keys=False))):
+                raise InvalidArgument(self._task, [(path, _KEY_REASON.format(key=key)) for path, key in lost])
+        elif self._by_pydantic:
             self.decode_arguments(encoded)
         else:
             self._check(encoded)
@@ -129,7 +136,14 @@ class Codec:
             value = self._result_type.encode(value)
         elif type(value) in PLAIN:
             return value
-        return msgspec.to_builtins(value, builtin_types=_CARRIED, enc_hook=encode_other)
+        encoded, keyed = _with_text_keys(value)
+        if keyed:
+            restored = _decoded(encoded, self._result_type)
+            if isinstance(self._result_type, PydanticType):
+                restored = self._result_type.encode(restored)
+            for path, key in _lost_keys({"result": keyed}, {"result": _built(restored, str_keys=False)}):
+                raise TypeError(f"{path} {_KEY_REASON.format(key=key)}")
+        return encoded
 
     def decode_result(self, value: Any) -> Any:
         """Return the result as its annotation says. Raise ValueError if it does not fit."""
@@ -143,7 +157,7 @@ class Codec:
         problems = []
         for name, value in arguments.items():
             try:
-                msgspec.to_builtins(value, builtin_types=_CARRIED, enc_hook=encode_other)
+                _with_text_keys(value)
             except RecursionError:
                 problems.append((name, "is nested too deep, or holds itself"))
             except (TypeError, ValueError) as exc:
@@ -170,6 +184,43 @@ class Codec:
                 for what, path in _place_of(exc, name)
             ]
         return []
+
+
+# --- maps with keys that are no text
+
+_KEY_REASON: Final = (
+    "has a key of type {key}, and only texts travel as keys: say so in the annotation, as dict[int, str] does, or give "
+    "str(key)"
+)
+
+
+def _built(value: Any, *, str_keys: bool) -> Any:
+    return msgspec.to_builtins(value, builtin_types=_CARRIED, str_keys=str_keys, enc_hook=encode_other)
+
+
+def _with_text_keys(value: Any) -> tuple[Any, Any]:
+    """Return what is sent, in which all keys are texts, and the same with its own keys; None for that if it has no
+    others. Raise what `to_builtins` raises."""
+    own = _built(value, str_keys=False)
+    sent = _built(value, str_keys=True)
+    # Comparing takes less time than a walk through all keys.
+    return sent, None if own == sent else own
+
+
+def _lost_keys(own: Any, restored: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield path and type of the keys that are no texts, and that no annotation brings back."""
+    if isinstance(own, dict):
+        known = restored if isinstance(restored, dict) else {}
+        for key, part in own.items():
+            if type(key) is not str and key not in known:
+                yield path, type(key).__name__
+                return
+            step = key if not path and isinstance(key, str) else f"[{key!r}]"
+            yield from _lost_keys(part, known.get(key), f"{path}{step}")
+    elif isinstance(own, list | tuple):
+        others = restored if isinstance(restored, list | tuple) else ()
+        for index, part in enumerate(own):
+            yield from _lost_keys(part, others[index] if index < len(others) else None, f"{path}[{index}]")
 
 
 # --- types of pydantic
@@ -277,9 +328,14 @@ def _checked_type(what: str, annotation: Any) -> Any:
     if _has_pydantic_metadata(annotation):
         return _by_pydantic(what, annotation)
     try:
-        found = list(_classes(msgspec.inspect.type_info(annotation)))
+        described = msgspec.inspect.type_info(annotation)
+        found = list(_classes(described))
     except TypeError as exc:
         return _by_pydantic(what, annotation, str(exc))
+    if _has_keys_of_tuples(described):
+        raise TypeError(
+            f"{what} has the type {annotation}: only texts travel as keys, and no tuple is made of them"
+        )
     if any(hasattr(one, "__is_pydantic_dataclass__") for one in found):
         return _by_pydantic(what, annotation)
     if others := [one for one in found if not _is_known(one)]:
@@ -321,6 +377,25 @@ def _classes(node: Any, seen: set[int] | None = None) -> Iterator[Any]:
             value = getattr(node, name)
             for part in value if isinstance(value, tuple) else (value,):
                 yield from _classes(part, seen)
+
+
+def _has_keys_of_tuples(node: Any, seen: set[int] | None = None) -> bool:
+    seen = set() if seen is None else seen
+    if id(node) in seen:
+        return False
+    seen.add(id(node))
+    if isinstance(node, msgspec.inspect.DictType) and isinstance(
+        node.key_type, msgspec.inspect.TupleType | msgspec.inspect.VarTupleType
+    ):
+        return True
+    parts = (
+        (getattr(node, name) for name in node.__struct_fields__) if isinstance(node, msgspec.Struct) else ()
+    )
+    return any(
+        _has_keys_of_tuples(part, seen)
+        for value in parts
+        for part in (value if isinstance(value, tuple) else (value,))
+    )
 
 
 def _is_known(kind: Any) -> bool:

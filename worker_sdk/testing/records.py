@@ -134,7 +134,7 @@ def recorded(job: Mapping[str, Any]) -> TaskJob[Any]:
     try:
         decode(encode(dict(made)))
     except (TypeError, ValueError, OverflowError) as exc:
-        raise explained(exc, made) from None
+        raise explained(exc, job if isinstance(job, TaskJob) else made) from None
     if isinstance(job, TaskJob):
         return job
     one: TaskJob[Any] = TaskJob(made)
