@@ -116,7 +116,8 @@ class Orders(Protocol):
 class Heartbeat:
     """`place()`: see Place; called before each registration. `free`: the slots that a master may fill. `may_join`:
     whether no job runs any more that another worker could get once this one is registered again: a registration at the
-    same address ends the leases of the former one at once. `contracts`: what masters are told about the names."""
+    same address ends the leases of the former one at once. `contracts`: what masters are told about the names.
+    `watch(late_s)` is called before each heartbeat, which comes `late_s` later than intended."""
 
     def __init__(
         self,
@@ -131,6 +132,7 @@ class Heartbeat:
         registration: "RegisterRequest",
         reports: PendingReports,
         place: Callable[[], str] = lambda: "",
+        watch: Callable[[float], object] = lambda late_s: None,
         contracts: Mapping[str, Any] | None = None,
     ) -> None:
         self._client = client
@@ -145,6 +147,7 @@ class Heartbeat:
         reports.on_report = self._request_beat
         self._no_reports_until_s = 0.0
         self._place = place
+        self._watch = watch
         self._contracts = contracts or {}
         self._masters_take_place = True
         self._wake = threading.Event()
@@ -186,10 +189,11 @@ class Heartbeat:
         self._wake.set()
 
     def _main(self) -> None:
-        tries = 0
+        tries, late_s = 0, 0.0
         while not self._is_stopping:
             member = self._identity.member
             try:
+                self._watch(late_s)
                 wait_s = self._register(tries) if member is None else self._beat(member, tries)
                 if self.is_leaving and member is not None and wait_s is not None:
                     self._announce_leave(member)
@@ -202,12 +206,14 @@ class Heartbeat:
                 wait_s = self._pause_s(member, tries)
             else:
                 tries = 0
-            self._wait(wait_s, tries)
+            late_s = self._wait(wait_s, tries)
         self._reports.refuse_all("the worker ends")
         self._client.close()
 
-    def _wait(self, wait_s: float, tries: int) -> None:
-        """Wait until the next heartbeat is due, or a handler's report is due, or someone asks for a heartbeat."""
+    def _wait(self, wait_s: float, tries: int) -> float:
+        """Wait until the next heartbeat is due, or a handler's report is due, or someone asks for a heartbeat. Return
+        by how much the wait was too long."""
+        late_s = 0.0
         ends_s = now_s() + wait_s
         while not (self._is_stopping or self._must_beat):
             # While masters do not answer, or refuse, reports do not make heartbeats more frequent.
@@ -216,10 +222,12 @@ class Heartbeat:
             if left_s <= 0:
                 break
             self._wake.wait(left_s)
+            late_s = max(late_s, now_s() - due_s)
             # Do not clear it earlier: `stop` and `beat_now` set their flags first, so either the flag or the wake-up
             # is seen.
             self._wake.clear()
         self._must_beat = False
+        return late_s
 
     def _pause_s(self, member: Registered | None, tries: int) -> float:
         """Return the seconds until the next try."""

@@ -33,6 +33,7 @@ from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import MAX_MARGIN_S, StoreClock, now_s
 from worker_sdk.worker.left_runs import LeftRuns
 from worker_sdk.worker.log_sender import ClaimLog, LogSender
+from worker_sdk.worker.loop_watch import LoopWatch
 from worker_sdk.worker.outbox import ReportOutbox
 from worker_sdk.worker.parts import PartSender
 from worker_sdk.worker.progress import PendingReports
@@ -208,6 +209,7 @@ class Node:
             },
             contracts=self._registry.contracts(),
             place=lambda: self._worker_lock.take(url) if url else "",
+            watch=LoopWatch(self._loop, self.executor.occupying.values).look,
         )
         self._heartbeat.on_rejected = self._rejected
         self._heartbeat.start()
