@@ -264,6 +264,7 @@ class ShardParts:
                 lambda: self.health.faults,
                 self._log_due_ms,
                 shared.clock,
+                duty_faults=shared.loop_failures.side_faults,
             ),
             NoticeSender(
                 stores.acceptance,

@@ -70,11 +70,8 @@ class ReadinessCheck:
             is_leader=leader.leadership is not None,
             times_led=leader.times_led,
             connections=connections,
-            faults=[
-                *self._health.faults,
-                *self._shared.loop_failures.side_faults(),
-                *(["process"] if self._shared.failure() else []),
-            ],
+            faults=[*self._health.faults, *(["process"] if self._shared.failure() else [])],
+            duty_faults=list(self._shared.loop_failures.side_faults()),
             memory_used_bytes=report.memory_used_bytes,
             memory_max_bytes=report.memory_max_bytes,
             settings_version=self._shared.live.version,

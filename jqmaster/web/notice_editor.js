@@ -2,6 +2,7 @@
 import { Problem, get, put } from "./api.js";
 import { t } from "./i18n.js";
 import { html } from "./lib.js";
+import { WHENS } from "./notice_conditions.js";
 import { pathOfNotice } from "./notice_dialogs.js";
 import { visible } from "./text.js";
 import { FormDialog } from "./ui/form_dialog.js";
@@ -9,19 +10,6 @@ import { FormField, useForm } from "./ui/forms.js";
 
 /** @typedef {import("./ui/forms.js").Values} Values */
 
-const WHENS = [
-  "job_failed",
-  "new_failure_group",
-  "challenge_waiting",
-  "challenge_expired",
-  "definition_missed",
-  "worker_lost",
-  "leader_changed",
-  "backlog_age",
-  "constraint_saturated",
-  "store_unhealthy",
-  "log_archive_behind",
-];
 const GROUPS = ["none", "name", "failure_group"];
 
 /** @param {any} notice @param {string} channel @returns {string[]} */

@@ -156,5 +156,5 @@ async def test_a_duty_that_fails_is_shown_and_the_master_stays_ready(
     _, stats = await api.call("GET", "/api/stats")
     assert stats["duty_faults"][0].startswith("notices.rounds fails")
     metrics = (await api.http.get("/metrics")).text
-    assert 'jqmaster_faults{check="notices.rounds"} 1' in metrics
+    assert 'jqmaster_duty_faults{duty="notices.rounds"} 1' in metrics
     assert resets == []

@@ -78,6 +78,7 @@ class Notices:
         self.reader = NoticeReader(self.store)
         self.history = HistoryStore(world.shard, master_id="m1")
         self.store_faults: dict[str, str] = {}
+        self.duty_faults: dict[str, str] = {}
         self.log_due_ms: int | None = None
         self.prepared = 0
         self.figures = DeliveryFigures()
@@ -119,6 +120,7 @@ class Notices:
                 lambda: self.store_faults,
                 self._log_due_ms,
                 clock,
+                duty_faults=lambda: self.duty_faults,
             ),
             NoticeSender(
                 world.acceptance,

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from jqmaster.api.schemas import Answer, Count, Instant, JobId, MatcherDocument, Request, Timestamp
+from jqmaster.domain.notices.conditions import When
 from jqmaster.domain.notices.incident import MessageKind
 from jqmaster.domain.notices.notice import (
     DEFAULT_INTERVAL_S,
@@ -17,7 +18,6 @@ from jqmaster.domain.notices.notice import (
     MIN_INTERVAL_S,
     NAME_PATTERN,
     GroupBy,
-    When,
 )
 from jqmaster.domain.notices.webhook import MAX_URL_CHARS
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from jqmaster.domain.matching.checks import Loc, MatcherError
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
+from jqmaster.domain.notices.conditions import CONDITIONS, When
 from jqmaster.domain.notices.webhook import shown_url, url_fault
 
 # The tags of deliveries contain the name.
@@ -33,42 +34,7 @@ _MAIL_ADDRESS: Final = re.compile(
 )
 
 
-class When(StrEnum):
-    """The condition of a notice."""
-
-    JOB_FAILED = "job_failed"
-    NEW_FAILURE_GROUP = "new_failure_group"
-    BACKLOG_AGE = "backlog_age"
-    CONSTRAINT_SATURATED = "constraint_saturated"
-    DEFINITION_MISSED = "definition_missed"
-    CHALLENGE_WAITING = "challenge_waiting"
-    CHALLENGE_EXPIRED = "challenge_expired"
-    WORKER_LOST = "worker_lost"
-    LEADER_CHANGED = "leader_changed"
-    STORE_UNHEALTHY = "store_unhealthy"
-    LOG_ARCHIVE_BEHIND = "log_archive_behind"
-
-
-# These conditions last: one message reports the beginning, and another the end. All other conditions happen,
-# and are counted.
-LASTING: Final = frozenset(
-    {When.BACKLOG_AGE, When.CONSTRAINT_SATURATED, When.STORE_UNHEALTHY, When.LOG_ARCHIVE_BEHIND}
-)
 DEFAULT_LASTING_S: Final = 60
-
-# The fields that a matcher may read. Fields with content are excluded, because people who are told about a
-# job may not be allowed to see its content.
-_OF_JOBS: Final = ("name", "priority", "tags", "max_retry", "timeout", "keep_result")
-_OF_NAMES: Final = ("name",)
-MATCHED_FIELDS: Final[Mapping[When, tuple[str, ...]]] = {
-    When.JOB_FAILED: _OF_JOBS,
-    When.NEW_FAILURE_GROUP: _OF_JOBS,
-    When.CHALLENGE_WAITING: _OF_JOBS,
-    When.CHALLENGE_EXPIRED: _OF_JOBS,
-    When.BACKLOG_AGE: _OF_NAMES,
-    When.CONSTRAINT_SATURATED: _OF_NAMES,
-    When.DEFINITION_MISSED: _OF_NAMES,
-}
 
 
 class GroupBy(StrEnum):
@@ -79,10 +45,6 @@ class GroupBy(StrEnum):
     NAME = "name"
     # Each group of like failures.
     FAILURE_GROUP = "failure_group"
-
-
-# Other conditions have no groups of failures.
-_OF_FAILURES: Final = frozenset({When.JOB_FAILED, When.NEW_FAILURE_GROUP, When.CHALLENGE_EXPIRED})
 
 
 class Channel(StrEnum):
@@ -134,7 +96,7 @@ class Notice:
 
     @property
     def is_lasting(self) -> bool:
-        return self.when in LASTING
+        return CONDITIONS[self.when].is_lasting
 
     def is_muted(self, now_ms: int) -> bool:
         return now_ms < self.muted_until_ms
@@ -151,9 +113,9 @@ class NoticeError(ValueError):
 
 def check_notice(notice: Notice) -> None:
     """Raise NoticeError if parts of the notice do not fit together."""
-    if notice.group_by is GroupBy.FAILURE_GROUP and notice.when not in _OF_FAILURES:
+    if notice.group_by is GroupBy.FAILURE_GROUP and not CONDITIONS[notice.when].has_failure_groups:
         raise NoticeError(("group_by",), f"{notice.when} has no groups of failures")
-    if notice.group_by is GroupBy.NAME and notice.when not in MATCHED_FIELDS:
+    if notice.group_by is GroupBy.NAME and not CONDITIONS[notice.when].matched:
         raise NoticeError(("group_by",), f"{notice.when} has no names")
 
 
@@ -161,8 +123,8 @@ def parse_notice_matcher(document: object, when: When) -> Matcher | None:
     """Return the matcher of a condition. Raise NoticeError."""
     if document is None:
         return None
-    fields = MATCHED_FIELDS.get(when)
-    if fields is None:
+    fields = CONDITIONS[when].matched
+    if not fields:
         raise NoticeError(("matcher",), f"{when} cannot be narrowed")
     try:
         return parse_matcher(document, fields)

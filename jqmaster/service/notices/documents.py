@@ -6,15 +6,14 @@ from typing import Any
 
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.matching.checks import Loc
+from jqmaster.domain.notices.conditions import CONDITIONS, When
 from jqmaster.domain.notices.notice import (
     DEFAULT_LASTING_S,
-    LASTING,
     RESERVED_NAMES,
     Destination,
     GroupBy,
     Notice,
     NoticeError,
-    When,
     check_notice,
     parse_destinations,
     parse_notice_matcher,
@@ -31,7 +30,7 @@ def draft_of(name: str, fields: Mapping[str, Any], old: Sequence[Destination] = 
         when = When(fields["when"])
         threshold = fields["threshold"]
         if threshold is None:
-            threshold = DEFAULT_LASTING_S if when in LASTING else 1
+            threshold = DEFAULT_LASTING_S if CONDITIONS[when].is_lasting else 1
         notice = Notice(
             name=name,
             nid="",

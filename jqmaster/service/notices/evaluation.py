@@ -7,14 +7,13 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.ids import new_id
+from jqmaster.domain.notices.conditions import CONDITIONS, When
 from jqmaster.domain.notices.delivery import DeliveryFigures
 from jqmaster.domain.notices.notice import (
     DEFAULT_NAME,
-    LASTING,
     Channel,
     Destination,
     Notice,
-    When,
 )
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import EntriesApart
@@ -28,8 +27,6 @@ from jqmaster.store.notices.notices import DEFAULT_STATE, AllNotices, NoticeStor
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 2.0
-# Looks that read a lot are rarer.
-_EVERY_S: Final[Mapping[When, float]] = {When.DEFINITION_MISSED: 20.0, When.WORKER_LOST: 4.0}
 
 
 class NoticeEvaluation:
@@ -114,10 +111,10 @@ class NoticeEvaluation:
 
     async def _look(self, when: When, read: AllNotices) -> tuple[list[MatchableFinding] | None, bool]:
         """Return the findings (None: it is not time to look), and whether these are all."""
-        if when in LASTING:
+        if CONDITIONS[when].is_lasting:
             return await self._lasting.look(when, read.now_ms), True
         now_s = self._clock.monotonic_s()
-        if now_s < self._looked_at_s.get(when, -1e9) + _EVERY_S.get(when, 0.0):
+        if now_s < self._looked_at_s.get(when, -1e9) + CONDITIONS[when].every_s:
             return None, True
         look = await self._momentary.look(when, read.marks.marks.get(when), read.now_ms)
         self._looked_at_s[when] = now_s

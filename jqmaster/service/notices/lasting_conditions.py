@@ -6,8 +6,8 @@ from typing import Final
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import span
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
+from jqmaster.domain.notices.conditions import When
 from jqmaster.domain.notices.incident import IncidentItem
-from jqmaster.domain.notices.notice import When
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.notices.findings import MatchableFinding, of_name
 from jqmaster.store.operations.history import HistoryStore
@@ -18,7 +18,8 @@ CONSTRAINTS_EVERY_S: Final = 10.0
 
 class LastingConditions:
     """`store_faults`: by name, what is wrong with the store now. `log_due_ms`: since when the first log has
-    waited for the archive, in milliseconds since 1970; None: none waits, or there is no archive. Durations
+    waited for the archive, in milliseconds since 1970; None: none waits, or there is no archive. `duty_faults`: by
+    name, what is wrong with side duties of this master. Durations
     count from this master's first look, except the ages of waiting jobs and logs. Methods raise what the
     stores raise."""
 
@@ -29,12 +30,15 @@ class LastingConditions:
         store_faults: Callable[[], Mapping[str, str]],
         log_due_ms: Callable[[], Awaitable[int | None]],
         clock: Clock,
+        *,
+        duty_faults: Callable[[], Mapping[str, str]],
     ) -> None:
         self._history = history
         self._constraints = constraints
         self._store_faults = store_faults
         self._log_due_ms = log_due_ms
         self._clock = clock
+        self._duty_faults = duty_faults
         self._since_s: dict[tuple[When, str], float] = {}
         self._saturated: dict[str, str] = {}
         self._constraints_at_s = -CONSTRAINTS_EVERY_S
@@ -43,6 +47,7 @@ class LastingConditions:
             When.CONSTRAINT_SATURATED: self._saturated_constraints,
             When.STORE_UNHEALTHY: self._unhealthy_store,
             When.LOG_ARCHIVE_BEHIND: self._archive_behind,
+            When.DUTY_FAILING: self._failing_duties,
         }
 
     async def look(self, when: When, now_ms: int) -> list[MatchableFinding]:
@@ -73,6 +78,9 @@ class LastingConditions:
 
     async def _unhealthy_store(self, now_ms: int) -> list[MatchableFinding]:
         return self._lasting(When.STORE_UNHEALTHY, self._store_faults(), now_ms)
+
+    async def _failing_duties(self, now_ms: int) -> list[MatchableFinding]:
+        return self._lasting(When.DUTY_FAILING, self._duty_faults(), now_ms)
 
     async def _archive_behind(self, now_ms: int) -> list[MatchableFinding]:
         due_ms = await self._log_due_ms()

@@ -13,43 +13,13 @@ from urllib.parse import urlencode
 
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import Job
+from jqmaster.domain.notices.conditions import CONDITIONS
 from jqmaster.domain.notices.incident import Message, MessageKind
-from jqmaster.domain.notices.notice import Notice, When
+from jqmaster.domain.notices.notice import Notice
 from jqmaster.net.link_template import links_of
 
 MAX_LINE: Final = 300
 MAX_SUBJECT: Final = 150
-
-# Nouns for the things that are counted, in singular and plural.
-_NOUNS: Final[Mapping[When, tuple[str, str]]] = {
-    When.JOB_FAILED: ("job failed", "jobs failed"),
-    When.NEW_FAILURE_GROUP: ("new kind of failure", "new kinds of failures"),
-    When.DEFINITION_MISSED: ("instant of a definition missed", "instants of definitions missed"),
-    When.CHALLENGE_WAITING: ("question waits for an answer", "questions wait for an answer"),
-    When.CHALLENGE_EXPIRED: ("job failed without its callback", "jobs failed without their callbacks"),
-    When.WORKER_LOST: ("worker lost", "workers lost"),
-    When.LEADER_CHANGED: ("change of leader", "changes of leader"),
-}
-_LASTING: Final[Mapping[When, tuple[str, str]]] = {
-    When.BACKLOG_AGE: ("Jobs wait too long", "Jobs no longer wait too long"),
-    When.CONSTRAINT_SATURATED: ("Constraints hold jobs back", "Constraints no longer hold jobs back"),
-    When.STORE_UNHEALTHY: ("The store is not healthy", "The store is healthy again"),
-    When.LOG_ARCHIVE_BEHIND: ("Logs wait for the archive", "Logs no longer wait for the archive"),
-}
-# The page of the web UI with more information, and its query.
-_PAGES: Final[Mapping[When, tuple[str, Mapping[str, str]]]] = {
-    When.JOB_FAILED: ("failures", {}),
-    When.NEW_FAILURE_GROUP: ("failures", {}),
-    When.CHALLENGE_WAITING: ("challenges", {"state": "processing"}),
-    When.CHALLENGE_EXPIRED: ("jobs", {"state": "failed"}),
-    When.BACKLOG_AGE: ("names", {}),
-    When.CONSTRAINT_SATURATED: ("constraints", {}),
-    When.DEFINITION_MISSED: ("definitions", {"state": "troubled"}),
-    When.WORKER_LOST: ("workers", {}),
-    When.LEADER_CHANGED: ("masters", {}),
-    When.STORE_UNHEALTHY: ("overview", {}),
-    When.LOG_ARCHIVE_BEHIND: ("masters", {}),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +110,12 @@ class Letters:
             if job_id in questions:
                 links = (("answer", questions[job_id]), *links)
             lines.append(LetterLine(times + plain(text, MAX_LINE), links))
-        page, query = _PAGES[notice.when]
+        condition = CONDITIONS[notice.when]
         return Letter(
             subject=f"[jqmaster] {plain(subject, MAX_SUBJECT)}",
             lead=plain(lead, 2 * MAX_LINE),
             lines=lines,
-            links=self._link("See more", page, query),
+            links=self._link("See more", condition.page, condition.query),
             foot=f"Notice {notice.name}: at most one message in {notice.at_most_every_s} s.",
         )
 
@@ -173,7 +143,7 @@ def plain(text: str, most: int) -> str:
 
 
 def _counted(notice: Notice, count: int) -> str:
-    one, several = _NOUNS[notice.when]
+    one, several = CONDITIONS[notice.when].texts
     return f"{count:,} {one if count == 1 else several}"
 
 
@@ -182,7 +152,7 @@ def _subject(notice: Notice, message: Message) -> str:
         return f"Test of notice {notice.name}"
     key = f" ({message.key})" if message.key and notice.group_by == "name" else ""
     if notice.is_lasting:
-        begins, ends = _LASTING[notice.when]
+        begins, ends = CONDITIONS[notice.when].texts
         return (ends if message.kind is MessageKind.OVER else begins) + key
     return _counted(notice, message.count) + key
 
@@ -191,7 +161,7 @@ def _lead(notice: Notice, message: Message) -> str:
     if message.kind is MessageKind.TEST:
         return f"{message.asked_by} asked for this message. Messages of notice {notice.name} arrive here."
     if notice.is_lasting:
-        begins, ends = _LASTING[notice.when]
+        begins, ends = CONDITIONS[notice.when].texts
         if message.kind is MessageKind.OVER:
             return f"{ends}. It began at {iso_ms(message.began_ms)}, and was last seen at {iso_ms(message.last_ms)}."
         return f"{begins}, since {iso_ms(message.began_ms)} at least."

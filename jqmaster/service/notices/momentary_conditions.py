@@ -10,8 +10,8 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.failure_group import failure_group_id, normalise
 from jqmaster.domain.jobs.job import Cause
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
+from jqmaster.domain.notices.conditions import When
 from jqmaster.domain.notices.incident import IncidentItem
-from jqmaster.domain.notices.notice import When
 from jqmaster.live_value import LiveValue
 from jqmaster.service.notices.findings import MatchableFinding, of_name
 from jqmaster.store.definitions.definitions import DefinitionStore

@@ -7,9 +7,10 @@ from typing import Any, Final
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.notices.conditions import When
 from jqmaster.domain.notices.delivery import MAIL_NAME, SLACK_NAME, WEBHOOK_NAME, reserved_job, stable_id
 from jqmaster.domain.notices.incident import Message
-from jqmaster.domain.notices.notice import Channel, Notice, When
+from jqmaster.domain.notices.notice import Channel, Notice
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.notices.letters import Letter, Letters
 from jqmaster.store.jobs.enqueue import AcceptanceStore, BacklogFull

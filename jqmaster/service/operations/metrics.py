@@ -161,8 +161,9 @@ METRICS: Final = {
         MetricInfo("jqmaster_store_memory_bytes", "gauge", (), "Memory that the store uses."),
         MetricInfo("jqmaster_store_memory_max_bytes", "gauge", (),
                    "Memory that the store may use. Missing if there is no limit."),
-        MetricInfo("jqmaster_faults", "gauge", ("check",),
-                   "1 for each check of /readyz that fails, and for each side duty that does."),
+        MetricInfo("jqmaster_faults", "gauge", ("check",), "1 for each check of /readyz that fails."),
+        MetricInfo("jqmaster_duty_faults", "gauge", ("duty",),
+                   "1 for each side duty of this master that keeps failing. Jobs are not affected."),
         MetricInfo("jqmaster_settings_version", "gauge", (),
                    "Version of the run-time changes of settings. 0: none were made."),
         MetricInfo("jqmaster_info", "gauge", ("version", "master_id", "node_id"),
@@ -212,6 +213,7 @@ class OwnFacts:
     times_led: int
     connections: int
     faults: Sequence[str]
+    duty_faults: Sequence[str]
     memory_used_bytes: int
     memory_max_bytes: int
     settings_version: int
@@ -417,6 +419,7 @@ class Metrics(Collector):
         yield led
         yield _gauge("jqmaster_http_connections", {(): own.connections})
         yield _gauge("jqmaster_faults", {(check,): 1 for check in own.faults})
+        yield _gauge("jqmaster_duty_faults", {(duty,): 1 for duty in own.duty_faults})
         yield _gauge("jqmaster_store_memory_bytes", {(): own.memory_used_bytes})
         most = own.memory_max_bytes
         yield _gauge("jqmaster_store_memory_max_bytes", {(): most} if most else {})

@@ -67,7 +67,7 @@ def _answer(
             if digest not in compiled:
                 compiled[digest] = ArgumentSchema(schema_of_text(texts[digest]))
     except BadSchemaError as exc:
-        # The schema was declared to a master with another version of the library: it is no rule for anybody.
+        # The schema was declared to a master with another version of the library; here it cannot be applied.
         return str(exc) if argument is None else []
     if argument is None:
         return None

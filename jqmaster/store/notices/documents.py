@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgpack
 
 from jqmaster.domain.matching.checks import MatcherError
+from jqmaster.domain.notices.conditions import When
 from jqmaster.domain.notices.incident import Incident, Line, Message, MessageKind, NoticeState
 from jqmaster.domain.notices.notice import (
     Channel,
@@ -15,7 +16,6 @@ from jqmaster.domain.notices.notice import (
     GroupBy,
     Notice,
     NoticeError,
-    When,
     parse_notice_matcher,
 )
 from jqmaster.errors import DamagedError

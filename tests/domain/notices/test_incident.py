@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from jqmaster.domain.notices.conditions import When
 from jqmaster.domain.notices.incident import (
     GATHER_MS,
     MAX_INCIDENTS,
@@ -15,7 +16,7 @@ from jqmaster.domain.notices.incident import (
     MessageKind,
     NoticeState,
 )
-from jqmaster.domain.notices.notice import Channel, Destination, GroupBy, Notice, When
+from jqmaster.domain.notices.notice import Channel, Destination, GroupBy, Notice
 
 pytestmark = pytest.mark.req("M5")
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from jqmaster.domain.notices.conditions import When
 from jqmaster.domain.notices.notice import (
     Channel,
     Destination,
     GroupBy,
     Notice,
     NoticeError,
-    When,
     check_notice,
     parse_destinations,
     parse_notice_matcher,

@@ -466,3 +466,15 @@ async def test_a_notice_that_fails_stops_no_other(
     await notices.fail(1)
     await notices.rounds(14)
     assert [told.job.tags for told in await notices.told()] == [("notice:n",)]
+
+
+async def test_a_duty_that_fails_is_told_and_its_end_as_well(notices: Notices) -> None:
+    await begun(notices, when="duty_failing", threshold=20)
+    notices.duty_faults = {"log_archiver.rounds": "log_archiver.rounds fails (KeyError: 'x')"}
+    await notices.rounds(40)
+    notices.duty_faults = {}
+    await notices.rounds(330, step_s=10)
+    first, last = await notices.told()
+    assert first.argument["subject"] == "[jqmaster] Duties of a master fail"
+    assert "log_archiver.rounds fails" in first.argument["text"]
+    assert last.argument["subject"] == "[jqmaster] The duties of the master work again"

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from jqmaster.domain.notices.conditions import When
 from jqmaster.domain.notices.incident import Incident, Line, Message, MessageKind, NoticeState
 from jqmaster.domain.notices.notice import (
     Channel,
     Destination,
     GroupBy,
     Notice,
-    When,
     parse_notice_matcher,
 )
 from jqmaster.errors import ConflictError, DamagedError, StaleEpochError

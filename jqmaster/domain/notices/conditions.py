@@ -1,0 +1,97 @@
+"""The conditions of notices: what each of them is, in one list. A condition that is missing here does not exist."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+
+class When(StrEnum):
+    """The condition of a notice."""
+
+    JOB_FAILED = "job_failed"
+    NEW_FAILURE_GROUP = "new_failure_group"
+    CHALLENGE_WAITING = "challenge_waiting"
+    CHALLENGE_EXPIRED = "challenge_expired"
+    DEFINITION_MISSED = "definition_missed"
+    WORKER_LOST = "worker_lost"
+    LEADER_CHANGED = "leader_changed"
+    BACKLOG_AGE = "backlog_age"
+    CONSTRAINT_SATURATED = "constraint_saturated"
+    STORE_UNHEALTHY = "store_unhealthy"
+    LOG_ARCHIVE_BEHIND = "log_archive_behind"
+    DUTY_FAILING = "duty_failing"
+
+
+# The fields that a matcher may read. Fields with content are excluded, because people who are told about a
+# job may not be allowed to see its content.
+_OF_JOBS: Final = ("name", "priority", "tags", "max_retry", "timeout", "keep_result")
+_OF_NAMES: Final = ("name",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """`texts`: of a condition that happens, the noun in singular and plural; of one that lasts, the sentences at its
+    beginning and its end. `is_lasting`: one message reports the beginning, and another the end; all other conditions
+    are counted. `page`: the page of the web UI with more information, with `query`. `matched`: the fields that
+    matchers may read; empty: it cannot be narrowed, and has no names. `every_s`: the least seconds between two looks,
+    where a look reads a lot."""
+
+    when: When
+    texts: tuple[str, str]
+    page: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    is_lasting: bool = False
+    matched: tuple[str, ...] = ()
+    has_failure_groups: bool = False
+    every_s: float = 0.0
+
+
+_ALL: Final = (
+    Condition(
+        when=When.JOB_FAILED, texts=("job failed", "jobs failed"), page="failures", matched=_OF_JOBS,
+        has_failure_groups=True,
+    ),
+    Condition(
+        when=When.NEW_FAILURE_GROUP, texts=("new kind of failure", "new kinds of failures"), page="failures",
+        matched=_OF_JOBS, has_failure_groups=True,
+    ),
+    Condition(
+        when=When.CHALLENGE_WAITING, texts=("question waits for an answer", "questions wait for an answer"),
+        page="challenges", query={"state": "processing"}, matched=_OF_JOBS,
+    ),
+    Condition(
+        when=When.CHALLENGE_EXPIRED,
+        texts=("job failed without its callback", "jobs failed without their callbacks"), page="jobs",
+        query={"state": "failed"}, matched=_OF_JOBS, has_failure_groups=True,
+    ),
+    Condition(
+        when=When.DEFINITION_MISSED,
+        texts=("instant of a definition missed", "instants of definitions missed"), page="definitions",
+        query={"state": "troubled"}, matched=_OF_NAMES, every_s=20.0,
+    ),
+    Condition(when=When.WORKER_LOST, texts=("worker lost", "workers lost"), page="workers", every_s=4.0),
+    Condition(when=When.LEADER_CHANGED, texts=("change of leader", "changes of leader"), page="masters"),
+    Condition(
+        when=When.BACKLOG_AGE, texts=("Jobs wait too long", "Jobs no longer wait too long"), page="names",
+        is_lasting=True, matched=_OF_NAMES,
+    ),
+    Condition(
+        when=When.CONSTRAINT_SATURATED,
+        texts=("Constraints hold jobs back", "Constraints no longer hold jobs back"), page="constraints",
+        is_lasting=True, matched=_OF_NAMES,
+    ),
+    Condition(
+        when=When.STORE_UNHEALTHY, texts=("The store is not healthy", "The store is healthy again"),
+        page="overview", is_lasting=True,
+    ),
+    Condition(
+        when=When.LOG_ARCHIVE_BEHIND, texts=("Logs wait for the archive", "Logs no longer wait for the archive"),
+        page="masters", is_lasting=True,
+    ),
+    Condition(
+        when=When.DUTY_FAILING, texts=("Duties of a master fail", "The duties of the master work again"),
+        page="overview", is_lasting=True,
+    ),
+)  # fmt: skip
+CONDITIONS: Final[Mapping[When, Condition]] = {one.when: one for one in _ALL}
