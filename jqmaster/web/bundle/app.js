@@ -11132,7 +11132,7 @@ function DeleteNotice({ name, onClose }) {
     <footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//></footer><//>`;
 }
 
-// notice_editor.js
+// notice_conditions.js
 var WHENS = [
   "job_failed",
   "new_failure_group",
@@ -11144,8 +11144,11 @@ var WHENS = [
   "backlog_age",
   "constraint_saturated",
   "store_unhealthy",
-  "log_archive_behind"
+  "log_archive_behind",
+  "duty_failing"
 ];
+
+// notice_editor.js
 var GROUPS2 = ["none", "name", "failure_group"];
 var linesOf = (notice, channel) => (notice?.to ?? []).flatMap((to2) => to2[channel] ? [to2[channel]].flat() : []);
 var valuesOf5 = (notice) => ({

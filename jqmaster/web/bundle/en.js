@@ -1241,6 +1241,7 @@ var en_notices_default = {
   "notices.when.constraint_saturated": "Constraints that hold jobs back",
   "notices.when.store_unhealthy": "A store that is not healthy",
   "notices.when.log_archive_behind": "Logs that wait for the archive",
+  "notices.when.duty_failing": "Duties of a master that fail",
   "job.links": "Elsewhere",
   "job.deliveries": "Webhook",
   "job.deliveries.none": "Nothing was told yet.",

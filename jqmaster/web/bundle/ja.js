@@ -1192,6 +1192,7 @@ var ja_notices_default = {
   "notices.when.constraint_saturated": "ジョブを止めている制約",
   "notices.when.store_unhealthy": "ストアの異常",
   "notices.when.log_archive_behind": "アーカイブを待っているログ",
+  "notices.when.duty_failing": "失敗が続くマスターの処理",
   "job.links": "外部のリンク",
   "job.deliveries": "Webhook",
   "job.deliveries.none": "まだ通知していません。",
