@@ -276,6 +276,8 @@ class LogSender:
             await asyncio.sleep(pause_s(tries, retry_after_s, max_s=2.0))
 
     def _note_stale(self, answer: MasterAnswer) -> None:
+        if refused := answer.body.get("refused"):
+            logger.warning("a master left out log lines of jobs: %s", refused)
         for job_id in answer.ids("stale"):
             logs = self._sent.get(job_id, set())
             # If a job has several claims, nobody knows which one is meant.

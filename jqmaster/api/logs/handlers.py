@@ -9,7 +9,7 @@ import msgspec
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.jobs.handlers import COME_AGAIN, MAX_WAIT_S, wait_of
-from jqmaster.api.schemas import LATEST_MS, TOKEN_PATTERN
+from jqmaster.api.schemas import LATEST_MS, TOKEN_PATTERN, instant_ms
 from jqmaster.domain.content.job_content import GoneContent, JobContent
 from jqmaster.domain.ids import ID_PATTERN
 from jqmaster.domain.instant import iso_ms
@@ -17,7 +17,6 @@ from jqmaster.domain.logs.lines import LEVELS, RANK, LogLevel
 from jqmaster.domain.logs.page import LinesPage, LogFilter, NumberedLine
 from jqmaster.errors import (
     FieldError,
-    InvalidError,
     NotFoundError,
     TooLargeError,
     UnparsableError,
@@ -35,6 +34,10 @@ DEFAULT_PAGE: Final = 1_000
 # The store counts in doubles, and the numbers run on over all attempts.
 MAX_SEQ: Final = 2**47
 MAX_TAIL: Final = 1_000_000
+# How many invalid fields an answer names.
+MAX_TOLD: Final = 50
+# A float below this is a time in seconds (until the year 5138); one from here on is in milliseconds (from 1973 on).
+FIRST_MS: Final = 1e11
 
 TextT = TypeVar("TextT")
 
@@ -50,80 +53,162 @@ class _Entry(msgspec.Struct, Generic[TextT], forbid_unknown_fields=True, gc=Fals
     token: Annotated[str, msgspec.Meta(pattern=TOKEN_PATTERN)] | None = None
 
 
-class _LogBody(msgspec.Struct, Generic[TextT], forbid_unknown_fields=True):
-    entries: list[_Entry[TextT]]
+class _LogBody(msgspec.Struct, forbid_unknown_fields=True):
+    entries: list[_Entry[str]]
 
 
-# Every line of every job takes this path, so it is one typed decode in C instead of a model. If a text is binary or
-# not UTF-8, the texts are decoded one by one.
-_USUAL: Final = msgspec.msgpack.Decoder(_LogBody[str])
-_OTHER: Final = msgspec.msgpack.Decoder(_LogBody[msgspec.Raw])
+class _AnyBody(msgspec.Struct, forbid_unknown_fields=True):
+    entries: list[msgspec.Raw]
+
+
+class _LooseEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """An entry whose text and time are decoded one by one."""
+
+    seq: Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ)]
+    at: msgspec.Raw
+    text: msgspec.Raw
+    level: LogLevel = LogLevel.INFO
+    job_id: Annotated[str, msgspec.Meta(pattern=ID_PATTERN)] | None = None
+    token: Annotated[str, msgspec.Meta(pattern=TOKEN_PATTERN)] | None = None
+
+
+class _Claim(msgspec.Struct, gc=False):
+    """What a bad entry says of its claim."""
+
+    job_id: Annotated[str, msgspec.Meta(pattern=ID_PATTERN)] | None = None
+    token: Annotated[str, msgspec.Meta(pattern=TOKEN_PATTERN)] | None = None
+
+
+# Every line of every job takes this path, so it is one typed decode in C instead of a model. If any entry is unusual,
+# such as a text that is binary, they are decoded one by one.
+_USUAL: Final = msgspec.msgpack.Decoder(_LogBody)
+_OTHER: Final = msgspec.msgpack.Decoder(_AnyBody)
+_LOOSE: Final = msgspec.msgpack.Decoder(_LooseEntry)
+_CLAIM: Final = msgspec.msgpack.Decoder(_Claim)
 _BINARY: Final = msgspec.msgpack.Decoder(bytes)
 _STR_HEADERS: Final = {0xD9: 2, 0xDA: 3, 0xDB: 5}
 
 
 async def save(call: Call) -> Reply:
-    entries = _entries(await call.body(MAX_BYTES))
+    entries, refused = _entries(await call.body(MAX_BYTES))
     worker_id = call.path["worker_id"]
     await call.services.owners.check(worker_id, call.known)
-    taken = await call.services.job_logs.save(worker_id, _by_claim(entries))
-    return Reply(200, {"accepted": taken.accepted, "dropped": taken.dropped, "stale": taken.stale})
+    claims = _by_claim(entries, refused)
+    if not claims:
+        raise invalid(refused)
+    taken = await call.services.job_logs.save(worker_id, claims)
+    answer: dict[str, Any] = {"accepted": taken.accepted, "dropped": taken.dropped, "stale": taken.stale}
+    if refused:
+        answer["refused"] = [{"loc": list(error.loc), "msg": error.msg} for error in refused[:MAX_TOLD]]
+    return Reply(200, answer)
 
 
-def _entries(data: bytes) -> Sequence[_Entry[str | bytes]]:
+def _entries(data: bytes) -> tuple[Sequence[_Entry[str | bytes]], list[FieldError]]:
+    """Return the entries, and what is wrong with some of them: these have the number 0, and name their claim if they
+    can."""
+    refused: list[FieldError] = []
     try:
-        entries: Sequence[_Entry[Any]] = _decoded(data)
+        entries: Sequence[_Entry[Any]] = _decoded(data, refused)
     except msgspec.ValidationError as exc:
-        raise _refused(str(exc)) from None
+        raise invalid([_field_error(exc)]) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
         raise UnparsableError(f"the message is malformed: {exc}") from None
     if not entries:
         raise invalid([FieldError(("entries",), "must be a list that is not empty")])
     if len(entries) > MAX_LINES:
         raise TooLargeError(f"more than {MAX_LINES} entries", code="too_many_items")
-    return entries
+    return entries, refused
 
 
-def _decoded(data: bytes) -> Sequence[_Entry[Any]]:
-    try:
+def _decoded(data: bytes, refused: list[FieldError]) -> Sequence[_Entry[Any]]:
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
         return _USUAL.decode(data).entries
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        entries: Sequence[_Entry[Any]] = _OTHER.decode(data).entries
-    for index, entry in enumerate(entries):
-        raw = bytes(entry.text)
-        tag = raw[0]
-        if 0xA0 <= tag < 0xC0 or tag in _STR_HEADERS:
-            entry.text = raw[_STR_HEADERS.get(tag, 1) :]
-        else:
-            try:
-                entry.text = _BINARY.decode(raw)
-            except msgspec.MsgspecError:
-                raise invalid([FieldError(("entries", index, "text"), "must be text or binary")]) from None
+    entries = []
+    for index, raw in enumerate(_OTHER.decode(data).entries):
+        try:
+            entries.append(_entry(raw))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as exc:
+            error = _field_error(exc)
+            refused.append(FieldError(("entries", index, *error.loc), error.msg))
+            entries.append(_claim_of(raw))
     return entries
 
 
-def _refused(text: str) -> InvalidError:
-    """Convert a decoder message to a problem: `Expected `int`, got `str` - at `$.entries[3].seq``."""
-    rule, _, path = text.partition(" - at `$")
+def _entry(raw: msgspec.Raw) -> _Entry[str | bytes]:
+    """Return an entry whose text may be binary or not UTF-8, and whose time may have any form."""
+    sent = _LOOSE.decode(raw)
+    text = bytes(sent.text)
+    tag = text[0]
+    if 0xA0 <= tag < 0xC0 or tag in _STR_HEADERS:
+        text = text[_STR_HEADERS.get(tag, 1) :]
+    else:
+        try:
+            text = _BINARY.decode(text)
+        except msgspec.MsgspecError:
+            raise msgspec.ValidationError("must be text or binary - at `$.text`") from None
+    try:
+        at_ms = _time_ms(msgspec.msgpack.decode(sent.at))
+    except (ValueError, OverflowError, msgspec.MsgspecError):
+        rule = (
+            "must be Unix milliseconds, seconds as a float, or ISO 8601 with an offset, between 1970 and 2100"
+        )
+        raise msgspec.ValidationError(f"{rule} - at `$.at`") from None
+    return _Entry(sent.seq, at_ms, text, sent.level, sent.job_id, sent.token)
+
+
+def _time_ms(at: object) -> int:
+    """Return the time of a line in Unix milliseconds. Raise ValueError or OverflowError."""
+    if isinstance(at, bool) or not isinstance(at, int | float):
+        return instant_ms(at)
+    ms = int(at * 1000) if isinstance(at, float) and at < FIRST_MS else int(at)
+    if not 0 <= ms <= LATEST_MS:
+        raise ValueError("out of range")
+    return ms
+
+
+def _claim_of(raw: msgspec.Raw) -> _Entry[str | bytes]:
+    """Return a mark in place of a bad entry: entries behind it may belong to the claim that it names."""
+    try:
+        claim = _CLAIM.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        # Nobody knows to which claim the entries behind it belong.
+        claim = _Claim("", "")
+    return _Entry(0, 0, "", job_id=claim.job_id, token=claim.token)
+
+
+def _field_error(exc: Exception) -> FieldError:
+    """Convert a decoder message: `Expected `int`, got `str` - at `$.entries[3].seq``."""
+    rule, _, path = str(exc).partition(" - at `$")
     parts = [part.rstrip("]") for part in path.rstrip("`").replace("[", ".").split(".") if part]
     loc = tuple(int(part) if part.isdigit() else part for part in parts)
-    return invalid([FieldError(loc, rule.replace("`", ""))])
+    return FieldError(loc, rule.replace("`", ""))
 
 
-def _by_claim(entries: Sequence[_Entry[str | bytes]]) -> list[tuple[str, str, list[SentLine]]]:
-    """Return the lines of each claim, ordered by number and without duplicate numbers."""
+def _by_claim(
+    entries: Sequence[_Entry[str | bytes]], refused: list[FieldError]
+) -> list[tuple[str, str, list[SentLine]]]:
+    """Return the lines of each claim, ordered by number and without duplicate numbers. Add to `refused` what is wrong
+    with entries that name no claim."""
     found: dict[tuple[str, str], list[SentLine]] = {}
     lines: list[SentLine] | None = None
     job_id, token, last = "", "", 0
     is_ordered = True
     for index, entry in enumerate(entries):
         if entry.job_id is not None or entry.token is not None or lines is None:
-            if not (entry.job_id or job_id) or not (entry.token or token):
-                field = "token" if entry.job_id else "job_id"
-                raise invalid([FieldError(("entries", index, field), "field required")])
-            job_id, token = entry.job_id or job_id, entry.token or token
-            lines = found.setdefault((job_id, token), [])
+            job_id = job_id if entry.job_id is None else entry.job_id
+            token = token if entry.token is None else entry.token
+            if not job_id or not token:
+                lines = None
+                if entry.seq:
+                    field = "token" if job_id else "job_id"
+                    refused.append(FieldError(("entries", index, field), "field required"))
+                continue
+            lines = found.get((job_id, token))
+            if lines is None:
+                lines = found[job_id, token] = []
             last = lines[-1].seq if lines else 0
+        if not entry.seq:
+            continue
         is_ordered = is_ordered and entry.seq > last
         last = entry.seq
         lines.append(SentLine(entry.seq, entry.at, RANK[entry.level], entry.text))
@@ -132,7 +217,7 @@ def _by_claim(entries: Sequence[_Entry[str | bytes]]) -> list[tuple[str, str, li
             claim: sorted({line.seq: line for line in reversed(unordered)}.values())
             for claim, unordered in found.items()
         }
-    return [(job_id, token, lines) for (job_id, token), lines in found.items()]
+    return [(job_id, token, lines) for (job_id, token), lines in found.items() if lines]
 
 
 async def page(call: Call) -> Reply:

@@ -42,8 +42,9 @@ _PAGE: Final[dict[str, Any]] = {
 }
 _SAVE_TEXT: Final = (
     "Send the lines of many jobs together, and results without waiting for them. Lines are kept while the worker holds "
-    "the job under this token, for a minute after it is over, and for 5 s after another claim took it. Beyond "
-    "`max_log_bytes` and `max_logs_bytes` the oldest lines go, which `dropped` says."
+    "the job under this token, and for a minute after its attempt is over or another claim took the job. Invalid "
+    "entries are left out, and the answer names them. Beyond `max_log_bytes` and `max_logs_bytes` the oldest lines go, "
+    "which `dropped` says."
 )
 _ERASE_TEXT: Final = (
     "For a job that its retention has removed, and whose log the archive keeps. From now on nobody can read it; its "

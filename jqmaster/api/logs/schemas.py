@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, WithJsonSchema
 
 from jqmaster.api.logs import handlers
-from jqmaster.api.schemas import LATEST_MS, Answer, Count, JobId, Request, Timestamp, Token
+from jqmaster.api.schemas import SINCE, Answer, Count, JobId, ProblemField, Request, Timestamp, Token
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.logs.lines import LogLevel
 
@@ -15,6 +15,17 @@ _Text = Annotated[
         {
             "description": "The line, or several of one message. Binary is read as UTF-8, with a mark in place of what "
             'is not; in JSON it is {"$bin": base64}. Colours (`ESC [ … m`) stay; what else acts on a terminal goes.'
+        }
+    ),
+]
+
+
+_At = Annotated[
+    int | float | str,
+    WithJsonSchema(
+        {
+            "description": "When the line was written: milliseconds since 1970 as an integer, seconds as a float (from "
+            "10^11 on milliseconds as well), ISO 8601 text with an offset, or a MessagePack timestamp."
         }
     ),
 ]
@@ -31,7 +42,7 @@ class LogLineRequest(Request):
         description="Number of the line within the claim, from 1. A gap is lines that the worker dropped. A number "
         "that was sent before is not kept twice.",
     )
-    at: int = Field(ge=0, le=LATEST_MS, description="When the line was written, in milliseconds since 1970.")
+    at: _At
     level: LogLevel = Field(LogLevel.INFO, strict=False)
     text: _Text
 
@@ -52,6 +63,11 @@ class LogsAnswer(Answer):
     )
     stale: list[JobId] = Field(
         description="Jobs that the worker does not hold under these tokens. Their lines are not kept; send no more."
+    )
+    refused: list[ProblemField] = Field(
+        description="What is wrong with entries that are not valid, of the first 50 such fields. Their lines are not "
+        "kept; those of the others are. Missing if there are none. If no entry is valid, the answer is 422.",
+        json_schema_extra=SINCE,
     )
 
 

@@ -16,8 +16,8 @@ from jqmaster.store.link.shard import Shard
 # About 1 MiB.
 CHUNKS_PER_READ: Final = 16
 CHUNKS_PER_SWEEP: Final = 200
-# How long lines of a claim are still taken after another claim began.
-LATE_MS: Final = 5_000
+# How long lines of a claim are still taken after another claim began, or after its own end.
+LATE_MS: Final = 60_000
 # How long lines of a job are still taken after its end.
 OVER_MS: Final = 60_000
 _PACKER: Final = msgspec.msgpack.Encoder()

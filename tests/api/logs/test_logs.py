@@ -177,8 +177,10 @@ async def test_bad_calls_are_refused_and_name_the_field(api: Api) -> None:
             ({**good, "token": "x"}, ["entries", 1, "token"]),
             ({**good, "more": 1}, ["entries", 1]),
         ):
-            status, problem = await send(worker, good, entry)
-            assert (status, problem["errors"][0]["loc"]) == (422, field), problem
+            status, answer = await send(worker, good, entry)
+            assert (status, [one["loc"] for one in answer["refused"]]) == (200, [field]), answer
+            status, problem = await send(worker, entry)
+            assert (status, problem["errors"][0]["loc"]) == (422, ["entries", 0, *field[2:]]), problem
         status, problem = await send(worker, {"seq": 1, "at": 1, "text": "x"})
         assert (status, problem["errors"][0]["loc"]) == (422, ["entries", 0, "job_id"])
         status, problem = await send(worker, {"job_id": job["job_id"], "seq": 1, "at": 1, "text": "x"})
@@ -195,8 +197,51 @@ async def test_bad_calls_are_refused_and_name_the_field(api: Api) -> None:
             assert (await api.call("GET", f"/api/jobs/{job['job_id']}/logs?{query}"))[0] == 422, query
         assert (await api.call("GET", "/api/jobs/nothing/logs"))[1]["code"] == "unknown_job"
         # The numbers are out of order, and one of them occurs twice.
-        assert (await send(worker, line(job, 2, "b"), line(job, 1, "a"), line(job, 2, "c")))[0] == 200
-        assert [e["text"] for e in (await page(api, job["job_id"]))["entries"]] == ["a", "b"]
+        assert (await send(worker, line(job, 3, "b"), line(job, 2, "a"), line(job, 3, "c")))[0] == 200
+        assert [e["text"] for e in (await page(api, job["job_id"]))["entries"]] == ["x", "a", "b"]
+        await worker.end(job)
+
+
+async def test_a_bad_line_costs_only_itself_and_is_counted(api: Api) -> None:
+    async with puller_at(api) as worker:
+        for _ in range(2):
+            await api.enqueue("work")
+        job, other = await worker.claim(2)
+        status, answer = await send(
+            worker,
+            line(job, 1, "a"),
+            {"seq": 2, "at": "soon", "text": "bad time"},
+            {"seq": 3, "at": AT, "text": "c"},
+            {**line(other, 1, 7)},
+            {"seq": 2, "at": AT, "text": "of the other"},
+            {**line(other, 9, "z"), "job_id": 7},
+            {"seq": 10, "at": AT, "text": "of nobody knows which"},
+        )
+        assert (status, answer["accepted"], answer["dropped"], answer["stale"]) == (200, 3, 2, [])
+        assert [one["loc"] for one in answer["refused"]] == [
+            ["entries", 1, "at"], ["entries", 3, "text"], ["entries", 5, "job_id"], ["entries", 6, "job_id"],
+        ]  # fmt: skip
+        found = await page(api, job["job_id"])
+        assert ([e["text"] for e in found["entries"]], found["dropped"]) == (["a", "c"], 1)
+        assert [e["text"] for e in (await page(api, other["job_id"]))["entries"]] == ["of the other"]
+        for one in (job, other):
+            await worker.end(one)
+
+
+async def test_the_time_of_a_line_is_milliseconds_seconds_or_iso_8601(api: Api) -> None:
+    async with puller_at(api) as worker:
+        await api.enqueue("work")
+        (job,) = await worker.claim()
+        forms = [
+            1_800_000_000_250, 1_800_000_000.25, 1_800_000_000_250.0, "2027-01-15T08:00:00.250Z",
+            "2027-01-15T09:00:00.250+01:00", msgpack.Timestamp(1_800_000_000, 250_000_000),
+        ]  # fmt: skip
+        sent = [line(job, n, "x", at=at) for n, at in enumerate(forms, 1)]
+        assert await send(worker, *sent) == (200, {"accepted": len(forms), "dropped": 0, "stale": []})
+        assert {e["at"] for e in (await page(api, job["job_id"]))["entries"]} == {"2027-01-15T08:00:00.250Z"}
+        for at in (True, None, -1, 1e300, float("nan"), "2027-01-15", [1], 5_000_000_000_000):
+            status, problem = await send(worker, line(job, 9, "x", at=at))
+            assert (status, problem["errors"][0]["loc"]) == (422, ["entries", 0, "at"]), at
         await worker.end(job)
 
 

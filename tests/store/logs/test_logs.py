@@ -4,6 +4,7 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.logs.lines import LogChunk, LogLine, chunks
 from jqmaster.domain.logs.page import LATE_MS, NO_LOG, LogSlice
 from jqmaster.errors import StaleEpochError
@@ -17,6 +18,7 @@ from tests.support.store import TIMES, StoreWorld
 
 pytestmark = pytest.mark.req("D17")
 
+FAILED_ONCE = Decision(JobState.READY, "failure", is_counted=True)
 WEEK_MS = 7 * 86_400_000
 
 
@@ -140,16 +142,55 @@ async def test_lines_of_the_claim_before_are_taken_for_a_while(world: StoreWorld
     assert again.job_id == job.job_id
     assert await save(world, worker, job, lines(2, "late")) == SavedLines(kept=1)
     assert await texts(world, job.job_id) == [(1, 1, "a"), (2, 1, "late")]
-    # A claim without earlier lines is unknown once another claim has begun.
+    # They may be its first lines.
     assert (await claimed(world, other)).job_id == silent[1].job_id
-    assert (await save(world, silent[0], silent[1], lines(1, "x"))).is_stale
+    assert await save(world, silent[0], silent[1], lines(1, "x")) == SavedLines(kept=1)
     world.pass_ms(LATE_CLAIM_MS)
     assert (await save(world, worker, job, lines(3, "too late"))).is_stale
     # The numbers continue over all attempts.
     assert await save(world, other, again, lines(1, "new")) == SavedLines(kept=1)
     assert await texts(world, job.job_id, 1) == [(2, 1, "late"), (3, 2, "new")]
     world.now_ms -= LATE_CLAIM_MS
-    assert (await save(world, worker, job, lines(3, "too late"))).is_stale
+    assert await save(world, worker, job, lines(3, "in time")) == SavedLines(kept=1)
+
+
+@pytest.mark.parametrize("next_begins", ["not", "offered in vain", "silent", "first", "on the same worker"])
+async def test_the_first_lines_of_a_failed_attempt_come_late_and_are_kept(
+    world: StoreWorld, next_begins: str
+) -> None:
+    """No master took lines while the attempt failed. The next one may have written lines by then."""
+    worker, job = await world.running(max_retry=3)
+    await world.fail(worker, job, FAILED_ONCE)
+    world.pass_ms(10)
+    other = worker if next_begins == "on the same worker" else await world.worker()
+    if next_begins != "not":
+        again = await claimed(world, other)
+    if next_begins == "offered in vain":
+        await world.leases.return_offers(world.epoch, other, [(again.job_id, again.token)])
+    expected = []
+    if next_begins in ("first", "on the same worker"):
+        await save(world, other, again, lines(1, "new 1"))
+        expected = ["new 1"]
+    assert await save(world, worker, job, lines(1, "old 1", "old 2")) == SavedLines(kept=2)
+    # The answer was lost.
+    assert await save(world, worker, job, lines(1, "old 1", "old 2")) == SavedLines()
+    if expected:
+        assert await save(world, other, again, lines(2, "new 2")) == SavedLines(kept=1)
+        assert await save(world, other, again, lines(2, "new 2")) == SavedLines()
+        assert await save(world, worker, job, lines(4, "old 4")) == SavedLines(kept=1, left_out=1)
+        assert [t for _, _, t in await texts(world, job.job_id)] == [
+            "new 1", "old 1", "old 2", "new 2", "old 4",
+        ]  # fmt: skip
+        assert [a for _, a, _ in await texts(world, job.job_id)] == [2, 1, 1, 2, 1]
+        numbers = [n for n, _, _ in await texts(world, job.job_id)]
+        assert numbers == sorted(set(numbers))
+    else:
+        assert await texts(world, job.job_id) == [(1, 1, "old 1"), (2, 1, "old 2")]
+    await sizes(world)
+    stranger = await world.worker()
+    assert (await save(world, stranger, job, lines(9, "x"))).is_stale
+    world.pass_ms(LATE_CLAIM_MS)
+    assert (await save(world, worker, job, lines(9, "too late"))).is_stale or next_begins == "not"
 
 
 async def test_a_claim_that_was_lost_adds_nothing(world: StoreWorld) -> None:

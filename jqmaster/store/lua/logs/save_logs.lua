@@ -1,6 +1,7 @@
 #!lua
--- Keeps log lines of a job that the worker runs, or ran last: its last lines may come for a while after its result, or
--- after another claim took the job. Lines that the claim sent before are passed over, so that a call can be repeated.
+-- Keeps log lines of a job that the worker runs, or ran a while ago: the last lines of a claim may come after its
+-- result, or after another claim took the job, even if they are its first. Lines that the claim sent before are passed
+-- over, so that a call can be repeated.
 -- The oldest chunks, of the job and of all jobs, make room.
 -- KEYS job:string log:hash logs:stream log_times:zset logged:set log_totals:hash
 -- ARGV now_ms tag job_id token_bytes worker_id_bytes late_ms(after another claim began) over_ms(after the job
@@ -11,6 +12,7 @@
 -- CHECKS FIRST token and worker of the claim, and whether chunks begin behind what it sent
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
+-- include lib/jobs/history.lua
 -- include lib/logs/job_logs.lua
 local job_key, log_key, logs_key, times_key, logged_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local totals_key = KEYS[6]
@@ -23,19 +25,44 @@ local FIRST, WIDTH = 11, 5
 local MOST_MADE_ROOM = 200
 
 local head = record.beginning(job_key, layout.worker_id.last)
-local known = job_logs.read(id, 'token', 'worker', 'attempt', 'base', 'sent', 'last')
+local known = job_logs.read(id, 'token', 'worker', 'attempt', 'base', 'sent', 'last', 'late_token', 'late_worker',
+  'late_attempt', 'late_sent')
 local is_known = known[1] == token_bytes and known[2] == worker_id_bytes
+-- The claim wrote before the one that wrote last.
+local is_late = known[7] == token_bytes and known[8] == worker_id_bytes
 local attempt
+
+-- Returns the number of the attempt `wanted` if this worker ended it a short while ago; nil otherwise. Without
+-- `wanted`, the newest such attempt whose claim is not known by lines: the job's record has only the newest token.
+local function ended_attempt(wanted)
+  local worker_id = record.uuid_text(worker_id_bytes)
+  for _, entry in ipairs(history.newest(id)) do
+    local is_recent = now_ms - entry.ended_at_ms < late_ms
+    local is_told = entry.attempt == job_logs.number(known[3]) or entry.attempt == job_logs.number(known[9])
+    if is_recent and entry.worker_id == worker_id and entry.ending ~= 'lost' and entry.ending ~= 'continued'
+      and (entry.attempt == wanted or not wanted and not is_told) then
+      return entry.attempt
+    end
+  end
+end
+
 if record.is_claim_of(head, token_bytes, worker_id_bytes) then
   if is_final[record.state_of(head)] and now_ms - record.int64(head, layout.finished_at_ms.at) > over_ms then
     return {'stale'}
   end
   attempt = (record.attempts_of(head))
-elseif is_known and #head >= layout.worker_id.last and record.token_of(head) ~= layout.NO_ID
-  and now_ms - record.int64(head, layout.started_at_ms.at) < late_ms then
-  attempt = job_logs.number(known[3])
-else
+elseif #head < layout.worker_id.last then
   return {'stale'}
+elseif is_known or is_late then
+  attempt = job_logs.number(known[is_known and 3 or 9])
+  local is_taken
+  if record.token_of(head) == layout.NO_ID then is_taken = ended_attempt(attempt)
+  else is_taken = now_ms - record.int64(head, layout.started_at_ms.at) < late_ms end
+  if not is_taken then return {'stale'} end
+else
+  attempt = ended_attempt(nil)
+  if not attempt then return {'stale'} end
+  is_late = true
 end
 local last = known[6] and tonumber(known[6])
 if not last then
@@ -43,9 +70,14 @@ if not last then
   local newest = redis.pcall('XREVRANGE', logs_key, '+', '-', 'COUNT', 1)
   last = newest[1] and tonumber(string.match(newest[1][1], '^%d+')) or 0
 end
-local base = is_known and tonumber(known[4] or '') or last
--- `last` is always the sum of the two.
-local sent = is_known and (tonumber(known[5] or '') or last - base) or 0
+local sent = 0
+if is_known then
+  -- `last` was the sum of the two when the claim wrote.
+  sent = tonumber(known[5] or '') or last - (tonumber(known[4] or '') or last)
+elseif known[7] == token_bytes then
+  sent = job_logs.number(known[10])
+end
+local base = last - sent
 for i = FIRST, #ARGV, WIDTH do
   if tonumber(ARGV[i]) <= sent and tonumber(ARGV[i + 1]) > sent then return {'behind', sent} end
 end
@@ -70,8 +102,18 @@ for i = FIRST, #ARGV, WIDTH do
 end
 if kept == 0 then return {'ok', 0, 0, 0} end
 
-redis.call('HSET', log_key, 'token', token_bytes, 'worker', worker_id_bytes, 'attempt', string.format('%d', attempt),
-  'base', string.format('%.0f', base), 'sent', string.format('%.0f', sent), 'last', string.format('%.0f', base + sent))
+local prefix = ''
+if is_late and not is_known then
+  prefix = 'late_'
+elseif not is_known and known[1] then
+  redis.call('HSET', log_key, 'late_token', known[1], 'late_worker', known[2] or '', 'late_attempt', known[3] or '0',
+    'late_sent', known[5] or '0')
+end
+-- What the claim that wrote last has sent, late lines apart.
+local main_sent = prefix == '' and sent or job_logs.number(known[5])
+redis.call('HSET', log_key, prefix .. 'token', token_bytes, prefix .. 'worker', worker_id_bytes,
+  prefix .. 'attempt', string.format('%d', attempt), prefix .. 'sent', string.format('%.0f', sent),
+  'base', string.format('%.0f', base + sent - main_sent), 'last', string.format('%.0f', base + sent))
 if left_out > 0 then job_logs.add(log_key, 'dropped', left_out) end
 redis.call('ZADD', times_key, string.format('%.0f', now_ms), id)
 redis.call('SADD', logged_key, id)

@@ -21,5 +21,19 @@ local history = lazily.made_by(function()
     return SIX_PARTS .. cmsgpack.pack(attempt, worker_id, started_at_ms, ending, message, error_value)
   end
 
-  return {MOST = MOST, add = add, trim = trim, entry_of = entry_of}
+  -- Returns the newest attempts of a job that ended, the newest first. One that cannot be read is left out.
+  local NEWEST = 5
+  local function newest(id)
+    local list, found = redis.pcall('LRANGE', ARGV.tag .. 'history:' .. id, -NEWEST, -1), {}
+    for n = list.err and 0 or #list, 1, -1 do
+      local ok, parts = pcall(cmsgpack.unpack, string.sub(list[n], 9))
+      if ok and type(parts) == 'table' and #list[n] > 8 then
+        found[#found + 1] = {attempt = parts[1], worker_id = parts[2], ending = parts[4],
+          ended_at_ms = (struct.unpack('>i8', list[n]))}
+      end
+    end
+    return found
+  end
+
+  return {MOST = MOST, add = add, trim = trim, entry_of = entry_of, newest = newest}
 end)

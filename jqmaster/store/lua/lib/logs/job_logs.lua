@@ -5,6 +5,7 @@
 --   size      bytes that the chunks here count against the limits
 --   token, worker, attempt, base, sent   the claim that wrote last, the number before its first line, and the worker's
 --             own number of its newest line
+--   late_token, late_worker, late_attempt, late_sent   the same of the claim before it, whose last lines may still come
 --   archived, ref   the last line that is in the archive, and where that is; `ref` is there before the first line is
 --   record    the record of the job, of one that is gone
 -- `logged` names the jobs that have these, `log_times` those with chunks here, by the instant of the newest.
