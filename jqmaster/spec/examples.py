@@ -58,6 +58,7 @@ _BATCH: Final[dict[str, Any]] = {
         "canceled": 0,
         "skipped": 0,
         "deleted": 0,
+        "gone": 0,
     },
     "batches": {"total": 0, "succeeded": 0, "failed": 0},
     "description": "Thumbnails of album 7",

@@ -6,7 +6,17 @@ from pydantic import Field, model_validator
 
 from jqmaster.api.definitions.schemas import DefinitionJob
 from jqmaster.api.jobs.schemas import JobSummary
-from jqmaster.api.schemas import Answer, Count, Instant, JobId, Request, Seconds, ShortText, Timestamp
+from jqmaster.api.schemas import (
+    SINCE,
+    Answer,
+    Count,
+    Instant,
+    JobId,
+    Request,
+    Seconds,
+    ShortText,
+    Timestamp,
+)
 from jqmaster.domain.batches.batch import MAX_DEPTH, MAX_DESCRIPTION, BatchSpec, BatchState, CallbackState
 from jqmaster.domain.batches.batch import BatchCallback as Callback
 from jqmaster.domain.jobs.job import JobSpec
@@ -109,6 +119,10 @@ class BatchCounts(Answer):
     skipped: Count
     deleted: Count = Field(
         description="Jobs that were deleted and had not succeeded. The success of the batch is out of reach then."
+    )
+    gone: Count = Field(
+        description="Jobs that are over and no longer kept. They also count by how they ended; no retry reaches them.",
+        json_schema_extra=SINCE,
     )
 
 

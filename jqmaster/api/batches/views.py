@@ -28,6 +28,7 @@ def batch_view(batch: Batch, unfinished: Mapping[JobState, int] | None) -> dict[
             **{str(state): known.get(state) for state in JobState if state not in FINISHED},
             **{str(state): batch.ended_as(state) for state in ENDED},
             "deleted": batch.deleted,
+            "gone": batch.gone,
         },
         "batches": {
             "total": batch.children,

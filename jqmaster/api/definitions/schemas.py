@@ -380,9 +380,11 @@ class BackfillAnswer(Answer):
     due: int = Field(description="Instants in the range.")
     fired_before: int = Field(description="Those of them that have started a job already.")
     forgotten: int = Field(
-        description="Those of them whose run records are no longer kept: whether they have started a job is unknown."
+        description="Those of them whose run records are no longer kept: whether they have started a job is unknown.",
+        json_schema_extra=SINCE,
     )
     forgotten_until: Timestamp | None = Field(
-        description="Run records up to this instant may have been removed. Null: none was."
+        description="Run records up to this instant may have been removed. Null: none was.",
+        json_schema_extra=SINCE,
     )
     started: int | None = Field(description="Jobs that were started. Null with `dry_run`.")

@@ -147,6 +147,7 @@ def _show(batch: Mapping[str, Any]) -> None:
             ("done", _done(batch)),
             *((state, counts[state] or None) for state in _ENDED),
             *((state, counts.get(state) or None) for state in ("running", "ready", "retrying", "scheduled")),
+            ("no longer kept", counts.get("gone") or None),
             (
                 "batches",
                 f"{nested['total']} ({nested['succeeded']} succeeded, {nested['failed']} failed)"

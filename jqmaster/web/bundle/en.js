@@ -608,6 +608,7 @@ var en_batches_default = {
   "batches.retry.title": "Retry the failed jobs",
   "batches.retry.count": "failed job will run again||failed jobs will run again",
   "batches.retry.text": "Jobs that were skipped because of these wait again. When all have succeeded, the job for success is started; the others are not started a second time.",
+  "batches.retry.gone": "1 job of the batch is no longer kept. If it failed or was skipped, it does not run again.||{count} jobs of the batch are no longer kept. Those of them that failed or were skipped do not run again.",
   "batches.retry.done": "The failed jobs are being retried.",
   "batches.also_inside": "This includes 1 batch inside.||This includes {count} batches inside.",
   "batches.why.failed_jobs": "{count} failed",

@@ -71,6 +71,8 @@ export default {
   "batches.retry.count": "件の失敗したジョブを再実行します",
   "batches.retry.text":
     "それらが原因でスキップされたジョブは再び待機します。すべて成功すると成功時のジョブが開始されます。ほかのジョブが再び開始されることはありません。",
+  "batches.retry.gone":
+    "バッチのジョブのうち {count} 件は保持期間が過ぎて削除されました。その中の失敗またはスキップしたジョブは再実行されません。",
   "batches.retry.done": "失敗したジョブを再試行しています。",
   "batches.also_inside": "中のバッチ {count} 件も対象です。",
   "batches.why.failed_jobs": "失敗 {count} 件",

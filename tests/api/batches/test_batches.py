@@ -45,7 +45,10 @@ async def test_a_batch_is_made_filled_sealed_and_seen(api: Api) -> None:
         ["album"],
         None,
     )
-    assert view["counts"] | {"total": 2, "unfinished": 2, "ready": 1, "scheduled": 1} == view["counts"]
+    assert (
+        view["counts"] | {"total": 2, "unfinished": 2, "ready": 1, "scheduled": 1, "gone": 0}
+        == view["counts"]
+    )
     assert view["callbacks"]["on_success"]["name"] == "told.success"
     assert view["callbacks"]["on_success"]["state"] == "waiting"
     status, job = await api.call("GET", f"/api/jobs/{second}")
