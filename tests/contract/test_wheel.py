@@ -1,6 +1,8 @@
 """The built wheels contain what an installed copy needs: `jqmaster openapi` works wherever installed."""
 
+import asyncio
 import email.parser
+import re
 import subprocess
 import sys
 import zipfile
@@ -9,6 +11,8 @@ from pathlib import Path
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
+from jqmaster.app import running_master
+from jqmaster.config import Settings
 from tools import wheels
 from worker_sdk.transport.release import VERSION
 
@@ -69,10 +73,54 @@ def test_the_server_requires_the_sdk_of_its_version_and_the_sdk_little(
     release: tuple[Path, Path], whole: Path
 ) -> None:
     sdk, server = map(requirements_of, release)
-    assert len(sdk) <= 5
+    # A pusher needs a parser of HTTP, MessagePack and the checks of arguments, and no server.
+    assert {re.match(r"[\w-]+", line)[0] for line in sdk} == {"httptools", "msgpack", "msgspec"}  # type: ignore[index]
     assert server - requirements_of(whole) == {f"jqmaster-sdk=={VERSION}"}
     # Both require the same versions, and a checkout installs the SDK's requirements.
     assert sdk <= requirements_of(whole) < server
+
+
+_WITHOUT_A_SERVER = """
+import sys
+
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("uvicorn", "uvloop", "click", "h11", "starlette", "httpx", "pydantic"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, Absent())
+from worker_sdk import SyncPusher, Worker
+
+with SyncPusher(sys.argv[1]) as pusher:
+    job_id = pusher.enqueue("light", {"n": 1}, keep_result=True)
+    worker = Worker(master=sys.argv[1], pull=sys.argv[2] == "pull")
+    worker.handler("light")(lambda argument, ctx: argument)
+    if sys.argv[2] == "pull":
+        worker.run_burst(1.0)
+        print(pusher.result(job_id, wait=10).result)
+    else:
+        worker.run()
+"""
+
+
+@pytest.mark.req("S10")
+async def test_pushers_and_workers_that_pull_need_no_server(tmp_path: Path) -> None:
+    async with running_master(Settings(data_dir=tmp_path, port=0)) as master:
+        url = master.server.url
+
+        async def run(how: str) -> "subprocess.CompletedProcess[str]":
+            arguments = [sys.executable, "-c", _WITHOUT_A_SERVER, url, how]
+            return await asyncio.to_thread(
+                subprocess.run, arguments, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT
+            )
+
+        pulled = await run("pull")
+        assert (pulled.returncode, pulled.stdout) == (0, "{'n': 1}\n"), pulled.stderr
+        pushed = await run("push")
+        assert pushed.returncode != 0
+        assert "install jqmaster-sdk[worker], or use Worker(pull=True)" in pushed.stderr
 
 
 @pytest.mark.req("J11")

@@ -5,20 +5,15 @@ is the one place that uses private parts of uvicorn's protocol; tests/contract/t
 """
 
 import math
-from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from worker_sdk.transport.asgi_types import App
 
 # Login providers send their codes, which may have some thousand bytes, in the address.
 MAX_TARGET_BYTES: Final = 8192

@@ -12,7 +12,8 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from worker_sdk import forked
-from worker_sdk.transport.guarded import LINGER_S, App, GuardedProtocol, ParsingEndsError, config_of
+from worker_sdk.transport.asgi_types import App
+from worker_sdk.transport.guarded import LINGER_S, GuardedProtocol, ParsingEndsError, config_of
 from worker_sdk.transport.tls import LiveContext
 
 _STOP_GRACE_S: Final = 2.0

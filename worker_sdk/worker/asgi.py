@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from worker_sdk.transport.guarded import Receive, Scope, Send
+from worker_sdk.transport.asgi_types import Receive, Scope, Send
 from worker_sdk.transport.signature import SignatureCheck
 from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode, decode_jobs, encode
 from worker_sdk.worker.admission import Admission, MalformedError

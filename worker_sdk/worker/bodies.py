@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from worker_sdk.transport.guarded import Receive
+from worker_sdk.transport.asgi_types import Receive
 
 MAX_TOTAL_BYTES: Final = 64 * 1024 * 1024
 _DEADLINE_S: Final = 30.0

@@ -16,8 +16,7 @@ from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError, headers_for
 from worker_sdk.masters.store_affinity import StoreAffinity
 from worker_sdk.pusher.by_process import LazyPushers
-from worker_sdk.transport.guarded import App
-from worker_sdk.transport.http_server import WorkerServer
+from worker_sdk.transport.asgi_types import App
 from worker_sdk.transport.own_address import WILDCARDS, outgoing_address, url_of
 from worker_sdk.transport.signature import SignatureCheck
 from worker_sdk.worker import job_log
@@ -44,6 +43,7 @@ from worker_sdk.worker.starts import StartConfirmer
 from worker_sdk.worker.worker_lock import WorkerLock
 
 if TYPE_CHECKING:
+    from worker_sdk.transport.http_server import WorkerServer
     from worker_sdk.worker.burst import Burst
 
 logger = logging.getLogger(__name__)
@@ -394,7 +394,15 @@ class Node:
             self._beat_now()
 
 
-def _bound(app: App, config: NodeConfig) -> WorkerServer:
+def _bound(app: App, config: NodeConfig) -> "WorkerServer":
+    try:
+        # A worker that pulls needs no server.
+        from worker_sdk.transport.http_server import WorkerServer
+    except ModuleNotFoundError as exc:
+        raise ModuleNotFoundError(
+            f"a worker that masters call needs {exc.name}: install jqmaster-sdk[worker], or use Worker(pull=True)",
+            name=exc.name,
+        ) from exc
     try:
         return WorkerServer(app, config.host, config.port, tls=tls_of_server())
     except OSError as exc:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from worker_sdk.middleware.base import Middleware
     from worker_sdk.outside import OutsideWork
-    from worker_sdk.transport.guarded import App
+    from worker_sdk.transport.asgi_types import App
     from worker_sdk.worker.asgi import WorkerEndpoint
     from worker_sdk.worker.assembly import Assembly
     from worker_sdk.worker.burst import Burst

@@ -21,7 +21,8 @@ from jqmaster.clock import until_tick_s
 from jqmaster.config import Settings
 from jqmaster.domain.identity.caller import TrustedProxies
 from jqmaster.errors import OverloadedError
-from worker_sdk.transport.guarded import LINGER_S, App, Receive, Scope, Send, config_of
+from worker_sdk.transport.asgi_types import App, Receive, Scope, Send
+from worker_sdk.transport.guarded import LINGER_S, config_of
 from worker_sdk.transport.own_address import url_of
 from worker_sdk.transport.tls import LiveContext, server_context
 
