@@ -158,6 +158,21 @@ def fork_orphan(argument: str) -> None:
     Path(argument).write_text(str(pid))
 
 
+@worker.handler("fork.twice")
+def fork_twice(argument: int) -> int:
+    """Leave orphans behind that end at once. Return the exit code of a child."""
+    for _ in range(argument):
+        middle = os.fork()
+        if middle == 0:
+            if os.fork() == 0:
+                time.sleep(0.05)
+            os._exit(0)
+        os.waitpid(middle, 0)
+    child = subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"])
+    time.sleep(1)
+    return child.wait()
+
+
 @worker.handler("wait")
 async def wait(argument: float) -> str:
     await asyncio.sleep(argument)

@@ -273,6 +273,9 @@ class Worker:
         once. Raise RefusedError if no master ever registered the worker and its token is refused for 30 s."""
         import asyncio
 
+        from worker_sdk.worker import first_process
+
+        first_process.give_way()
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             self._run_in(runner, None)
@@ -286,9 +289,11 @@ class Worker:
         """
         import asyncio
 
+        from worker_sdk.worker import first_process
         from worker_sdk.worker.burst import JOIN_WITHIN_S, Burst
 
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        first_process.give_way()
         burst = Burst(idle_s)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             self._run_in(runner, burst)

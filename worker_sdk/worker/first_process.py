@@ -1,0 +1,44 @@
+"""A worker that is the first process of a container: such a process has to reap all orphans, and is told to end.
+
+A process cannot tell the orphans that it adopted from children whose exit codes somebody still wants. So the worker
+goes on in a child, and the first process becomes a small program that forwards signals and reaps.
+"""
+
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+from worker_sdk.worker.init_process import FORWARDED
+
+logger = logging.getLogger(__name__)
+
+_PROGRAM: Final = Path(__file__).with_name("init_process.py")
+_FIRST: Final = 1
+
+
+def give_way() -> None:
+    """Return in a child if this is the first process, which then ends as the child ends. Call it before the worker
+    starts anything."""
+    if os.getpid() != _FIRST or not hasattr(os, "fork"):
+        return
+    if len(os.listdir("/proc/self/task")) > 1:
+        # The threads of the application would not exist in the child.
+        logger.warning(
+            "this worker is the first process of a container and has threads already, so orphans of its handlers "
+            "stay zombies: start it under an init (docker run --init)"
+        )
+        return
+    # Signals that come before the other program takes them would be lost: they wait.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        # Otherwise Ctrl-C in a terminal would arrive twice.
+        os.setpgid(0, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return
+    os.execv(sys.executable, [sys.executable, "-I", "-S", str(_PROGRAM), str(child)])  # noqa: S606 - our own program

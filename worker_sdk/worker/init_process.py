@@ -1,0 +1,45 @@
+"""The first process of a container whose child is a worker: forward signals to it, and reap everything that ended.
+
+It runs as a file of its own, with the standard library alone. Its argument is the process ID of the worker.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+
+FORWARDED = (
+    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
+
+
+def main(worker: int) -> int:
+    """Return the exit code of the worker."""
+    awaited = {*FORWARDED, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    while True:
+        # Look before each wait: several signals of one kind arrive as one.
+        if (code := _reap(worker)) is not None:
+            return code
+        number = signal.sigwait(awaited)
+        if number != signal.SIGCHLD:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, number)
+
+
+def _reap(worker: int) -> "int | None":
+    """Reap all that ended. Return the exit code of the worker, as shells have it; None: it runs."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return 1
+        if pid == 0:
+            return None
+        if pid == worker:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    os._exit(main(int(sys.argv[1])))
