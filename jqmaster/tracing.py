@@ -5,6 +5,9 @@ header, because a repeated push must be the same. Names follow OpenTelemetry's c
 """
 
 import asyncio
+import contextlib
+import logging
+import threading
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -16,7 +19,10 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span
 
+logger = logging.getLogger(__name__)
+
 HEADER: Final = "traceparent"
+STOP_WITHIN_S: Final = 5.0
 _CARRIED: Final = (HEADER, "tracestate")
 
 
@@ -45,7 +51,9 @@ class Tracing:
         provider = TracerProvider(
             resource=Resource.create(
                 {"service.name": "jqmaster", "service.version": version, "service.instance.id": master_id}
-            )
+            ),
+            # `stop` shuts it down, within a limit.
+            shutdown_on_exit=False,
         )
         endpoint = settings.traces_endpoint.rstrip("/") + "/v1/traces"
         # Send from a separate thread with a bounded queue: if the collector is away, spans are lost, but no job
@@ -88,5 +96,21 @@ class Tracing:
         """Nothing runs before the first span."""
 
     async def stop(self) -> None:
-        """Send what is left, for as long as the exporter's own limit allows."""
-        await asyncio.to_thread(self._provider.shutdown)
+        """Send what is left. A collector that hangs does not hold up the end for longer than `STOP_WITHIN_S`."""
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+        def shut_down() -> None:
+            self._provider.shutdown()
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(done.set)
+
+        # The end of the process does not wait for this thread, unlike for those of `asyncio.to_thread`.
+        threading.Thread(target=shut_down, name="jq-traces-end", daemon=True).start()
+        try:
+            async with asyncio.timeout(STOP_WITHIN_S):
+                await done.wait()
+        except TimeoutError:
+            logger.warning(
+                "the collector of traces does not take the last spans within %.0f s; they are lost",
+                STOP_WITHIN_S,
+            )

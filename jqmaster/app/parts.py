@@ -15,6 +15,7 @@ from jqmaster.runtime.duties.delivery_runner import DeliveryRunner
 from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.runtime.outbound.carriers import carriers_of
 from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
+from jqmaster.runtime.watch.archive_check import ArchiveCheck
 from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.service.batches.batches import BatchService
 from jqmaster.service.batches.expiry import BatchExpiry
@@ -221,6 +222,10 @@ class ShardParts:
             archived=archived,
             gone=gone,
         )
+
+    def archive_check(self) -> ArchiveCheck | None:
+        """Return what checks the archive from the start; None where there is none."""
+        return ArchiveCheck(self._archive, self._shared.clock) if self._archive else None
 
     def log_archiving(self) -> LogArchiving | None:
         """Return what moves logs to the archive; None where there is none."""

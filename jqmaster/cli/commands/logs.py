@@ -80,7 +80,8 @@ def _print(
         query = {**wanted, "after": after, "limit": _PAGE}
         if not is_first:
             query |= {"tail": None, "wait": _WAIT_S if is_following else None}
-        page = asked(http, job_path(job_id, "logs"), query)
+        path = job_path(job_id, "logs")
+        page = asked(http, path, query) if is_following else http.call("GET", path, query=query)[1]
         if page["is_archived"] and not is_archive_told:
             typer.echo("from the archive of logs:", err=True)
             is_archive_told = True

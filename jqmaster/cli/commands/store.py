@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -28,7 +28,17 @@ def doctor(
 ) -> None:
     """Check the store's version, durability, eviction, memory, latency and clock, and explain how to fix each fault."""
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
-    report = _run(_examine, settings, when_away=_told_by_data_dir)
+    report, wrong = _run(_examine, settings, when_away=_told_by_data_dir)
+    if wrong:
+        from jqmaster.store.health.probe import ProbeResult
+
+        found = [
+            ProbeResult(
+                "error", f"{name} {detail}", "Stop the other program, or give one of both another shard"
+            )
+            for name, detail in wrong
+        ]
+        report = replace(report, faults=(*report.faults, *found))
     if as_json:
         output.say_json(asdict(report))
     else:
@@ -106,10 +116,23 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
     return count
 
 
-async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport":
-    from jqmaster.store.health.probe import probe
+async def _examine(
+    client: "StoreClient", settings: "Settings"
+) -> "tuple[StoreReport, list[tuple[str, str]]]":
+    from jqmaster.errors import ArchiveUnavailableError
+    from jqmaster.store.health.key_types import wrong_types
+    from jqmaster.store.health.probe import ProbeResult, probe
+    from jqmaster.store.keys import Keys
+    from jqmaster.store.logs.archive import ArchiveAddress, LogArchive
 
-    return await probe(client.redis, settings)
+    report, wrong = await probe(client.redis, settings), await wrong_types(client, Keys(settings.shard))
+    if (address := ArchiveAddress.of(settings)) is not None:
+        try:
+            await LogArchive(address, settings.shard).probe()
+        except ArchiveUnavailableError as error:
+            how = "Check log_archive_url, its endpoint, region and key, and the rights on the bucket or directory"
+            report = replace(report, faults=(*report.faults, ProbeResult("warning", error.detail, how)))
+    return report, wrong
 
 
 def _told_by_data_dir(settings: "Settings") -> None:

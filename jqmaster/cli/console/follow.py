@@ -65,8 +65,9 @@ def _end(view: Mapping[str, Any]) -> NoReturn:
 
 
 def asked(http: MasterSession, path: str, query: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-    """Return the answer for a path. If the master does not answer, ask again for a while."""
+    """Return the answer for a path. If the master does not answer, say why at once, and ask again for a while."""
     end_s = time.monotonic() + PATIENCE_S
+    told = ""
     while True:
         held = io.StringIO()
         try:
@@ -76,6 +77,10 @@ def asked(http: MasterSession, path: str, query: Mapping[str, Any] | None = None
             if ended.exit_code != exits.UNREACHABLE or time.monotonic() >= end_s:
                 sys.stderr.write(held.getvalue())
                 raise
+            if not told:
+                told = held.getvalue()
+                sys.stderr.write(f"{told}  Asking again for up to {PATIENCE_S:.0f} s.\n")
+                sys.stderr.flush()
             time.sleep(_RETRY_S)
         else:
             found: Mapping[str, Any] = answer

@@ -16,6 +16,7 @@ from jqmaster.store import codec
 from jqmaster.store.constraints.documents import decode_constraint
 from jqmaster.store.definitions.documents import ETAG_LENGTH, decode_clock, decode_definition, is_of_events
 from jqmaster.store.health.batches import batch_faults, unlisted_batches
+from jqmaster.store.health.key_types import wrong_types
 from jqmaster.store.jobs.slot_gates import slot_gate_pages
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
@@ -72,6 +73,21 @@ async def check(
     """Yield every disagreement of one shard, and each job only once. Change nothing. `now`: as in `Shard`. It goes
     through all keys of the server, in small steps."""
     client.bind(keys.tag)
+    wrong = await wrong_types(client, keys)
+    for name, detail in wrong:
+        yield Finding("type", name, detail)
+    try:
+        async for finding in _check_contents(client, keys, now):
+            yield finding
+    except DamagedError:
+        # A key of a wrong type hides what it should hold. The check is repeated once the key is gone.
+        if not wrong:
+            raise
+
+
+async def _check_contents(
+    client: StoreClient, keys: Keys, now: Callable[[], int] | None
+) -> AsyncIterator[Finding]:
     checker = Checker(client, keys, now)
     told: set[str] = set()
     async for groups in checker.everything_named():

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import os
+import re
+import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,7 +21,13 @@ from jqmaster.errors import ArchiveUnavailableError, JqmasterError
 # Time of one operation. An archive that takes longer counts as away.
 TIMEOUT_S: Final = 20.0
 RETRY_AFTER_S: Final = 10.0
-_MAX_REASON: Final = 200
+_MAX_REASON: Final = 400
+# The service that gives machines of a cloud their credentials. It is asked where none are configured.
+_CREDENTIALS_OF_A_MACHINE: Final = "169.254.169.254"
+_SAID: Final = re.compile(
+    r"<Code>(\w{1,60})</Code>|status(?: code)?:? (\d{3}(?: [A-Z][A-Za-z ]{1,40})?)|"
+    r"(Connection refused|dns error|certificate verify failed|UnknownIssuer)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,18 @@ class LogArchive:
             except FileNotFoundError:
                 return None
 
+    async def probe(self) -> None:
+        """Write a small object, read it, and remove it. Raise ArchiveUnavailableError that names the step."""
+        path, data = f"{self._shard}/.probe-{secrets.token_hex(8)}", b"jqmaster"
+        async with self._asking("write to"):
+            await self._obstore.put_async(self._store(), path, data)
+        async with self._asking("read"):
+            found = await self._obstore.get_async(self._store(), path)
+            if bytes(await found.bytes_async()) != data:
+                raise OSError("other bytes than were written")
+        async with self._asking("remove from"):
+            await self._obstore.delete_async(self._store(), path)
+
     async def names(self, job_id: str) -> list[PieceName]:
         """Return the names of all pieces of a job's log, in no order."""
         paths = await self._paths(job_id)
@@ -121,10 +141,8 @@ class LogArchive:
             async with asyncio.timeout(self._timeout_s):
                 yield
         except self._failures as exc:
-            # The rest of its text is for programmers.
-            reason = str(exc).partition("\n")[0][:_MAX_REASON] or type(exc).__name__
             raise ArchiveUnavailableError(
-                f"cannot {what} the archive of logs: {reason}", retry_after_s=RETRY_AFTER_S
+                f"cannot {what} the archive of logs: {_reason(exc)}", retry_after_s=RETRY_AFTER_S
             ) from exc
 
     def _store(self) -> Any:
@@ -153,6 +171,19 @@ class LogArchive:
             # The archiving duty tries again; a reader is told to.
             retry_config={"max_retries": 1, "retry_timeout": timedelta(seconds=self._timeout_s)},
         )
+
+
+def _reason(exc: BaseException) -> str:
+    """Return what the archive said. Its status and code come first, because long addresses stand before them."""
+    text = " ".join(str(exc).split())
+    if _CREDENTIALS_OF_A_MACHINE in text:
+        return "no credentials: set log_archive_key_id and log_archive_secret, or AWS_ACCESS_KEY_ID"
+    said = dict.fromkeys(word for found in _SAID.finditer(text) for word in found.groups() if word)
+    if len(text) > _MAX_REASON:
+        text = f"{text[: _MAX_REASON // 2]} … {text[-_MAX_REASON // 2 :]}"
+    if isinstance(exc, TimeoutError) and not text:
+        text = "timed out"
+    return ": ".join([*([", ".join(said)] if said else []), text or type(exc).__name__])
 
 
 def _belongs_to_earlier(path: str, deleted_ms: int) -> bool:
