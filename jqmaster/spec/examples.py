@@ -498,6 +498,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     },
     "BulkAnswer": {"ids": [JOB_ID, "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6f"]},
     "PatchRequest": {"priority": -10},
+    "RetryJobRequest": {"attempt": 6},
     "JobActionRequest": {
         "action": "retry",
         "filter": {field: value for field, value in _FILTER.items() if value is not None},

@@ -493,7 +493,8 @@ def _answer_content(op: Operation, schema: dict[str, Any], model: type[BaseModel
 
 def _request_body(op: Operation) -> dict[str, Any] | None:
     if op.request:
-        return {"required": True, "content": _content(_ref(op.request), MEDIA_TYPES, op.request)}
+        content = _content(_ref(op.request), MEDIA_TYPES, op.request)
+        return {"required": not op.has_optional_body, "content": content}
     return _ANY_BODY if op.takes_any_body else None
 
 

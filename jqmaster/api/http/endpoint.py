@@ -220,6 +220,8 @@ class Operation:
     push: Literal["single", "bulk"] | None = None
     # The answer is plain text, whatever the client accepts.
     is_text: bool = False
+    # The body of `request` may be left out.
+    has_optional_body: bool = False
     has_effect: bool = False
     # The handler takes a body of any type as it comes, because its callers may be anything.
     takes_any_body: bool = False

@@ -140,6 +140,8 @@ CODES: Final = (
         for state in JobState
     ),
     ProblemCode("backlog_full", (429,), "A constraint allows no more waiting jobs.", _LATER),
+    ProblemCode("retried_before", (409,), "The job has had other attempts than the `attempt` of the request.",
+                "Look at the job again; a repeat of a retry that was made needs nothing."),
     ProblemCode("unknown_action", (404,), "No bulk action has this ID.",
                 "Check the ID; actions are kept for some days."),
     ProblemCode("action_over", (409,), "The bulk action has ended.", _NOTHING),

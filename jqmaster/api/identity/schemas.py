@@ -113,9 +113,11 @@ class TokenRequest(Request):
     scopes: list[ScopeName] = Field(min_length=1, max_length=5)
     names: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
         default_factory=list,
+        min_length=1,
         max_length=20,
         description="Patterns (*, ?, [abc]) of the job names that the token may push, cancel and fetch results of, "
-        "and that workers may register with it. Allowed only if the scopes are push, work or both.",
+        "and that workers may register with it. Left out: all names. An empty list is refused. "
+        "Allowed only if the scopes are push, work or both.",
     )
     expires_at: Instant | None = None
     ttl_s: Annotated[Seconds, Field(ge=1, le=MAX_TTL_S)] | None = Field(

@@ -13,7 +13,7 @@ from jqmaster.api.encoding.fast_path import usual_job, usual_jobs
 from jqmaster.api.http.endpoint import Call, Handler, Reply, check
 from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs import views
-from jqmaster.api.jobs.schemas import JobRequest, PatchRequest
+from jqmaster.api.jobs.schemas import JobRequest, PatchRequest, RetryJobRequest
 from jqmaster.config import Durability
 from jqmaster.domain.batches.batch import BatchSpec
 from jqmaster.domain.identity.access import Scope
@@ -24,6 +24,7 @@ from jqmaster.errors import (
     InvalidError,
     NotFoundError,
     TooLargeError,
+    UnparsableError,
     after_it_was_done,
     invalid,
 )
@@ -142,14 +143,27 @@ async def _revives(call: Call) -> dict[str, Any]:
 
 async def retry(call: Call) -> Reply:
     job_id = call.path["job_id"]
+    request = await _retry_request(call)
     revives = await _revives(call) if is_id(job_id) else None
-    await call.services.job_actions.retry(job_id)
+    await call.services.job_actions.retry(job_id, attempt=request.attempt)
     with after_it_was_done():
         reply = await get(call)
         if revives and any(revives[what] for what in ("jobs", "held", "gone")):
             reply.value["revives"] = revives
         await _write_down(call, "job.retry")
         return reply
+
+
+async def _retry_request(call: Call) -> RetryJobRequest:
+    """Return the body of the call, which may be empty."""
+    if b"content-type" not in call.fields and call.fields.get(b"content-length", b"0") == b"0":
+        return RetryJobRequest()
+    try:
+        return await call.read(RetryJobRequest)
+    except UnparsableError as exc:
+        if exc.code != "empty_body":
+            raise
+        return RetryJobRequest()
 
 
 async def result(call: Call) -> Reply:

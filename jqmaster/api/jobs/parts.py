@@ -113,7 +113,7 @@ class _StreamPlace:
 async def _events(call: Call, place: _StreamPlace, lines: LogFilter | None) -> AsyncGenerator[bytes]:
     """Yield events as bytes until the job is over, the caller is no longer admitted, or the master stops."""
     services, job_id = call.services, call.path["job_id"]
-    with services.feed.place():
+    with services.feed.place(call.who):
         content = JobContent(call.content, (await services.jobs.view(job_id)).job)
         yield f"retry: {RETRY_MS}\n\n".encode()
         told = place.parts.attempt

@@ -377,6 +377,17 @@ class AfterView(Answer):
     jobs: list[PredecessorView]
 
 
+class RetryJobRequest(Request):
+    """What the caller knows of the job. The body may be empty."""
+
+    attempt: int | None = Field(
+        None,
+        ge=0,
+        description="The number of attempts that the caller has seen. If the job has had others since, the answer is "
+        "409 `retried_before`, so a repeated call never runs a job twice.",
+    )
+
+
 class PatchRequest(Request):
     """Changes to a waiting job. A field that is null or omitted stays as it is."""
 

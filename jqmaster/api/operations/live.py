@@ -12,5 +12,5 @@ PING_S: Final = 15
 
 async def stream(call: Call) -> StreamedAnswer:
     call.query()
-    events = call.services.feed.stream(call.is_admitted, has_missed=b"last-event-id" in call.fields)
+    events = call.services.feed.stream(call.who, call.is_admitted, has_missed=b"last-event-id" in call.fields)
     return await streamed(events, ping_s=PING_S)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from sse_starlette import ServerSentEvent
 from jqmaster.api.jobs.action_views import action_view
 from jqmaster.clock import Clock
 from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.identity.access import LOCAL
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import JqmasterError, OverloadedError
 from jqmaster.lifecycle import BackgroundLoops
@@ -27,6 +29,9 @@ EVERY_S: Final = 1.0
 ADMIT_EVERY_S: Final = 3.0
 RETRY_MS: Final = 2_000
 RETRY_AFTER_S: Final = 5.0
+# One caller gets one in so many of the places, and a few even where there are not many.
+SHARES: Final = 4
+LEAST_SHARE: Final = 10
 # The number of running actions on many jobs, and as many that ended.
 _MAX_ACTIONS: Final = 64
 # Events that only tell the client to fetch again. The store reports other masters' changes at the next look.
@@ -65,6 +70,7 @@ class LiveFeed:
         self._waiting = waiting
         self._listeners: set[_Listener] = set()
         self._others = 0
+        self._of_callers: Counter[str] = Counter()
         self._somebody = asyncio.Event()
         self.is_ending = False
         self._number = 0
@@ -86,10 +92,10 @@ class LiveFeed:
         await self._loops.stop()
 
     @contextlib.contextmanager
-    def place(self) -> Iterator[None]:
-        """Take a place for a stream that the feed does not serve. The stream must end soon after `is_ending` is set.
-        Raise OverloadedError."""
-        with self._checked_place():
+    def place(self, who: str) -> Iterator[None]:
+        """Take a place for a caller's stream that the feed does not serve. The stream must end soon after `is_ending`
+        is set. Raise OverloadedError."""
+        with self._checked_place(who):
             self._others += 1
             try:
                 yield
@@ -97,8 +103,8 @@ class LiveFeed:
                 self._others -= 1
 
     @contextlib.contextmanager
-    def _checked_place(self) -> Iterator[None]:
-        with self._waiting.take() as has_place:
+    def _checked_place(self, who: str) -> Iterator[None]:
+        with self._waiting.take() as has_place, self._counted(who):
             streams = len(self._listeners) + self._others
             if self.is_ending or not has_place or streams >= self._max_streams.current:
                 what = (
@@ -107,15 +113,33 @@ class LiveFeed:
                 raise OverloadedError(what, code="too_many_streams", retry_after_s=RETRY_AFTER_S)
             yield
 
+    @contextlib.contextmanager
+    def _counted(self, who: str) -> Iterator[None]:
+        """Count the stream. Raise OverloadedError for a caller that has its share, so that none can take all places."""
+        share = max(LEAST_SHARE, self._max_streams.current // SHARES)
+        if who != LOCAL and self._of_callers[who] >= share:
+            raise OverloadedError(
+                f"{share} streams of this caller are open; close one",
+                code="too_many_streams",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        self._of_callers[who] += 1
+        try:
+            yield
+        finally:
+            self._of_callers[who] -= 1
+            if not self._of_callers[who]:
+                del self._of_callers[who]
+
     async def stream(
-        self, is_admitted: Callable[[], Awaitable[bool]], *, has_missed: bool = False
+        self, who: str, is_admitted: Callable[[], Awaitable[bool]], *, has_missed: bool = False
     ) -> AsyncGenerator[bytes]:
         """Yield events as bytes: at once, and then at most one piece a second. End when the caller is no longer
         admitted. `has_missed`: the client has listened before, and is told to fetch everything again.
 
         Raises OverloadedError at the first step.
         """
-        with self._checked_place():
+        with self._checked_place(who):
             listener = _Listener()
             if has_missed:
                 for sign in _SIGNS:

@@ -31,7 +31,7 @@ def _check_scope(call: Call, changes: Mapping[str, Any]) -> None:
     refused = [key for key, scope in needed.items() if scope and not call.may(scope)]
     if refused:
         raise ForbiddenError(
-            "only an admin may change these settings, which control access",
+            "only an admin may change these settings, which control access and protect the master",
             code="admin_only",
             errors=[FieldError((key,), f"requires the scope {needed[key]}") for key in refused],
         )

@@ -330,6 +330,12 @@ def cancel(
 
 def retry(
     job_ids: JobArguments,
+    attempt: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Only if the job has had this many attempts, so that a repeat never runs it twice."
+        ),
+    ] = None,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
@@ -340,6 +346,7 @@ def retry(
         [job_path(job_id, "retry") for job_id in job_ids],
         lambda job: f"{job['id']}  {job['state']}{_revival_text(job.get('revives'))}",
         as_json=as_json,
+        body=None if attempt is None else {"attempt": attempt},
     )
 
 

@@ -25,6 +25,8 @@ _PAGE: Final = 5_000
 _WAIT_S: Final = 5
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;:]{0,64}m)")
 _PLAIN: Final = "\x1b[0m"
+# Begins the further lines of a text that has line feeds.
+_CONTINUED: Final = "\n    | "
 
 
 def logs(
@@ -101,11 +103,12 @@ def _print(
 
 
 def _text(entry: Mapping[str, Any]) -> str:
-    """Return a line for people: with its colours in a terminal, without them elsewhere."""
+    """Return a line for people: with its colours in a terminal, without them elsewhere. What follows a line feed in it
+    is indented, so that no text of a handler looks like another line of the log."""
     head = f"{entry['at']} {entry['attempt']} {entry['level']:8}"
     if entry["text"] is None:
         return f"{head} (hidden)"
-    parts = _COLOUR.split(entry["text"])
+    parts = _COLOUR.split(entry["text"].replace("\r\n", "\n").replace("\n", _CONTINUED))
     if not sys.stdout.isatty():
         return f"{head} {output.escape_controls(''.join(parts[::2]))}"
     parts[::2] = map(output.escape_controls, parts[::2])

@@ -54,7 +54,9 @@ def create(
     as_json: JsonOption = False,
 ) -> None:
     """Create a token. It is shown only once."""
-    body: dict[str, Any] = {"label": label, "scopes": scope, "names": name or []}
+    body: dict[str, Any] = {"label": label, "scopes": scope}
+    if name:
+        body["names"] = name
     if ttl_days is not None:
         body["ttl_s"] = ttl_days * 86_400
     with _opened(out) as descriptor, MasterSession(master, token) as http:

@@ -114,13 +114,19 @@ class JobActions:
 
         return await self._under_constraints(jobs, change)
 
-    async def retry(self, job_id: str) -> None:
-        """Run a finished job again. Raise NotFoundError, ConflictError (it is not over), NotUniqueError (another job
-        holds its uniqueness key)."""
+    async def retry(self, job_id: str, *, attempt: int | None = None) -> None:
+        """Run a finished job again. `attempt`: the last attempt that the caller knows of; a repeat of the call then
+        changes nothing. Raise NotFoundError, ConflictError (it is not over, or has run again since),
+        NotUniqueError (another job holds its uniqueness key)."""
 
         async def again(job_id: str) -> None:
             for _ in range(_READ_AGAIN):
                 job = await existing_job(self._records, job_id)
+                if attempt is not None and job.attempt != attempt:
+                    raise ConflictError(
+                        f"the job has had {job.attempt} attempts, not {attempt}: it was retried before",
+                        code="retried_before",
+                    )
                 try:
                     return await self._constraints.under(
                         lambda constraints, job=job: self._actions_store.retry(job, constraints)  # type: ignore[misc]

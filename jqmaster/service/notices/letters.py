@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ from jqmaster.domain.notices.notice import Notice
 from jqmaster.net.link_template import links_of
 
 MAX_LINE: Final = 300
+_MENTION: Final = re.compile(r"(?<![\w.+-])@(?=\w)")
 MAX_SUBJECT: Final = 150
 
 
@@ -182,8 +184,10 @@ def _html_links(links: Sequence[tuple[str, str]]) -> str:
 
 
 def _slack_text(text: str) -> str:
-    """Return a text in which Slack sees no link, no mention and no markup."""
+    """Return a text in which Slack, and what takes messages as Slack does, see no link, no mention and no markup."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    # Mattermost and Discord take @everyone and @channel for mentions. The address of a mail has a character before it.
+    escaped = _MENTION.sub("@\u200b", escaped)
     # A zero-width space disables the characters that mark bold, italic, struck-out text and code.
     return "".join(f"{c}\u200b" if c in "*_~`" else c for c in escaped)
 

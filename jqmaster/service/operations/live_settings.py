@@ -12,10 +12,11 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from jqmaster.clock import until_tick_s
 from jqmaster.config import RULES, Settings
+from jqmaster.domain.identity.access import Scope
 from jqmaster.errors import ConflictError, FieldError, InvalidError, JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
-from jqmaster.service.operations.settings_catalog import ACCESS_GROUP, CATALOG, RUNTIME, SettingInfo, plain
+from jqmaster.service.operations.settings_catalog import CATALOG, RUNTIME, SettingInfo, plain
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.operations.settings import SettingsStore, StoredSettings
 from worker_sdk.transport.suggestions import suggestion
@@ -123,7 +124,7 @@ class LiveSettings:
             entry = encode_entry(
                 who=who, action="settings.change", target=AUDIT_TARGET, before=before, after=after
             )
-            is_access = any(CATALOG[key].group == ACCESS_GROUP for key in changes)
+            is_access = any(CATALOG[key].change_scope is Scope.ADMIN for key in changes)
             if put := await self._store.put(stored.version, values, entry, is_access=is_access):
                 self._take(put)
                 return

@@ -87,6 +87,8 @@ RUNTIME: Final = frozenset({"leader_ttl_s", *(key for group in RUNTIME_GROUPS fo
 OTHER_GROUP: Final = "Other"
 # These settings decide who gets in and who sees job content: only admins change them, and the access log records it.
 ACCESS_GROUP: Final = "Access"
+# So do these, which keep callers from taking what belongs to all.
+PROTECTIONS: Final = frozenset({"unproven_share", "max_connections", "previews_per_minute", "max_body_bytes"})
 # These settings reveal the layout of the machine and its network, as every file path does.
 _INTERNAL: Final = frozenset(
     {
@@ -180,7 +182,7 @@ def _info(key: str, group: str, field: FieldInfo) -> SettingInfo:
 def _change_scope(key: str, group: str) -> Scope | None:
     if key not in RUNTIME:
         return None
-    return Scope.ADMIN if group == ACCESS_GROUP else Scope.OPERATE
+    return Scope.ADMIN if group == ACCESS_GROUP or key in PROTECTIONS else Scope.OPERATE
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:

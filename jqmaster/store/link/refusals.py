@@ -22,6 +22,10 @@ def classified(error: ResponseError) -> Exception:
     # redis-py strips the error's first word into its classes and keeps it in the text of a plain ResponseError.
     text = str(error)
     name = type(error).__name__
+    if text.startswith("OOM") or name == "OutOfMemoryError":
+        return StoreUnavailableError(
+            f"the store is full: {text[:200]}", code="store_full", retry_after_s=RETRY_AFTER_S
+        )
     if _is_refusal(text) or name not in ("ResponseError", "NoScriptError"):
         return StoreUnavailableError(f"the store refuses: {text[:200]}", retry_after_s=RETRY_AFTER_S)
     if "WRONGTYPE" in text:

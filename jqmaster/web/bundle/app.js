@@ -7106,7 +7106,13 @@ function Page3({ query, go: go3, session: session2 }) {
   const again = async () => {
     await found.reload();
   };
-  const act = (name) => attempt(() => post(`${path}/${name}`), t(`job.${name}.done`)).then(again);
+  const act = (name) => (
+    // A double click, or a page that is out of date, does not run the job once more.
+    attempt(
+      () => post(`${path}/${name}`, name === "retry" ? { attempt: job.attempt } : void 0),
+      t(`job.${name}.done`)
+    ).then(again)
+  );
   const mayOperate = may(session2, "operate");
   return html`<p class="crumbs"><a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}><${Text} value=${job.name} max=${60} /></a></p>
     <div class="page-head job-head"><h1><${Text} value=${job.name} max=${120} /></h1><span class="big-state"><${State} state=${job.state} /></span></div>

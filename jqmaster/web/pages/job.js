@@ -78,7 +78,11 @@ export function Page({ query, go, session }) {
     await found.reload();
   };
   const act = (/** @type {string} */ name) =>
-    attempt(() => post(`${path}/${name}`), t(`job.${name}.done`)).then(again);
+    // A double click, or a page that is out of date, does not run the job once more.
+    attempt(
+      () => post(`${path}/${name}`, name === "retry" ? { attempt: job.attempt } : undefined),
+      t(`job.${name}.done`),
+    ).then(again);
   const mayOperate = may(session, "operate");
   return html`<p class="crumbs"><a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}><${Text} value=${job.name} max=${60} /></a></p>
     <div class="page-head job-head"><h1><${Text} value=${job.name} max=${120} /></h1><span class="big-state"><${State} state=${job.state} /></span></div>
