@@ -49,6 +49,7 @@ COMPARISONS: dict[str, dict[str, Callable[[], Awaitable[Figures]]]] = {
         "blocked_in_front": constraints.blocked_in_front,
         "blocked_keys_in_front": constraints.blocked_keys_in_front,
         "change_under_load": constraints.change_under_load,
+        "change_by_name": constraints.change_by_name,
         "key_memory": constraints.key_memory,
     },
     "size": {

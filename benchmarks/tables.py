@@ -149,6 +149,7 @@ TABLES: Final[dict[str, tuple[tuple[str, ...], tuple[Column, ...]]]] = {
     "overload": (("overload",), (CASE, FIGURES)),
     "comparisons": (
         ("five_constraints", "distinct_keys", "blocked_in_front", "blocked_keys_in_front", "change_under_load",
+         "change_by_name",
          "key_memory", "heartbeats_500", "million_waiting", "long_jobs", "pull_idle", "takeover"),
         (NAME, FIGURES),
     ),

@@ -20,8 +20,9 @@ MAX_IDLE_PASSES: Final = 3
 class Relocation:
     """Move waiting jobs to the lanes of one edition.
 
-    A pass takes ready jobs from the older lanes, beginning with those that would start next. Then it walks over the
-    jobs that wait for a time, and removes the lanes that are empty.
+    A pass adopts whole lanes where the names of their jobs decide. Of the others it takes the ready jobs, beginning
+    with those that would start next. Then it walks over the jobs that wait for a time, and removes the lanes that are
+    empty.
     """
 
     def __init__(self, store: LaneStore, epoch: str, constraints: ConstraintSnapshot) -> None:
@@ -42,7 +43,8 @@ class Relocation:
             return await self._walk_on(self._walk)
         if self._left:
             return await self._empty_some()
-        self._all = await self._store.older_lanes(self.edition)
+        older = await self._store.older_lanes(self.edition)
+        self._all, adopted = await self._store.adopt(self._epoch, self._constraints, older)
         self._idle_passes = self._idle_passes + 1 if self._moved == 0 else 0
         if not self._all or self._idle_passes == MAX_IDLE_PASSES:
             if self._all:
@@ -51,8 +53,8 @@ class Relocation:
                 )
             self.is_over = True
         self._left.extend(self._all)
-        self._moved = 0
-        return 0
+        self._moved = adopted
+        return adopted
 
     async def _empty_some(self) -> int:
         lanes = [self._left.popleft() for _ in range(min(MAX_PER_CALL, len(self._left)))]

@@ -15,6 +15,7 @@ from jqmaster.store.constraints.constraints import ConstraintSnapshot
 from jqmaster.store.jobs.placement import LaneTable, StoredLane, lane_of_job
 from jqmaster.store.jobs.records import HEAD_READ
 from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_READ, pages, scanned
+from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
 
@@ -165,6 +166,32 @@ class LaneStore:
                     place = (bool(stored.at) or not stored.member, stored.score, stored.member)
                 order[lane] = place
         return sorted(order, key=order.__getitem__)
+
+    async def adopt(
+        self, epoch: str, constraints: ConstraintSnapshot, lanes: Sequence[OldLane]
+    ) -> tuple[list[OldLane], int]:
+        """Put whole lanes under these constraints where the queue alone decides about the gates of its jobs. That takes
+        as long for a million jobs as for one. Return the other lanes, and how many jobs were in the adopted ones.
+
+        Call it after `settle`: no job of an older lane runs then.
+        """
+        rules, k = constraints.constraint_set, self._keys
+        # The records of jobs may name gates of constraints that once applied to them. Those of constraints that are
+        # gone let everything through, but a constraint with a key may have changed its matcher only.
+        if any(one.enabled and one.key for one in rules.constraints):
+            return list(lanes), 0
+        wanted = {one.id: lane for one in lanes if one.queue and (lane := rules.lane_of_queue(one.queue))}
+        jobs, adopted = 0, set[str]()
+        for page in pages(list(wanted.items()), LANES_PER_READ):
+            args: list[Arg] = [k.tag, epoch, rules.edition]
+            for lane_id, lane in page:
+                args += (lane_id, lane.group, "".join(gate.id for gate in lane.shared))
+            word, data = await self._client.run("adopt_lanes", (k.epoch, k.rules), args)
+            if word != "ok":
+                break  # the constraints changed meanwhile, and so will be asked for again
+            adopted |= {raw.decode() for raw in data[0]}
+            jobs += data[1]
+        return [one for one in lanes if one.id not in adopted], jobs
 
     async def ready_in(self, lanes: Sequence[OldLane], count: int) -> list[list[str]]:
         """Return the first `count` jobs of each."""

@@ -1,0 +1,52 @@
+#!lua flags=allow-oom
+-- Puts whole lanes under the rules of this edition, where the queue alone decides about the gates of its jobs: a lane
+-- takes the group and the shared gates that its queue has now, and none of its jobs is touched. None of them runs.
+-- KEYS epoch:string rules:hash
+-- ARGV tag epoch edition [+ lane_id group shared(gates one behind the other)]
+-- REPLY ok:[lane_id](of each that was adopted),their jobs | stale_epoch | stale_rules
+-- CHECKS FIRST epoch, the edition of the rules, then that each lane is there, is older, and has no keyed gates
+-- include lib/leadership.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/constraints/waiting.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/parking.lua
+local epoch_key, rules_key = KEYS[1], KEYS[2]
+local tag, epoch, edition = ARGV[1], ARGV[2], ARGV[3]
+local FIRST, WIDTH = 4, 3
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
+edition = tonumber(edition)
+
+-- The lane stands nowhere until it stands in its new group.
+local function leave_group(lane)
+  if lane.member ~= '' then redis.call('ZREM', tag .. 'open:' .. lane.group, lane.member) end
+  if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then
+    redis.call('SREM', tag .. 'open_groups:' .. lane.queue, lane.group)
+    for _, gate_id in ipairs(lane.shared) do parking.group_left(gate_id, lane) end
+  end
+end
+
+local function join_group(lane, group, shared)
+  lane.edition, lane.group, lane.shared = edition, group, shared
+  redis.call('ZADD', tag .. 'lanes:' .. lane.name, edition, lane.id)
+  if lane.member ~= '' then
+    redis.call('ZADD', tag .. 'open:' .. group, lane.score, lane.member)
+    redis.call('SADD', tag .. 'open_groups:' .. lane.queue, group)
+  end
+  lanes.save(lane)
+end
+
+local adopted, jobs = {}, 0
+for i = FIRST, #ARGV, WIDTH do
+  local lane = lanes.by_id(ARGV[i])
+  if not lane.is_lost and lane.edition < edition and #lane.keyed == 0 and lane.at == '' then
+    waiting.add(lane.shared, -lane.jobs)
+    leave_group(lane)
+    join_group(lane, ARGV[i + 1], gate_ids.split(ARGV[i + 2]))
+    waiting.add(lane.shared, lane.jobs)
+    adopted[#adopted + 1], jobs = lane.id, jobs + lane.jobs
+  end
+end
+if #adopted > 0 then waiting.write() end
+return {'ok', adopted, jobs}
