@@ -127,3 +127,17 @@ async def test_slots_and_required_labels_by_command(store_server: StoreServer, t
         await cli("enqueue", "work", "--require", "zone=a")
         done = await cli("enqueue", "work", "--require", "zone=b")
         assert (await worker.next_job())["job_id"] == done.out.strip()
+
+
+@pytest.mark.req("J18")
+async def test_the_contracts_of_a_name_are_removed(store_server: StoreServer, tmp_path: Path) -> None:
+    async with master_on(store_server.url) as (_, api):
+        cli = Cli(str(api.http.base_url), tmp_path)
+        worker = {"url": None, "names": ["mail/a"], "max_jobs": 1, "secret": "s" * 32,
+                  "contracts": {"mail/a": {"argument_schema": {"type": "integer"}}}}  # fmt: skip
+        assert (await api.call("POST", "/api/workers", worker))[0] == 201
+        assert (await cli("remove-contracts", "mail/a")).code == 0
+        assert (await api.call("GET", "/api/names/mail%2Fa"))[1]["contracts"] == []
+        again = await cli("remove-contracts", "mail/a")
+        assert again.code == 3
+        assert "no contract of the name mail/a" in again.err
