@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from jqmaster.conformance.master_under_test import MasterUnderTest
-from jqmaster.conformance.questions import Questions, expect
+from jqmaster.conformance.questions import FailedError, Questions, expect
 from jqmaster.conformance.wire import new_id, new_token
 
 TOPIC: Final[Questions[MasterUnderTest]] = Questions("claim")
@@ -82,6 +82,73 @@ async def _(master: MasterUnderTest) -> None:
     expect(beat["lost"] == [foreign], f"`lost` is {beat['lost']}")
     worker.held.remove(foreign)
     await worker.report(job)
+
+
+@TOPIC.question(
+    "bad_field", "a heartbeat renews its leases whatever is wrong with other fields, and is told which"
+)
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push())
+    wrong: dict[str, Any] = {"free": -1, "as_of_ms": "now", "unheard_of": 1}
+    for field, value in wrong.items():
+        beat = await worker.beat(**{field: value})
+        expect(beat["lease_until_ms"] > beat["store_time_ms"], f"a bad `{field}` cost the lease")
+        expect([one["loc"] for one in beat.get("ignored", [])] == [[field]], f"`{field}` is not in `ignored`")
+    await worker.report(job)
+
+
+@TOPIC.question(
+    "never_taken",
+    "a job that no heartbeat names goes back with nothing counted, with `as_of_ms` in the heartbeats or without",
+)
+async def _(master: MasterUnderTest) -> None:
+    offered = []
+    for tells_as_of in (True, False):
+        worker = await master.register()
+        job_id = await master.push(max_retry=0)
+        status, answer = await worker.ask_claim(wait=10)
+        expect(status == 200 and len(answer["jobs"]) == 1, f"a call for jobs was answered {status}: {answer}")
+        offered.append((worker, job_id, answer["jobs"][0], tells_as_of))
+    lease_s, interval_s = (
+        offered[0][0].registered["lease_s"],
+        offered[0][0].registered["heartbeat_interval_s"],
+    )
+    as_of_ms = 0
+    waits = {job_id for _, job_id, _, _ in offered}
+    for _ in range(int(2.5 * lease_s / interval_s) + 10):
+        for worker, job_id, _, tells_as_of in offered:
+            beat = await worker.beat(**({"as_of_ms": as_of_ms} if tells_as_of else {}))
+            as_of_ms = max(as_of_ms, beat["store_time_ms"])
+            status, view = await master.ask("GET", f"/api/jobs/{job_id}")
+            if view["state"] == "ready":
+                waits.discard(job_id)
+            expect(
+                view["state"] in ("ready", "running"), f"the job is {view['state']}, cause {view['cause']}"
+            )
+            ended = [attempt["outcome"] for attempt in view["attempts"] if attempt["outcome"]]
+            expect((view["losses"], ended) == (0, []), f"attempts of the job ended: {ended}")
+        if not waits:
+            return
+        await asyncio.sleep(interval_s)
+    raise FailedError("the job did not go back")
+
+
+@TOPIC.question(
+    "neighbours", "a result that makes no sense does not keep the others of its call from counting"
+)
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push())
+    good = {"job_id": job["job_id"], "token": job["token"], "type": "success", "result": None}
+    good["finished_at"] = "2026-11-21T04:30:00.000Z"
+    body = {"results": [{**good, "type": "perhaps"}, good]}
+    status, answer = await master.ask("POST", f"/api/workers/{worker.id}/results", body)
+    expect(status == 200, f"the call was answered {status}: {answer}")
+    expect(answer["accepted"] == [job["job_id"]], f"`accepted` is {answer['accepted']}")
+    expect(
+        [one["index"] for one in answer.get("refused", [])] == [0], f"`refused` is {answer.get('refused')}"
+    )
 
 
 @TOPIC.question("outlives_lease", "a claim that heartbeats name outlives its first lease")
