@@ -5,6 +5,7 @@ Python's global lock keeps every thread, also the one of the heartbeats.
 """
 
 import asyncio
+import contextlib
 import logging
 import sys
 import threading
@@ -63,12 +64,13 @@ class LoopWatch:
                 late_s,
                 self._named_runs(),
             )
-        if self._asked_s is None:
+        if not self._loop.is_running():
+            # It has ended, and handlers that did not stop go on in their threads.
+            self._asked_s = None
+        elif self._asked_s is None:
             self._asked_s = now
-            try:
+            with contextlib.suppress(RuntimeError):  # it was closed meanwhile
                 self._loop.call_soon_threadsafe(self._answer)
-            except RuntimeError:  # the loop is closed
-                return
         elif now - self._asked_s >= self._blocked_s and not self._is_told:
             self._is_told = True
             logger.warning(

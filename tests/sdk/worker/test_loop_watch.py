@@ -70,6 +70,21 @@ async def test_a_loop_that_runs_is_not_named_however_rarely_it_is_looked_at(
     assert caplog.messages == []
 
 
+def test_a_loop_that_has_ended_is_not_blocked(caplog: pytest.LogCaptureFixture) -> None:
+    clocks = Clocks()
+
+    async def made() -> LoopWatch:
+        return clocks.watch()
+
+    with asyncio.Runner() as runner:
+        watch = runner.run(made())
+        for clocks.wall_s in (0, 60, 120):
+            watch.look()
+    clocks.wall_s = 180
+    watch.look()
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize(("used_s", "is_told"), [(19.0, True), (0.1, False)])
 async def test_native_code_that_holds_the_global_lock_is_told_apart_from_a_machine_that_stood_still(
     caplog: pytest.LogCaptureFixture, used_s: float, is_told: bool
