@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-import sqlalchemy as sa
+try:
+    import sqlalchemy as sa
+except ImportError as _missing:
+    raise ImportError(
+        'the outbox in a database needs SQLAlchemy: install "jqmaster-sdk[sqlalchemy]"', name="sqlalchemy"
+    ) from _missing
 from sqlalchemy import event
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session, SessionTransaction

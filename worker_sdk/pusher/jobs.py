@@ -1,6 +1,6 @@
 """Jobs as pushers make them: options, IDs, and what goes to the master."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, Unpack
 
@@ -131,7 +131,7 @@ def one_of_many(given: JobLike) -> JobMap:
 def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options in the form that a job has, and omit each None. Raise as `make_job` does."""
     if unknown := options.keys() - _OPTIONS:
-        raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
+        raise unknown_options(unknown)
     if (after := options.get("after")) is not None:
         options = {**options, "after": after_on_the_wire(after)}
     if "expires" in options:
@@ -145,6 +145,30 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
         for option, value in options.items()
         if value is not None
     }
+
+
+# The names of these options in other queues.
+_OF_OTHERS: Final = {
+    "max_retries": "max_retry",
+    "retries": "max_retry",
+    "countdown": "delay",
+    "eta": "run_at",
+    "time_limit": "timeout",
+    "task_id": "id",
+    "job_id": "id",
+}
+
+
+def unknown_options(names: Collection[str]) -> TypeError:
+    """Return the error for options that no job has, with those that may be meant."""
+    import difflib
+
+    told = []
+    for name in sorted(names):
+        near = difflib.get_close_matches(name, JobOptions.__annotations__, 1)
+        meant = _OF_OTHERS.get(name) or (near[0] if near else "")
+        told.append(f"{name} (did you mean {meant}?)" if meant else name)
+    return TypeError(f"not an option of a job: {', '.join(told)}")
 
 
 def give_id(job: JobMap) -> None:

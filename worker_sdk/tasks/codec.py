@@ -186,7 +186,7 @@ class Codec:
         return []
 
 
-# --- maps with keys that are no text
+# --- maps with keys of other types than text
 
 _KEY_REASON: Final = (
     "has a key of type {key}, and only texts travel as keys: say so in the annotation, as dict[int, str] does, or give "
@@ -208,7 +208,7 @@ def _with_text_keys(value: Any) -> tuple[Any, Any]:
 
 
 def _lost_keys(own: Any, restored: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield path and type of the keys that are no texts, and that no annotation brings back."""
+    """Yield path and type of the keys that no annotation brings back from texts."""
     if isinstance(own, dict):
         known = restored if isinstance(restored, dict) else {}
         for key, part in own.items():

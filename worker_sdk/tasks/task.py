@@ -12,6 +12,7 @@ from collections.abc import (
 )
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
+from worker_sdk.errors import InvalidArgument
 from worker_sdk.job import Job
 from worker_sdk.tasks.signature import Signature
 from worker_sdk.worker.policies import ExceptionType, RetryOn
@@ -29,6 +30,19 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 # A job with one of these options does not become ready at once.
 _WAITS: Final = frozenset({"delay", "run_at", "debounce"})
+
+
+# The names of these methods in other queues.
+_OF_OTHERS: Final = {
+    "delay": "enqueue",
+    "apply_async": "using(…).enqueue",
+    "send": "enqueue",
+    "send_with_options": "using(…).enqueue",
+    "perform_async": "enqueue",
+    "s": "to_job",
+    "si": "to_job",
+    "map": "many",
+}
 
 
 class Owner(Protocol):
@@ -111,18 +125,35 @@ class Calls(Generic[P, ResultT_co]):
 
         * `options`: see `TaskOptions`.
         """
-        from worker_sdk.pusher.jobs import JobOptions
+        from worker_sdk.pusher.jobs import JobOptions, unknown_options
 
         if unknown := options.keys() - JobOptions.__annotations__.keys():
-            raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
+            raise unknown_options(unknown)
         return Calls(self._task, {**self._options, **options})
+
+    if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if (meant := _OF_OTHERS.get(name)) is not None:
+                raise AttributeError(f"a task has no {name}: did you mean {meant}?")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def to_job(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskJob[ResultT_co]:
         """Return the job of a call as data, without enqueueing it. `many` and `Pusher.enqueue_many` take it.
 
         Its arguments are those of the function. Raise TypeError if they do not fit.
         """
-        return (self._maker or self._new_maker()).make(args, kwargs)
+        try:
+            return (self._maker or self._new_maker()).make(args, kwargs)
+        except InvalidArgument as exc:
+            # Such a job is often a step of a flow.
+            problems = [
+                (name, f"{what}; give it the default INPUT, if it is to get the result of the step before")
+                if what == "is missing"
+                else (name, what)
+                for name, what in exc.problems
+            ]
+            raise InvalidArgument(exc.task, problems) from None
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[ResultT_co]":
         """Enqueue a call of the function as a job, and return its handle once a master has stored it.
@@ -130,13 +161,13 @@ class Calls(Generic[P, ResultT_co]):
         Its arguments are those of the function, without the context. Raise InvalidArgument, a TypeError, if they do not
         fit its parameters, and the errors of `Pusher.enqueue`.
         """
-        job = self.to_job(*args, **kwargs)
+        job = (self._maker or self._new_maker()).make(args, kwargs)
         pushers = self._task.pushers()
         return self._task.handle_of(job, pushers.sync_pusher().enqueue_job(job), pushers)
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[ResultT_co]":
         """Do as `enqueue`, without blocking the event loop."""
-        job = self.to_job(*args, **kwargs)
+        job = (self._maker or self._new_maker()).make(args, kwargs)
         pushers = self._task.pushers()
         return self._task.handle_of(job, await pushers.pusher().enqueue_job(job), pushers)
 

@@ -67,7 +67,9 @@ def inline(*, worker: Worker | None = None, raises: bool = True) -> Iterator[Rec
         yield jobs
 
 
-def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) -> list[Run]:
+def drain(
+    jobs: "Recorded | Iterable[Any]", *, worker: Worker | None = None, raises: bool = True
+) -> list[Run]:
     """Run recorded jobs, and those that they enqueue, until none is left. Return how each of them ended.
 
     A virtual clock passes over delays and backoffs, so a job runs when it would be due among the others: the lowest
@@ -75,10 +77,12 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
     where a master would skip it. Call it inside the block of `recording`, or after it. Drained jobs are removed from
     `jobs`; those stay that wait for a job which did not end.
 
-    * `jobs`: the list from `recording`.
+    * `jobs`: the list from `recording`; or jobs of `to_job`, and maps or pairs as `enqueue_many` takes them.
     * `worker`: as for `inline`.
     * `raises`: raise the exception of the first job that fails for good, with its traceback.
     """
+    if not isinstance(jobs, Recorded):
+        jobs = Recorded(map(recorded, as_maps(jobs)))
     store = cast("_Store | None", jobs.known_store()) or _Store(jobs)
     runner = _runner(store, worker)
     waiting: list[Run] = []

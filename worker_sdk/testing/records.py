@@ -13,6 +13,9 @@ from worker_sdk.testing.progress import KeptReports
 from worker_sdk.unsendable import explained
 from worker_sdk.wire import decode, encode
 
+# Characters of the arguments of a job that a failed assertion shows.
+_MOST_SHOWN = 200
+
 
 @dataclass
 class Run:
@@ -106,8 +109,11 @@ class Recorded(list[TaskJob[Any]]):
         """Return the jobs of one task.
 
         * `task`: the task, or a name.
-        * `arguments`: arguments that the jobs must have. Others may be there, too.
+        * `arguments`: arguments that the jobs must have. Others may be there, too. Raise TypeError for
+          those that the task does not have.
         """
+        if not isinstance(task, str) and (unknown := arguments.keys() - task.signature.annotations.keys()):
+            raise TypeError(f"{task.name} has no parameter {', '.join(sorted(unknown))}")
         name = task if isinstance(task, str) else task.name
         return Recorded(
             job
@@ -123,9 +129,18 @@ class Recorded(list[TaskJob[Any]]):
         """
         found = self if task is None else self.of(task, **arguments)
         if len(found) != 1:
-            names = ", ".join(str(job["name"]) for job in self) or "none"
-            raise AssertionError(f"expected one job, found {len(found)}; enqueued: {names}")
+            told = ", ".join(map(_shown, self)) or "none"
+            raise AssertionError(f"expected one job, found {len(found)}; enqueued: {told}")
         return found[0]
+
+
+def _shown(job: TaskJob[Any]) -> str:
+    given = job.arguments if job.arguments else job.get("argument")
+    if isinstance(given, Mapping):
+        text = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    else:
+        text = "" if given is None else repr(given)
+    return f"{job['name']}({text[:_MOST_SHOWN]}{'…' if len(text) > _MOST_SHOWN else ''})"
 
 
 def recorded(job: Mapping[str, Any]) -> TaskJob[Any]:

@@ -50,6 +50,8 @@ def as_retry_policies(given: Any) -> tuple[RetryOn, ...]:
     """Return policies from `retry_on(...)`, an exception class, or an iterable of either."""
     if given is None:
         return ()
+    if isinstance(given, str):
+        raise TypeError(f"retry_on: exception classes are needed, not {given!r}")
     items = [given] if isinstance(given, RetryOn | type) else list(given)
     return tuple(item if isinstance(item, RetryOn) else retry_on(item) for item in items)
 
@@ -58,6 +60,8 @@ def as_discarded(given: Any) -> tuple[ExceptionType, ...]:
     """Return exception classes from an exception class, or an iterable of classes and of `discard_on(...)`."""
     if given is None:
         return ()
+    if isinstance(given, str):
+        raise TypeError(f"discard_on: exception classes are needed, not {given!r}")
     found: list[ExceptionType] = []
     for item in [given] if isinstance(given, type) else given:
         found += item if isinstance(item, tuple) else (item,)
@@ -67,5 +71,5 @@ def as_discarded(given: Any) -> tuple[ExceptionType, ...]:
 def _exception_types(given: Iterable[Any]) -> tuple[ExceptionType, ...]:
     types = tuple(given)
     if not types or not all(isinstance(item, type) and issubclass(item, BaseException) for item in types):
-        raise TypeError("exception classes are needed here")
+        raise TypeError(f"exception classes are needed here, not {', '.join(map(repr, types)) or 'nothing'}")
     return types

@@ -162,6 +162,9 @@ class Worker:
         * `retry_codes`: codes of `CodedError` with which the job is retried; others are final. Default: all.
         """
 
+        if not isinstance(name, str):
+            raise TypeError('a handler needs the name of its jobs: write @worker.handler("…")')
+
         def register(function: FunctionT) -> FunctionT:
             self._registry.add(
                 name,

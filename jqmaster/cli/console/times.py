@@ -35,4 +35,6 @@ def instant(text: str | None) -> str | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         exits.fail(exits.USAGE, f"{text} is not a time; write 2026-11-21 or 2026-11-21T04:30:00Z")
+    if moment.tzinfo is None and len(text) > len("2026-11-21"):
+        exits.fail(exits.USAGE, f"{text} has no offset from UTC; write {text}Z, or {text}+09:00")
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()

@@ -1,4 +1,4 @@
-"""Maps whose keys are no texts travel as the annotation says, and are refused before they are sent otherwise."""
+"""Maps with keys of other types than text travel as the annotation says, and are refused before they are sent otherwise."""
 
 import datetime
 import enum

@@ -94,7 +94,8 @@ def test_recording_keeps_what_would_be_sent() -> None:
     assert [job.arguments["number"] for job in jobs.of(triple)] == [1, 2, 3]
     assert jobs.only(triple, number=2)["name"] == "triple"
     with pytest.raises(
-        AssertionError, match="expected one job, found 3; enqueued: double, triple, triple, triple"
+        AssertionError,
+        match=r"expected one job, found 3; enqueued: double\(number=21\), triple\(number=1\), ",
     ):
         jobs.only("triple")
     with pytest.raises(NotFinished, match="is scheduled"):
@@ -127,7 +128,7 @@ def test_what_cannot_be_sent_cannot_be_recorded() -> None:
     with recording() as jobs:
         with pytest.raises(InvalidArgument):
             double.enqueue("1")  # type: ignore[arg-type]
-        with pytest.raises(OverflowError, match="beyond 64 bits"):
+        with pytest.raises(InvalidArgument, match="number: is an integer beyond 64 bits"):
             double.enqueue(2**70)
     assert jobs == []
 
