@@ -1,4 +1,4 @@
-"""Maps with keys of other types than text travel as the annotation says, and are refused before they are sent otherwise."""
+"""Maps with keys of other types than text travel as the annotation says, or are refused before they are sent."""
 
 import datetime
 import enum
