@@ -26,7 +26,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = real_time.MASTER
 
-UNAVAILABLE = ("store_unavailable", "outcome_unknown")
+UNAVAILABLE = ("store_unavailable", "store_full", "outcome_unknown")
 
 
 @contextlib.contextmanager
@@ -188,9 +188,9 @@ async def test_a_full_store_refuses_jobs_and_lets_those_that_it_has_end(store: S
         await redis.config_set("maxmemory", "1mb")
         try:
             counts = await api.counts()
-            assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_unavailable"
+            assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_full"
             bulk = {"jobs": [{"name": "work"}] * 1200}
-            assert await refused(api, "POST", "/api/jobs/bulk", bulk) == "store_unavailable"
+            assert await refused(api, "POST", "/api/jobs/bulk", bulk) == "store_full"
             assert await api.counts() == counts
             assert (await worker.beat())[0] == 200
             # If this could not be saved, the heartbeat would fail, and with it the leases of all jobs of the worker.
