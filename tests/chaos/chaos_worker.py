@@ -14,16 +14,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.chaos import outside_load
+from tests.chaos.backfill_load import BACKFILLED
 from tests.chaos.history import Line, write_line
 from worker_sdk import Challenged, Context, Discard, Form, Worker
 from worker_sdk.transport.recent import RecentMap
 from worker_sdk.worker.admission import Admission
+from worker_sdk.worker.identity import Registered, WorkerIdentity
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.run import JobRun
 
 NAME = os.environ.get("CHAOS_WORKER", "worker-0")
 # Half a tick of delay is normal. After this long, nothing of this process ran.
 TICK_S, STALL_S = 0.05, 0.15
+# More than the claims that one worker holds at a time.
+KEPT_EPOCHS = 1_000
 
 worker = Worker(
     master=os.environ.get("CHAOS_MASTERS", "http://127.0.0.1:8080").split(),
@@ -33,6 +37,7 @@ worker = Worker(
     # Fetch jobs instead of having them pushed.
     pull=bool(os.environ.get("CHAOS_PULL")),
     labels={"chaos": NAME},
+    grace_s=float(os.environ.get("CHAOS_GRACE_S", "1")),
 )
 _journal = os.open(os.environ.get("CHAOS_JOURNAL", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 _epochs: dict[str, int] = {}
@@ -48,6 +53,8 @@ def _note_offers(epoch: int, offers: Sequence[Any], answer: Any) -> None:
         verdict = reasons.get(offer["job_id"], "accepted")
         if verdict == "accepted":
             _epochs.setdefault(offer["token"], epoch)
+            if len(_epochs) > KEPT_EPOCHS:
+                del _epochs[next(iter(_epochs))]
         note(
             "offer", job_id=offer["job_id"], attempt=offer["attempt"], token=offer["token"], fence=offer["fence"],
             epoch=epoch, detail=verdict,
@@ -66,14 +73,27 @@ def watch_offers() -> None:
     Admission.offer = offer  # type: ignore[method-assign]
 
 
+def watch_registrations() -> None:
+    """Note each worker ID: handlers do not learn it."""
+    join = WorkerIdentity.joined
+
+    def joined(self: WorkerIdentity, answer: Any) -> Registered:
+        member = join(self, answer)
+        note("registered", detail=member.worker_id)
+        return member
+
+    WorkerIdentity.joined = joined  # type: ignore[method-assign]
+
+
 def _claim(ctx: Context) -> dict[str, Any]:
+    """Return what identifies the claim of this run."""
     node = worker._node
     run = node.executor.occupying[ctx.job_id] if node is not None else None
     assert run is not None
     assert run.ctx is ctx
     return {
         "job_id": ctx.job_id, "attempt": ctx.attempt, "token": run.token, "fence": ctx.fence,
-        "epoch": _epochs.pop(run.token, 0),
+        "epoch": _epochs.get(run.token, 0),
     }  # fmt: skip
 
 
@@ -101,6 +121,19 @@ async def work(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
 async def narrow(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
     """The same work under a limit."""
     return await work(argument, ctx)
+
+
+@worker.handler("block")
+def block(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
+    """Occupy a thread that nothing can stop. The lines show until when it ran, if its process ends first."""
+    claim = _claim(ctx)
+    note("start", **claim)
+    end_s = time.monotonic() + argument["nap_s"]
+    while time.monotonic() < end_s:
+        time.sleep(TICK_S)
+        note("tick", **claim)
+    note("end", **claim, detail="success")
+    return {"n": argument["n"], "fence": ctx.fence, "attempt": ctx.attempt}
 
 
 @worker.handler(outside_load.OUTSIDE)
@@ -135,6 +168,13 @@ async def outside(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
 async def due(argument: str, ctx: Context) -> dict[str, Any]:
     """Run for an instant. `argument` names its definition."""
     return await work({"n": 0, "nap_s": 0.3}, ctx)
+
+
+@worker.handler(BACKFILLED)
+async def backfilled(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
+    """Run for an instant of the past."""
+    note("backfilled", **_claim(ctx))
+    return await work(argument, ctx)
 
 
 @worker.handler("event-each")
@@ -198,6 +238,7 @@ def main() -> None:
     for mitigation in os.environ.get("CHAOS_WITHOUT", "").split():
         go_without(mitigation)
     watch_offers()
+    watch_registrations()
     threading.Thread(target=_watch_for_stalls, name="stalls", daemon=True).start()
     worker.run()
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
+from tests.chaos.backfill_load import BACKFILLED
 from tests.chaos.event_check import check_definitions, check_events, replaceable_jobs, started_jobs
 from tests.chaos.evidence import FINISHED, READING_S, Run, Violation, clock_was_stepped, may_be_doubled
-from tests.chaos.history import Call, EndState, Fault, History, Line
+from tests.chaos.history import Call, EndedAttempt, EndState, Fault, History, Line
 from tests.chaos.odd_values import is_decodable
 from tests.chaos.outside_check import GOES_ON, check_outside, is_outside, may_be_lost
 from tests.chaos.unique_check import check_unique
@@ -27,6 +28,12 @@ DEATHS: Final = frozenset({"kill", "exit"})
 # Faults that do not prevent communication, and so do not excuse the loss of a lease: orders, and faults that the store
 # must withstand.
 MILD: Final = frozenset({"demote", "drain", "detach", "memory full", "clock step"})
+# An idle master answers at once; here, it shares two cores with all others. A master that was killed takes a while to
+# start.
+STANDS_STILL_S: Final = 6.0
+MASTER_START_S: Final = 12.0
+# How long a master tries to reach its store before it ends itself.
+EXIT_WITHIN_S: Final = 30.0
 COUNTED: Final = frozenset({"failure", "timeout", "callback_timeout"})
 # Push fields that later steps may not change, with their defaults.
 FIXED: Final[Mapping[str, Any]] = {"name": None, "argument": None, "priority": 0, "max_retry": 5}
@@ -62,6 +69,15 @@ class _Checker:
                 self._others[call.job_id].append(call)
         self._started = started_jobs(history)
         self._replaceable = replaceable_jobs(history)
+        # They are deleted while the load lasts, so only the workers' lines tell of them.
+        self._backfilled = {line.job_id for line in history.lines if line.what == "backfilled"}
+        began_s = {(line.worker, line.life): line.at_s for line in history.lines if line.what == "life"}
+        # By worker ID, its worker and the beginning of the process that registered.
+        self._registered = {
+            line.detail: (line.worker, began_s.get((line.worker, line.life), 0.0))
+            for line in history.lines
+            if line.what == "registered"
+        }
         self._end_s = max(
             [line.at_s for line in history.lines]
             + [call.returned_s for call in history.calls]
@@ -98,6 +114,8 @@ class _Checker:
         yield self._limits()
         yield self._epochs()
         yield self._stalls()
+        yield self._masters()
+        yield self._backfills()
         yield check_unique(self._h, self._runs_of)
         yield check_events(self._h)
         yield check_definitions(self._h)
@@ -113,11 +131,12 @@ class _Checker:
         for line in self._h.lines:
             if line.what == "life":
                 lives[line.worker].append((line.at_s, line.life))
-            elif line.what in ("start", "end"):
+            elif line.what in ("start", "tick", "end"):
                 by_life[line.worker, line.life].append(line)
         for (worker, life), lines in by_life.items():
             died_s = self._death(worker, life, lives[worker])
             open_runs: dict[str, Run] = {}
+            ticks: dict[str, float] = {}
             for line in lines:
                 if line.what == "start":
                     if line.token in open_runs:
@@ -127,6 +146,9 @@ class _Checker:
                         line.job_id, line.attempt, line.token, line.fence, line.epoch, worker, life, line.at_s, died_s,
                         phase=line.detail,
                     )  # fmt: skip
+                elif line.what == "tick":
+                    if line.token in open_runs:
+                        ticks[line.token] = line.at_s
                 elif run := open_runs.pop(line.token, None):
                     run.end_s, run.ending = line.at_s, line.detail
                     yield run
@@ -134,7 +156,10 @@ class _Checker:
                     self._journal_faults.append(
                         Violation("end without start", line.job_id, f"token {line.token} on {worker}")
                     )
-            yield from open_runs.values()
+            for token, run in open_runs.items():
+                # Its last sign of life is nearer to its end than the death of the process as seen from outside.
+                run.end_s = min(run.end_s, ticks.get(token, run.end_s))
+                yield run
 
     def _death(self, worker: str, life: int, lives: list[tuple[float, int]]) -> float:
         """Return when this process ended: it was killed, or replaced by another."""
@@ -244,7 +269,7 @@ class _Checker:
             if job and self._calls(job_id, "delete", "done") and not self._may_be_pushed_again(job_id):
                 yield Violation("deleted but stored", job_id, job.state)
         for job_id, job in self._h.jobs.items():
-            if job_id not in self._pushes and job_id not in self._started:
+            if job_id not in self._pushes and job_id not in self._started and job.name != BACKFILLED:
                 yield Violation("unexpected", job_id, f"nobody pushed it; it is {job.state}")
             if job.state not in FINISHED:
                 yield Violation("not over", job_id, f"{job.state} when all should be over")
@@ -300,7 +325,7 @@ class _Checker:
                 )
             tokens.setdefault(run.token, run)
             pushes = self._pushes.get(run.job_id, [])
-            if not pushes and run.job_id not in self._started:
+            if not pushes and run.job_id not in self._started and run.job_id not in self._backfilled:
                 yield Violation("start of an unknown job", run.job_id, f"on {run.worker}")
                 continue
             invoked_s = min((call.invoked_s for call in pushes), default=0.0)
@@ -437,8 +462,10 @@ class _Checker:
                 elif entry.outcome == "timeout":
                     # An attempt with callbacks has several runs. The last one took too long.
                     yield from self._early(job_id, runs[-1:])
-                elif entry.outcome == "lost":
+                elif entry.outcome == "lost" and runs:
                     yield from self._needless(job, runs)
+                elif entry.outcome == "lost":
+                    yield from self._untaken(job, entry)
             for number, runs in by_attempt.items():
                 if (
                     number <= job.attempt
@@ -498,6 +525,26 @@ class _Checker:
             return
         for run in runs:
             yield from self._needless_run(job, run)
+
+    def _untaken(self, job: EndState, entry: EndedAttempt) -> Iterator[Violation]:
+        """I7: a claim that its worker never began counts only if the worker could not say so."""
+        worker, began_s = self._registered.get(entry.worker_id, ("", 0.0))
+        calls = [*self._pushes[job.id], *self._calls(job.id, "retry")]
+        before = [run.start_s for run in self._runs_of[job.id] if run.attempt < entry.attempt]
+        after = [run.start_s for run in self._runs_of[job.id] if run.attempt > entry.attempt]
+        from_s = max([*before, min((call.invoked_s for call in calls), default=self._h.began_s)])
+        to_s = min(after, default=self._end_s)
+        # A worker that died before may be given jobs until its silence is noticed.
+        if not worker or self._was_killed(worker, began_s, to_s):
+            self._excused["losses of claims not begun, with a killed worker"] += 1
+        elif self._was_detached(worker, from_s, to_s) or self._was_disturbed(worker, from_s, to_s):
+            self._excused["losses of claims not begun, with a cut or stopped worker"] += 1
+        else:
+            yield Violation(
+                "untaken claim counted",
+                job.id,
+                f"attempt {entry.attempt}: {worker} was well and never began it",
+            )
 
     def _needless_run(self, job: EndState, run: Run) -> Iterator[Violation]:
         # The time when the lease was taken back is unknown, but it was before the next start.
@@ -676,6 +723,39 @@ class _Checker:
                     "stalled", "dispatch", f"nothing began from {since_s:.3f} on for {to_s - since_s:.3f} s"
                 )
 
+    def _masters(self) -> Iterator[Violation]:
+        """A master answers, and goes on, unless a fault hits it."""
+        for silence in self._h.silences:
+            name, from_s, to_s = silence.master, silence.from_s, silence.to_s
+            hits = [f for f in self._h.faults if name in f.target.split(">")]
+            spans = [(f.from_s, f.to_s + MASTER_START_S) for f in hits]
+            quiet_s = (to_s - from_s) - _measure((max(from_s, a), min(to_s, b)) for a, b in spans)
+            if quiet_s > STANDS_STILL_S:
+                yield Violation("master stood still", name, f"from {from_s:.3f} on for {to_s - from_s:.3f} s")
+        for fault in self._h.faults:
+            if fault.kind != "exit" or not fault.target.startswith("master-"):
+                continue
+            causes = [
+                f
+                for f in self._h.faults
+                if f is not fault
+                and (f.target == "store" or fault.target in f.target.split(">"))
+                and f.from_s <= fault.to_s
+                and f.to_s >= fault.from_s - EXIT_WITHIN_S
+            ]
+            if not causes:
+                yield Violation(
+                    "master ended by itself", fault.target, f"at {fault.to_s:.3f}, without a fault"
+                )
+
+    def _backfills(self) -> Iterator[Violation]:
+        """An instant starts at most one job, however long ago its record was removed."""
+        for job_id in self._backfilled:
+            firsts = [run for run in self._runs_of[job_id] if run.attempt == 1]
+            for before, again in pairwise(firsts):
+                if before.ending == "success" and before.token != again.token:
+                    yield Violation("instant ran twice", job_id, f"on {before.worker} and {again.worker}")
+
     def _waiting_since(self, from_s: float, to_s: float) -> float:
         """Return since when a job waited only for its turn, or `to_s` if none did."""
         found = to_s
@@ -724,6 +804,11 @@ class _Checker:
             "callbacks": dict(Counter(c.verdict or c.outcome for c in self._h.calls if c.kind == "callback")),
             "callback_runs": sum(line.what == "callback" for line in self._h.lines),
             "webhooks": dict(Counter(str(one.status) for one in self._h.deliveries)),
+            "hostile_and_backfill": dict(sorted(self._h.answers.items())),
+            "backfilled": len(self._backfilled),
+            "blocking": sum(job.name == "block" for job in self._h.jobs.values()),
+            "handed_back": sum(e.outcome == "handed_back" for j in self._h.jobs.values() for e in j.attempts),
+            "longest_silence_s": round(max((s.to_s - s.from_s for s in self._h.silences), default=0.0), 3),
             "odd_values": dict(Counter(call.outcome for call in self._h.calls if _odd(call))),
             "jobs_accepted": len(accepted),
             "jobs_stored": len(self._h.jobs),

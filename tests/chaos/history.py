@@ -86,11 +86,12 @@ class DefinitionRuns:
 class Line:
     """One line of a worker's file. `life` is its process ID.
 
-    life: the process begins. offer: it judged a push, `detail` is its verdict, `epoch` that of the push. start, end:
-    before and after a handler; `detail` of a start is "callback" where it has the callbacks of its challenge, and that
-    of an end success, failure, discarded, challenged or stopped. opened: a challenge; `detail` is a JSON map of its
-    request ID and what its job's argument says. callback: the bodies that a handler got, as a JSON list. stall: it was
-    not scheduled until `at_s`, for `detail` seconds.
+    life: the process begins. registered: a master gave it the worker ID `detail`. offer: it judged a push, `detail` is
+    its verdict, `epoch` that of the push. start, end: before and after a handler; `detail` of a start is "callback"
+    where it has the callbacks of its challenge, and that of an end success, failure, discarded, challenged or stopped.
+    tick: a blocking handler still runs. backfilled: the job belongs to an instant of a backfill. opened: a challenge;
+    `detail` is a JSON map of its request ID and what its job's argument says. callback: the bodies that a handler got,
+    as a JSON list. stall: it was not scheduled until `at_s`, for `detail` seconds.
     """
 
     what: str
@@ -136,6 +137,15 @@ class Delivery:
     state: str
     status: int
     is_signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A time in which a master did not answer whether it is alive."""
+
+    master: str
+    from_s: float
+    to_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +214,9 @@ class History:
     epochs: list[Epoch] = field(default_factory=list)
     definitions: list[DefinitionRuns] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
+    silences: list[Silence] = field(default_factory=list)
+    # Answers to the hostile tenant, and to backfills, by path and status.
+    answers: dict[str, int] = field(default_factory=dict)
     # The masters' own jobs (reserved names), by ID.
     own_jobs: dict[str, EndState] = field(default_factory=dict)
     fsck: list[str] = field(default_factory=list)
@@ -219,7 +232,7 @@ class History:
     def save(self, path: Path) -> None:
         """Write one JSON object per line, its kind first. The file can be searched with grep and read with `load`."""
         with path.open("w") as file:
-            names = ("began_s", "load_ended_s", "drained_s")
+            names = ("began_s", "load_ended_s", "drained_s", "answers")
             head = {"terms": asdict(self.terms)} | {name: getattr(self, name) for name in names}
             parts: list[tuple[str, Iterable[Any]]] = [
                 ("head", [head | {"seed": self.seed}]),
@@ -252,7 +265,7 @@ class History:
 
 
 _RECORDS: dict[str, Any] = {"calls": Call, "lines": Line, "faults": Fault, "epochs": Epoch,
-    "definitions": DefinitionRuns, "deliveries": Delivery}  # fmt: skip
+    "definitions": DefinitionRuns, "deliveries": Delivery, "silences": Silence}  # fmt: skip
 _TEXTS = ("fsck", "slots", "damage", "stuck")
 
 

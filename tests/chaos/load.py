@@ -32,6 +32,10 @@ class Mix:
     poison: float = 0.002
     long: float = 0.01
     narrow: float = 0.08
+    # In a thread that nothing can stop.
+    blocking: float = 0.03
+    # Jobs that must not start twice after a worker has taken them.
+    unrepeatable: float = 0.15
     delayed: float = 0.08
     failing: float = 0.1
     discarding: float = 0.05
@@ -159,8 +163,14 @@ class Pushers:
         if rng.random() < mix.narrow:
             job["name"] = "narrow"
             argument["nap_s"] = min(argument["nap_s"], 0.1)
+        elif rng.random() < mix.blocking:
+            job["name"] = "block"
+            argument["nap_s"] = round(rng.uniform(1.0, 5.0), 3)
+            return self._told(rng, job | {"max_retry": rng.choice((0, 5))})
         elif rng.random() < mix.long:
             argument["nap_s"] = round(rng.uniform(*mix.long_s), 3)
+        if rng.random() < mix.unrepeatable:
+            job["max_retry"] = 0
         if rng.random() < mix.failing:
             argument["fails"] = rng.choice((1, 1, 2, 9))
             job["max_retry"] = rng.choice((0, 1, 2, 3))

@@ -12,10 +12,15 @@ class Scale:
     """The system's size, and its times in seconds."""
 
     masters: int = 3
-    workers: int = 6
-    # The last workers, this many of them, fetch their jobs instead of having them pushed.
+    workers: int = 8
+    # The last workers, this many of them, are without the SDK and send only what the contract requires. Every second
+    # one fetches its jobs instead of having them pushed.
+    plain: int = 2
+    # The last workers before those, this many of them, fetch their jobs, too.
     pulling: int = 2
     max_jobs: int = 8
+    # The time that a worker's jobs have to end after a SIGTERM.
+    worker_grace_s: float = 1.0
     lease_s: float = 3.0
     leader_ttl_s: float = 2.0
     heartbeat_s: float = 0.5
@@ -30,6 +35,17 @@ class Scale:
     def grace_s(self) -> float:
         """The time in which a new leader does not take anything back: see `Grace`."""
         return max(self.lease_s, self.stale_s) + 2.0
+
+    def is_plain(self, number: int) -> bool:
+        """Return whether the worker of this number, from 1, is without the SDK."""
+        return number > self.workers - self.plain
+
+    def is_pulling(self, number: int) -> bool:
+        """Return whether the worker of this number, from 1, fetches its jobs."""
+        last_of_sdk = self.workers - self.plain
+        if self.is_plain(number):
+            return (number - last_of_sdk) % 2 == 0
+        return number > last_of_sdk - self.pulling
 
 
 # The values that a user gets.
@@ -65,7 +81,7 @@ def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
     ttl_s, lease_s = scale.leader_ttl_s, scale.lease_s
     return [
         (3, "kill", "leader", 0.1, 3.0),
-        (2, "term", "leader", 0.1, 2.0),
+        (3, "term", "leader", 0.1, 2.0),
         (2, "demote", "leader", 0.0, 0.0),
         (1, "kill", "master", 0.1, 4.0),
         # A master of another store answers at this address.
@@ -75,7 +91,8 @@ def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
         (4, "kill", "worker", 0.1, 3.0),
         (2, "stop", "worker", 0.1 * lease_s, 0.4 * lease_s),
         (3, "stop", "worker", 1.2 * lease_s, 2.5 * lease_s),
-        (2, "term", "worker", 0.1, 2.0),
+        # A deploy, as often as a crash.
+        (4, "term", "worker", 0.1, 2.0),
         (2, "drain", "worker", 1.0, 5.0),
         (2, "detach", "worker", 0.0, 0.0),
         # The worker is cut off, and another process registers at its address.
@@ -141,7 +158,8 @@ def opening(scale: Scale, duration_s: float) -> list[Planned]:
         ("kill", "worker-1", 0.5),
         ("kill", "leader", 0.5),
         ("double", "masters>worker-2", 2.0),
-        ("drop answers", f"worker-{scale.workers}>masters", 2.0),
+        ("drop answers", f"worker-{scale.workers - scale.plain}>masters", 2.0),
+        ("term", "worker-1", 0.3),
         ("stop", "worker-2", 1.5 * scale.lease_s),
         ("kill", "store", 0.3),
         ("stop", "leader", 1.5 * scale.leader_ttl_s),

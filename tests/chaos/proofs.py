@@ -240,7 +240,7 @@ def main() -> int:
     given = parser.parse_args()
     if unknown := set(given.names) - set(NAMES):
         parser.error(f"no such proof: {', '.join(sorted(unknown))}")
-    scale = replace(Scale() if given.short else PRODUCTION, pulling=given.pull)
+    scale = replace(Scale() if given.short else PRODUCTION, workers=6, plain=0, pulling=given.pull)
     out = given.out or Path(tempfile.mkdtemp(prefix="jqmaster-proofs-"))
     all_hold = True
     for name in given.names or NAMES:

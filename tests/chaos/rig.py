@@ -17,7 +17,7 @@ import psutil
 from jqmaster.errors import JqmasterError
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
-from tests.chaos.history import Epoch, Fault
+from tests.chaos.history import Epoch, Fault, read_lines
 from tests.chaos.plan import Planned, Scale
 from tests.chaos.proxy import HttpLink, Link, RawLink, Weather
 from tests.chaos.store import ChaosStore
@@ -145,7 +145,7 @@ class Rig:
         for n in range(1, self.scale.masters + 1):
             await self._make_master(f"master-{n}")
         for n in range(1, self.scale.workers + 1):
-            await self._make_worker(f"worker-{n}", is_pulling=n > self.scale.workers - self.scale.pulling)
+            await self._make_worker(f"worker-{n}", n)
         for name, master in self.masters.items():
             self._begin(name, master)
         for master in self.masters.values():
@@ -183,6 +183,7 @@ class Rig:
             retention_succeeded_max=10_000_000,
             retention_failed_max=10_000_000,
             definition_runs_max=10_000,
+            check_arguments="report",
             webhook_secrets=SECRET,
             allowed_webhook_networks="127.0.0.0/8",
             log_level="info",
@@ -196,7 +197,7 @@ class Rig:
         self._stranger = MasterProcess(directory)
         await asyncio.to_thread(self._stranger.start)
 
-    async def _make_worker(self, name: str, *, is_pulling: bool) -> None:
+    async def _make_worker(self, name: str, number: int) -> None:
         port = free_port()
         await self._open(HttpLink(f"masters>{name}", ("127.0.0.1", port), seed=self._seed))
         urls = []
@@ -206,8 +207,9 @@ class Rig:
             )
             await self._open(link)
             urls.append(f"http://127.0.0.1:{link.port}")
+        module = "plain_worker" if self.scale.is_plain(number) else "chaos_worker"
         self.workers[name] = Process(
-            ["-m", "tests.chaos.chaos_worker"],
+            ["-m", f"tests.chaos.{module}"],
             self.directory / f"{name}.log",
             CHAOS_WORKER=name,
             # Not all ask the same master first.
@@ -217,8 +219,9 @@ class Rig:
             CHAOS_PORT=str(port),
             CHAOS_URL=f"http://127.0.0.1:{self.links[f'masters>{name}'].port}",
             CHAOS_WITHOUT=self._without,
-            CHAOS_PULL="1" if is_pulling else "",
+            CHAOS_PULL="1" if self.scale.is_pulling(number) else "",
             CHAOS_MAX_JOBS=str(self.scale.max_jobs),
+            CHAOS_GRACE_S=str(self.scale.worker_grace_s),
             CHAOS_JOURNAL=str(self.directory / f"journal-{name}"),
         )
 
@@ -234,6 +237,7 @@ class Rig:
             CHAOS_URL=f"http://127.0.0.1:{self.links[f'masters>{name}'].port}",
             CHAOS_WITHOUT=self._without,
             CHAOS_MAX_JOBS=str(self.scale.max_jobs),
+            CHAOS_GRACE_S=str(self.scale.worker_grace_s),
             CHAOS_JOURNAL=str(self.directory / f"journal-{successor}"),
         )
         return successor, port
@@ -534,15 +538,13 @@ class Rig:
         return 1
 
     async def _worker_id(self, target: str) -> str | None:
-        for master in self.masters.values():
-            status, said = await self._ask("GET", f"{master.url}/api/workers")
-            if status == 200:
-                ids = [
-                    one["id"]
-                    for one in said["workers"]
-                    if one["labels"].get("chaos") == target and one["state"] == "fresh"
-                ]
-                return ids[0] if len(ids) == 1 else None
+        """Return the ID of its last registration, if masters hear it."""
+        lines, _ = read_lines(self.directory / f"journal-{target}")
+        own = next((line.detail for line in reversed(lines) if line.what == "registered"), None)
+        for master in self.masters.values() if own else ():
+            status, said = await self._ask("GET", f"{master.url}/api/workers/{own}")
+            if status in (200, 404):
+                return own if status == 200 and said["state"] == "fresh" else None
         return None
 
     async def _ask_any(self, method: str, path: str) -> int:

@@ -19,10 +19,12 @@ from jqmaster.store.health import fsck
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from tests.chaos import odd_values
+from tests.chaos.backfill_load import BACKFILLED, Backfiller, backfill_document
 from tests.chaos.checker import Report, check
 from tests.chaos.event_load import event_documents, time_definitions
 from tests.chaos.forked_pusher import read_calls
-from tests.chaos.history import DefinitionRuns, EndedAttempt, EndState, History, Terms, read_lines
+from tests.chaos.history import DefinitionRuns, EndedAttempt, EndState, History, Silence, Terms, read_lines
+from tests.chaos.hostile_load import HOSTILE, HostileTenant, Probe
 from tests.chaos.instants import Definition
 from tests.chaos.load import Mix, Pushers
 from tests.chaos.outside_load import OutsideSystem
@@ -75,17 +77,28 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         await _put(rig, "constraints/narrow", NARROW_RULE)
         for name, document in event_documents().items():
             await _put(rig, f"definitions/{name}", document)
+        await _put(rig, f"definitions/{BACKFILLED}", backfill_document())
         made = await _define(rig, order.seed)
         store_id = await rig.store_id()
         receiver = await stack.enter_async_context(hooks(order.seed))
         pushers = Pushers(rig.master_urls, order.mix, order.seed, store_id=store_id, notify_url=receiver.url)
         outside = OutsideSystem(rig.journals, rig.master_urls, order.seed, store_id=store_id)
         answering = asyncio.create_task(outside.run())
+        probe = Probe({name: master.url for name, master in rig.masters.items()})
+        hostile = HostileTenant(rig.master_urls, order.seed)
+        backfiller = Backfiller(rig.master_urls, order.seed, await _now(rig))
+        besides = [asyncio.create_task(one.run()) for one in (probe, hostile, backfiller)]
         history.began_s = time.monotonic()
         async with rig.forked_pusher(order.duration_s) as forked_calls, asyncio.TaskGroup() as group:
             group.create_task(rig.suffer(order.plan, history.began_s))
             group.create_task(pushers.push_for(order.duration_s))
         history.load_ended_s = time.monotonic()
+        for beside in besides:
+            beside.cancel()
+        await asyncio.gather(*besides, return_exceptions=True)
+        probe.close()
+        history.silences = [Silence(*silence) for silence in probe.silences]
+        history.answers = hostile.statuses | {f"backfill {k}": n for k, n in backfiller.statuses.items()}
         pushers.take_over(read_calls(forked_calls))
         await pushers.settle(30.0)
         await _until_over(rig.client, order.drain_s)
@@ -99,7 +112,7 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         await asyncio.gather(answering, return_exceptions=True)
         history.definitions = await _runs(rig, made)
         jobs = await end_state(rig.client)
-        history.jobs = {i: job for i, job in jobs.items() if not job.name.startswith(RESERVED)}
+        history.jobs = {i: job for i, job in jobs.items() if not job.name.startswith((RESERVED, HOSTILE))}
         history.own_jobs = {i: job for i, job in jobs.items() if job.name.startswith(RESERVED)}
         history.deliveries = receiver.deliveries()
         history.fsck = [f"{f.rule} {f.key} {f.detail}" async for f in fsck.check(rig.client, Keys("jq"))]

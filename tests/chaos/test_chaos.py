@@ -13,8 +13,19 @@ from tests.support import real_time
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
 LOAD_S = 17.0
-SCALE = Scale(masters=2, workers=3, lease_s=2.0, leader_ttl_s=1.5, heartbeat_s=0.33, stale_s=1.33)
-MIX = Mix(rate_per_s=25.0, clients=3, long_s=(2.5, 5.0), poison=0.0, hostile=0.1, outside=0.2, told=0.2)
+SCALE = Scale(
+    masters=2, workers=4, plain=1, pulling=1, lease_s=2.0, leader_ttl_s=1.5, heartbeat_s=0.33, stale_s=1.33
+)
+MIX = Mix(
+    rate_per_s=25.0,
+    clients=3,
+    long_s=(2.5, 5.0),
+    poison=0.0,
+    hostile=0.1,
+    outside=0.2,
+    told=0.2,
+    blocking=0.1,
+)
 
 
 @pytest.mark.req("M1", "M3", "M6", "D1", "D2", "D5", "D7", "D9", "S7")
@@ -37,5 +48,9 @@ async def test_every_promise_holds_while_each_part_dies_stands_still_and_is_cut_
     assert figures["callbacks"].keys() & {"conflict", "over"}
     assert figures["callback_runs"] > 10
     assert figures["webhooks"]["204"] > 10
+    assert figures["blocking"] > 3
+    assert figures["backfilled"] > 3
+    answered = {key.partition(" ")[0] for key in figures["hostile_and_backfill"] if not key.endswith(" 0")}
+    assert {"backfill", "/api/jobs", "/api/jobs/preview", "/api/workers"} <= answered
     assert figures["odd_values"]["done"] > 0
     assert figures["odd_values"]["refused"] > 0

@@ -16,6 +16,7 @@ from tests.chaos.history import (
     Fault,
     History,
     Line,
+    Silence,
     Terms,
     read_lines,
     write_line,
@@ -107,6 +108,37 @@ def the_usual(s: Story) -> None:
     s.call("view", at_s=1.2, state="running")
     s.call("result", at_s=2.0, value={"type": "success", "result": {"n": 7, "fence": fence}})
     s.call("view", at_s=3.0, state="succeeded")
+
+
+def a_blocking_one_that_a_deploy_moves(s: Story) -> None:
+    s.push(max_retry=0)
+    of, fence = s.run(end_s=None)
+    claim: dict[str, Any] = {"job_id": "a", "attempt": 1, "token": of, "fence": fence, "epoch": 10}
+    s.h.lines.append(Line("tick", "worker-1", 101, 2.0, **claim))
+    s.fault("term", "worker-1", 1.5, 2.6, dead_s=2.1)
+    claim_2 = s.run(start_s=2.05, end_s=4.0, attempt=2, worker=2)
+    s.end(claim=claim_2, attempt=2, max_retry=0, attempts=(EndedAttempt(1, "handed_back"),))
+
+
+def an_untaken_claim_of_a_stopped_worker(s: Story) -> None:
+    s.h.lines.append(Line("registered", "worker-1", 101, 0.5, detail="w1"))
+    s.push()
+    s.fault("stop", "worker-1", 1.0, 8.0)
+    claim = s.run(start_s=8.0, end_s=8.2, attempt=2, worker=2)
+    s.end(claim=claim, attempt=2, losses=1, attempts=(EndedAttempt(1, "lost", "w1"),))
+
+
+def a_backfilled_one(s: Story) -> None:
+    of, fence = s.run("past")
+    claim: dict[str, Any] = {"job_id": "past", "attempt": 1, "token": of, "fence": fence, "epoch": 10}
+    s.h.lines.append(Line("backfilled", "worker-1", 101, 1.1, **claim))
+
+
+def a_master_that_was_away(s: Story) -> None:
+    s.h.silences.append(Silence("master-1", 5.0, 15.0))
+    s.fault("kill", "master-1", 5.0, 8.0)
+    s.fault("stop", "store", 1.0, 2.0)
+    s.fault("exit", "master-2", 20.0, 20.2)
 
 
 def a_discarded_one(s: Story) -> None:
@@ -346,6 +378,8 @@ def odd_values_that_were_judged_well(s: Story) -> None:
 
 
 GOOD = [
+    a_blocking_one_that_a_deploy_moves, an_untaken_claim_of_a_stopped_worker, a_backfilled_one,
+    a_master_that_was_away,
     odd_values_that_were_judged_well,
     a_timeout_by_a_clock_that_was_set, a_clock_that_was_set_before_a_lost_run_was_found,
     a_detached_worker, a_worker_that_was_dead_for_long, a_delay_by_a_clock_that_was_set, a_timeout,
@@ -610,6 +644,38 @@ def needless_loss(s: Story) -> None:
     s.h.faults = []
 
 
+def needless_loss_by_a_deploy(s: Story) -> None:
+    a_blocking_one_that_a_deploy_moves(s)
+    s.h.jobs["a"] = replace(s.h.jobs["a"], losses=1, attempts=(EndedAttempt(1, "lost"),))
+
+
+def ran_twice_at_a_deploy(s: Story) -> None:
+    a_blocking_one_that_a_deploy_moves(s)
+    s.h.lines = [replace(line, at_s=2.09) if line.what == "tick" else line for line in s.h.lines]
+
+
+def untaken_claim_counted(s: Story) -> None:
+    an_untaken_claim_of_a_stopped_worker(s)
+    s.h.faults = [Fault("term", "worker-1", 1.0, 8.0), Fault("kill", "master-1", 1.0, 1.5, is_leader=True)]
+
+
+def instant_ran_twice(s: Story) -> None:
+    a_backfilled_one(s)
+    s.run("past", 9.0, 9.2, worker=2)
+
+
+def master_stood_still(s: Story) -> None:
+    s.usual()
+    s.h.silences.append(Silence("master-1", 5.0, 25.0))
+    s.fault("kill", "master-1", 5.0, 6.0)
+
+
+def master_ended_by_itself(s: Story) -> None:
+    s.usual()
+    s.fault("exit", "master-1", 9.0, 9.2)
+    s.fault("kill", "worker-1", 8.0, 8.1)
+
+
 def needless_loss_by_a_short_stop(s: Story) -> None:
     a_cut_worker_that_stops_itself(s)
     s.h.faults = [Fault("stop", "worker-1", 1.2, 2.2)]
@@ -821,6 +887,9 @@ BAD = [
     ("lost too often", a_poison_job_that_goes_on), ("ending of nothing", ending_of_nothing),
     ("wrong ending", a_success_that_became_a_failure), ("wrong ending", a_killed_run_that_succeeded),
     ("attempt forgotten", attempt_forgotten), ("needless loss", needless_loss),
+    ("needless loss", needless_loss_by_a_deploy), ("ran twice at once", ran_twice_at_a_deploy),
+    ("untaken claim counted", untaken_claim_counted), ("instant ran twice", instant_ran_twice),
+    ("master stood still", master_stood_still), ("master ended by itself", master_ended_by_itself),
     ("needless loss", needless_loss_by_a_short_stop), ("needless loss", needless_loss_by_one_master_of_three),
     ("success of nothing", success_of_nothing), ("stale result", stale_result),
     ("skipped without a reason", skipped_without_a_reason), ("canceled by nobody", canceled_by_nobody),

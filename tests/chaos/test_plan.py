@@ -54,8 +54,23 @@ def test_a_clock_is_stepped_forward_for_good_and_backward_for_a_while_only() -> 
 
 def test_the_short_form_has_one_of_each_main_kind() -> None:
     plan = opening(SCALE, 20)
-    assert {p.kind for p in plan} == {"kill", "stop", "double", "drop answers", "reset", "reset idle"}
+    assert {p.kind for p in plan} == {"kill", "stop", "term", "double", "drop answers", "reset", "reset idle"}
     assert all(p.at_s + p.for_s <= 20 for p in plan)
+
+
+def test_deploys_are_as_frequent_as_crashes() -> None:
+    plan = make_plan(1, SCALE, 36_000)
+    for part in ("worker-", "leader"):
+        kills, terms = (
+            sum(p.kind == kind and p.target.startswith(part) for p in plan) for kind in ("kill", "term")
+        )
+        assert 0.8 < terms / kills < 1.25
+
+
+def test_every_second_worker_without_the_sdk_pulls_and_so_do_the_last_ones_with_it() -> None:
+    scale = Scale(workers=8, plain=2, pulling=2)
+    assert [n for n in range(1, 9) if scale.is_plain(n)] == [7, 8]
+    assert [n for n in range(1, 9) if scale.is_pulling(n)] == [5, 6, 8]
 
 
 def test_a_silent_cut_lasts_for_six_leases() -> None:
