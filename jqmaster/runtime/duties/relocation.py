@@ -20,9 +20,9 @@ MAX_IDLE_PASSES: Final = 3
 class Relocation:
     """Move waiting jobs to the lanes of one edition.
 
-    A pass adopts whole lanes where the names of their jobs decide. Of the others it takes the ready jobs, beginning
-    with those that would start next. Then it walks over the jobs that wait for a time, and removes the lanes that are
-    empty.
+    A pass adopts whole lanes where the names of their jobs decide. It takes the ready jobs from the other lanes,
+    beginning with those that would start next. Then it walks over the jobs that wait for a time, and removes the lanes
+    that are empty.
     """
 
     def __init__(self, store: LaneStore, epoch: str, constraints: ConstraintSnapshot) -> None:
