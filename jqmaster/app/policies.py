@@ -116,7 +116,7 @@ def room_limits(s: Settings) -> RoomLimits:
         most=max_connections(s),
         unproven_share=s.unproven_share,
         address_share=s.address_share,
-        # What workers need does not depend on a limit against other callers.
+        # A limit against other callers must not take from workers.
         most_together=descriptors.for_clients(),
     )
 

@@ -6,15 +6,15 @@ import ssl
 from dataclasses import dataclass
 from typing import Final
 
-# What ends a connection without a word. Behind it may be a server that speaks TLS, or one that misses a certificate.
+# Ends of a connection without a word. Behind one may be a server that speaks TLS, or one that misses a certificate.
 _CLOSED: Final = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected, EOFError)
 _CLOSED_BY_TLS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """What a caller can do. `refused`: the question where nothing listens; `cafile` and `certfile`: the names of the
-    settings for the authorities that it trusts and for the certificate that it shows."""
+    """Remedies of one kind of caller. `refused`: the question where nothing listens; `cafile` and `certfile`: the names
+    of the settings for the authorities that it trusts and for the certificate that it shows."""
 
     refused: str
     cafile: str

@@ -32,7 +32,7 @@ _NAMES_OF_TOOLS: Final = frozenset(
 _PATTERNS: Final = re.compile(
     r"TEST_\w+|\w+_KILLS|(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\d+_\w+)?", re.ASCII
 )
-# What people write for another name.
+# Names that people write for others.
 _OTHER_WORDS: Final = {
     "CAFILE": "CLIENT_CAFILE",
     "CERTFILE": "CLIENT_CERTFILE",

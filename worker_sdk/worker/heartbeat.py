@@ -38,7 +38,7 @@ _QUESTIONS: Final = 3
 _QUESTION_PAUSE_S: Final = 0.3
 # How often to check whether the jobs of the former membership have ended.
 _JOIN_PAUSE_S: Final = 0.05
-# Codes that refuse a body as too large. Of a registration, only contracts can cause them.
+# Codes that refuse a body as too large. A registration is too large only because of its contracts.
 _TOO_MUCH: Final = ("body_too_large", "too_many_nodes", "too_deep")
 # How long claims are sent in several calls after a master refused them as one.
 _IN_PIECES_S: Final = 60.0

@@ -169,7 +169,7 @@ async def test_no_value_of_a_setting_loses_jobs_or_closes_the_way_back(
                 if one.name.startswith("worker_sdk") and one.levelno >= logging.WARNING
             ]
             assert not refused, changes
-        # What was lost would have started again meanwhile, or be stopped.
+        # A job that was lost would have started again meanwhile, or be stopped.
         handlers.release.set()
         await wait_until(lambda: handlers.owed == 0, what="all results are taken")
         assert set(handlers.runs.values()) == {1}

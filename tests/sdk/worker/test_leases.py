@@ -385,7 +385,7 @@ async def test_a_heartbeat_that_is_refused_as_too_large_is_sent_in_pieces(
     async with worker.running():
         await wait_until(lambda: worker.worker_id)
         jobs = [await master.run("hold") for _ in range(9)]
-        # What a limit of one master allows: three claims in one body.
+        # A limit of this master allows three claims in one body.
         master.hooks["heartbeat"] = lambda body: (
             (413, {"code": code}, {}) if len(body["running"]) > 3 else None
         )
