@@ -101,7 +101,7 @@ def test_a_wrong_command_line_is_found() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_nobody_is_told_to_install_by_a_name_that_no_index_has(page: Path) -> None:
-    """Whoever registered the name would run code on the machines of readers."""
+    """A stranger who registered the name could run code on the machines of readers."""
     assert (
         re.findall(
             r"(?:pip|uv|pipx)[^\n`]* (?:install|add) [^\n`/]*\bjqmaster[\w-]*(?![\w/.*-])",

@@ -1,4 +1,4 @@
-"""What happens when something is asked about a job, a batch or a definition that was removed meanwhile."""
+"""Questions about a job, a batch or a definition that was removed meanwhile."""
 
 import pytest
 

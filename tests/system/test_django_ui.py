@@ -205,7 +205,7 @@ async def test_challenges_are_answered_below_the_site(site: tuple[str, Api]) -> 
         }
         assert (await nobody.http.post(at, content=b"paid", headers=forged)).status_code == 202
         await over()
-        # Whoever has the link.
+        # Everybody who has the link may answer.
         for person in (nobody, nina, otto):
             at = (await awaiting(admin, worker, form=form))["callback_url"]
             page = await person.http.get(at, headers={"Accept": "text/html"})

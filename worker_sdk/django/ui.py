@@ -1,8 +1,8 @@
 """The web UI of jqmaster as a part of a Django site, behind its login and its permissions.
 
 `path("jobs/", include("worker_sdk.django.ui"))` in the URLs of the site. Requests go to a master with the name and the
-role of Django's user; neither Django's cookies nor any credential of the master reach the browser. What others send
-to the address of a challenge goes there without a user: its credential is in the address.
+role of Django's user; neither Django's cookies nor any credential of the master reach the browser. Requests
+to the address of a challenge go there without a user, because that address is the credential.
 """
 
 import logging

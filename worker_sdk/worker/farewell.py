@@ -29,9 +29,8 @@ _START: Final = "import json; f = open({fd}); order = json.loads(f.readline()); 
 
 @dataclass(frozen=True, slots=True)
 class Farewell:
-    """What is left to report about the jobs of a worker when its process has ended. `headers`: of each call.
-    `reports`: encoded items of the outbox. `threads`: those of the handlers, by the number that the system gives
-    them."""
+    """The reports about the jobs of a worker that are left when its process has ended. `headers` go with each call.
+    `reports` are encoded items of the outbox. `threads` are the handlers' threads, by the system's numbers."""
 
     masters: Sequence[str]
     headers: Mapping[str, str]

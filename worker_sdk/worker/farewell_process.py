@@ -30,7 +30,7 @@ def main(order: "dict[str, Any]") -> None:
     while order["parent"] is not None and os.getppid() == order["parent"]:
         time.sleep(LOOK_S)
     end_children(order["children"])
-    Farewell(order).say()
+    FarewellCalls(order).say()
     os._exit(order["exit_code"])
 
 
@@ -50,7 +50,7 @@ def end_children(pids: "list[int]") -> None:
         time.sleep(0.01)
 
 
-class Farewell:
+class FarewellCalls:
     """The calls, repeated at each master in turn until one answers or the time is over."""
 
     def __init__(self, order: "dict[str, Any]") -> None:

@@ -222,7 +222,7 @@ class AccessPolicy:
         theirs = _origin(origin.decode("latin-1"))
         public = self._public_origin
         is_ours = theirs is not None and (theirs == public or theirs[1:] == _addressed(fields, theirs[0]))
-        # Whoever can change what the network carries can make pages of the plain-text site of the same name.
+        # A plain-text site of the same name can be forged by anybody who can change the traffic on the network.
         is_plain = bool(theirs and public and public[0] == "https" and theirs[:2] == ("http", public[1]))
         if not is_ours or is_plain:
             raise ForbiddenError("requests from other sites are refused", code="cross_site")

@@ -378,7 +378,7 @@ class AfterView(Answer):
 
 
 class RetryJobRequest(Request):
-    """What the caller knows of the job. The body may be empty."""
+    """The state of the job as the caller last saw it. The body may be empty."""
 
     attempt: int | None = Field(
         None,

@@ -73,7 +73,7 @@ class _LooseEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Claim(msgspec.Struct, gc=False):
-    """What a bad entry says of its claim."""
+    """The claim that an entry with faults names."""
 
     job_id: Annotated[str, msgspec.Meta(pattern=ID_PATTERN)] | None = None
     token: Annotated[str, msgspec.Meta(pattern=TOKEN_PATTERN)] | None = None

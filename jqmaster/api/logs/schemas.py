@@ -65,7 +65,7 @@ class LogsAnswer(Answer):
         description="Jobs that the worker does not hold under these tokens. Their lines are not kept; send no more."
     )
     refused: list[ProblemField] = Field(
-        description="What is wrong with entries that are not valid, of the first 50 such fields. Their lines are not "
+        description="The faults of entries that are not valid, at most the first 50. The lines of such entries are not "
         "kept; those of the others are. Missing if there are none. If no entry is valid, the answer is 422.",
         json_schema_extra=SINCE,
     )

@@ -1,4 +1,4 @@
-"""Reading of heartbeats. What is wrong with one field must not cost the leases of all jobs that the heartbeat names."""
+"""Reading of heartbeats. A fault in one field must not cost the leases of all jobs that the heartbeat names."""
 
 from collections.abc import Sequence
 from typing import Any, Final

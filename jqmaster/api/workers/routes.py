@@ -42,8 +42,8 @@ _LEAVING_TEXT: Final = (
     "Repeating the call changes nothing."
 )
 _LEAVE_TEXT: Final = (
-    "Jobs that the worker still holds wait again when their leases end. This is no loss, unless `max_retry` is 0: such "
-    "a job fails. Hand jobs back first, and they run elsewhere at once."
+    "Jobs that the worker still holds wait again when their leases end. This does not count as a loss. A job "
+    "with `max_retry` 0 fails instead. Hand jobs back first, and they run elsewhere at once."
 )
 _CLAIM_TEXT: Final = (
     "Answers as soon as there are jobs. The jobs are leased exactly like pushed jobs: name them in heartbeats, and "

@@ -103,8 +103,8 @@ def _print(
 
 
 def _text(entry: Mapping[str, Any]) -> str:
-    """Return a line for people: with its colours in a terminal, without them elsewhere. What follows a line feed in it
-    is indented, so that no text of a handler looks like another line of the log."""
+    """Return a line for people: with its colours in a terminal, without them elsewhere. The text after a line feed is
+    indented, so that no text of a handler looks like another line of the log."""
     head = f"{entry['at']} {entry['attempt']} {entry['level']:8}"
     if entry["text"] is None:
         return f"{head} (hidden)"

@@ -168,7 +168,7 @@ TIMED: Final = tuple(state for state in INDEXED if STATES[state].is_timed)
 
 
 class StateGroup(StrEnum):
-    """What anybody understands of a job's state."""
+    """A group of states, named in everyday words."""
 
     WAITING = "waiting"
     RUNNING = "running"

@@ -30,7 +30,7 @@ _OF_NAMES: Final = ("name",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class NoticeCondition:
     """`texts`: of a condition that happens, the noun in singular and plural; of one that lasts, the sentences at its
     beginning and its end. `is_lasting`: one message reports the beginning, and another the end; all other conditions
     are counted. `page`: the page of the web UI with more information, with `query`. `matched`: the fields that
@@ -48,50 +48,50 @@ class Condition:
 
 
 _ALL: Final = (
-    Condition(
+    NoticeCondition(
         when=When.JOB_FAILED, texts=("job failed", "jobs failed"), page="failures", matched=_OF_JOBS,
         has_failure_groups=True,
     ),
-    Condition(
+    NoticeCondition(
         when=When.NEW_FAILURE_GROUP, texts=("new kind of failure", "new kinds of failures"), page="failures",
         matched=_OF_JOBS, has_failure_groups=True,
     ),
-    Condition(
+    NoticeCondition(
         when=When.CHALLENGE_WAITING, texts=("question waits for an answer", "questions wait for an answer"),
         page="challenges", query={"state": "processing"}, matched=_OF_JOBS,
     ),
-    Condition(
+    NoticeCondition(
         when=When.CHALLENGE_EXPIRED,
         texts=("job failed without its callback", "jobs failed without their callbacks"), page="jobs",
         query={"state": "failed"}, matched=_OF_JOBS, has_failure_groups=True,
     ),
-    Condition(
+    NoticeCondition(
         when=When.DEFINITION_MISSED,
         texts=("instant of a definition missed", "instants of definitions missed"), page="definitions",
         query={"state": "troubled"}, matched=_OF_NAMES, every_s=20.0,
     ),
-    Condition(when=When.WORKER_LOST, texts=("worker lost", "workers lost"), page="workers", every_s=4.0),
-    Condition(when=When.LEADER_CHANGED, texts=("change of leader", "changes of leader"), page="masters"),
-    Condition(
+    NoticeCondition(when=When.WORKER_LOST, texts=("worker lost", "workers lost"), page="workers", every_s=4.0),
+    NoticeCondition(when=When.LEADER_CHANGED, texts=("change of leader", "changes of leader"), page="masters"),
+    NoticeCondition(
         when=When.BACKLOG_AGE, texts=("Jobs wait too long", "Jobs no longer wait too long"), page="names",
         is_lasting=True, matched=_OF_NAMES,
     ),
-    Condition(
+    NoticeCondition(
         when=When.CONSTRAINT_SATURATED,
         texts=("Constraints hold jobs back", "Constraints no longer hold jobs back"), page="constraints",
         is_lasting=True, matched=_OF_NAMES,
     ),
-    Condition(
+    NoticeCondition(
         when=When.STORE_UNHEALTHY, texts=("The store is not healthy", "The store is healthy again"),
         page="overview", is_lasting=True,
     ),
-    Condition(
+    NoticeCondition(
         when=When.LOG_ARCHIVE_BEHIND, texts=("Logs wait for the archive", "Logs no longer wait for the archive"),
         page="masters", is_lasting=True,
     ),
-    Condition(
+    NoticeCondition(
         when=When.DUTY_FAILING, texts=("Duties of a master fail", "The duties of the master work again"),
         page="overview", is_lasting=True,
     ),
 )  # fmt: skip
-CONDITIONS: Final[Mapping[When, Condition]] = {one.when: one for one in _ALL}
+CONDITIONS: Final[Mapping[When, NoticeCondition]] = {one.when: one for one in _ALL}

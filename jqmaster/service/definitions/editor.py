@@ -34,9 +34,9 @@ BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """`due` instants are in the range, and `fired_before` of them had already started a job. Of `forgotten` ones, this
-    is not known, because run records up to `forgotten_until_ms` may have been removed (None: none was). `started`
-    None: nothing was done."""
+    """`due` instants are in the range, and `fired_before` of them had already started a job. For `forgotten` others
+    this is not known, because run records up to `forgotten_until_ms` may have been removed (None: none was).
+    `started` None: nothing was done."""
 
     due: int
     fired_before: int

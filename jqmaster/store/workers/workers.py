@@ -277,8 +277,8 @@ class WorkerStore:
     # --- leaving
 
     async def announce_leave(self, worker_id: str) -> bool:
-        """Note that the worker's process is ending: it gets no more jobs, and a lease that ends is no loss. False: it
-        is not registered."""
+        """Note that the worker's process is ending: it gets no more jobs, and the end of a lease does not
+        count as a loss. False: it is not registered."""
         word, _ = await self._client.run(
             "announce_leave", (self._keys.worker(worker_id),), (self._shard.now_arg, self._shard.wake_channel)
         )

@@ -205,7 +205,7 @@ async def test_over_and_unknown_ones_have_plain_pages(api: Api, puller: Scripted
     page = await get(unknown)
     assert "Please wait a minute." in text_of(page)
     assert int(page.headers["retry-after"]) > 0
-    # Whoever has a link is served, whatever others at the same address tried.
+    # A valid link is served, no matter how many others the same address has tried.
     asked = await awaiting(api, puller, form=FORM)
     assert (await get(asked)).status_code == 200
     assert (await send(asked, choice="later")).status_code == 303

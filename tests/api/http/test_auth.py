@@ -199,7 +199,7 @@ def test_behind_https_a_page_of_the_plain_text_site_changes_nothing() -> None:
             call(policy, b"Bearer t", method="POST", origin="http://jq.example", host=host)
         assert error.value.code == "cross_site"
     assert call(policy, b"Bearer t", method="POST", origin="https://jq.example", host="jq.example")
-    # Who reaches the master without the proxy, by another name, uses what it serves there.
+    # People who reach the master without the proxy, by another name, use the UI that it serves there.
     local = "127.0.0.1:8080"
     assert call(policy, b"Bearer t", method="POST", origin=f"http://{local}", host=local)
 

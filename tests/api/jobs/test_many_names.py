@@ -34,7 +34,7 @@ QUERIES = (
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count the commands and script calls that requests send to the store. What the loops of the master send is not
+    """Count the commands and script calls that requests send to the store. The loops of the master are not
     counted."""
     counted = Counter[str]()
 

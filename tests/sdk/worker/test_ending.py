@@ -138,7 +138,7 @@ async def test_a_keyboard_interrupt_hands_back_what_runs(master: FakeMaster) -> 
 @pytest.mark.req("M14")
 @pytest.mark.parametrize("loss", ["away", "refusing", "lost on the way"])
 async def test_reports_are_repeated_while_no_master_takes_them(master: FakeMaster, loss: str) -> None:
-    """Then the process ends; the store knows by the announcement that this is no loss."""
+    """Then the process ends. The store knows from the announcement not to count a loss."""
     async with worker_process(master) as process:
         job = await master.run("deaf", 60, lease_until_ms=master.now_ms() + 60_000)
         process.send_signal(signal.SIGTERM)

@@ -86,7 +86,7 @@ async def test_a_range_whose_records_were_removed_is_refused(world: StoreWorld) 
     assert "2027-01-15T07:49:00.000Z" in message
     assert "8 of these instants" in message
     assert "also_forgotten" in message
-    # What is later can be told, and is left out.
+    # Later instants have records, so they are not started again.
     assert (await one.backfill(dry.forgotten_until_ms + 1, START_MS)).fired_before == 10
     assert await one.run_all() == 0
     done = await one.backfill(*range_ms, also_forgotten=True)

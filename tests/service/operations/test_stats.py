@@ -138,7 +138,7 @@ async def test_the_present_state_sums_up_jobs_workers_and_rates(world: StoreWorl
     master.tally.of("work").pushed += 30
     await master.keeper.flush()
     worker = await world.worker(max_jobs=4)
-    # A master's own worker is no capacity of people's jobs.
+    # A master's own worker adds no capacity for people's jobs.
     await world.worker("jq.mail", "jq.webhook", max_jobs=32)
     await world.enqueue_many(3)
     await world.claim(worker, limit=1)

@@ -109,7 +109,7 @@ elseif not is_known and known[1] then
   redis.call('HSET', log_key, 'late_token', known[1], 'late_worker', known[2] or '', 'late_attempt', known[3] or '0',
     'late_sent', known[5] or '0')
 end
--- What the claim that wrote last has sent, late lines apart.
+-- The count of lines that the last writing claim has sent, without late lines.
 local main_sent = prefix == '' and sent or job_logs.number(known[5])
 redis.call('HSET', log_key, prefix .. 'token', token_bytes, prefix .. 'worker', worker_id_bytes,
   prefix .. 'attempt', string.format('%d', attempt), prefix .. 'sent', string.format('%.0f', sent),

@@ -21,8 +21,9 @@ local run_records = (function()
       table.concat({due_at_ms, outcome, reason, job_id, string.format('%.0f', now_ms)}, ' '))
   end
 
-  -- What is known of records that were removed: `until_ms`, the last instant whose record may be among them (nil: there
-  -- is none), and `first_ms`, the first instant with a record (nil: none has one). As text, `did until_ms first_ms`.
+  -- The facts that remain of records that were removed: `until_ms`, the last instant whose record may be among them
+  -- (nil if there is no such instant), and `first_ms`, the first instant with a record (nil if none has one). As text,
+  -- `did until_ms first_ms`.
   local function number_or_empty(ms)
     return ms and string.format('%.0f', ms) or ''
   end
