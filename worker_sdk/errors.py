@@ -10,7 +10,8 @@ MAX_RETRY_AFTER_S: Final = 7 * 86_400.0
 class Defer(Exception):  # noqa: N818 - an order, not an error
     """Raise it in a handler to run the job again later. This does not count as a retry.
 
-    * `retry_after_s`: seconds until the job may start again, up to 7 days.
+    * `retry_after_s`: seconds until the job may start again, up to 7 days. A job that keeps coming back waits up to 1 s
+      even if this is less.
     * `reason`: the reason, for people.
     * `hold`: a constraint that also holds back all other jobs until then: `"NAME"`, or `("NAME", value)` for one value
       of its key. A constraint that does not exist holds nothing.

@@ -116,7 +116,12 @@ class DeferredItem(Ending):
     """The handler asks to run later. This does not count as a retry."""
 
     type: Literal["deferred"]
-    retry_after: Seconds = Field(ge=0, le=7 * DAY_S, description="Wait before the next attempt, in seconds.")
+    retry_after: Seconds = Field(
+        ge=0,
+        le=7 * DAY_S,
+        description="Wait before the next attempt, in seconds. A job that keeps coming back waits up to 1 s even "
+        "if this is less.",
+    )
     hold: HoldRequest | None = Field(
         None,
         description="Until then, also hold back all other jobs at this constraint, or at this value of its key.",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from jqmaster.domain.jobs.job import Cause, Job, JobState
-from jqmaster.domain.jobs.retry import backoff_ms
+from jqmaster.domain.jobs.retry import backoff_ms, floor_ms
 
 Report = Literal["success", "failure", "deferred", "handed_back", "canceled", "discarded", "challenged"]
 
@@ -103,11 +103,13 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
         case "canceled":
             return Decision(JobState.CANCELED, "canceled", cause=Cause.CANCELED)
         case "handed_back":
-            return Decision(JobState.READY, "handed_back")
+            delay_ms = floor_ms(_free_attempts(job))
+            state = JobState.SCHEDULED if delay_ms else JobState.READY
+            return Decision(state, "handed_back", delay_ms=delay_ms)
         case "deferred":
-            return Decision(
-                JobState.SCHEDULED, "deferred", delay_ms=int((outcome.retry_after_s or 0.0) * 1000)
-            )
+            asked_ms = int((outcome.retry_after_s or 0.0) * 1000)
+            delay_ms = max(asked_ms, floor_ms(_free_attempts(job)))
+            return Decision(JobState.SCHEDULED, "deferred", delay_ms=delay_ms)
         case "challenged":
             return Decision(JobState.AWAITING_CALLBACK, "challenged")
         case "failure":  # pragma: no branch - the last of `Report`
@@ -129,6 +131,7 @@ def decide_not_ready(outcome: Outcome, found: NotReadyRecord, now_ms: int) -> De
     first_s = outcome.retry_after_s or 0.0
     # 2 ** 30 seconds are longer than any ceiling.
     wait_s = min(max(first_s, rules.max_wait_s), first_s * 2 ** min(found.times - 1, 30))
+    wait_s = max(wait_s, floor_ms(found.times - 1) / 1000)
     if rules.for_s is not None:
         wait_s = min(wait_s, rules.for_s - (now_ms - found.since_ms) / 1000)
     return Decision(JobState.SCHEDULED, "not_ready", delay_ms=max(0, int(wait_s * 1000)))
@@ -215,6 +218,12 @@ def decide_expired(
     if job.losses + 2 == rules.max_losses and rules.alone_wait_ms and not job.has_challenge:
         return Decision(JobState.RETRYING, "lost", delay_ms=rules.alone_wait_ms, is_loss=True)
     return Decision(JobState.READY, "lost", is_loss=True)
+
+
+def _free_attempts(job: Job) -> int:
+    """Return how many attempts of a job before the present one ended neither as a failure nor as a loss."""
+    # They can be told from what the record has, so no job carries a counter for them.
+    return job.attempt - 1 - job.failures - job.losses
 
 
 def _counted_failure(

@@ -1,6 +1,25 @@
-"""When a failed attempt is tried again."""
+"""When a job is tried again."""
+
+from typing import Final
 
 from jqmaster.domain.jobs.job import RetryPolicy
+
+# A job may come back at once this often without a failure, as in deploys that follow each other.
+AT_ONCE: Final = 3
+# Further attempts wait at least this long, twice as long each time, up to the ceiling.
+_FIRST_FLOOR_MS: Final = 100
+MOST_FLOOR_MS: Final = 1_000
+
+
+def floor_ms(repeats: int) -> int:
+    """Return the shortest wait, in milliseconds, of a job that has come back `repeats` times without a failure.
+
+    Such attempts use no retry, so nothing else would end a job that comes back at once for ever.
+    """
+    if repeats < AT_ONCE:
+        return 0
+    # 2 ** 10 steps are far above the ceiling.
+    return int(min(MOST_FLOOR_MS, _FIRST_FLOOR_MS * 2 ** min(repeats - AT_ONCE, 10)))
 
 
 def backoff_ms(policy: RetryPolicy, retry: int, *, jitter: float, retry_after_s: float | None = None) -> int:

@@ -208,6 +208,8 @@ class Delivery:
                 # `duplicate`: an earlier run of the job does not end there. The claim is left to its lease, as a
                 # pause for this job: returned now, it would come back to the same worker at once.
                 refused = {r.job_id: r for r in rejections if r.reason != "duplicate"}
+                if len(rejections) < len(part.jobs):
+                    member.took_jobs()
                 for rejection in refused.values():
                     self._obey_rejection(
                         member, rejection.reason, rejection.retry_after_s, part, rejection.job_id

@@ -16,6 +16,8 @@ from jqmaster.live_value import LiveValue
 # The shortest pause after a refusal, whatever the worker asks for: offering again at once would only keep the store
 # busy.
 SHORTEST_PAUSE_S: Final = 0.2
+# The pause doubles with each refusal in a row, up to this, as long as the worker asks for none that is longer.
+LONGEST_OWN_PAUSE_S: Final = 2.0
 # Most pushes under way to one worker. With more, each would only be smaller.
 MOST_PUSHES: Final = 2
 # A worker that pulls and has a free slot polls again within this time.
@@ -31,6 +33,8 @@ class Member:
     busy: int
     breaker: Breaker = field(default_factory=Breaker)
     paused_until_s: float = 0.0
+    # Refusals in a row that asked for too short a pause.
+    refusals: int = 0
     pushes: int = 0
     # It took the last push, so it may get another before it has answered the next one.
     is_prompt: bool = False
@@ -74,7 +78,17 @@ class Member:
 
     def pause(self, now_s: float, seconds: float) -> None:
         """Make no offers for this long. A longer pause that was asked for before stays."""
-        self.paused_until_s = max(self.paused_until_s, now_s + max(seconds, SHORTEST_PAUSE_S))
+        # Within a pause, this is another job of the same answer, or the answer to a push that was already under way.
+        if now_s >= self.paused_until_s:
+            least_s = min(LONGEST_OWN_PAUSE_S, SHORTEST_PAUSE_S * 2 ** min(self.refusals, 10))
+            if seconds < least_s:
+                self.refusals += 1
+                seconds = least_s
+        self.paused_until_s = max(self.paused_until_s, now_s + seconds)
+
+    def took_jobs(self) -> None:
+        """Note that the worker accepted jobs: its next refusal is the first in a row."""
+        self.refusals = 0
 
 
 class Fleet:

@@ -27,6 +27,9 @@ LOOK_S: Final = 2.0
 # The retry delay of a poll that a newer poll of the same worker replaced, so that a client in a loop does not
 # spin.
 AGAIN_AFTER_S: Final = 1
+# A worker that refuses what it was given gets nothing for this long. Otherwise one that refuses everything would keep
+# the store busy.
+AFTER_REFUSAL_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +141,10 @@ class PollDesk:
 
     async def _wait(self, worker_id: str, poll: _Hanging, before: _Hanging | None, ask: Ask) -> PollReply:
         wait_s = min(max(ask.wait_s, LEAST_WAIT_S), MAX_WAIT_S)
-        ends_at_s = asyncio.get_running_loop().time() + wait_s
         try:
+            if ask.refused:
+                await asyncio.sleep(AFTER_REFUSAL_S)
+            ends_at_s = asyncio.get_running_loop().time() + wait_s
             # Open polls in the order of their arrival. The store considers the poll opened last the newest,
             # and gives jobs to no other.
             if before:

@@ -3,12 +3,14 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from typing import Any
 
 import msgpack
 import pytest
 
 from jqmaster.app import Master
+from jqmaster.service.workers.polls import AFTER_REFUSAL_S
 from tests.api.operations.test_masters import follower_of
 from tests.support import real_time
 from tests.support.master import MSGPACK, Api, master_on
@@ -147,6 +149,24 @@ async def test_what_is_refused_goes_to_another_and_counts_nothing(api: Api, pull
         job = await other.next_job()
         assert (job["job_id"], job["attempt"]) == (job_id, 1)
         await other.end(job)
+
+
+async def test_a_worker_that_refuses_everything_is_given_jobs_a_few_times_a_second(
+    api: Api, puller: ScriptedWorker
+) -> None:
+    job_id = await api.enqueue("work", 1)
+    refused: list[dict[str, str]] = []
+    given_at_s: list[float] = []
+    while len(given_at_s) < 4:
+        status, answer = await puller.ask(max=1, wait=5, refused=refused)
+        assert status == 200
+        refused = [{"job_id": job["job_id"], "token": job["token"]} for job in answer["jobs"]]
+        if refused:
+            given_at_s.append(time.monotonic())
+    gaps_s = [later - earlier for earlier, later in pairwise(given_at_s)]
+    assert min(gaps_s) >= AFTER_REFUSAL_S * 0.9
+    found = await api.job(job_id)
+    assert (found["attempt"], found["failures"]) == (1, 0)
 
 
 async def test_a_call_is_withdrawn_and_what_it_was_given_goes_back(

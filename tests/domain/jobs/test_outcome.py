@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 from typing import get_args
 
@@ -19,7 +20,7 @@ from jqmaster.domain.jobs.outcome import (
     decide_not_ready,
     decide_unanswered,
 )
-from jqmaster.domain.jobs.retry import backoff_ms
+from jqmaster.domain.jobs.retry import AT_ONCE, MOST_FLOOR_MS, backoff_ms
 
 JOB = Job(
     id="j", name="n", state=JobState.RUNNING, cause=Cause.NONE, priority=0, max_retry=2, timeout_ms=30_000,
@@ -50,6 +51,46 @@ def test_endings_that_cost_no_retry() -> None:
     assert decide(JOB, outcome("discarded"), jitter=0.5) == Decision(JobState.DISCARDED, "discarded")
     canceled = decide(JOB, outcome("canceled"), jitter=0.5)
     assert canceled == Decision(JobState.CANCELED, "canceled", cause=Cause.CANCELED)
+
+
+def attempts_within(span_ms: int, again: Callable[[int, int], Decision]) -> int:
+    """Return how many attempts begin within a span if each ends at once, and `again` decides on its end.
+
+    `again` gets the number of the attempt and the time.
+    """
+    now_ms, attempts = 0, 0
+    while now_ms < span_ms:
+        attempts += 1
+        decision = again(attempts, now_ms)
+        assert not decision.is_counted
+        now_ms += decision.delay_ms
+        assert attempts < 10_000, "it spins"
+    return attempts
+
+
+@pytest.mark.req("M2", "P1")
+@pytest.mark.parametrize("kind", ["deferred", "handed_back", "not_ready", "mixed"])
+@pytest.mark.parametrize("failures", [0, 40])
+def test_a_job_that_always_comes_back_at_once_does_not_spin(kind: str, failures: int) -> None:
+    def again(attempt: int, now_ms: int) -> Decision:
+        job = replace(JOB, max_retry=1_000, attempt=attempt + failures, failures=failures)
+        if kind == "not_ready":
+            return waits(attempt, now_ms=now_ms, first_s=0.0, max_wait_s=0.0)
+        report: Report = (
+            "deferred" if kind == "deferred" or (attempt % 2 and kind == "mixed") else "handed_back"
+        )
+        return decide(job, outcome(report, retry_after_s=0.0), jitter=0.0)
+
+    assert attempts_within(60_000, again) <= 60_000 / MOST_FLOOR_MS + AT_ONCE + 5
+    # A first deploy or check costs no time.
+    assert [again(attempt, 0).delay_ms for attempt in range(1, AT_ONCE + 1)] == [0] * AT_ONCE
+
+
+@pytest.mark.req("P1")
+def test_a_wait_above_the_floor_is_what_the_handler_asked_for() -> None:
+    job = replace(JOB, attempt=500)
+    assert decide(job, outcome("deferred", retry_after_s=1.5), jitter=0.5).delay_ms == 1_500
+    assert waits(500, first_s=1.5, max_wait_s=1.5).delay_ms == 1_500
 
 
 @pytest.mark.req("J5", "J9", "M4", "M5")
@@ -238,7 +279,6 @@ def test_each_wait_of_a_job_that_is_not_ready_is_twice_as_long_up_to_a_ceiling()
     assert waits(4) == Decision(JobState.SCHEDULED, "not_ready", delay_ms=16_000)
     # The first wait applies even where the ceiling is lower.
     assert waits(1, max_wait_s=1.0).delay_ms == waits(9, max_wait_s=1.0).delay_ms == 2_000
-    assert waits(9, first_s=None).delay_ms == 0
 
 
 @pytest.mark.req("P1", "P6")

@@ -7,7 +7,7 @@ from jqmaster.domain.why.facts import Reachability
 from jqmaster.domain.workers.breaker import DEFAULT_POLICY, BreakerPolicy
 from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.live_value import LiveValue
-from jqmaster.runtime.duties.fleet import SHORTEST_PAUSE_S, Fleet
+from jqmaster.runtime.duties.fleet import LONGEST_OWN_PAUSE_S, SHORTEST_PAUSE_S, Fleet
 from tests.support.clock import ManualClock
 
 NOW_MS = 1_800_000_000_000
@@ -88,6 +88,32 @@ def test_a_pause_ends_and_is_the_next_change() -> None:
     assert (ids(fleet), fleet.next_change_s()) == ({one.id}, None)
     member.pause(clock.monotonic_s(), 0)
     assert round(fleet.next_change_s() or 0, 6) == SHORTEST_PAUSE_S
+
+
+def test_a_worker_that_refuses_again_and_again_is_asked_less_and_less_often() -> None:
+    one = worker()
+    fleet, clock = fleet_of(one)
+    member = fleet.get(one.id)
+    assert member
+
+    def pause_s(asked_s: float = 0.0) -> float:
+        now_s = clock.monotonic_s()
+        # An answer refuses several jobs at a time.
+        for _ in range(3):
+            member.pause(now_s, asked_s)
+        found_s = member.paused_until_s - now_s
+        clock.jump(found_s + 0.001)
+        return round(found_s, 6)
+
+    assert [pause_s() for _ in range(6)] == [SHORTEST_PAUSE_S, 0.4, 0.8, 1.6, LONGEST_OWN_PAUSE_S, 2.0]
+    # A pause that the worker asks for itself is what it gets.
+    assert pause_s(7.5) == 7.5
+    spent_s, refusals = 0.0, 0
+    while spent_s < 60:
+        spent_s, refusals = spent_s + pause_s(), refusals + 1
+    assert refusals <= 60 / LONGEST_OWN_PAUSE_S + 1
+    member.took_jobs()
+    assert pause_s() == SHORTEST_PAUSE_S
 
 
 def test_a_half_open_breaker_lets_one_job_through() -> None:

@@ -154,3 +154,23 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, reports: Re
     outcomes = [outcome(jobs[bad], "failure"), outcome(jobs[good], "failure")]
     assert await reports.results(worker, outcomes) == ([good], [bad])
     await redis.set(key, kept)
+
+
+@pytest.mark.req("M2", "P1")
+@pytest.mark.parametrize("kind", ["deferred", "handed_back"])
+async def test_a_job_that_comes_back_at_once_for_ever_is_claimed_once_a_second(
+    world: StoreWorld, reports: ReportService, kind: str
+) -> None:
+    job_id = await world.enqueue(max_retry=0)
+    worker = await world.worker()
+    ends_ms, attempts = world.now_ms + 30_000, 0
+    while world.now_ms < ends_ms:
+        for job in await world.claim(worker):
+            attempts += 1
+            await reports.results(worker, [outcome(job, kind, retry_after_s=0.0)])
+        found = await world.get(job_id)
+        if found.state is JobState.SCHEDULED:
+            world.now_ms = max(world.now_ms, found.due_at_ms)
+            await world.due.promote(world.epoch, JobState.SCHEDULED)
+    assert 30 <= attempts <= 40
+    assert (found.failures, found.losses) == (0, 0)
