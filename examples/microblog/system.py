@@ -16,7 +16,7 @@ _MANAGE: Final = ("-m", "examples.microblog.manage")
 # Threads of the web server, and jobs of each worker at a time.
 _THREADS: Final = 8
 # Workers start slowly where others keep the machine busy.
-READY_WITHIN_S: Final = 120.0
+READY_WITHIN_S: Final = 600.0
 # If all share one machine, people come before jobs, and before the master, which takes no part in requests.
 _WORKERS_NICE: Final = 10
 _MASTER_NICE: Final = 5
@@ -139,4 +139,6 @@ def _until(is_so: Callable[[], bool], child: Child) -> None:
             if is_so():
                 return
         time.sleep(0.1)
-    raise SystemExit(f"the {child.name} is not ready after {READY_WITHIN_S:.0f} s:\n{child.log_end()}")
+    raise SystemExit(
+        f"the {child.name} is not ready after {READY_WITHIN_S:.0f} s; is the machine busy?\n{child.log_end()}"
+    )

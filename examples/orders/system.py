@@ -142,4 +142,4 @@ async def _until(is_so: Callable[[], bool], shop: Shop, trouble: str) -> None:
             if await asyncio.to_thread(is_so):
                 return
         await asyncio.sleep(0.1)
-    raise SystemExit(f"{trouble} after {SERVES_WITHIN_S:.0f} s")
+    raise SystemExit(f"{trouble} after {SERVES_WITHIN_S:.0f} s; is the machine busy?")

@@ -1,5 +1,6 @@
 """The master's own Valkey: a real server on a real file, for installations without a store of their own."""
 
-from jqmaster.embedded.supervisor import EmbeddedStatus, EmbeddedValkey, examine, url_of_running
+from jqmaster.embedded.directory import make_directory
+from jqmaster.embedded.supervisor import EmbeddedStatus, EmbeddedValkey, end_running, examine, url_of_running
 
-__all__ = ["EmbeddedStatus", "EmbeddedValkey", "examine", "url_of_running"]
+__all__ = ["EmbeddedStatus", "EmbeddedValkey", "end_running", "examine", "make_directory", "url_of_running"]

@@ -224,7 +224,7 @@ class DataDirectory:
         return open(self.log, "ab", opener=private)
 
     def _prepare(self) -> None:
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(self.path)
         if self.path.stat().st_uid != os.getuid():
             raise OSError(errno.EPERM, "it belongs to another user")
         names = os.listdir(self.path)
@@ -235,6 +235,20 @@ class DataDirectory:
                 "it is not empty and no data directory of jqmaster; name an empty or a new one",
             )
         self.path.chmod(0o700)
+
+
+def make_directory(path: Path) -> None:
+    """Make a data directory where there is none. Raise StoreUnfitError."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        raise StoreUnfitError(
+            f"cannot use the data directory {path}: it is a file; name a directory with --data-dir"
+        ) from None
+    except OSError as error:
+        raise StoreUnfitError(
+            f"cannot make the data directory {path}: {error.strerror}; name one that can be made with --data-dir"
+        ) from error
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -382,6 +382,27 @@ def url_of_running(data_dir: Path) -> str | None:
     return _url(directory) if (directory.path / "password").exists() and directory.socket().exists() else None
 
 
+def end_running(data_dir: Path) -> int | None:
+    """Tell the server of the directory to end in good order. Return its process ID, without waiting for its end; None
+    if none runs."""
+    directory = DataDirectory(data_dir)
+    try:
+        pid = directory.pid_in_file()
+        descriptor = os.pidfd_open(pid)
+    except (OSError, ValueError):
+        return None
+    try:
+        # Check this after opening the pidfd: from then on, the number cannot be given to another process.
+        if not directory.holds_server_lock(pid):
+            return None
+        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return pid
+
+
 def _url(directory: DataDirectory) -> str:
     return f"unix://:{directory.password()}@{quote(str(directory.socket()))}"
 

@@ -130,7 +130,9 @@ async def test_the_wait_for_a_process_ends(tmp_path: Path, monkeypatch: pytest.M
     log.write_text("its last words")
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
-            with pytest.raises(SystemExit, match="the worker is not there after 0 s:\nits last words"):
+            with pytest.raises(
+                SystemExit, match=r"the worker is not there after 0 s; is the machine busy\?\nits last words"
+            ):
                 await module._until(never, Child("worker", process, log), "is not there")
         finally:
             process.kill()

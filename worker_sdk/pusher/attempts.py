@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from worker_sdk.errors import UnavailableError, refused
 from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError, pause_s
+from worker_sdk.masters.refusals import problem_of
 from worker_sdk.pusher.unserved import warn_of_names
 
 logger = logging.getLogger(__name__)
@@ -28,7 +29,8 @@ class Attempts:
         """Return a final answer. Raise RefusedError if it is a refusal."""
         self._outage.ends()
         if not answer.is_ok:
-            raise refused(answer.status, answer.body, unknown_ids=self._unknown_ids)
+            problem = problem_of(answer, self._masters.current)
+            raise refused(answer.status, problem, unknown_ids=self._unknown_ids)
         if answer.unserved:
             warn_of_names(answer.unserved)
         return answer

@@ -1,5 +1,6 @@
 """Fixtures for pytest: write `pytest_plugins = ["worker_sdk.testing.pytest_plugin"]` in the topmost `conftest.py`."""
 
+import logging
 import os
 import shutil
 import signal
@@ -20,7 +21,11 @@ from worker_sdk.environment import Configuration, configuration, configure
 from worker_sdk.testing.kit import inline, recording
 from worker_sdk.testing.records import Recorded
 
-_START_S: Final = 30.0
+logger = logging.getLogger(__name__)
+
+# A start that takes longer than the first is named, and one that takes longer than the second is given up.
+_SLOW_S: Final = 30.0
+_MOST_S: Final = 300.0
 
 
 @pytest.fixture
@@ -81,14 +86,25 @@ def _free_port() -> int:
 
 
 def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
-    end_s = time.monotonic() + _START_S
+    began_s = time.monotonic()
+    is_told = False
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    while time.monotonic() < end_s:
-        if process.poll() is not None:
-            break
+    while process.poll() is None:
+        waited_s = time.monotonic() - began_s
+        if waited_s > _MOST_S:
+            raise RuntimeError(
+                f"the master still starts after {waited_s:.0f} s; is the machine busy?\n{_end_of(log)}"
+            )
+        if waited_s > _SLOW_S and not is_told:
+            is_told = True
+            logger.warning("the master still starts after %.0f s; is the machine busy?", waited_s)
         try:
             with opener.open(f"{url}/readyz", timeout=5):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.02)
-    raise RuntimeError(f"the master did not start:\n{log.read_text('utf-8', 'replace')[-2000:]}")
+    raise RuntimeError(f"the master did not start:\n{_end_of(log)}")
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text("utf-8", "replace")[-2000:]

@@ -5,6 +5,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from worker_sdk.masters.masters import MasterAnswer
+from worker_sdk.masters.refusals import TOKEN_ADVICE
 
 # A worker that no master ever registered, and whose token is refused for this long, ends. Tokens that were made a
 # moment ago reach all masters sooner.
@@ -17,7 +18,7 @@ def advice(answer: MasterAnswer, url: str | None, master: str) -> str:
     """Return what may mend the refusal, with "; " before it; an empty text if nothing is known. `url`: the address that
     the worker registered; `master`: that of the master that refused."""
     if answer.status == 401:
-        return "; set JQMASTER_TOKEN or token="
+        return f"; {TOKEN_ADVICE}"
     if answer.status == 403:
         return "; the token needs the scope work"
     if answer.code == "address_unverified" and url is not None:

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from jqmaster.api.encoding.answers import encode
 from jqmaster.api.encoding.negotiation import Encoding, NotAcceptableError
 from jqmaster.api.http.security_headers import DATA_HEADERS
+from jqmaster.domain.ids import ID_PATTERN
 from jqmaster.errors import (
     ArchiveDamagedError,
     ArchiveUnavailableError,
@@ -121,6 +122,8 @@ def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> In
             rule = BINARY_RULE
         if error["type"] == "union_tag_invalid":  # the only message that quotes the whole input
             rule = f"must be one of {error['ctx']['expected_tags']}"
+        elif error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == ID_PATTERN:
+            rule = "not the ID of a job or batch, which is a UUID in lower case"
         elif error["type"] == "model_type":  # the only message that names the class
             rule = "must be a map (in JSON: an object)"
         errors.append(FieldError((*prefix, *error["loc"]), rule))

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import gc
 import os
 import signal
@@ -83,7 +82,7 @@ def serve(
                 "--with-worker supports one process only; start `jqmaster worker` separately for several",
             )
         companion = None if with_worker is None else _companion(with_worker)
-        with _errors_told(settings.port):
+        with _errors_told(settings):
             _print_first_token(settings)
             if settings.processes > 1:
                 _run_loop(settings, lambda: _serve_several(settings))
@@ -100,7 +99,7 @@ def serve_one(settings: "Settings", ready: Callable[[], None]) -> None:
     from jqmaster.cli.console import logs
 
     logs.set_up(settings.log_level, settings.log_format, secrets=logs.secrets_of(settings))
-    with _collection_put_off(), _errors_told(settings.port):
+    with _collection_put_off(), _errors_told(settings):
         _run_loop(settings, lambda: _serve(settings, lambda _: ready()))
 
 
@@ -113,7 +112,8 @@ def _companion(target: str) -> Any:
 
 
 @contextlib.contextmanager
-def _errors_told(port: int) -> Iterator[None]:
+def _errors_told(settings: "Settings") -> Iterator[None]:
+    from jqmaster.cli.process.listening import fault_text
     from jqmaster.cli.process.supervisor import ChildFailedError
     from jqmaster.errors import JqmasterError
 
@@ -126,14 +126,20 @@ def _errors_told(port: int) -> Iterator[None]:
     except ValueError as error:  # faulty tokens, a worker without handlers
         exits.fail(exits.USAGE, str(error))
     except OSError as error:  # a port that is taken, a file that cannot be read
-        if error.errno == errno.EADDRINUSE:
-            exits.fail(exits.REFUSED, f"port {port} is in use; choose another one with --port")
-        exits.fail(exits.REFUSED, str(error))
+        exits.fail(exits.REFUSED, fault_text(error, settings.host, settings.port) or str(error))
 
 
 def _print_first_token(settings: "Settings") -> None:
-    from jqmaster.api.http.auth import generate_first_token
+    from jqmaster.api.http.auth import generate_first_token, needs_first_token
 
+    if not needs_first_token(settings):
+        return
+    from jqmaster.cli.process.listening import check_address
+    from jqmaster.embedded import make_directory
+
+    # The token is shown only once, so nothing that can be known now may end the start after it.
+    check_address(settings.host, settings.port)
+    make_directory(settings.data_dir)
     if token := generate_first_token(settings):
         typer.echo(f"first token (scope admin), shown only once: {token}")
 
@@ -189,7 +195,7 @@ async def _serve(settings: "Settings", ready: Callable[[str], None]) -> None:
         _freeze_gc()
         ready(address)
 
-    await app.serve(settings, ready=up, stop=_stop_event())
+    await app.serve(settings, ready=up, stop=_stop_event(on_impatience=lambda: _end_store(settings)))
 
 
 async def _serve_several(settings: "Settings") -> None:
@@ -205,7 +211,13 @@ async def _serve_several(settings: "Settings") -> None:
     from jqmaster.store.keys import Keys
 
     _freeze_gc()
-    told = _stop_event(on_impatience=lambda: supervisor.kill() if supervisor else None)
+
+    def at_once() -> None:
+        if supervisor:
+            supervisor.kill()
+        _end_store(settings)
+
+    told = _stop_event(on_impatience=at_once)
     supervisor: Supervisor | None = None
     async with contextlib.AsyncExitStack() as stack:
         port = stack.enter_context(SharedPort(settings.host, settings.port))
@@ -248,7 +260,7 @@ async def _serve_with(settings: "Settings", worker: Any) -> None:
 
     _freeze_gc()
     companion = Companion(worker)
-    told = asyncio.create_task(_stop_event().wait())
+    told = asyncio.create_task(_stop_event(on_impatience=lambda: _end_store(settings)).wait())
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop_master = asyncio.Event()
     serving = asyncio.create_task(
@@ -272,8 +284,8 @@ async def _serve_with(settings: "Settings", worker: Any) -> None:
         await serving
 
 
-def _stop_event(on_impatience: Callable[[], None] = lambda: None) -> asyncio.Event:
-    """Return an event that the first stop signal sets."""
+def _stop_event(on_impatience: Callable[[], None]) -> asyncio.Event:
+    """Return an event that the first stop signal sets. A second Ctrl-C calls `on_impatience`, and ends the process."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, told.set)
@@ -291,6 +303,15 @@ def _interrupt(stop: asyncio.Event, on_impatience: Callable[[], None]) -> None:
         on_impatience()
         os._exit(128 + signal.SIGINT)
     stop.set()
+
+
+def _end_store(settings: "Settings") -> None:
+    """Tell the master's own Valkey to end, because nobody else would. It writes what it has accepted first."""
+    from jqmaster.embedded import end_running
+
+    if settings.redis_url is None and (pid := end_running(settings.data_dir)):
+        with contextlib.suppress(OSError):
+            typer.echo(f"Its own Valkey (process {pid}) was told to end, too.", err=True)
 
 
 def _print_address(settings: "Settings", address: str) -> None:

@@ -49,7 +49,9 @@ class Grace:
         self._clock = clock
         self._policy = policy
         self._crowd_seen_ms = 0
-        now_s = clock.monotonic_s()
+        now_s = self._began_s = clock.monotonic_s()
+        # The same by the store's clock, known from the first look at workers.
+        self._began_ms: int | None = None
         self._until_s = now_s + policy.current.grace_s
         self._short_s: float | None = None
         # The last answer: when it was asked for, when it arrived, and what the store's clock said.
@@ -101,12 +103,17 @@ class Grace:
     def look(self, workers: Iterable[Worker], now_ms: int) -> None:
         """Check whether many of these workers fell silent at once. `workers`: all of them, as the store has them
         now."""
+        if self._began_ms is None:
+            self._began_ms = now_ms - round((self._clock.monotonic_s() - self._began_s) * 1000)
         seen_ms = crowd_last_seen_ms(
             workers, now_ms=now_ms, after_ms=self._crowd_seen_ms, rules=self._policy.current.crowd
         )
         if seen_ms is not None:
             self._crowd_seen_ms = seen_ms
-            self._begin("many workers fell silent at once")
+            # A crowd that was silent before this leadership began, as after a long stop of all masters, has had the grace
+            # period of its beginning to come back.
+            if seen_ms + self._policy.current.crowd.stale_ms > self._began_ms:
+                self._begin("many workers fell silent at once")
 
     def _heard(self, sent_s: float, now_ms: int) -> None:
         received_s = self._clock.monotonic_s()

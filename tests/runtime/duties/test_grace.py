@@ -161,6 +161,17 @@ def silent_workers(count: int, now_ms: int, seen_ago_ms: int) -> list[Worker]:
     return [Worker(new_id(), spec, 1, now_ms - seen_ago_ms, False, False, 0) for _ in range(count)]
 
 
+async def test_a_crowd_that_was_silent_before_the_leadership_raises_no_alarm(
+    asking: Asking, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop_ms = round(GRACE_S * 1000) + 3_600_000
+    asking.grace.look(silent_workers(5, asking.store_ms, stop_ms), asking.store_ms)
+    assert asking.grace.is_over
+    assert "fell silent" not in caplog.text
+    asking.grace.look(silent_workers(5, asking.store_ms, 6_000), asking.store_ms)
+    assert not asking.grace.is_over, "others that fall silent later count"
+
+
 async def test_a_crowd_that_falls_silent_begins_it_once(asking: Asking) -> None:
     asking.grace.look(silent_workers(2, asking.store_ms, 6_000), asking.store_ms)
     assert asking.grace.is_over
