@@ -110,7 +110,7 @@ class Grace:
         )
         if seen_ms is not None:
             self._crowd_seen_ms = seen_ms
-            # A crowd that was silent before this leadership began, as after a long stop of all masters, has had the grace
+            # A crowd that was silent before this leadership, as after a long stop of all masters, has had the grace
             # period of its beginning to come back.
             if seen_ms + self._policy.current.crowd.stale_ms > self._began_ms:
                 self._begin("many workers fell silent at once")
