@@ -74,9 +74,6 @@ class StoreProxy:
         answers = asyncio.create_task(self._pass_answers(store_reader, writer))
         try:
             while request := await reader.read(1 << 20):
-                if b"SETINFO" in request:  # how a new connection identifies itself
-                    store_writer.write(request)
-                    continue
                 if self._cuts:
                     self._cuts = False
                     store_writer.write(request[: len(request) // 2])

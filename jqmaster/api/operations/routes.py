@@ -38,7 +38,10 @@ _AUDIT: Final[dict[str, Any]] = {
         ),
     },
 }
-_AUDIT_TEXT: Final = "Lists who changed what, and when."
+_AUDIT_TEXT: Final = (
+    "Lists who changed what, and when. A page may be short while `next_cursor` names more entries. A page without "
+    "entries has searched at least 20,000 of them, or 16 MiB."
+)
 _METRICS_TEXT: Final = (
     "The counters cover this master process only, so scrape every master. docs/metrics.md lists them."
 )

@@ -4,6 +4,7 @@ There are two logs with bounds of their own, so that no flood of changes ages ac
 sessions, tokens, users and the settings of access, `changes` everything else. Readers see them as one.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,12 @@ LOGS: Final[tuple[Log, ...]] = get_args(Log)
 # The number of changes that are kept; there may be a few more. The bounds of the access log are in
 # lua/lib/identity/access_log.lua.
 MAX_ENTRIES: Final = 100_000
-# For one page, at most so many entries are searched for a target that seldom changes; the cursor then goes on from
-# there.
+# For one page, at most so many entries are looked at; the cursor then goes on from there.
 MAX_LOOKED_AT: Final = 2_000
+# As long as nothing was found, a page looks further: a flood of changes must not make it seem that a rare entry, such
+# as a refused login, is gone.
+MAX_SEARCHED: Final = 20_000
+MAX_BYTES_SEARCHED: Final = 16 << 20
 ENTRIES_PER_READ: Final = 200
 # Repeats share an entry, which is written behind later entries, by no more than this: see
 # lua/lib/identity/access_log.lua.
@@ -105,8 +109,8 @@ class AuditStore:
         """Return up to `limit` entries, the newest first. `who` is searched for in the author, ignoring case;
         both instants are included.
 
-        A page may be short, even empty, while a cursor says that there is more. Raise InvalidError for a cursor that
-        no page gave.
+        A page may be short while a cursor says that there is more. It is empty only after MAX_SEARCHED entries or
+        MAX_BYTES_SEARCHED. Raise InvalidError for a cursor that no page gave.
         """
         positions: Mapping[Log, str] = {}
         if cursor is not None:
@@ -114,27 +118,35 @@ class AuditStore:
         elif until_ms is not None:
             positions = dict.fromkeys(LOGS, f"{until_ms + MAX_LATE_MS}-0")
         author = who.casefold() if who else ""
+        # Decoding costs more than this look for the target's bytes.
+        wanted = target.encode("utf-8", "surrogatepass") if target else b""
         readers = {one: _Backwards(one, positions.get(one)) for one in LOGS if log in (None, one)}
         found: list[AuditEntry] = []
         newest: dict[Log, str] = {}
         last = ""
         is_over = False
-        for looked_at in range(
-            MAX_LOOKED_AT + 1
-        ):  # pragma: no branch - it is left at the last one at the latest
-            for reader in readers.values():
-                if not reader.entries and not reader.is_over:
-                    await reader.read(self._client, self._keys[reader.log])
-                    newest.setdefault(reader.log, reader.entries[-1][0] if reader.entries else _START)
+        for looked_at in itertools.count():  # pragma: no branch - it is left at MAX_SEARCHED at the latest
+            unread = [reader for reader in readers.values() if not reader.entries and not reader.is_over]
+            is_long = looked_at >= (MAX_LOOKED_AT if found else MAX_SEARCHED)
+            is_large = sum(reader.bytes_read for reader in readers.values()) >= MAX_BYTES_SEARCHED
+            if (is_long and (unread or any(reader.entries for reader in readers.values()))) or (
+                is_large and unread
+            ):
+                break
+            for reader in unread:
+                await reader.read(self._client, self._keys[reader.log])
+                newest.setdefault(reader.log, reader.entries[-1][0] if reader.entries else _START)
             left = [reader for reader in readers.values() if reader.entries]
             is_over = not left
-            if is_over or len(found) == limit or looked_at == MAX_LOOKED_AT:
+            if is_over or len(found) == limit:
                 break
             reader = max(left, key=_Backwards.order)
             if since_ms is not None and reader.order()[0] < since_ms:
                 is_over = True
                 break
             last, fields = reader.take()
+            if not any(wanted in field for field in fields):
+                continue
             entry = decode_entry(reader.log, last, fields)
             if (
                 (target is None or entry.target == target)
@@ -178,6 +190,7 @@ class _Backwards:
         self.log = log
         self.position = position
         self.is_over = False
+        self.bytes_read = 0
         # Reversed: the next entry is the last.
         self.entries: list[tuple[str, list[bytes]]] = []
 
@@ -186,6 +199,7 @@ class _Backwards:
         entries = await client.command("XREVRANGE", key, end, "-", "COUNT", ENTRIES_PER_READ)
         self.is_over = len(entries) < ENTRIES_PER_READ
         self.entries = [(raw.decode(), fields) for raw, fields in reversed(entries)]
+        self.bytes_read += sum(len(field) for _, fields in entries for field in fields)
 
     def order(self) -> tuple[int, int]:
         return position_parts(self.entries[-1][0])

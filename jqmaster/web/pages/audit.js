@@ -11,12 +11,27 @@ import { FilterInput, FilterInstant } from "../ui/filters.js";
 import { isDefault, isMap, keyWords, shortId, whoText, wordsOf } from "../value_words.js";
 
 const PAGE = 50;
+// Searches of this many pages reach the end of both logs.
+const MAX_EMPTY_PAGES = 10;
 const FILTERS = ["target", "who", "since", "until"];
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
   if (!may(session, "operate"))
     return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
   return html`<${Entries} query=${query} go=${go} />`;
+}
+
+/**
+ * Return the next page with entries. A search for a rare entry may answer empty pages first.
+ * @param {Record<string, any>} query
+ * @param {AbortSignal} signal
+ * @returns {Promise<any>}
+ */
+async function firstWithEntries(query, signal) {
+  let page = await get("api/audit", query, signal);
+  for (let n = 1; n < MAX_EMPTY_PAGES && page.next_cursor && page.entries.length === 0; n++)
+    page = await get("api/audit", { ...query, cursor: page.next_cursor }, signal);
+  return page;
 }
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go}} props */
@@ -26,7 +41,7 @@ function Entries({ query, go }) {
   const wanted = Object.fromEntries(FILTERS.flatMap((key) => (query[key] ? [[key, query[key]]] : [])));
   const isFiltered = Object.keys(wanted).length > 0;
   const { data, problem, reload } = useResource(
-    (signal) => get("api/audit", { ...wanted, cursor, limit: PAGE }, signal),
+    (signal) => firstWithEntries({ ...wanted, cursor, limit: PAGE }, signal),
     [JSON.stringify(wanted), cursor],
     { everyMs: 60_000 },
   );

@@ -95,6 +95,7 @@ async def test_it_is_read_in_pages_and_by_target(api: Api, monkeypatch: pytest.M
     assert [e["after"]["concurrency"] for e in await entries(api, "?target=even")] == [6, 4, 2]
     assert await entries(api, "?target=nothing") == []
     # The search for a rare target is bounded, and the cursor continues from there.
+    monkeypatch.setattr(store, "MAX_SEARCHED", 2)
     monkeypatch.setattr(store, "MAX_LOOKED_AT", 2)
     monkeypatch.setattr(store, "ENTRIES_PER_READ", 2)
     _, page = await api.call("GET", "/api/audit?target=nothing")

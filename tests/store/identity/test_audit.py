@@ -125,9 +125,30 @@ async def test_entries_that_come_while_somebody_reads_are_not_mixed_into_older_p
 async def test_a_rare_target_is_looked_for_in_bounded_steps(
     world: StoreWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "MAX_LOOKED_AT", 4)
+    monkeypatch.setattr(audit, "MAX_LOOKED_AT", 2)
+    monkeypatch.setattr(audit, "MAX_SEARCHED", 4)
     await change(world, "rare", *(f"c{n}" for n in range(6)))
     assert await pages_of(world, 5, target="rare") == [[], ["rare"]]
+    # Once an entry is found, the page ends earlier.
+    await change(world, "rare")
+    assert await pages_of(world, 5, target="rare") == [["rare"], [], ["rare"]]
+
+
+async def test_a_flood_of_changes_does_not_make_an_access_event_look_gone(world: StoreWorld) -> None:
+    await access(world, "mallory")
+    await change(world, *(f"c{n}" for n in range(audit.MAX_LOOKED_AT + 1)))
+    page = await AuditStore(world.shard).page(limit=5, cursor=None, target="mallory")
+    assert targets(page.entries) == ["mallory"]
+    assert page.next_cursor is None
+
+
+async def test_a_search_ends_at_a_number_of_bytes(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "ENTRIES_PER_READ", 2)
+    monkeypatch.setattr(audit, "MAX_BYTES_SEARCHED", 300)
+    await change(world, "rare", *(f"c{n}" for n in range(8)))
+    pages = await pages_of(world, 5, target="rare")
+    assert [one for page in pages for one in page] == ["rare"]
+    assert len(pages) > 2
 
 
 async def test_readers_follow_both_logs_in_the_order_of_time(world: StoreWorld) -> None:
