@@ -8053,11 +8053,18 @@ function Ask({ action, batch, path, onClose, onDone }) {
 
 // pages/audit.js
 var PAGE7 = 50;
+var MAX_EMPTY_PAGES = 10;
 var FILTERS2 = ["target", "who", "since", "until"];
 function Page7({ query, go: go3, session: session2 }) {
   if (!may(session2, "operate"))
     return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
   return html`<${Entries} query=${query} go=${go3} />`;
+}
+async function firstWithEntries(query, signal) {
+  let page = await get("api/audit", query, signal);
+  for (let n = 1; n < MAX_EMPTY_PAGES && page.next_cursor && page.entries.length === 0; n++)
+    page = await get("api/audit", { ...query, cursor: page.next_cursor }, signal);
+  return page;
 }
 function Entries({ query, go: go3 }) {
   const target = query["target"] ?? "";
@@ -8065,7 +8072,7 @@ function Entries({ query, go: go3 }) {
   const wanted = Object.fromEntries(FILTERS2.flatMap((key) => query[key] ? [[key, query[key]]] : []));
   const isFiltered = Object.keys(wanted).length > 0;
   const { data, problem, reload } = useResource(
-    (signal) => get("api/audit", { ...wanted, cursor, limit: PAGE7 }, signal),
+    (signal) => firstWithEntries({ ...wanted, cursor, limit: PAGE7 }, signal),
     [JSON.stringify(wanted), cursor],
     { everyMs: 6e4 }
   );

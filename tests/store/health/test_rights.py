@@ -68,7 +68,6 @@ def test_no_right_is_given_that_no_code_uses_and_none_is_lacking() -> None:
 async def test_a_master_works_under_the_shipped_file_and_nothing_is_denied(
     server: StoreServer, admin: Any
 ) -> None:
-    environment = {"JQMASTER_REDIS_URL": server.url, "JQMASTER_SHARD": "jq"}
     async with master_on(server.url, shard="jq") as (_, api), worker_at(api) as worker:
         job_id = await api.enqueue("work", 1, keep_result=True)
         await worker.end(await worker.next_job(), result=2)
@@ -78,7 +77,9 @@ async def test_a_master_works_under_the_shipped_file_and_nothing_is_denied(
             (job,) = await puller.claim()
             await puller.end(job)
         for command in (["doctor"], ["fsck"], ["fsck", "--repair"]):
-            done = await asyncio.to_thread(jqmaster, *command, **environment)
+            done = await asyncio.to_thread(
+                jqmaster, *command, JQMASTER_REDIS_URL=server.url, JQMASTER_SHARD="jq"
+            )
             assert done.code == 0, done
     # Each entry would be a right that is lacking, and would bury the attempts of others.
     assert await admin.acl_log() == []
