@@ -157,7 +157,10 @@ function Backfill({ name, onClose, onDone }) {
     if (!found || missing === 0)
       throw new Problem(422, { title: t(found ? "definitions.backfill.none" : "action.counting") });
     if (forgotten > 0 && !isAsked) throw new Problem(422, { title: t("definitions.backfill.choose") });
-    const done = await post(pathOf(name, "/backfill"), { ...range, ...(forgotten > 0 && { also_forgotten: true }) });
+    const done = await post(pathOf(name, "/backfill"), {
+      ...range,
+      ...(forgotten > 0 && { also_forgotten: true }),
+    });
     await onDone();
     return t("definitions.backfill.done", { count: done.started });
   };

@@ -116,7 +116,8 @@ export function deployOf(workers) {
   const first = new Map();
   for (const worker of workers) {
     const at = Date.parse(worker.registered_at);
-    if (worker.version && !worker.built_in) first.set(worker.version, Math.min(at, first.get(worker.version) ?? at));
+    if (worker.version && !worker.built_in)
+      first.set(worker.version, Math.min(at, first.get(worker.version) ?? at));
   }
   return first.size ? Math.max(...first.values()) : null;
 }

@@ -124,8 +124,7 @@ function troubledOf(definitions) {
 }
 
 /** @param {any} worker */
-const processOf = (worker) =>
-  visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
+const processOf = (worker) => visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
 
 /**
  * @param {any} dead

@@ -5937,7 +5937,8 @@ function deployOf(workers) {
   const first = /* @__PURE__ */ new Map();
   for (const worker of workers) {
     const at2 = Date.parse(worker.registered_at);
-    if (worker.version && !worker.built_in) first.set(worker.version, Math.min(at2, first.get(worker.version) ?? at2));
+    if (worker.version && !worker.built_in)
+      first.set(worker.version, Math.min(at2, first.get(worker.version) ?? at2));
   }
   return first.size ? Math.max(...first.values()) : null;
 }
@@ -8709,7 +8710,10 @@ function Backfill({ name, onClose, onDone }) {
     if (!found || missing === 0)
       throw new Problem(422, { title: t(found ? "definitions.backfill.none" : "action.counting") });
     if (forgotten > 0 && !isAsked) throw new Problem(422, { title: t("definitions.backfill.choose") });
-    const done = await post(pathOf3(name, "/backfill"), { ...range, ...forgotten > 0 && { also_forgotten: true } });
+    const done = await post(pathOf3(name, "/backfill"), {
+      ...range,
+      ...forgotten > 0 && { also_forgotten: true }
+    });
     await onDone();
     return t("definitions.backfill.done", { count: done.started });
   };

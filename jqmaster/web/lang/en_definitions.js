@@ -144,7 +144,8 @@ export default {
   "definitions.backfill.forgotten":
     "The run records up to {until} are no longer kept: nobody knows whether 1 of these instants started a job.||The run records up to {until} are no longer kept: nobody knows whether {count} of these instants started a job.",
   "definitions.backfill.also_forgotten": "Start these jobs, too, although they may have run before",
-  "definitions.backfill.choose": "Begin later, or choose to start the jobs of which nobody knows whether they ran.",
+  "definitions.backfill.choose":
+    "Begin later, or choose to start the jobs of which nobody knows whether they ran.",
   "definitions.backfill.none": "No instant in this range is left.",
   "definitions.backfill.start": "Start 1 job||Start {count} jobs",
   "definitions.backfill.done": "Started 1 job.||Started {count} jobs.",

@@ -139,7 +139,8 @@ export default {
   "definitions.backfill.forgotten":
     "{until} までの実行記録は残っていません。{count} 回については、ジョブを開始したかどうか分かりません。",
   "definitions.backfill.also_forgotten": "すでに実行された可能性があっても、これらのジョブも開始する",
-  "definitions.backfill.choose": "範囲の開始を遅くするか、実行済みか分からないジョブも開始することを選んでください。",
+  "definitions.backfill.choose":
+    "範囲の開始を遅くするか、実行済みか分からないジョブも開始することを選んでください。",
   "definitions.backfill.none": "この範囲に残っている回はありません。",
   "definitions.backfill.start": "1 件のジョブを開始||{count} 件のジョブを開始",
   "definitions.backfill.done": "1 件のジョブを開始しました。||{count} 件のジョブを開始しました。",
