@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from jqmaster.config import Settings
 from jqmaster.errors import JqmasterError
+from jqmaster.net.trace_collector import TraceCollector
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -55,7 +56,7 @@ class Tracing:
             # `stop` shuts it down, within a limit.
             shutdown_on_exit=False,
         )
-        endpoint = settings.traces_endpoint.rstrip("/") + "/v1/traces"
+        endpoint = TraceCollector(settings.traces_endpoint).url
         # Send from a separate thread with a bounded queue: if the collector is away, spans are lost, but no job
         # waits for it.
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint)))

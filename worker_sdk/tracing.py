@@ -15,19 +15,23 @@ HEADER: Final = "traceparent"
 SYSTEM: Final = "jqmaster"
 
 _tracer: "Tracer | None" = None
+_has_exception_texts = False
 
 
-def instrument(tracer_provider: "TracerProvider | None" = None) -> None:
+def instrument(tracer_provider: "TracerProvider | None" = None, *, exception_texts: bool = False) -> None:
     """Give enqueued jobs a trace, and run handlers within the trace of their job.
 
     * `tracer_provider`: receives the spans. Default: the application's global provider.
+    * `exception_texts`: record the text and the traceback of a handler's exception, too, and not only its type. They
+      may hold what the setting `redact_paths` of the masters hides from people.
 
     Raise ImportError without the package opentelemetry-api (the extra `tracing`).
     """
-    global _tracer  # noqa: PLW0603  one switch for the process, as instrumentations have it
+    global _tracer, _has_exception_texts  # noqa: PLW0603  one switch for the process, as instrumentations have it
     from opentelemetry.trace import get_tracer
 
     _tracer = get_tracer("worker_sdk", tracer_provider=tracer_provider)
+    _has_exception_texts = exception_texts
 
 
 def uninstrument() -> None:
@@ -62,8 +66,8 @@ def note_creation(job: dict[str, Any]) -> None:
 def processing(
     name: str, job_id: str, attempt: int, headers: Mapping[str, str]
 ) -> "Iterator[Mapping[str, str]]":
-    """Surround the run of a handler, and yield the headers that continue the trace from here. Record an exception, and
-    let it pass."""
+    """Surround the run of a handler, and yield the headers that continue the trace from here. Record an exception, its
+    text only if `instrument` was told to, and let it pass."""
     if _tracer is None:
         yield headers
         return
@@ -76,8 +80,25 @@ def processing(
         propagator.extract({key: headers[key] for key in (HEADER, "tracestate") if key in headers}),
         kind=SpanKind.CONSUMER,
         attributes={**_attributes("process", name, job_id), "jqmaster.job.attempt": attempt},
+        record_exception=_has_exception_texts,
+        set_status_on_exception=_has_exception_texts,
     ) as span:
-        yield {**headers, **_carrier(span)}
+        try:
+            yield {**headers, **_carrier(span)}
+        except Exception as exc:
+            if not _has_exception_texts:
+                _note_type(span, exc)
+            raise
+
+
+def _note_type(span: "Span", exc: Exception) -> None:
+    """Record an exception as OpenTelemetry does, without its text."""
+    from opentelemetry.trace import Status, StatusCode
+
+    kind = type(exc)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    span.add_event("exception", {"exception.type": name})
+    span.set_status(Status(StatusCode.ERROR, name))
 
 
 def _carrier(span: "Span") -> dict[str, str]:

@@ -11,11 +11,12 @@ from jqmaster.domain.logs.figures import ArchiveFigures, LogFigures
 from jqmaster.domain.notices.delivery import DeliveryFigures
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import StoreUnavailableError
+from jqmaster.net.trace_collector import TraceCollector
 from jqmaster.runtime.duties.delivery_runner import DeliveryRunner
 from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.runtime.outbound.carriers import carriers_of
 from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
-from jqmaster.runtime.watch.archive_check import ArchiveCheck
+from jqmaster.runtime.watch.outside_check import OutsideCheck
 from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.service.batches.batches import BatchService
 from jqmaster.service.batches.expiry import BatchExpiry
@@ -142,6 +143,7 @@ class ShardParts:
         self.archive_figures = ArchiveFigures()
         address = ArchiveAddress.of(settings)
         self._archive = LogArchive(address, settings.shard) if address else None
+        self.outside_checks = self._outside_checks()
         self.job_logs = self._log_service()
         self.job_actions = JobActions(
             stores.operator_actions,
@@ -223,9 +225,30 @@ class ShardParts:
             gone=gone,
         )
 
-    def archive_check(self) -> ArchiveCheck | None:
-        """Return what checks the archive from the start; None where there is none."""
-        return ArchiveCheck(self._archive, self._shared.clock) if self._archive else None
+    def _outside_checks(self) -> list[OutsideCheck]:
+        """Return what checks other systems from the start: those that are configured."""
+        clock, endpoint = self._shared.clock, self._shared.settings.traces_endpoint
+        checks = []
+        if self._archive:
+            kept = "logs of jobs stay in the store until it is mended"
+            checks.append(
+                OutsideCheck(
+                    "log_archive", self._archive, clock, what="the archive of job logs", until_then=kept
+                )
+            )
+        if endpoint is not None:
+            lost = "spans are lost until it is mended"
+            checks.append(
+                OutsideCheck(
+                    "traces", TraceCollector(endpoint), clock, what="the collector of traces", until_then=lost
+                )
+            )
+        return checks
+
+    def duty_faults(self) -> dict[str, str]:
+        """Return what fails without keeping the master from its work, by name."""
+        found = {check.name: check.fault for check in self.outside_checks if check.fault}
+        return {**self._shared.loop_failures.side_faults(), **found}
 
     def log_archiving(self) -> LogArchiving | None:
         """Return what moves logs to the archive; None where there is none."""
@@ -269,7 +292,7 @@ class ShardParts:
                 lambda: self.health.faults,
                 self._log_due_ms,
                 shared.clock,
-                duty_faults=shared.loop_failures.side_faults,
+                duty_faults=self.duty_faults,
             ),
             NoticeSender(
                 stores.acceptance,

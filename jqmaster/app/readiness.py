@@ -47,7 +47,7 @@ class ReadinessCheck:
             faults,
             self._health.durability,
             self._health.durability_available,
-            self._duty_faults(),
+            self._shard.parts.duty_faults(),
         )
 
     def store_state(self) -> StoreState:
@@ -59,15 +59,8 @@ class ReadinessCheck:
             used_memory_bytes=report.memory_used_bytes,
             max_memory_bytes=report.memory_max_bytes,
             faults=list(self._health.faults.values()),
-            duty_faults=list(self._duty_faults().values()),
+            duty_faults=list(self._shard.parts.duty_faults().values()),
         )
-
-    def _duty_faults(self) -> dict[str, str]:
-        """Return what fails without keeping the master from its work, by name."""
-        faults = dict(self._shared.loop_failures.side_faults())
-        if (check := self._shard.archive_check) and check.fault:
-            faults["log_archive"] = check.fault
-        return faults
 
     def own_facts(self, connections: int) -> OwnFacts:
         """Return the figures of this process for the metrics. `connections`: the number of its clients'
@@ -78,7 +71,7 @@ class ReadinessCheck:
             times_led=leader.times_led,
             connections=connections,
             faults=[*self._health.faults, *(["process"] if self._shared.failure() else [])],
-            duty_faults=list(self._shared.loop_failures.side_faults()),
+            duty_faults=list(self._shard.parts.duty_faults()),
             memory_used_bytes=report.memory_used_bytes,
             memory_max_bytes=report.memory_max_bytes,
             settings_version=self._shared.live.version,

@@ -42,7 +42,6 @@ class ServedShard:
         self.parts = parts = ShardParts(shared, link, store)
         self._history_keeper = HistoryKeeper(parts.tally, parts.stores.history, shared.clock)
         self._duties: LeaderDuties | None = None
-        self.archive_check = parts.archive_check()
         self.leader = self._make_leader(store)
         self._sub_leader = self._make_sub_leader()
         self._membership = Membership(
@@ -82,7 +81,7 @@ class ServedShard:
             self.parts.enqueue,
             self.parts.events,
             self._watchdog,
-            *([self.archive_check] if self.archive_check else []),
+            *self.parts.outside_checks,
             # It stops after everything that counts.
             self._history_keeper,
         ]

@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "clock": set(),
     "config": {"net"},
     "net": {"errors"},
-    "tracing": {"config", "errors"},
+    "tracing": {"config", "errors", "net"},
     "lifecycle": {"clock", "errors"},
     "domain": {"errors"},
     "store": LEAVES | {"domain"},

@@ -88,7 +88,7 @@ async def test_one_trace_leads_from_the_pusher_to_the_handler_and_to_what_it_pus
 
         @worker.handler("second")
         def second(argument: Any, ctx: Context) -> None:
-            raise ValueError("no")
+            raise ValueError("no card-4711-SECRET")
 
         async with worker.running(), Pusher(master.server.url) as pusher:
             job_id = await pusher.enqueue("first", max_retry=0)
@@ -101,12 +101,34 @@ async def test_one_trace_leads_from_the_pusher_to_the_handler_and_to_what_it_pus
     (trace,) = {span.context.trace_id for span in by_name.values()}
     assert by_name["process first"].parent.span_id == by_name["create first"].context.span_id
     assert by_name["create second"].parent.span_id == by_name["process first"].context.span_id
-    assert by_name["process second"].status.status_code is StatusCode.ERROR
+    failed = by_name["process second"]
+    assert (failed.status.status_code, failed.status.description) == (StatusCode.ERROR, "ValueError")
+    assert [(event.name, dict(event.attributes)) for event in failed.events] == [
+        ("exception", {"exception.type": "ValueError"})
+    ]
     assert by_name["process first"].attributes["messaging.message.id"] == job_id
     # The master sends the remaining spans when it ends.
     masters = {(span.name, span.trace_id) for span in collector.spans}
     ours = trace.to_bytes(16, "big")
     assert {("enqueue first", ours), ("offer first", ours), ("enqueue second", ours)} <= masters
+
+
+def test_the_text_of_an_exception_is_recorded_only_when_asked_for(spans: InMemorySpanExporter) -> None:
+    def fail() -> None:
+        with tracing.processing("n", "id", 1, {}):
+            raise ValueError("card-4711-SECRET")
+
+    with pytest.raises(ValueError, match="card"):
+        fail()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    tracing.instrument(provider, exception_texts=True)
+    with pytest.raises(ValueError, match="card"):
+        fail()
+    without, with_text = spans.get_finished_spans()
+    assert "SECRET" not in without.to_json()
+    assert "SECRET" in with_text.to_json()
+    provider.shutdown()
 
 
 async def test_a_job_with_its_callers_own_id_may_be_repeated_in_another_trace(

@@ -119,18 +119,24 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
 async def _examine(
     client: "StoreClient", settings: "Settings"
 ) -> "tuple[StoreReport, list[tuple[str, str]]]":
-    from jqmaster.errors import ArchiveUnavailableError
+    from jqmaster.errors import JqmasterError
+    from jqmaster.net.trace_collector import TraceCollector
     from jqmaster.store.health.key_types import wrong_types
     from jqmaster.store.health.probe import ProbeResult, probe
     from jqmaster.store.keys import Keys
     from jqmaster.store.logs.archive import ArchiveAddress, LogArchive
 
     report, wrong = await probe(client.redis, settings), await wrong_types(client, Keys(settings.shard))
+    probes: list[tuple[Callable[[], Coroutine[Any, Any, None]], str]] = []
     if (address := ArchiveAddress.of(settings)) is not None:
+        how = "Check log_archive_url, its endpoint, region and key, and the rights on the bucket or directory"
+        probes.append((LogArchive(address, settings.shard).probe, how))
+    if settings.traces_endpoint is not None:
+        probes.append((TraceCollector(settings.traces_endpoint).probe, "Check traces_endpoint"))
+    for probed, how in probes:
         try:
-            await LogArchive(address, settings.shard).probe()
-        except ArchiveUnavailableError as error:
-            how = "Check log_archive_url, its endpoint, region and key, and the rights on the bucket or directory"
+            await probed()
+        except JqmasterError as error:
             report = replace(report, faults=(*report.faults, ProbeResult("warning", error.detail, how)))
     return report, wrong
 

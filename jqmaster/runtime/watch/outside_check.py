@@ -1,0 +1,46 @@
+"""Check whether another system, such as the archive of job logs, does its part, long before a job needs it."""
+
+from typing import Final, Protocol
+
+from jqmaster.clock import Clock
+from jqmaster.errors import JqmasterError
+from jqmaster.runtime.periodic_loop import PeriodicLoop
+
+EVERY_S: Final = 3600.0
+RETRY_S: Final = 60.0
+
+
+class Probed(Protocol):
+    async def probe(self) -> None:
+        """Raise JqmasterError that says what is wrong, and what may mend it."""
+        ...
+
+
+class OutsideCheck(PeriodicLoop):
+    """Component. `fault`: why the last check failed; empty if it did not. The same fault is logged once.
+
+    `what` names the system for people, and `until_then` says what happens until it is mended.
+    """
+
+    is_vital = False
+
+    def __init__(self, name: str, probed: Probed, clock: Clock, *, what: str, until_then: str) -> None:
+        super().__init__(f"{name}_check", clock, complaint=f"{what} cannot be used")
+        self.name = name
+        self._probed = probed
+        self._what = what
+        self._until_then = until_then
+        self.fault = ""
+
+    async def _round(self) -> float:
+        try:
+            await self._probed.probe()
+        except JqmasterError as exc:
+            if exc.detail != self.fault:
+                self._logger.warning("%s: %s; %s", self._complaint, exc.detail, self._until_then)
+            self.fault = exc.detail
+            return RETRY_S
+        if self.fault:
+            self._logger.info("%s can be used again", self._what)
+        self.fault = ""
+        return EVERY_S
