@@ -353,6 +353,6 @@ function Ask({ action, batch, path, onClose, onDone }) {
   };
   return html`<${ConfirmCount} title=${t(`batches.${action}.title`)} count=${count} counted=${t(`batches.${action}.count`, { count })} isAlways verb=${t(`batches.${action}`)} kind=${action === "cancel" ? "danger" : "primary"} onClose=${onClose} onConfirm=${confirm}>
     <p>${t(`batches.${action}.text`)}</p>${inside > 0 && html`<p>${t("batches.also_inside", { count: inside })}</p>`}
-    ${action === "retry" && counts.gone > 0 && html`<p class="warning" role="note">${t("batches.retry.gone", { count: counts.gone })}</p>`}
+    ${action === "retry" && (counts.gone ?? 0) > 0 && html`<p class="warning" role="note">${t("batches.retry.gone", { count: counts.gone ?? 0 })}</p>`}
     ${action === "cancel" && batch.callbacks.on_complete?.state === "waiting" && html`<p><${Badge} kind="info">${t("batches.on_complete")}<//> ${t("batches.cancel.cleanup", { name: visible(batch.callbacks.on_complete.name) })}</p>`}<//>`;
 }
