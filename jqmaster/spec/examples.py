@@ -211,6 +211,7 @@ _DEFINITION_VIEW: Final[dict[str, Any]] = {
         "tags": ["report"],
         "headers": {},
         "requires": None,
+        "expires_s": 3600.0,
     },
     "next_due_at": "2026-11-22T17:30:00.000Z",
     "queued_at": None,

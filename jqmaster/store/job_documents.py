@@ -7,7 +7,7 @@ from typing import Any, Final
 from jqmaster.domain.jobs.job import DEFAULT_RETRY, STORED_TERMS, JobSpec, RetryPolicy
 
 # Jobs of earlier releases were stored without these.
-_LATER: Final = frozenset({"delay_ms", "requires"})
+_LATER: Final = frozenset({"delay_ms", "requires", "expires_ms"})
 
 
 def job_document(job: JobSpec) -> dict[str, Any]:
@@ -15,10 +15,12 @@ def job_document(job: JobSpec) -> dict[str, Any]:
     document: dict[str, Any] = {term: getattr(job, term) for term in STORED_TERMS}
     document["retry"] = None if job.retry == DEFAULT_RETRY else astuple(job.retry)
     document["headers"] = dict(sorted(job.headers.items()))
-    # Left out where there are none: documents of jobs without labels stay as they were.
-    del document["requires"]
+    # Left out where there are none: documents of jobs without them stay as they were.
+    del document["requires"], document["expires_ms"]
     if job.requires:
         document["requires"] = dict(sorted(job.requires.items()))
+    if job.expires_ms is not None:
+        document["expires_ms"] = job.expires_ms
     return document
 
 
@@ -28,5 +30,9 @@ def read_job_document(document: Mapping[str, Any]) -> JobSpec:
     terms["retry"] = DEFAULT_RETRY if terms["retry"] is None else RetryPolicy(*terms["retry"])
     terms["tags"] = tuple(terms["tags"])
     return JobSpec(
-        id="", **terms, delay_ms=document.get("delay_ms"), requires=document.get("requires") or None
+        id="",
+        **terms,
+        delay_ms=document.get("delay_ms"),
+        requires=document.get("requires") or None,
+        expires_ms=document.get("expires_ms"),
     )

@@ -42,6 +42,7 @@ const JOB_LABELS = [
   "tags",
   "headers",
   "requires",
+  "expires_s",
   "keep_result",
   "rerun_lost",
 ];
@@ -80,6 +81,7 @@ function valuesOf(one) {
       .map(([key, value]) => `${key}: ${value}`)
       .join("\n"),
     requires: labelsText(job?.requires),
+    expires_s: String(job?.expires_s ?? ""),
     keep_result: job?.keep_result ? "yes" : "",
     rerun_lost: job?.rerun_lost ? "yes" : "",
   };
@@ -132,6 +134,7 @@ function requestIn(values, base) {
     tags: tags.filter(Boolean),
     headers,
     ...(values["requires"] && { requires: labelsIn(values["requires"]) }),
+    ...(values["expires_s"] && { expires_s: asNumber(values["expires_s"]) }),
     keep_result: values["keep_result"] === "yes",
     rerun_lost: values["rerun_lost"] === "yes",
   };
@@ -303,6 +306,7 @@ function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
       ${field("priority", { type: "number", step: "1", hint: t("job.priority.hint") })}
       ${field("tags", { hint: t("enqueue.tags.hint"), spellcheck: false })}
       ${field("requires", { hint: t("job.requires.hint"), spellcheck: false })}
+      ${field("expires_s", { type: "number", min: "0.001", step: "any", hint: t("job.expires_s.hint") })}
       ${RETRY.map((part) => html`<${FormField} key=${part} form=${form} name=${`retry_${part}`} path=${`job.retry.${part}`} label=${labelOf(`retry_${part}`)} type="number" min="0" step="any" />`)}</div>
     ${field("headers", { as: "textarea", class: "short", rows: "2", hint: t("enqueue.headers.hint"), spellcheck: false })}
     <div class="row">${["retry_jitter", "keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}><span>${labelOf(name)}</span><//>`)}</div></div>`;

@@ -52,6 +52,7 @@ const JOB_FIELDS = [
   "tags",
   "headers",
   "requires",
+  "expires_s",
 ];
 
 /** @param {any} one */
@@ -129,6 +130,7 @@ function Job({ job, made }) {
   const isTooLarge = job.argument === null && job.argument_bytes > 1;
   return html`<section class="card"><h2>${t("nav.job")}</h2><dl class="facts"><dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a></dd>
       <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1000} /></dd><dt>${t("job.max_retry")}</dt><dd><${Num} value=${job.max_retry} /></dd><dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
+      ${job.expires_s && html`<dt>${t("job.expires")}</dt><dd><${Duration} ms=${job.expires_s * 1000} /></dd>`}
       ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
       ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((/** @type {string} */ tag) => html`<span key=${tag} class="chip"><${Text} value=${tag} max=${64} /></span> `)}</dd>`}</dl>
     <h3>${t("job.argument")}</h3>${job.argument_hidden || isTooLarge ? html`<p class="muted">${t("job.hidden")}</p>` : html`<${Value} value=${made ?? job.argument} label=${t("job.argument")} />`}</section>`;

@@ -85,6 +85,7 @@ _OPTIONS: Final = frozenset(JobOptions.__annotations__) | {EXPIRES_S}
 # The options of a job that the master stores to enqueue it later, for a definition or when a batch is over.
 STORED_OPTIONS: Final = (
     "priority", "max_retry", "timeout", "retry", "tags", "keep_result", "rerun_lost", "headers", "requires",
+    "expires", EXPIRES_S,
 )  # fmt: skip
 
 

@@ -62,7 +62,8 @@ class BatchRequest(Request):
     )
     expires_at: Instant | None = Field(
         None,
-        description="A batch that is not complete then is canceled. Null: `batch_life_s` after its creation.",
+        description="A batch that is not complete then is canceled. An instant that is past is refused. Null: "
+        "`batch_life_s` after its creation.",
     )
     expires_s: Seconds | None = Field(
         None,

@@ -218,6 +218,8 @@ CODES: Final = (
                 "Check the ID. Jobs of one bulk may name each other."),
     ProblemCode("predecessor_over", (409,), "A job that `after` names has ended, and did not succeed.",
                 "Retry that job first, or push without it."),
+    ProblemCode("already_expired", (422,), "`expires_at` was past when the push came, by the clock of the store.",
+                "Give a later time, or `expires_s`, which counts from the push."),
     ProblemCode("batch_complete", (409,), "The batch is complete.", _NOTHING),
     ProblemCode("unknown_delivery", (404,), "The job has no such delivery, or none is kept.",
                 "List the deliveries of the job."),

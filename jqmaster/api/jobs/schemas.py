@@ -159,6 +159,14 @@ class JobTermsRequest(Request):
         description="Labels, each with its value. Only a worker that registered with all of them gets the job.",
         json_schema_extra=SINCE,
     )
+    expires_s: Seconds | None = Field(
+        None,
+        ge=0.001,
+        le=MOST_DELAY_S,
+        description="Seconds from the enqueue, by the clock of the store, after which a job that still waits, even for "
+        "a retry, is skipped. Cannot be combined with expires_at.",
+        json_schema_extra=SINCE,
+    )
 
     def terms(self) -> dict[str, Any]:
         """Return these terms as fields of a `JobSpec`."""
@@ -176,6 +184,7 @@ class JobTermsRequest(Request):
             "tags": tuple(self.tags),
             "headers": self.headers,
             "requires": self.requires,
+            "expires_ms": None if self.expires_s is None else round(self.expires_s * 1000),
         }
 
 
@@ -192,6 +201,10 @@ class JobTermsView(Answer):
     headers: dict[str, str]
     requires: dict[str, str] | None = Field(
         description="Labels that the worker must have.", json_schema_extra=SINCE
+    )
+    expires_s: float | None = Field(
+        description="Seconds from its enqueue after which the job is skipped if it still waits.",
+        json_schema_extra=SINCE,
     )
 
 
@@ -223,15 +236,9 @@ class JobRequest(JobTermsRequest):
         description="Seconds from now until the job may run. Cannot be combined with run_at.",
     )
     expires_at: Instant | None = Field(
-        None, description="A job that still waits at this instant, even for a retry, is skipped."
-    )
-    expires_s: Seconds | None = Field(
         None,
-        ge=0.001,
-        le=MOST_DELAY_S,
-        description="Seconds from now instead of expires_at: the clock of the client does not count. Cannot be "
-        "combined with it.",
-        json_schema_extra=SINCE,
+        description="A job that still waits at this instant, even for a retry, is skipped. An instant that is past "
+        "when the push comes is refused.",
     )
     unique: UniqueRequest | None = None
     debounce: DebounceRequest | None = Field(
@@ -301,7 +308,6 @@ class JobRequest(JobTermsRequest):
             run_at_ms=self.run_at,
             delay_ms=self.debounce.wait_ms if self.debounce else delay_ms,
             expires_at_ms=self.expires_at,
-            expires_ms=None if self.expires_s is None else round(self.expires_s * 1000),
             key=self.key or "",
             key_life_ms=round(self.key_ttl * 1000),
             unique=claim.to_unique(self.name, self.argument) if claim else None,

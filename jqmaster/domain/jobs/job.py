@@ -312,7 +312,7 @@ class Notify(NamedTuple):
 # The stored terms, in this order, of a job that will be enqueued later: by a definition, or when a batch is over.
 STORED_TERMS: Final = (
     "name", "argument", "priority", "max_retry", "keep_result", "timeout_ms", "delay_ms", "retry", "rerun_lost", "tags",
-    "headers", "requires",
+    "headers", "requires", "expires_ms",
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from jqmaster.errors import (
     invalid,
 )
 from jqmaster.live_value import LiveValue
-from jqmaster.service.jobs.enqueue import EnqueuedBulk, EnqueueService
+from jqmaster.service.jobs.enqueue import EnqueuedBulk, EnqueueService, expired_push, expiry_rule
 from jqmaster.service.jobs.reach import CallerReach
 from jqmaster.store.batches.batches import BatchRefused, BatchStore
 from jqmaster.store.jobs.records import RecordStore
@@ -245,6 +245,8 @@ class BatchService:
         except BatchRefused as exc:
             if exc.word == "taken":
                 raise ConflictError(f"the ID {spec.id} is that of another batch", code="id_taken") from None
+            if exc.word == "expired":
+                raise expired_push([FieldError(("expires_at",), expiry_rule(exc.now_ms))]) from None
             error = FieldError(("batch",), _PARENT_RULES[exc.word])
             if exc.word == "over":
                 raise ConflictError(

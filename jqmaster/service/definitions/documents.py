@@ -129,6 +129,8 @@ def describe(definition: Definition) -> dict[str, Any]:
 def _described_job(job: JobSpec) -> dict[str, Any]:
     described = {term: getattr(job, term) for term in STORED_TERMS if term not in _NOT_DESCRIBED}
     described["timeout"] = described.pop("timeout_ms") / 1000
+    expires_ms = described.pop("expires_ms")
+    described["expires_s"] = None if expires_ms is None else expires_ms / 1000
     described["retry"] = asdict(job.retry)
     described["tags"] = list(job.tags)
     described["requires"] = dict(job.requires) if job.requires else None

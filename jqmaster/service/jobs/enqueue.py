@@ -10,6 +10,7 @@ from typing import Final
 
 from jqmaster.config import Durability
 from jqmaster.domain.identity.access import LOCAL, Principal
+from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.jobs.order import MOST_IN_PUSH, in_order
 from jqmaster.errors import (
@@ -41,6 +42,8 @@ from jqmaster.store.jobs.enqueue import (
     Outcome,
     PredecessorRefused,
     PredecessorsRefused,
+    PushesExpired,
+    PushExpired,
     refused_by_keys,
 )
 from jqmaster.store.link.pages import MAX_PER_CALL
@@ -202,6 +205,11 @@ class EnqueueService:
             raise _not_unique(held, numbers, "no job was accepted")
         _order_of(specs, range(len(specs)))
         await self._check_predecessors(specs, range(len(specs)))
+        await self._check_expiry([specs[n] for n in numbers], numbers)
+
+    async def _check_expiry(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
+        if expired := await self._acceptance.find_expired(specs):
+            raise _pushes_expired(expired, numbers, "no job was accepted")
 
     async def _check_predecessors(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
         if any(map(_AFTER, specs)) and (refused := await self._acceptance.find_refused(specs)):
@@ -290,6 +298,7 @@ class EnqueueService:
             raise _not_unique(held, numbers, "no job was accepted")
         if len(specs) > MAX_PER_CALL:
             await self._check_predecessors(specs, numbers)
+            await self._check_expiry(specs, numbers)
         with self._traced(specs):
             try:
                 outcomes = await self._constraints.under(
@@ -303,25 +312,14 @@ class EnqueueService:
                 raise _batches_closed(exc.closed, numbers, "no job was accepted") from None
             except PredecessorsRefused as exc:
                 raise _predecessors_refused(exc.refused, numbers, "no job was accepted") from None
+            except PushesExpired as exc:
+                raise _pushes_expired(exc.expired, numbers, "no job was accepted") from None
         if outcomes.count(Accepted.NEW) == len(outcomes):
             return {}
         if full := next((outcome for outcome in outcomes if isinstance(outcome, BacklogFull)), None):
             raise self._backlog_full(full)
-        # Now only a concurrent call with the same ID or key can still conflict.
-        if taken := [n for n, outcome in enumerate(outcomes) if outcome is Accepted.TAKEN]:
-            raise _ids_taken(specs, taken, numbers, "all other jobs were accepted")
-        closed = {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, BatchClosed)}
-        if closed:
-            raise _batches_closed(closed, numbers, "all other jobs were accepted")
-        refused_ones = {
-            n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, PredecessorRefused)
-        }
-        if refused_ones:
-            raise _predecessors_refused(refused_ones, numbers, "all other jobs were accepted")
-        held = {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, NotUnique)}
-        if refused := refused_by_keys(outcomes):
-            raise _not_unique(refused, numbers, "all other jobs were accepted")
-        return held
+        _raise_refusal_of_some(specs, outcomes, numbers)
+        return {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, NotUnique)}
 
     async def _enqueue_one(self, spec: JobSpec, replicas: int) -> Enqueued:
         if self._tracing is None:
@@ -337,6 +335,8 @@ class EnqueueService:
             raise _one_batch_closed(accepted)
         if isinstance(accepted, PredecessorRefused):
             raise _one_predecessor_refused(accepted)
+        if isinstance(accepted, PushExpired):
+            raise expired_push([FieldError(("expires_at",), expiry_rule(accepted.now_ms))])
         if accepted is Accepted.TAKEN:
             raise ConflictError(f"the ID {spec.id} is taken", code="id_taken")
         if isinstance(accepted, NotUnique):
@@ -389,6 +389,24 @@ class EnqueueService:
             code="backlog_full",
             retry_after_s=BACKLOG_RETRY_AFTER_S,
         )
+
+
+def _raise_refusal_of_some(
+    specs: Sequence[JobSpec], outcomes: Sequence[Outcome], numbers: Sequence[int]
+) -> None:
+    """Raise the refusal of jobs that the checks before the write let pass: a concurrent call took an ID, a key or a
+    batch meanwhile, or time passed."""
+    others = "all other jobs were accepted"
+    if taken := [n for n, outcome in enumerate(outcomes) if outcome is Accepted.TAKEN]:
+        raise _ids_taken(specs, taken, numbers, others)
+    if closed := {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, BatchClosed)}:
+        raise _batches_closed(closed, numbers, others)
+    if late := {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, PredecessorRefused)}:
+        raise _predecessors_refused(late, numbers, others)
+    if expired := {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, PushExpired)}:
+        raise _pushes_expired(expired, numbers, others)
+    if refused := refused_by_keys(outcomes):
+        raise _not_unique(refused, numbers, others)
 
 
 def _bulk_answer(ids: list[str], held: Mapping[int, NotUnique]) -> EnqueuedBulk:
@@ -463,6 +481,26 @@ def _predecessors_refused(
 ) -> JqmasterError:
     errors = [FieldError(("jobs", numbers[n], "after"), _predecessor_rule(one)) for n, one in refused.items()]
     return _predecessor_refused(next(iter(refused.values())), errors, f"; {others}")
+
+
+def expiry_rule(now_ms: int) -> str:
+    """Return what is wrong with an `expires_at` that is past. `now_ms`: the time of the store."""
+    return (
+        f"is past: the request came at {iso_ms(now_ms)} by the clock of the store; give a later time, or expires_s, "
+        "which counts from the request"
+    )
+
+
+def expired_push(errors: Sequence[FieldError], others: str = "") -> InvalidError:
+    """Return the refusal of a job or a batch whose `expires_at` is past."""
+    return InvalidError(f"expires_at {errors[0].msg}{others}", code="already_expired", errors=errors)
+
+
+def _pushes_expired(expired: Mapping[int, PushExpired], numbers: Sequence[int], others: str) -> InvalidError:
+    errors = [
+        FieldError(("jobs", numbers[n], "expires_at"), expiry_rule(one.now_ms)) for n, one in expired.items()
+    ]
+    return expired_push(errors, f"; {others}")
 
 
 def _with_ids(spec: JobSpec, ids: Mapping[str, str]) -> JobSpec:

@@ -35,11 +35,13 @@ _UNFINISHED: Final = [state for state in JobState if state not in FINISHED]
 
 
 class BatchRefused(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A batch cannot be made: its ID is `taken`, or its parent is `unknown`, `over` or `too_deep` inside others."""
+    """A batch cannot be made: its ID is `taken`, its `expires_at_ms` is past (`expired`), or its parent is `unknown`,
+    `over` or `too_deep` inside others. `now_ms`: the time of the store, where it is `expired`."""
 
-    def __init__(self, word: str) -> None:
+    def __init__(self, word: str, now_ms: int = 0) -> None:
         super().__init__(word)
         self.word = word
+        self.now_ms = now_ms
 
 
 class EndedBatches(NamedTuple):
@@ -87,9 +89,11 @@ class BatchStore:
             "put_batch",
             (k.batch(spec.id), k.batches, k.batches_due, k.rules),
             (self._shard.now_arg, k.tag, spec.id, encode_spec(spec), spec.parent or "", until_ms, life_ms,
-             codec.pack(callbacks), MAX_DEPTH, self._shard.mark, filled_by),
+             codec.pack(callbacks), MAX_DEPTH, self._shard.mark, filled_by, spec.expires_at_ms or 0),
         )  # fmt: skip
         _raise_other_data(word)
+        if word == "expired":
+            raise BatchRefused(word, data[0])
         if word in ("taken", "parent"):
             raise BatchRefused(data[0].decode() if data else word)
         return word == "ok"

@@ -30,6 +30,7 @@ NO_BATCH: Final = -4
 BATCH_OVER: Final = -5
 NO_PREDECESSOR: Final = -6
 PREDECESSOR_OVER: Final = -7
+EXPIRED: Final = -9
 # A call names no more predecessors than this, unless one push does.
 PREDECESSORS_PER_CALL: Final = MOST_IN_PUSH
 # Read from each job of a bulk: `map` with these makes no frame per job.
@@ -92,7 +93,14 @@ class PredecessorRefused:
     is_none: bool
 
 
-Outcome = Accepted | BacklogFull | NotUnique | BatchClosed | PredecessorRefused
+@dataclass(frozen=True, slots=True)
+class PushExpired:
+    """Refused: `expires_at_ms` of the job is not after `now_ms`, the time of the store at the push."""
+
+    now_ms: int
+
+
+Outcome = Accepted | BacklogFull | NotUnique | BatchClosed | PredecessorRefused | PushExpired
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,14 @@ class PredecessorsRefused(Exception):  # noqa: N818 - a value for the service, n
         self.refused = refused
 
 
+class PushesExpired(Exception):  # noqa: N818 - a value for the service, not an error of the store
+    """A whole push is refused. `expired`: by index, the jobs whose `expires_at_ms` is past."""
+
+    def __init__(self, expired: Mapping[int, PushExpired]) -> None:
+        super().__init__(expired)
+        self.expired = expired
+
+
 class AcceptanceStore:
     """New jobs of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
 
@@ -170,7 +186,8 @@ class AcceptanceStore:
     ) -> list[Outcome]:
         """Accept each job separately, in one round trip. `is_whole`: all are refused if a backlog is full, if another
         job holds a uniqueness key whose conflicts are to be refused (KeysHeld), if a batch takes no new member
-        (BatchesClosed), or if a predecessor cannot be one (PredecessorsRefused), as far as the first call finds it.
+        (BatchesClosed), if a predecessor cannot be one (PredecessorsRefused), or if an `expires_at_ms` is past
+        (PushesExpired), as far as the first call finds it.
         `replicas`: how many must have the jobs before they count as accepted (None: as many as every write needs). A
         job comes after those of its predecessors that are pushed with it.
 
@@ -314,6 +331,17 @@ class AcceptanceStore:
                     break
         return found
 
+    async def find_expired(self, specs: Sequence[JobSpec]) -> dict[int, PushExpired]:
+        """Return, by position, the jobs whose `expires_at_ms` is past. A job that was already accepted is not judged
+        again."""
+        timed = [(n, spec) for n, spec in enumerate(specs) if spec.expires_at_ms]
+        if not timed:
+            return {}
+        now_ms = await self._shard.now_ms()
+        past = [(n, spec) for n, spec in timed if spec.expires_at_ms and spec.expires_at_ms <= now_ms]
+        known = await self._client.pipeline([("EXISTS", self._keys.job(spec.id)) for _, spec in past])
+        return {n: PushExpired(now_ms) for (n, _), is_known in zip(past, known, strict=True) if not is_known}
+
     async def find_held(self, specs: Sequence[JobSpec]) -> dict[int, str]:
         """Return, by position of the job, the other job that holds its uniqueness key, for jobs that are then to be
         refused. The other job is in the store, or comes earlier in `specs`. A job that was already accepted is not
@@ -382,18 +410,19 @@ def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:
 
 def _enqueued(replies: Sequence[tuple[str, list[Any]]], specs: Sequence[JobSpec]) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    for _, (_, statuses, full_gate, told) in replies:
+    for _, (now_ms, statuses, full_gate, told) in replies:
         at = len(outcomes)
         holders = {told[n]: told[n + 1].decode() for n in range(0, len(told), 2)}
         outcomes += [
-            _ACCEPTED.get(code) or _refusal(code, holders.get(n, ""), full_gate, specs[at + n])
+            _ACCEPTED.get(code) or _refusal(code, holders.get(n, ""), full_gate, specs[at + n], now_ms)
             for n, code in enumerate(statuses)
         ]
     return outcomes
 
 
-def _refusal(code: int, holder: str, full_gate: bytes, spec: JobSpec) -> Outcome:
-    """Return the outcome of a job that was not accepted. `holder`: the other job that the reply names."""
+def _refusal(code: int, holder: str, full_gate: bytes, spec: JobSpec, now_ms: int) -> Outcome:
+    """Return the outcome of a job that was not accepted. `holder`: the other job that the reply names. `now_ms`: the
+    time of the store."""
     if code == FULL:
         return BacklogFull(full_gate.decode())
     if code in _CONFLICTS:
@@ -402,6 +431,8 @@ def _refusal(code: int, holder: str, full_gate: bytes, spec: JobSpec) -> Outcome
         return BatchClosed(spec.batch or "", code == NO_BATCH)
     if code in (NO_PREDECESSOR, PREDECESSOR_OVER):
         return PredecessorRefused(holder, code == NO_PREDECESSOR)
+    if code == EXPIRED:
+        return PushExpired(now_ms)
     raise ScriptContractError(f"enqueue answered {code} for a job, which its header does not name")
 
 
@@ -413,6 +444,8 @@ def _raise_refusal_of_all(statuses: Sequence[Outcome]) -> None:
         raise PredecessorsRefused(refused)
     if held := refused_by_keys(statuses):
         raise KeysHeld(held)
+    if expired := {n: status for n, status in enumerate(statuses) if isinstance(status, PushExpired)}:
+        raise PushesExpired(expired)
 
 
 def refused_by_keys(outcomes: Iterable[Outcome]) -> dict[int, NotUnique]:

@@ -28,6 +28,13 @@ class Shard:
     def now_arg(self) -> int | str:
         return "" if self.now is None else self.now()
 
+    async def now_ms(self) -> int:
+        """Return the time of the store."""
+        if self.now is not None:
+            return self.now()
+        seconds, microseconds = await self.client.command("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
     @property
     def wake_channel(self) -> str:
         """The channel on which a script tells the leader of its write; empty if the leader is in this process."""

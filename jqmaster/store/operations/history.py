@@ -184,10 +184,7 @@ class HistoryStore:
 
     async def now_ms(self) -> int:
         """Store time."""
-        if self._shard.now is not None:
-            return self._shard.now()
-        seconds, microseconds = await self._client.command("TIME")
-        return int(seconds) * 1000 + int(microseconds) // 1000
+        return await self._shard.now_ms()
 
     async def backlog(self) -> BacklogSample | None:
         """Return the leader's last sample; None: there is none, or it is too old."""

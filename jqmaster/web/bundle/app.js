@@ -9049,6 +9049,7 @@ var JOB_LABELS = [
   "tags",
   "headers",
   "requires",
+  "expires_s",
   "keep_result",
   "rerun_lost"
 ];
@@ -9081,6 +9082,7 @@ function valuesOf2(one) {
     tags: (job?.tags ?? []).join(", "),
     headers: Object.entries(job?.headers ?? {}).map(([key, value]) => `${key}: ${value}`).join("\n"),
     requires: labelsText(job?.requires),
+    expires_s: String(job?.expires_s ?? ""),
     keep_result: job?.keep_result ? "yes" : "",
     rerun_lost: job?.rerun_lost ? "yes" : ""
   };
@@ -9120,6 +9122,7 @@ function requestIn(values2, base) {
     tags: tags.filter(Boolean),
     headers,
     ...values2["requires"] && { requires: labelsIn(values2["requires"]) },
+    ...values2["expires_s"] && { expires_s: asNumber(values2["expires_s"]) },
     keep_result: values2["keep_result"] === "yes",
     rerun_lost: values2["rerun_lost"] === "yes"
   };
@@ -9244,6 +9247,7 @@ function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
       ${field("priority", { type: "number", step: "1", hint: t("job.priority.hint") })}
       ${field("tags", { hint: t("enqueue.tags.hint"), spellcheck: false })}
       ${field("requires", { hint: t("job.requires.hint"), spellcheck: false })}
+      ${field("expires_s", { type: "number", min: "0.001", step: "any", hint: t("job.expires_s.hint") })}
       ${RETRY.map((part) => html`<${FormField} key=${part} form=${form} name=${`retry_${part}`} path=${`job.retry.${part}`} label=${labelOf3(`retry_${part}`)} type="number" min="0" step="any" />`)}</div>
     ${field("headers", { as: "textarea", class: "short", rows: "2", hint: t("enqueue.headers.hint"), spellcheck: false })}
     <div class="row">${["retry_jitter", "keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}><span>${labelOf3(name)}</span><//>`)}</div></div>`;
@@ -9397,7 +9401,8 @@ var JOB_FIELDS = [
   "rerun_lost",
   "tags",
   "headers",
-  "requires"
+  "requires",
+  "expires_s"
 ];
 var isTime = (one) => one.kind === "time";
 var only = (one, fields) => Object.fromEntries(fields.map((field) => [field, one[field]]));
@@ -9461,6 +9466,7 @@ function Job({ job, made }) {
   const isTooLarge2 = job.argument === null && job.argument_bytes > 1;
   return html`<section class="card"><h2>${t("nav.job")}</h2><dl class="facts"><dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a></dd>
       <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd><dt>${t("job.max_retry")}</dt><dd><${Num} value=${job.max_retry} /></dd><dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
+      ${job.expires_s && html`<dt>${t("job.expires")}</dt><dd><${Duration} ms=${job.expires_s * 1e3} /></dd>`}
       ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
       ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<span key=${tag} class="chip"><${Text} value=${tag} max=${64} /></span> `)}</dd>`}</dl>
     <h3>${t("job.argument")}</h3>${job.argument_hidden || isTooLarge2 ? html`<p class="muted">${t("job.hidden")}</p>` : html`<${Value} value=${made ?? job.argument} label=${t("job.argument")} />`}</section>`;
@@ -11728,6 +11734,7 @@ var BLANK3 = {
   when: "now",
   delay: "60",
   run_at: "",
+  expires_s: "",
   expires_at: "",
   tags: "",
   headers: "",
@@ -11737,7 +11744,7 @@ var BLANK3 = {
   left_out: ""
 };
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
-var SELDOM = ["requires", "expires_at", "key", "headers", "rerun_lost"];
+var SELDOM = ["requires", "expires_s", "expires_at", "key", "headers", "rerun_lost"];
 var REDACTED = "[redacted]";
 function Page18({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
@@ -11832,6 +11839,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
       <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
       <${FormMore} form=${form} names=${SELDOM} problem=${shown} label=${t("enqueue.more")}><div class="form-grid">
         <${FormField} form=${form} name="requires" problem=${shown} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
+        <${FormField} form=${form} name="expires_s" problem=${shown} label=${t("job.expires_s")} hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
         <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
         <${FormField} form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
       <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
@@ -11924,6 +11932,7 @@ function bodyOf(form) {
     timeout: asNumber2("timeout"),
     ...form["when"] === "delay" && { delay: asNumber2("delay") },
     ...form["when"] === "run_at" && { run_at: asInstant("run_at") },
+    ...form["expires_s"] && { expires_s: asNumber2("expires_s") },
     ...form["expires_at"] && { expires_at: asInstant("expires_at") },
     ...tags.length && { tags },
     ...form["key"] && { key: form["key"] },

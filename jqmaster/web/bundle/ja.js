@@ -269,6 +269,8 @@ var ja_default = {
   "job.max_retry": "再試行回数",
   "job.retries": "再試行",
   "job.expires": "期限",
+  "job.expires_s": "期限までの時間(秒)",
+  "job.expires_s.hint": "投入時から数えます。その時点でまだ待機中のジョブはスキップされます。",
   "job.expires_utc": "期限 (UTC)",
   "job.keep_result": "結果を保持",
   "job.requires": "必要なラベル",

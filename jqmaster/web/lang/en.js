@@ -270,6 +270,8 @@ export default {
   "job.max_retry": "Retries",
   "job.retries": "Retries",
   "job.expires": "Expires",
+  "job.expires_s": "Expires after (s)",
+  "job.expires_s.hint": "Counted from its enqueue. A job that still waits then is skipped.",
   "job.expires_utc": "Expires (UTC)",
   "job.keep_result": "Keep the result",
   "job.requires": "Required labels",

@@ -29,6 +29,7 @@ const BLANK = {
   when: "now",
   delay: "60",
   run_at: "",
+  expires_s: "",
   expires_at: "",
   tags: "",
   headers: "",
@@ -40,7 +41,7 @@ const BLANK = {
 // Options that workers report for a name, and that are fields of the form.
 const TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 // Fields that are folded as long as they are empty.
-const SELDOM = ["requires", "expires_at", "key", "headers", "rerun_lost"];
+const SELDOM = ["requires", "expires_s", "expires_at", "key", "headers", "rerun_lost"];
 // Views show this in place of what nobody may see.
 const REDACTED = "[redacted]";
 
@@ -134,6 +135,7 @@ function Enqueue({ query, go, session }) {
       <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
       <${FormMore} form=${form} names=${SELDOM} problem=${shown} label=${t("enqueue.more")}><div class="form-grid">
         <${FormField} form=${form} name="requires" problem=${shown} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
+        <${FormField} form=${form} name="expires_s" problem=${shown} label=${t("job.expires_s")} hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
         <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
         <${FormField} form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
       <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
@@ -258,6 +260,7 @@ export function bodyOf(form) {
     timeout: asNumber("timeout"),
     ...(form["when"] === "delay" && { delay: asNumber("delay") }),
     ...(form["when"] === "run_at" && { run_at: asInstant("run_at") }),
+    ...(form["expires_s"] && { expires_s: asNumber("expires_s") }),
     ...(form["expires_at"] && { expires_at: asInstant("expires_at") }),
     ...(tags.length && { tags }),
     ...(form["key"] && { key: form["key"] }),

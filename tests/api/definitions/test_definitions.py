@@ -57,6 +57,23 @@ async def test_a_definition_is_made_read_changed_and_removed(api: Api) -> None:
     assert "argument" not in log["entries"][-1]["after"]["job"]
 
 
+async def test_the_jobs_of_a_definition_expire_after_their_start(api: Api) -> None:
+    view = await made(api, job=JOB | {"expires_s": 90})
+    assert view["job"]["expires_s"] == 90
+    again = await made(api, job=JOB | {"expires_s": 90})
+    assert again["etag"] == view["etag"]
+    status, run = await api.call("POST", "/api/definitions/nightly/run")
+    assert status == 201, run
+    job = await api.job(run["id"])
+    lives = datetime.fromisoformat(job["expires_at"]) - datetime.fromisoformat(job["created_at"])
+    assert lives == timedelta(seconds=90)
+    assert (await made(api, job=JOB))["job"]["expires_s"] is None
+    status, problem = await api.call(
+        "PUT", "/api/definitions/nightly", {"job": JOB | {"expires_s": 0}, "schedule": {"daily_at": "02:30"}}
+    )
+    assert (status, problem["errors"][0]["loc"]) == (422, ["job", "expires_s"])
+
+
 @pytest.mark.parametrize(
     ("fields", "loc"),
     [

@@ -159,7 +159,7 @@ async def test_a_time_in_the_past_means_now(api: Api) -> None:
 
 
 async def test_a_job_that_is_not_started_in_time_is_skipped(api: Api) -> None:
-    job_id = await api.enqueue("work", expires_at="2001-01-01T00:00:00Z", keep_result=True)
+    job_id = await api.enqueue("work", expires_s=0.001, keep_result=True)
     job = await api.until_state(job_id, "skipped")
     assert job["cause"] == "expired"
     assert await api.call("GET", f"/api/jobs/{job_id}/result") == (200, None)
@@ -187,6 +187,43 @@ async def test_a_push_with_a_relative_expiry_may_be_repeated(api: Api) -> None:
     assert (await api.job(job_id))["expires_at"] == first["expires_at"]
     status, _ = await api.call("POST", "/api/jobs", {**job, "expires_s": 91})
     assert status == 409
+
+
+LONG_AGO = "2001-01-01T00:00:00Z"
+
+
+async def test_an_expiry_that_is_past_is_refused_with_the_remedy(api: Api) -> None:
+    job = {"name": "work", "argument": None, "expires_at": LONG_AGO}
+    status, problem = await api.call("POST", "/api/jobs", job)
+    assert (status, problem["code"]) == (422, "already_expired")
+    assert problem["errors"][0]["loc"] == ["expires_at"]
+    assert "expires_s" in problem["errors"][0]["msg"]
+    status, problem = await api.call("POST", "/api/batches", {"expires_at": LONG_AGO})
+    assert (status, problem["code"], problem["errors"][0]["loc"]) == (422, "already_expired", ["expires_at"])
+    fine = {"name": "work", "argument": None}
+    for batch in ({}, {"batch": {"description": "all"}}):
+        bulk = {"jobs": [fine, job, fine], **batch}
+        status, problem = await api.call("POST", "/api/jobs/bulk", bulk)
+        assert (status, problem["code"]) == (422, "already_expired")
+        assert [error["loc"] for error in problem["errors"]] == [["jobs", 1, "expires_at"]]
+    late = {"jobs": [fine], "batch": {"expires_at": LONG_AGO}}
+    assert (await api.call("POST", "/api/jobs/bulk", late))[1]["code"] == "already_expired"
+    assert (await api.call("GET", "/api/jobs"))[1]["jobs"] == []
+    assert (await api.call("GET", "/api/batches"))[1]["batches"] == []
+
+
+async def test_a_repeat_of_a_push_is_answered_after_it_expired(api: Api) -> None:
+    soon = (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1)).isoformat()
+    named = {"id": new_id(), "name": "work", "argument": 1, "expires_at": soon}
+    keyed = {"name": "work", "argument": 2, "expires_at": soon, "key": "once"}
+    pushed = [await api.call("POST", "/api/jobs", one) for one in (named, keyed)]
+    assert [status for status, _ in pushed] == [201, 201]
+    for _, answer in pushed:
+        await api.until_state(answer["id"], "skipped")
+    for one, (_, answer) in zip((named, keyed), pushed, strict=True):
+        assert await api.call("POST", "/api/jobs", one) == (200, {"id": answer["id"]})
+    status, answer = await api.call("POST", "/api/jobs/bulk", {"jobs": [named, keyed]})
+    assert (status, answer["ids"]) == (201, [one["id"] for _, one in pushed])
 
 
 @pytest.mark.parametrize(
@@ -690,7 +727,7 @@ async def test_every_state_can_be_seen(api: Api) -> None:
     seen.add(await api.state(canceled))
     waits_for = await api.enqueue("other", delay=60)
     seen.add(await api.state(await api.enqueue("other", after={"jobs": [waits_for]})))
-    skipped = await api.enqueue("other", expires_at="2001-01-01T00:00:00Z")
+    skipped = await api.enqueue("other", expires_s=0.001)
     seen.add((await api.until_state(skipped, "skipped"))["state"])
     assert seen == set(JobState)
     counts = await wait_until(api.counts)

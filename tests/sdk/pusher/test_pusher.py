@@ -95,6 +95,14 @@ async def test_an_older_master_gets_an_instant_instead_of_a_relative_expiry(
     assert "expires_at" in master.jobs[expiring]
     with pytest.raises(TypeError, match="give expires or expires_at, not both"):
         await pusher.enqueue("x", expires=1, expires_at=datetime.now(UTC))
+    problem = {"code": "invalid", "errors": [{"loc": ["expires_s"], "msg": "unknown field"}]}
+    master.script("batches", 422, problem)
+    batch_id = str(uuid.uuid4())
+    master.script("batches", 201, {"id": batch_id})
+    await pusher.create_batch({"id": batch_id, "expires_s": 60})
+    _, _, made = master.calls[-1]
+    assert "expires_s" not in made
+    assert 30 < (datetime.fromisoformat(made["expires_at"]) - datetime.now(UTC)).total_seconds() <= 60
 
 
 @pytest.mark.req("M1", "S7")

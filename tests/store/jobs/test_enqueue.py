@@ -5,9 +5,18 @@ import msgpack
 import pytest
 
 from jqmaster.domain.jobs.job import Cause, Job, JobState, RetryPolicy
+from jqmaster.domain.jobs.unique import OnConflict, Unique
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.health import generation
-from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted, Bound, KeyedSpec, KeysTaken
+from jqmaster.store.jobs.enqueue import (
+    AcceptanceStore,
+    Accepted,
+    Bound,
+    KeyedSpec,
+    KeysTaken,
+    PushesExpired,
+    PushExpired,
+)
 from jqmaster.store.jobs.operator_actions import Changes
 from tests.support.store import StoreWorld, unconstrained
 
@@ -69,6 +78,30 @@ async def test_a_repeat_is_known_and_changes_nothing(world: StoreWorld) -> None:
         async with world.unchanged():
             assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
             assert await world.acceptance.find_taken([spec]) == []
+
+
+@pytest.mark.parametrize("unique", [None, Unique(digest="ab" * 16, on_conflict=OnConflict.REPLACE)])
+async def test_a_job_that_has_expired_is_refused_and_changes_nothing(
+    world: StoreWorld, unique: Unique | None
+) -> None:
+    if unique:
+        await world.enqueue(unique=unique)
+    late, fine = (
+        world.spec("work", 1, expires_at_ms=world.now_ms, unique=unique),
+        world.spec("work", 2, expires_at_ms=world.now_ms + 1),
+    )
+    expired = PushExpired(world.now_ms)
+    async with world.unchanged():
+        assert await world.acceptance.enqueue([late]) == [expired]
+        with pytest.raises(PushesExpired) as refused:
+            await world.acceptance.enqueue([fine, late], is_whole=True)
+        assert refused.value.expired == {1: expired}
+    assert await world.acceptance.find_expired([fine, late]) == {1: expired}
+    assert await world.acceptance.enqueue([late, fine]) == [expired, Accepted.NEW]
+    world.pass_ms(1)
+    assert await world.acceptance.enqueue([fine]) == [Accepted.KNOWN]
+    assert await world.acceptance.find_expired([fine]) == {}
+    await world.assert_sound()
 
 
 async def test_a_relative_expiry_is_stored_as_an_instant(world: StoreWorld) -> None:

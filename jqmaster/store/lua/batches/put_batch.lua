@@ -3,16 +3,17 @@
 -- KEYS batch:hash batches:zset batches_due:zset rules:hash
 -- ARGV now_ms tag batch_id spec parent(empty: none) expires_at_ms(0: after `life_ms`) life_ms
 --   callbacks(MessagePack: [those that it has]) max_depth mark(of the data; empty: whatever it is)
---   filled_by(the call that fills it and seals it; empty: none)
--- REPLY ok | known | taken | parent:unknown, over or too_deep | other_data
--- CHECKS FIRST the mark of the data; whether the ID is taken, and by what; that the parent takes new members
+--   filled_by(the call that fills it and seals it; empty: none) asked_ms(its expires_at as the client asks; 0: none)
+-- REPLY ok | known | taken | expired:now_ms | parent:unknown, over or too_deep | other_data
+-- CHECKS FIRST the mark of the data; whether the ID is taken, and by what; that it has not expired; that the parent
+--   takes new members
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/batches/batches.lua
 local batch_key, batches_key, due_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, id, spec, parent = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local expires_at_ms, life_ms, callbacks = tonumber(ARGV[6]), tonumber(ARGV[7]), cmsgpack.unpack(ARGV[8])
-local max_depth, mark, filled_by = tonumber(ARGV[9]), ARGV[10], ARGV[11]
+local max_depth, mark, filled_by, asked_ms = tonumber(ARGV[9]), ARGV[10], ARGV[11], tonumber(ARGV[12])
 local tag = ARGV[2]
 
 if mark ~= '' and redis.call('HGET', rules_key, 'mark') ~= mark then return {'other_data'} end
@@ -28,6 +29,7 @@ if present then
   end
   return {'known'}
 end
+if asked_ms > 0 and asked_ms <= now_ms then return {'expired', now_ms} end
 if parent ~= '' then
   local refusal = batches.refusal(parent)
   if refusal then return {'parent', refusal} end

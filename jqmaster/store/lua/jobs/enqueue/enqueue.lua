@@ -8,15 +8,16 @@
 --   uniques(as lib/jobs/unique_requests.lua reads them; empty: no job has a key)
 --   memberships(as lib/batches/batch_pushes.lua reads them; empty: no job is of a batch)
 --   orders(as lib/jobs/order_pushes.lua reads them; empty: no job has predecessors) [+ id
---   terms(priority to expires_at_ms as in the record, or minus the time from now, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of
---   its lane from 1) digest rest_of_record(behind the lane)]
+--   terms(priority to expires_at_ms as in the record, or minus the time from now, u8 flags, i64 run_at_ms or -1,
+--   i64 delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(behind the lane)]
 -- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full, 2 another job
 --   holds its key, 3 that job took its content, -3 refused for that job, -4 no such batch, -5 its batch is over,
 --   -6 a predecessor does not exist, -7 one ended and is not what it waits for, -8 it may replace that job or not: that
---   one is being offered],gate whose backlog is full(empty: none),
+--   one is being offered, -9 its expires_at is past],gate whose backlog is full(empty: none),
 --   [index from 0, ID of that job](of each 2, 3, -3, -6, -7, -8) | stale_rules | other_data
--- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; who holds its
---   uniqueness key; whether its batch takes new members; its predecessors; how much waits behind each gate
+-- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; whether it has
+--   expired; who holds its uniqueness key; whether its batch takes new members; its predecessors; how much waits behind
+--   each gate
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/lists.lua
@@ -110,6 +111,7 @@ local kind_of = (function()
     local state = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
     kind = {number = number, gates = bounding_gates(number), due_at_ms = due_at_ms,
       is_due = state == layout.STATE.ready, priority = priority, expires_at_ms = expires_at_ms,
+      is_past = expires_at_ms > 0 and expires_at_ms <= now_ms,
       accepted = 0, lane = nil, own = nil, lane_bytes = nil,
       head = struct.pack('>BBBBI4I4I2I2i8', layout.VERSION, state, flags, layout.CAUSE.none, 0, 0, 0, 0, due_at_ms)
         .. nothing_yet .. string.sub(terms, 1, CREATED_AT - 1) .. now_bytes
@@ -138,9 +140,12 @@ for i = 1, count do
   if digest then
     status[i] = digest == own_digest and 0 or -1
   else
-    local bounding, counted, holder = (kinds[terms] or kind_of(terms)).gates, nil, nil
+    local kind = kinds[terms] or kind_of(terms)
+    local bounding, counted, holder = kind.gates, nil, nil
     is_new = true
-    if requests and requests[i] then
+    if kind.is_past then
+      status[i], is_refused = -9, true
+    elseif requests and requests[i] then
       status[i], holder = unique_pushes.judge(i)
       if status[i] == 3 and holder.head ~= '' then counted = unique_pushes.counted_at(holder.head) end
       is_refused = is_refused or status[i] < 0
