@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from jqmaster.api.operations.live_feed import LiveFeed
+from jqmaster.api.operations.published_document import PublishedDocument
 from jqmaster.config import Durability, Settings
 from jqmaster.domain.operations.latency import Traffic
 from jqmaster.service.batches.batches import BatchService
@@ -40,6 +40,7 @@ from jqmaster.service.notices.webhooks import DeliveryReader
 from jqmaster.service.operations.demand import DemandService
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.operations.metrics import Metrics
+from jqmaster.service.operations.search_turns import SearchTurns
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.workers.contracts import ContractService
 from jqmaster.service.workers.figures import FiguresCache
@@ -126,7 +127,8 @@ class Services:
     condition: Callable[[], Awaitable[MasterCondition]]
     breakers: Callable[[], dict[str, str]]
     store_time_ms: Callable[[], Awaitable[int]]
-    contract: Callable[[], dict[str, Any]]
+    contract: PublishedDocument
+    search_turns: SearchTurns
     traffic: Traffic
     metrics: Metrics
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from jqmaster.api.operations.live_feed import LiveFeed
+from jqmaster.api.operations.published_document import PublishedDocument
 from jqmaster.api.services import Services
 from jqmaster.app.readiness import ReadinessCheck
 from jqmaster.app.shard import ServedShard
@@ -32,6 +33,7 @@ from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.webhooks import DeliveryReader
 from jqmaster.service.operations.demand import DemandService
 from jqmaster.service.operations.metrics import Metrics
+from jqmaster.service.operations.search_turns import SearchTurns
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.operations.store_facts import StoreFactsReader
 from jqmaster.service.workers.figures import FiguresCache
@@ -164,7 +166,8 @@ class RequestServices:
             condition=self._readiness.condition,
             breakers=lambda: parts.fleet.breaker_states() if self._shard.leader.leadership else {},
             store_time_ms=parts.store_time_ms,
-            contract=_openapi_document,
+            contract=PublishedDocument(_openapi_document),
+            search_turns=SearchTurns(),
             traffic=traffic,
             metrics=self._make_metrics(constraints, traffic),
         )

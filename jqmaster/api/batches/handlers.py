@@ -8,6 +8,7 @@ from jqmaster.api.batches.schemas import BatchRequest
 from jqmaster.api.batches.views import batch_view, why_view
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
+from jqmaster.api.http.searches import search
 from jqmaster.api.jobs.handlers import check_callbacks
 from jqmaster.api.jobs.views import job_summary
 from jqmaster.domain.batches.batch import BatchState
@@ -30,6 +31,7 @@ async def create(call: Call) -> Reply:
     return Reply(201 if is_new else 200, {"id": spec.id})
 
 
+@search
 async def list_batches(call: Call) -> Reply:
     query = call.query("state", "tag", "q", "limit", "cursor")
     limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
@@ -63,6 +65,7 @@ async def get(call: Call) -> Reply:
     return await _shown(call)
 
 
+@search
 async def jobs(call: Call) -> Reply:
     query = call.query("state", "limit", "cursor")
     limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)

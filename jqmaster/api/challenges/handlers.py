@@ -12,6 +12,7 @@ from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.api.http.auth import is_loopback
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
+from jqmaster.api.http.searches import search
 from jqmaster.domain.challenges.challenge import MAX_META_BYTES, Callback, ChallengeState
 from jqmaster.domain.challenges.challenge_form import MAX_FORM_BYTES, Audience
 from jqmaster.domain.ids import is_id
@@ -85,6 +86,7 @@ async def tell_progress(call: Call) -> Reply:
     return Reply(204)
 
 
+@search
 async def list_challenges(call: Call) -> Reply:
     query = call.query("state", "name", "limit", "cursor")
     limit = whole_number(query, "limit", default=100, least=1, most=MAX_PAGE)

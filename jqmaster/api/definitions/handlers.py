@@ -16,6 +16,7 @@ from jqmaster.api.definitions.schemas import (
 )
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
+from jqmaster.api.http.searches import search
 from jqmaster.api.jobs.handlers import check_argument
 from jqmaster.domain.definitions.definition import Kind, TimeTrigger
 from jqmaster.domain.definitions.run import RunOutcome
@@ -32,6 +33,7 @@ MAX_LISTED_RUNS: Final = 100
 _CURSOR: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,9}")
 
 
+@search
 async def list_definitions(call: Call) -> Reply:
     query = call.query("q", "state", "kind", "runs", "limit", "cursor")
     limit = whole_number(query, "limit", default=100, least=1, most=MAX_PAGE)
@@ -136,6 +138,7 @@ async def backfill(call: Call) -> Reply:
     return Reply(200, view)
 
 
+@search
 async def runs(call: Call) -> Reply:
     query = call.query("outcome", "limit", "cursor")
     limit = whole_number(query, "limit", default=100, least=1, most=MAX_PAGE)

@@ -75,6 +75,21 @@ def demand_events(fields: Fields) -> None:
     raise NotAcceptableError("the answer is text/event-stream")
 
 
+def takes_gzip(fields: Fields) -> bool:
+    """Return whether the client accepts an answer that is compressed by gzip."""
+    for entry in fields.get(b"accept-encoding", b"").lower().split(b","):
+        coding, _, weight = entry.partition(b";")
+        if coding.strip() == b"gzip":
+            return weight.replace(b" ", b"") not in (b"q=0", b"q=0.0", b"q=0.00", b"q=0.000")
+    return False
+
+
+def has_tag(fields: Fields, etag: bytes) -> bool:
+    """Return whether If-None-Match says that the client has the content with this tag."""
+    held = fields.get(b"if-none-match", b"")
+    return held.strip() == b"*" or etag in [tag.strip().removeprefix(b"W/") for tag in held.split(b",")]
+
+
 @functools.lru_cache(maxsize=256)
 def _media_encoding(content_type: bytes) -> Encoding | None:
     if len(content_type) > 256:

@@ -14,6 +14,7 @@ from jqmaster.api.events.cloud_events import ContentMode
 from jqmaster.api.events.schemas import EventRequest
 from jqmaster.api.http.endpoint import Call, Reply, check
 from jqmaster.api.http.query import query_error, whole_number
+from jqmaster.api.http.searches import search
 from jqmaster.domain.events.event import Event
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.matching.glob import compile_glob
@@ -53,6 +54,7 @@ async def send(call: Call) -> Reply:
     return await _one(call, event)
 
 
+@search
 async def list_events(call: Call) -> Reply:
     query = call.query("type", "source", "definition", "limit", "cursor")
     limit = whole_number(query, "limit", default=100, least=1, most=MAX_PAGE)

@@ -32,13 +32,17 @@ _SEND_TEXT: Final = (
 _REPLAY_TEXT: Final = (
     "Sends an event that is kept once more, as a new event without a dedupe key, to the definitions of now."
 )
+_LIST_TEXT: Final = (
+    "A page looks at up to 2,000 events, or at 4 MiB of payloads. It may therefore have fewer events than `limit`, "
+    "even none, while `next_cursor` names more."
+)
 
 OPERATIONS: Final = [
     Operation("POST", "/api/events", handlers.send, Scope.PUSH, "Send events", "events",
               {202: schemas.EventPostAnswer}, schemas.EventPost, problems=(409, 413, 429, *_STORE), text=_SEND_TEXT,
               push="single"),
     Operation("GET", "/api/events", handlers.list_events, Scope.READ, "List events", "events",
-              {200: schemas.EventList}, query=_QUERY, problems=_STORE),
+              {200: schemas.EventList}, query=_QUERY, problems=_STORE, text=_LIST_TEXT),
     Operation("GET", "/api/events/{event_id}", handlers.get, Scope.READ, "Get an event", "events",
               {200: schemas.EventView}, problems=(404, *_STORE)),
     Operation("POST", "/api/events/{event_id}/replay", handlers.replay, Scope.OPERATE, "Send an event again", "events",

@@ -44,6 +44,7 @@ from jqmaster.service.jobs.intake import PushInProgress
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_QUERY_BYTES: Final = 4096
+_WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 STORE: Final = b"jq-store"
 # Cached because looking it up is faster than asking the enum for its value.
 _CONTENT_TYPES: Final = {encoding: encoding.value.encode() for encoding in Encoding}
@@ -184,7 +185,7 @@ class Reply:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     # Set if `value` is bytes to send unchanged.
     media_type: bytes | None = None
-    # Set for a page for people, to replace the headers of all other answers.
+    # Set for a page for people, and for what clients may keep, to replace the headers of all other answers.
     security_headers: Sequence[tuple[bytes, bytes]] | None = None
 
 
@@ -383,9 +384,12 @@ class Endpoint:
             return None  # public routes answer even if the store is away
 
     async def _send(self, reply: Reply, encoding: Encoding, send: Send) -> None:
-        if reply.status == HTTPStatus.NO_CONTENT:
+        if reply.status in _WITHOUT_BODY:
             body = b""
-            headers = [*self._headers, *reply.headers]
+            headers = [
+                *(self._headers if reply.security_headers is None else reply.security_headers),
+                *reply.headers,
+            ]
         else:
             body = encode(reply.value, encoding) if reply.media_type is None else reply.value
             headers = [

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jqmaster.api.encoding.negotiation import Fields, join_fields, negotiate
+from jqmaster.api.encoding.negotiation import has_tag, join_fields, negotiate, takes_gzip
 from jqmaster.api.http.problems import problem_response
 from jqmaster.api.http.security_headers import security_headers
 
@@ -104,11 +104,11 @@ class Site:
             response = problem_response(refusal, negotiate(fields, strict=False))
             await response(scope, receive, send)
             return
-        body = await self._body_of(scope["path"], is_packed=_takes_gzip(fields))
+        body = await self._body_of(scope["path"], is_packed=takes_gzip(fields))
         headers = body.headers
         if scope["query_string"] == b"v=" + body.version:
             headers = [_FOR_EVER if field == _ASKED_AGAIN else field for field in headers]
-        if _has(fields, body.etag):
+        if has_tag(fields, body.etag):
             about_body = (b"content-type", b"content-length", b"content-encoding")
             kept = [field for field in headers if field[0] not in about_body]
             await _answer(send, HTTPStatus.NOT_MODIFIED, kept, b"")
@@ -205,19 +205,6 @@ def _body(kind: bytes, data: bytes, content: bytes, *more: tuple[bytes, bytes]) 
         _ASKED_AGAIN,
     ]
     return _FileBody(etag, data, headers, hashlib.sha256(content).hexdigest()[:_VERSION_LENGTH].encode())
-
-
-def _takes_gzip(fields: Fields) -> bool:
-    for entry in fields.get(b"accept-encoding", b"").lower().split(b","):
-        coding, _, weight = entry.partition(b";")
-        if coding.strip() == b"gzip":
-            return weight.replace(b" ", b"") not in (b"q=0", b"q=0.0", b"q=0.00", b"q=0.000")
-    return False
-
-
-def _has(fields: Fields, etag: bytes) -> bool:
-    held = fields.get(b"if-none-match", b"")
-    return held.strip() == b"*" or etag in [tag.strip().removeprefix(b"W/") for tag in held.split(b",")]
 
 
 async def _answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], data: bytes) -> None:

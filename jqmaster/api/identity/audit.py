@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import whole_number
+from jqmaster.api.http.searches import search
 from jqmaster.api.schemas import query_instant
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.instant import iso_ms
@@ -13,6 +14,7 @@ from jqmaster.store.identity.audit import LOGS, AuditEntry
 MAX_PAGE: Final = 500
 
 
+@search
 async def list_entries(call: Call) -> Reply:
     query = call.query("limit", "cursor", "target", "log", "who", "since", "until", "after")
     limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import whole_number
+from jqmaster.api.http.searches import search
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import Cause
 from jqmaster.service.jobs.flows import MOST_JOBS, FlowGraph, FlowNode
@@ -16,10 +17,12 @@ LIMIT: Final[dict[str, Any]] = {
 }
 
 
+@search
 async def of_job(call: Call) -> Reply:
     return Reply(200, _flow_view(await call.services.flows.of_job(call.path["job_id"], _limit(call))))
 
 
+@search
 async def of_batch(call: Call) -> Reply:
     batch = await call.services.batches.find(call.path["batch_id"])
     return Reply(200, _flow_view(await call.services.flows.of_batch(batch.id, _limit(call))))

@@ -6,6 +6,7 @@ from typing import Final, get_args
 
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
+from jqmaster.api.http.searches import search
 from jqmaster.api.jobs import views
 from jqmaster.api.schemas import query_instant
 from jqmaster.domain.ids import is_id
@@ -30,6 +31,7 @@ MAX_PAGE: Final = 500
 _GROUP: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
+@search
 async def list_jobs(call: Call) -> Reply:
     query = call.query(*FILTERS, "order", "include", "limit", "cursor")
     limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
@@ -49,6 +51,7 @@ async def list_jobs(call: Call) -> Reply:
     )
 
 
+@search
 async def count_jobs(call: Call) -> Reply:
     counted = await call.services.jobs.count(_filter(call, call.query(*FILTERS)))
     return Reply(

@@ -1,8 +1,20 @@
 """Probes, metrics, and the contract itself."""
 
-from jqmaster.api.http.endpoint import Call, Reply
+from http import HTTPStatus
+from typing import Final
+
+from jqmaster.api.encoding.negotiation import has_tag, negotiate, takes_gzip
+from jqmaster.api.http.endpoint import STORE, Call, Reply
+from jqmaster.api.http.security_headers import DATA_HEADERS, NO_STORE
 from jqmaster.domain.identity.access import Scope
 from jqmaster.service.operations.metrics import CONTENT_TYPE
+
+# Clients ask again each time, and usually get 304.
+_CACHED: Final = (
+    *(field for field in DATA_HEADERS if field != NO_STORE),
+    (b"cache-control", b"no-cache"),
+    (b"vary", b"accept, accept-encoding"),
+)
 
 
 async def healthz(call: Call) -> Reply:
@@ -39,7 +51,12 @@ async def readyz(call: Call) -> Reply:
 
 
 async def openapi(call: Call) -> Reply:
-    return Reply(200, call.services.contract())
+    form = await call.services.contract.form(negotiate(call.fields), is_packed=takes_gzip(call.fields))
+    headers = ((STORE, call.services.store_id.encode()), (b"etag", form.tag))
+    if has_tag(call.fields, form.tag):
+        return Reply(HTTPStatus.NOT_MODIFIED, headers=headers, security_headers=_CACHED)
+    packed = ((b"content-encoding", b"gzip"),) if form.is_packed else ()
+    return Reply(HTTPStatus.OK, form.body, (*headers, *packed), form.media_type, security_headers=_CACHED)
 
 
 async def metrics(call: Call) -> Reply:

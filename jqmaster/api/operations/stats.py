@@ -5,6 +5,7 @@ from typing import Final, TypeVar, get_args
 
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import whole_number
+from jqmaster.api.http.searches import search
 from jqmaster.api.operations.stats_schemas import IgnoreRequest
 from jqmaster.errors import FieldError, InvalidError, after_it_was_done
 from jqmaster.service.operations.stats import NameOrder, Span, failure_group_view
@@ -26,11 +27,13 @@ async def now(call: Call) -> Reply:
     return Reply(200, await call.services.stats.now())
 
 
+@search
 async def history(call: Call) -> Reply:
     query = call.query("name", "span")
     return Reply(200, await call.services.stats.history(_span(query), _text(query, "name")))
 
 
+@search
 async def list_names(call: Call) -> Reply:
     query = call.query("q", "span", "sort", "limit", "cursor")
     return Reply(
@@ -77,6 +80,7 @@ async def remove_contracts(call: Call) -> Reply:
     return Reply(204)
 
 
+@search
 async def list_failures(call: Call) -> Reply:
     query = call.query("name", "q", "version", "ignored", "limit", "cursor")
     ignored = query.get("ignored")

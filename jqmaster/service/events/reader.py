@@ -11,6 +11,8 @@ from jqmaster.store.events.events import EventPage, EventPlace, EventStore
 # Events that one page of a filtered list looks at, and how many are read at once.
 MAX_LOOKED_AT: Final = 2_000
 PER_READ: Final = 100
+# A page ends once it has read payloads of this size. One read takes at most PER_READ payloads more.
+MAX_BYTES_READ: Final = 4 << 20
 
 
 class EventReader:
@@ -33,10 +35,16 @@ class EventReader:
         none, without being the last."""
         at = place or EventPlace(MAX_INSTANT_MS, 0)
         found: list[StoredEvent] = []
-        for _ in range(0, MAX_LOOKED_AT, PER_READ):
-            page = await self._store.page(at, PER_READ)
+        looked_at = bytes_read = 0
+        # Without a filter, the first read is enough. Where little is selected, longer reads cost less.
+        step = min(limit, PER_READ)
+        while looked_at < MAX_LOOKED_AT and bytes_read < MAX_BYTES_READ:
+            page = await self._store.page(at, step)
+            looked_at += step
+            step = min(2 * step, PER_READ)
             for event in page.events:
                 at = at.behind(event.received_at_ms)
+                bytes_read += len(event.event.payload)
                 if is_meant(event):
                     found.append(event)
                     if len(found) == limit:

@@ -108,6 +108,7 @@ class StatsService:
         self._sums = {
             span: _Remembered(clock, SUMS_LIVE_S[span], partial(self._summed, span)) for span in SPANS
         }
+        self._rows = {span: _Remembered(clock, NOW_LIVES_S, partial(self._read_rows, span)) for span in SPANS}
 
     # --- now
 
@@ -210,7 +211,7 @@ class StatsService:
     ) -> dict[str, Any]:
         """Return a page of the counted names with their sums over the span. `q` is looked for in the name.
         Raise InvalidError for a cursor that no page of this order gave."""
-        rows = [row for row in await self._rows(span) if q in row["name"]]
+        rows = [row for row in await self._rows[span].get() if q in row["name"]]
         rows.sort(key=lambda row: _place(row, sort))
         if cursor is not None:
             after = _decode_cursor(cursor, sort)
@@ -223,7 +224,7 @@ class StatsService:
             "span": span,
         }
 
-    async def _rows(self, span: Span) -> list[dict[str, Any]]:
+    async def _read_rows(self, span: Span) -> list[dict[str, Any]]:
         sums = await self._sums[span].get()
         seen = await self._history.names()
         ready = await self._inspector.ready_counts(list(seen))

@@ -5,10 +5,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
+import msgpack
 import pytest
 
 from jqmaster.api.app import build_app
+from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.api.http.auth import AccessPolicy, Scope
+from jqmaster.api.operations.published_document import PublishedDocument, PublishedForm
 from jqmaster.api.services import MasterCondition, Services
 from jqmaster.app import Master
 from jqmaster.config import Settings
@@ -16,7 +19,8 @@ from jqmaster.domain.operations.latency import Traffic
 from jqmaster.embedded import EmbeddedStatus
 from tests.support import real_time
 from tests.support.contract import check_answer, document
-from tests.support.master import Api
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
 pytestmark = real_time.MASTER
@@ -113,6 +117,46 @@ async def test_a_page_on_a_rebound_name_learns_no_more_than_anybody(api: Api, ma
 async def test_the_contract_that_is_served_is_the_committed_one(api: Api) -> None:
     response = await api.http.get("/openapi.json", headers={"Accept": "application/json"})
     assert response.json() == document("jqmaster")
+
+
+async def test_strangers_get_the_contract_at_little_cost(
+    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[bool] = []
+    original = PublishedDocument._made
+
+    def counted(self: PublishedDocument, encoding: Encoding, is_packed: bool) -> PublishedForm:
+        made.append(is_packed)
+        return original(self, encoding, is_packed)
+
+    monkeypatch.setattr(PublishedDocument, "_made", counted)
+    async with (
+        master_on(store_server.url, tokens=["admin:secret"]) as (master, _),
+        httpx.AsyncClient(base_url=master.server.url) as stranger,
+    ):
+        asked = {"Accept": "application/json", "Accept-Encoding": "gzip"}
+        first, again = [await stranger.get("/openapi.json", headers=asked) for _ in range(2)]
+        assert first.json() == again.json() == document("jqmaster")
+        assert first.headers["content-encoding"] == "gzip"
+        assert int(first.headers["content-length"]) < 100_000
+        assert made == [True]
+        tag = first.headers["etag"]
+        for held in (tag, f'"other", W/{tag}', "*"):
+            same = await stranger.get("/openapi.json", headers={**asked, "If-None-Match": held})
+            assert (same.status_code, same.content) == (304, b"")
+            assert same.headers["etag"] == tag
+            assert same.headers["cache-control"] == "no-cache"
+            assert same.headers["vary"] == "accept, accept-encoding"
+        # Each form has a tag of its own.
+        plain = await stranger.get("/openapi.json", headers={**asked, "Accept-Encoding": "identity"})
+        assert "content-encoding" not in plain.headers
+        assert plain.headers["etag"] != tag
+        assert plain.json() == first.json()
+        packed = await stranger.get(
+            "/openapi.json", headers={"Accept": "application/msgpack", "If-None-Match": tag}
+        )
+        assert packed.status_code == 200
+        assert msgpack.unpackb(packed.content) == first.json()
 
 
 async def test_no_answer_tells_what_runs_here(api: Api) -> None:

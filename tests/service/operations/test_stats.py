@@ -20,6 +20,7 @@ from jqmaster.service.operations.stats import SPANS, Span, StatsService, StoreSt
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.service.workers.reports import ReportService
 from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.link.client import StoreClient
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 from tests.support.store import StoreWorld
 
@@ -126,6 +127,28 @@ async def test_names_are_sorted_searched_and_paged_without_gaps(world: StoreWorl
         if sort != "name":
             assert [row[sort] for row in found] == sorted((row[sort] for row in found), reverse=True)
     assert [row["name"] for row in (await stats.names("7d", q="-3", limit=9))["names"]] == ["name-3"]
+
+
+async def test_repeated_lists_of_names_read_the_store_once(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master = CountingMaster(world, 1)
+    for n in range(50):
+        master.tally.of(f"name-{n}").pushed = 1
+    await master.keeper.flush()
+    stats = service(world)
+    sent: list[Any] = []
+    original = StoreClient.command
+
+    async def counted(self: StoreClient, *args: Any, **named: Any) -> Any:
+        sent.append(args)
+        return await original(self, *args, **named)
+
+    assert len((await stats.names("1h", limit=10))["names"]) == 10
+    monkeypatch.setattr(StoreClient, "command", counted)
+    for q in ("", "zzz", "name-1"):
+        await stats.names("1h", q=q, sort="ready", limit=500)
+    assert sent == []
 
 
 @pytest.mark.req("P8")
