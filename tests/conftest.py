@@ -95,6 +95,7 @@ async def world(store_server: StoreServer) -> AsyncIterator[StoreWorld]:
     """Yield a separate shard on the real server, with a clock moved by the test. End with fsck and a check for leaked
     keys."""
     client = StoreClient(store_server.url, connections=8)
+    client.listens_sharded = client.publishes_sharded = client.is_on_cluster
     shard = Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
     try:
         async with StoreWorld.on(shard) as one:

@@ -148,7 +148,15 @@ class Master:
             # A caller that checks whether this master is alive must not reach another process on the shared port.
             url = at_port(url, server.own_port)
         node_id = s.node_id or socket.gethostname()
-        return MasterRecord(self.id, node_id, os.getpid(), url, __version__, started_at_ms)
+        return MasterRecord(
+            self.id,
+            node_id,
+            os.getpid(),
+            url,
+            __version__,
+            started_at_ms,
+            self.shard.parts.link.client.listens_sharded,
+        )
 
     async def _admit_url(self, url: str) -> str:
         target = self.guard.parse(url)

@@ -69,6 +69,7 @@ async def serving_store(settings: Settings) -> AsyncIterator[ServingStore]:
         report = await probe(client.redis, settings)
         require(report, settings)
         client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
+        client.listens_sharded = client.is_on_cluster and report.has_sharded_channels
         mark = await generation.mark(shard, uuid.uuid4().hex)
         yield ServingStore(url, client, reserve, mark, report, embedded)
 

@@ -12,6 +12,7 @@ from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.runtime.leadership.local_leader import LocalLeader
 from jqmaster.runtime.leadership.membership import Membership
+from jqmaster.runtime.leadership.sharding import Sharding
 from jqmaster.runtime.leadership.sub_leader import SubLeader
 from jqmaster.runtime.wake_router import WakeRouter
 from jqmaster.runtime.watch.history_keeper import HistoryKeeper
@@ -47,6 +48,7 @@ class ServedShard:
         self._membership = Membership(
             parts.stores.masters, shared.clock, describe=describe, pace=shared.policies.pace
         )
+        self._sharding = Sharding(parts.stores.masters, store.client, shared.clock, pace=shared.policies.pace)
         self._router = WakeRouter(
             identity=identity,
             settings=shared.live,
@@ -74,6 +76,7 @@ class ServedShard:
         """Return what requests need: it starts before the server and stops after it."""
         return [
             self._events,
+            *([self._sharding] if self.parts.link.client.listens_sharded else []),
             self.parts.health,
             self.parts.intake.pace,
             self.parts.schema_judge,

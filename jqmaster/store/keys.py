@@ -458,7 +458,10 @@ class Keys:
     demoted = Key("string", "expires", "ID of the master that shall not lead for a while")
     masters = Key("sorted set", "while not empty", "masters that run; score: last sign of life, ms")
     master_info = Key(
-        "hash", "while not empty", "by ID: node, process, URL, version and start of a master, as MessagePack"
+        "hash",
+        "while not empty",
+        "by ID: node, process, URL, version and start of a master, and whether it listens on sharded channels, as "
+        "MessagePack",
     )
     settings = Key(
         "hash",

@@ -1,5 +1,6 @@
 """The style rules of lua/*.lua, and byte compatibility between Lua and Python."""
 
+import hashlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -240,6 +241,23 @@ def test_a_module_is_no_value(file: Path) -> None:
     code = re.sub(r"--.*|'[^'\n]*'|is_made\(\w+\)", "", file.read_text())
     for module in included:
         assert not re.search(rf"(?<![\w.]){module}\b(?!\.| =[^=])", code), module
+
+
+@pytest.mark.req("D20")
+@pytest.mark.parametrize("name", NAMES)
+def test_on_a_cluster_a_script_publishes_to_all_nodes_or_to_one_and_nothing_else_differs(name: str) -> None:
+    script = scripts.load(name)
+    to_all, to_one = (script.text(is_guarded=True, is_sharded=one) for one in (False, True))
+    assert b"SPUBLISH" not in to_all
+    assert not re.search(rb"\bPUBLISH", to_one)
+    assert to_one.replace(b"'SPUBLISH'", b"'PUBLISH'") == to_all
+    digests = {
+        script.digest(is_guarded=True),
+        script.digest(is_guarded=True, is_sharded=True),
+    }
+    assert digests == {hashlib.sha1(text, usedforsecurity=False).hexdigest() for text in (to_all, to_one)}
+    # Elsewhere there is one node.
+    assert script.text(is_guarded=False, is_sharded=True) == script.source
 
 
 def test_functions_that_a_script_cannot_reach_are_left_out() -> None:

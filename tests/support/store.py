@@ -265,10 +265,11 @@ class StoreWorld:
     async def published(self, channel: str, *messages: str) -> AsyncIterator[None]:
         """Assert that the block publishes exactly these messages on the channel."""
         async with self.redis.pubsub() as pubsub:
-            await pubsub.subscribe(channel)
-            assert (await pubsub.get_message(timeout=5))["type"] == "subscribe"
+            client = self.shard.client
+            await (pubsub.ssubscribe if client.publishes_sharded else pubsub.subscribe)(channel)
+            assert (await pubsub.get_message(timeout=5))["type"].endswith("subscribe")
             yield
-            await self.redis.publish(channel, "end")
+            await client.publish(channel, "end")
             heard = []
             while (text := (await pubsub.get_message(timeout=5))["data"].decode()) != "end":
                 heard.append(text)

@@ -18,7 +18,8 @@ class MasterRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MasterRecord:
-    """A master process as it registered itself. `url`: where other masters reach it."""
+    """A master process as it registered itself. `url`: where other masters reach it. `listens_sharded`: whether it also
+    hears messages that go to one node of a Cluster alone; masters of former releases do not."""
 
     id: str
     node_id: str
@@ -26,6 +27,7 @@ class MasterRecord:
     url: str
     version: str
     started_at_ms: int
+    listens_sharded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

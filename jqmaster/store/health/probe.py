@@ -89,8 +89,9 @@ class ProbeResult:
 class StoreReport:
     """None: the store does not tell. `durability` is the most that it can give: with replicas, as long as
     `replicas_needed` of them are in sync. `replicas_seen`: the most that there ever were. `rights_missing`: commands
-    that the store's user may not run on the keys and channels of the shard. `shared_settings`: settings of the server
-    that whoever shares it depends on; empty if it does not show them."""
+    that the store's user may not run on the keys and channels of the shard. `has_sharded_channels`: whether messages
+    can go to one node of a Cluster alone. `shared_settings`: settings of the server that whoever shares it depends on;
+    empty if it does not show them."""
 
     kind: str
     version: tuple[int, ...]
@@ -110,6 +111,7 @@ class StoreReport:
     clock_ahead_ms: float
     durability: Durability
     rights_missing: tuple[str, ...]
+    has_sharded_channels: bool
     shared_settings: Mapping[str, str]
     faults: tuple[ProbeResult, ...]
 
@@ -174,11 +176,13 @@ async def _probe(client: Redis, settings: Settings) -> StoreReport:
     version = _version(str(info.get("valkey_version") or info["redis_version"]))
     latency_ms, clock_ahead_ms = await _timing(client)
     lua_error = "" if is_loading else await _lua_error(client, settings.shard)
+    denied = None if is_loading or lua_error else await _rights_denied(client, settings.shard)
+    is_cluster = bool(info.get("cluster_enabled"))
     blank = StoreReport(
         kind=kind,
         version=version,
         role="",
-        is_cluster=bool(info.get("cluster_enabled")),
+        is_cluster=is_cluster,
         is_loading=is_loading,
         has_lua=not lua_error,
         appendonly=False,
@@ -192,7 +196,8 @@ async def _probe(client: Redis, settings: Settings) -> StoreReport:
         latency_ms=latency_ms,
         clock_ahead_ms=clock_ahead_ms,
         durability="besteffort",
-        rights_missing=() if is_loading or lua_error else await _rights_missing(client, settings.shard),
+        rights_missing=tuple(right for right in denied or () if right not in rights.OPTIONAL),
+        has_sharded_channels=is_cluster and denied is not None and rights.SHARDED.isdisjoint(denied),
         shared_settings=await _shared_settings(client),
         faults=(),
     )
@@ -282,14 +287,15 @@ async def _lua_error(client: Redis, shard: str) -> str:
     return ""
 
 
-async def _rights_missing(client: Redis, shard: str) -> tuple[str, ...]:
+async def _rights_denied(client: Redis, shard: str) -> tuple[str, ...] | None:
+    """Return the commands that the user may not run, or None if that cannot be found out."""
     samples = rights.samples(shard)
     words = [word for _, command in samples for word in (str(len(command)), *command)]
     try:
         denied = await client.eval(_DENIED, 0, *words, str(len(samples)))
     except ResponseError:
-        return ()  # cannot be found out here: a store without ACLs, or one that imitates Redis
-    return tuple(samples[n - 1][0] for n in denied if samples[n - 1][0] not in rights.OPTIONAL)
+        return None  # a store without ACLs, or one that imitates Redis
+    return tuple(samples[n - 1][0] for n in denied)
 
 
 def _keeps_writes(
@@ -431,6 +437,14 @@ def _sharing_faults(report: StoreReport) -> list[ProbeResult]:
                 "the death of one node of the Cluster, whatever it holds, stops all of them "
                 "(cluster-require-full-coverage yes)",
                 "CONFIG SET cluster-require-full-coverage no on every node",
+            )
+        )
+    if report.is_cluster and not report.is_loading and report.has_lua and not report.has_sharded_channels:
+        found.append(
+            (
+                "each message costs all nodes of the Cluster, because the store's user may not use spublish and "
+                "ssubscribe on the channels of the shard",
+                "ACL SETUSER with +spublish +ssubscribe on every node, then restart the masters",
             )
         )
     if (clients := number("maxclients")) is not None and clients < _LEAST_CLIENTS:

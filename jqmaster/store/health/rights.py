@@ -21,15 +21,17 @@ ON_KEYS: Final = {
     "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0", "zrem": "m", "zremrangebyrank": "0 0",
     "zremrangebyscore": "0 0", "zscan": "0", "zscore": "m",
 }  # fmt: skip
-ON_CHANNELS: Final = {"publish": "m", "subscribe": "", "unsubscribe": ""}
+# For messages to one node of a Cluster alone. Without them, each message goes to all nodes.
+SHARDED: Final = frozenset({"spublish", "ssubscribe"})
+ON_CHANNELS: Final = {"publish": "m", "spublish": "m", "ssubscribe": "", "subscribe": "", "unsubscribe": ""}
 # `scan` names all keys, of other users too, and reads none of them.
 ON_NOTHING: Final = {
     "cluster|nodes": "", "config|get": "x", "eval": "x 0", "evalsha": "x 0", "info": "", "ping": "", "role": "",
     "scan": "0", "select": "0", "time": "", "wait": "0 0",
 }  # fmt: skip
 # A managed store forbids CONFIG: then the operator declares what the store gives. The others are for Sentinels and a
-# Cluster, where no connection works without them.
-OPTIONAL: Final = frozenset({"cluster|nodes", "config|get", "role"})
+# Cluster, where no connection works without `cluster|nodes` and `role`.
+OPTIONAL: Final = frozenset({"cluster|nodes", "config|get", "role", *SHARDED})
 
 FILE: Final = Path(__file__).parents[3] / "deploy" / "valkey.acl"
 USER: Final = "jqmaster"

@@ -50,6 +50,7 @@ class MasterStore:
                 "url": record.url,
                 "version": record.version,
                 "started_at_ms": record.started_at_ms,
+                "listens_sharded": record.listens_sharded,
             }
         )
         _, (removed,) = await self._shard.client.run(
@@ -64,6 +65,11 @@ class MasterStore:
         """Unregister a master that leaves in good order."""
         k = self._shard.keys
         await self._shard.client.run("forget_master", (k.masters, k.master_info), (master_id,))
+
+    async def all_listen_sharded(self) -> bool:
+        """Return whether all registered masters hear messages that go to the shard's node of a Cluster alone."""
+        infos = await self._shard.client.command("HVALS", self._shard.keys.master_info)
+        return all(_listens_sharded(info) for info in infos)
 
     async def look(self) -> MasterRegistry:
         """Return the masters, without those whose entries cannot be read; their next heartbeats write them again."""
@@ -96,6 +102,13 @@ class MasterStore:
         )
 
 
+def _listens_sharded(info: bytes) -> bool:
+    try:
+        return _record("", msgpack.unpackb(info)).listens_sharded
+    except (KeyError, ValueError, TypeError, msgpack.UnpackException):
+        return False  # it is written by its master again, with the next heartbeat
+
+
 def _record(master_id: str, fields: Mapping[str, Any]) -> MasterRecord:
     return MasterRecord(
         id=master_id,
@@ -104,4 +117,6 @@ def _record(master_id: str, fields: Mapping[str, Any]) -> MasterRecord:
         url=str(fields["url"]),
         version=str(fields["version"]),
         started_at_ms=int(fields["started_at_ms"]),
+        # Masters of former releases do not say it.
+        listens_sharded=fields.get("listens_sharded") is True,
     )

@@ -51,6 +51,10 @@ class StoreClient:
         self._pool = StorePool(url, access or StoreAccess(), timeout_s=timeout_s, connections=connections)
         self._locator = self._pool.locator
         self.redis = self._pool.redis
+        # On a Cluster: whether listeners hear messages that go to the shard's node alone, and whether messages go there
+        # (see runtime/leadership/sharding.py).
+        self.listens_sharded = False
+        self.publishes_sharded = False
 
     def bind(self, tag: str) -> None:
         """Use the node of a Cluster that holds this tag: all keys carry it."""
@@ -61,6 +65,19 @@ class StoreClient:
         """Call `tell` with host and port of each server that turns out to be the primary."""
         if self._locator:
             self._locator.on_located(tell)
+
+    @property
+    def is_on_cluster(self) -> bool:
+        return isinstance(self._locator, ClusterLocator)
+
+    def doubt(self, error: Exception) -> None:
+        """On a Cluster, look anew for the node that holds the shard, because this error may mean that it has moved. If
+        the error names the node, believe it."""
+        if isinstance(self._locator, ClusterLocator):
+            if isinstance(error, MovedError):
+                self._locator.follow(error)
+            else:
+                self._locator.doubt()
 
     async def close(self) -> None:
         await self._pool.close()
@@ -125,6 +142,10 @@ class StoreClient:
             raise classified(reply)
         return reply
 
+    async def publish(self, channel: str, text: str) -> None:
+        """Send a message to those who listen on a channel of the shard."""
+        await self.command("SPUBLISH" if self.publishes_sharded else "PUBLISH", channel, text)
+
     async def pipeline(self, commands: Sequence[tuple[Arg, ...]], *, skip_damaged: bool = False) -> list[Any]:
         """Plain read commands in one round trip; `skip_damaged` answers None for keys of a wrong type."""
         if not commands:
@@ -172,11 +193,11 @@ class StoreClient:
         for call in calls:
             call.script.check_call(call.keys, call.args)
         guard = self._locator.guard if isinstance(self._locator, ClusterLocator) else None
-        is_guarded = guard is not None
+        is_guarded, is_sharded = guard is not None, self.publishes_sharded
         commands = [
             (
                 "EVALSHA",
-                call.script.digest(is_guarded=is_guarded),
+                call.script.digest(is_guarded=is_guarded, is_sharded=is_sharded),
                 len(call.keys) + is_guarded,
                 *call.keys,
                 *((guard,) if guard is not None else ()),
@@ -192,7 +213,11 @@ class StoreClient:
             if missing:
                 # EVAL loads the script too: after a failover or SCRIPT FLUSH it costs one more round trip, once.
                 repeats = [
-                    ("EVAL", calls[todo[n]].script.text(is_guarded=is_guarded), *commands[todo[n]][2:])
+                    (
+                        "EVAL",
+                        calls[todo[n]].script.text(is_guarded=is_guarded, is_sharded=is_sharded),
+                        *commands[todo[n]][2:],
+                    )
                     for n in missing
                 ]
                 again = await self._pool.exchange(connection, repeats, writes=writes)

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
+from redis.asyncio.client import PubSub
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from jqmaster.lifecycle import BackgroundLoops
@@ -20,7 +22,10 @@ QUIET_S: Final = 15.0
 
 class EventListener:
     """Component. Calls `on_wake(message)` and `on_finished(job_id)`, and `on_gap()` after every (re)connection, because
-    messages are lost while nobody listens: pub/sub only makes things quick, polling makes them sure."""
+    messages are lost while nobody listens: pub/sub only makes things quick, polling makes them sure.
+
+    On a Cluster it listens for messages to all nodes and for those to the shard's node alone, on one connection to that
+    node, which ends the latter subscription when it loses the shard's slot."""
 
     def __init__(
         self,
@@ -45,12 +50,12 @@ class EventListener:
         await self._loops.stop()
 
     async def _listen(self) -> None:
-        keys = self._shard.keys
+        client = self._shard.client
         while True:
-            pubsub = self._shard.client.redis.pubsub()
+            pubsub = client.redis.pubsub()
             is_asked = False
             try:
-                await pubsub.subscribe(keys.wake_channel, keys.finished_channel)
+                await self._subscribe(pubsub)
                 while True:
                     message = await pubsub.get_message(timeout=self._quiet_s)
                     if message is None:
@@ -61,22 +66,39 @@ class EventListener:
                         is_asked = True
                         continue
                     is_asked = False
-                    if message["type"] == "subscribe" and message["data"] == len(pubsub.channels):
-                        # Reached also when the client library has connected and subscribed again by itself.
-                        self._on_gap()
-                    if message["type"] != "message":
-                        continue
-                    text = message["data"].decode()
-                    if message["channel"].decode() == keys.wake_channel:
-                        self._wake(text)
-                    else:
-                        for job_id in text.split(","):
-                            self._on_finished(job_id)
+                    self._take(message, pubsub)
             except (RedisError, OSError, TimeoutError) as exc:
+                client.doubt(exc)
                 logger.warning("lost the store's event channel (%s); listening again", type(exc).__name__)
             finally:
                 await pubsub.aclose()  # type: ignore[no-untyped-call]
             await asyncio.sleep(RECONNECT_S)
+
+    async def _subscribe(self, pubsub: PubSub) -> None:
+        channels = (self._shard.keys.wake_channel, self._shard.keys.finished_channel)
+        await pubsub.subscribe(*channels)
+        if self._shard.client.listens_sharded:
+            await pubsub.ssubscribe(*channels)
+
+    def _take(self, message: Mapping[str, Any], pubsub: PubSub) -> None:
+        """Take what the store says. Raise redis.exceptions.ConnectionError if it has ended the subscription."""
+        # The last of the answers, which come in the order of the commands.
+        last = (
+            ("ssubscribe", pubsub.shard_channels) if pubsub.shard_channels else ("subscribe", pubsub.channels)
+        )
+        match message["type"]:
+            case "message" | "smessage":
+                text = message["data"].decode()
+                if message["channel"].decode() == self._shard.keys.wake_channel:
+                    self._wake(text)
+                else:
+                    for job_id in text.split(","):
+                        self._on_finished(job_id)
+            case "sunsubscribe":
+                raise RedisConnectionError("another node holds the shard")
+            case kind if kind == last[0] and message["data"] == len(last[1]):
+                # Reached also when the client library has connected and subscribed again by itself.
+                self._on_gap()
 
     def _wake(self, text: str) -> None:
         if (message := decode(text)) is not None:

@@ -26,6 +26,8 @@ Arg = str | bytes | int | float
 _FIELD = re.compile(r"^-- (KEYS|ARGV|REPLY|CHECKS FIRST)(?: (.*(?:\n--  +.*)*))?$", re.MULTILINE)
 _NEXT_LINE = re.compile(r"\n--  +")
 _FORGET_LAST_KEY = b"\nKEYS[#KEYS] = nil\n"
+_PUBLISH = b"redis.call('PUBLISH', "
+_PUBLISH_SHARDED = b"redis.call('SPUBLISH', "
 _REMARK = re.compile(r"\([^)]*\)")
 
 
@@ -43,13 +45,14 @@ class Script:
     replies: frozenset[str]
     writes: bool
 
-    def text(self, *, is_guarded: bool) -> bytes:
-        """Return the text for EVAL. If guarded, it has one key more than its header names, and drops that first."""
-        return _guarded(self.source)[0] if is_guarded else self.source
+    def text(self, *, is_guarded: bool, is_sharded: bool = False) -> bytes:
+        """Return the text for EVAL. If guarded, it has one key more than its header names, and drops that first. If
+        sharded too, it publishes to the shard's node alone."""
+        return _guarded(self.source, is_sharded)[0] if is_guarded else self.source
 
-    def digest(self, *, is_guarded: bool) -> str:
+    def digest(self, *, is_guarded: bool, is_sharded: bool = False) -> str:
         """Return the digest for EVALSHA."""
-        return _guarded(self.source)[1] if is_guarded else self.sha
+        return _guarded(self.source, is_sharded)[1] if is_guarded else self.sha
 
     def check_call(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
         """Raise ScriptContractError when the counts do not fit the header."""
@@ -111,8 +114,8 @@ def _names(field: str) -> tuple[tuple[str, ...], int]:
 
 
 @cache
-def _guarded(source: bytes) -> tuple[bytes, str]:
-    head, _, rest = source.partition(b"\n")
+def _guarded(source: bytes, is_sharded: bool) -> tuple[bytes, str]:
+    head, _, rest = (source.replace(_PUBLISH, _PUBLISH_SHARDED) if is_sharded else source).partition(b"\n")
     text = head + _FORGET_LAST_KEY + rest
     return text, hashlib.sha1(text, usedforsecurity=False).hexdigest()
 

@@ -103,7 +103,7 @@ class PollStore:
 
     async def notify(self, worker_id: str) -> None:
         """Have the master that holds this worker's poll, whichever it is, look for an answer to it."""
-        await self._client.command("PUBLISH", self._keys.wake_channel, encode(MailArrived(worker_id)))
+        await self._client.publish(self._keys.wake_channel, encode(MailArrived(worker_id)))
 
     def _reply(self, word: str, data: list[Any]) -> PollReply | NoPoll:
         if word not in ("mail", "open"):

@@ -262,6 +262,24 @@ async def test_a_cluster_that_stops_with_any_node_is_warned_of(coverage: str) ->
     assert told == (["warning"] if coverage == "yes" else [])
 
 
+@pytest.mark.parametrize("lacking", [(), ("-spublish",), ("-ssubscribe",)])
+async def test_a_cluster_whose_user_may_not_use_sharded_channels_serves_and_is_warned_of(
+    lacking: tuple[str, ...],
+) -> None:
+    """It is so until the operator has brought the user of former releases up to date."""
+    with started("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no") as node:
+        async with connected(node, decode_responses=True) as admin:
+            await admin.execute_command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+            await admin.execute_command("ACL", "SETUSER", "default", *lacking)
+            await wait_until(lambda: _is_whole(admin))
+        async with connected(node) as client:
+            report = await probe(client, FSYNC)
+            require(report, FSYNC)
+    assert report.has_sharded_channels == (not lacking)
+    told = [fault.level for fault in report.faults if "+spublish +ssubscribe" in fault.how_to_fix]
+    assert told == (["warning"] if lacking else [])
+
+
 async def _is_whole(admin: Any) -> bool:
     return "cluster_state:ok" in str(await admin.execute_command("CLUSTER", "INFO"))
 

@@ -24,7 +24,7 @@ from tests.support.server import StoreServer
 
 STORE = Path(store_package.__file__).parent
 # The client library sends these for us, by its connections and its pub/sub.
-BY_LIBRARY = {"ping", "select", "subscribe", "unsubscribe"}
+BY_LIBRARY = {"ping", "select", "ssubscribe", "subscribe", "unsubscribe"}
 
 
 @pytest.fixture
@@ -89,7 +89,8 @@ async def test_a_master_works_under_the_shipped_file_and_nothing_is_denied(
     "command",
     ["FLUSHALL", "FLUSHDB", "KEYS *", "CONFIG SET appendonly no", "SHUTDOWN", "ACL LIST", "DEBUG SLEEP 0", "MONITOR",
     "REPLICAOF NO ONE",
-     "SCRIPT FLUSH", "GET other", "SET {jq2}:job:1 x", "PUBLISH other x", "EVAL return(redis.call('GET','other')) 0"],
+     "SCRIPT FLUSH", "GET other", "SET {jq2}:job:1 x", "PUBLISH other x", "SPUBLISH other x",
+     "EVAL return(redis.call('GET','other')) 0"],
 )  # fmt: skip
 async def test_it_may_do_nothing_else(server: StoreServer, command: str) -> None:
     async with as_user(server) as user:
@@ -110,6 +111,17 @@ async def test_doctor_names_each_right_that_is_missing(
         assert set(report.rights_missing) == set(lacking)
         with pytest.raises(StoreUnfitError, match=rf"\+{lacking[0]}"):
             require(report, settings)
+
+
+async def test_a_store_of_one_server_needs_no_right_on_sharded_channels(
+    server: StoreServer, admin: Any
+) -> None:
+    await admin.execute_command("ACL", "SETUSER", rights.USER, "-spublish", "-ssubscribe")
+    async with as_user(server) as user:
+        report = await probe(user, Settings())
+        require(report, Settings())
+        assert (report.rights_missing, report.has_sharded_channels) == ((), False)
+        assert not [fault for fault in report.faults if "spublish" in fault.how_to_fix]
 
 
 async def test_rights_on_another_shard_are_not_those_that_are_needed(server: StoreServer) -> None:

@@ -6,6 +6,7 @@ import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
 
+import msgpack
 import pytest
 import redis
 from redis.crc import key_slot
@@ -19,7 +20,7 @@ from jqmaster.store.link.cluster import ClusterLocator
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.scripts import load, names
 from jqmaster.store.link.shard import Shard
-from jqmaster.store.link.wake import WakeMessage
+from jqmaster.store.link.wake import JobsReady, MailArrived, WakeMessage, encode
 from tests.support.master import master_on
 from tests.support.ports import free_port
 from tests.support.server import started
@@ -50,6 +51,7 @@ def shard_on(cluster: Cluster, node: StoreNode) -> tuple[str, int]:
 @contextlib.asynccontextmanager
 async def world_on(url: str, tag: str, **options: object) -> AsyncIterator[StoreWorld]:
     client = StoreClient(url, connections=8, **options)  # type: ignore[arg-type]
+    client.listens_sharded = client.publishes_sharded = True
     try:
         async with StoreWorld.on(Shard(client, Keys(tag))) as world:
             yield world
@@ -211,6 +213,105 @@ async def test_it_follows_a_failover_and_so_do_those_who_listen(cluster: Cluster
             assert await wait_until(confirmed) == [Accepted.KNOWN]
         finally:
             await events.stop()
+
+
+@contextlib.asynccontextmanager
+async def listening(world: StoreWorld) -> AsyncIterator[tuple[list[WakeMessage], list[int]]]:
+    """Yield the messages that a listener hears, and its gaps."""
+    woken: list[WakeMessage] = []
+    gaps: list[int] = []
+    listener = EventListener(
+        world.shard,
+        on_wake=woken.append,
+        on_finished=lambda job_id: None,
+        on_gap=lambda: gaps.append(1),
+    )
+    await listener.start()
+    try:
+        await wait_until(lambda: gaps)
+        yield woken, gaps
+    finally:
+        await listener.stop()
+
+
+def messages_between(node: StoreNode) -> int:
+    """Return how many messages of channels this node has received from others."""
+    found = node.ask("CLUSTER INFO")
+    return sum(
+        int(found.get(f"cluster_stats_messages_{kind}_received", 0)) for kind in ("publish", "publishshard")
+    )
+
+
+@pytest.mark.parametrize("is_sharded", [True, False])
+async def test_a_message_costs_the_node_of_the_shard_alone(cluster: Cluster, is_sharded: bool) -> None:
+    node, *others = cluster.primaries
+    tag, _ = shard_on(cluster, node)
+    async with world_on(cluster.url, tag) as world, listening(world) as (woken, _):
+        world.shard.client.publishes_sharded = is_sharded
+        before = [messages_between(other) for other in others]
+        for _ in range(20):
+            await world.enqueue()
+            await world.shard.client.publish(world.shard.keys.wake_channel, encode(MailArrived("w")))
+        await wait_until(lambda: woken.count(MailArrived("w")) == 20)
+        assert woken.count(JobsReady()) == 20
+        if is_sharded:
+            assert [messages_between(other) for other in others] == before
+        else:
+            # The former way costs all of them, and counts here too.
+            await wait_until(
+                lambda: [messages_between(other) for other in others] == [count + 40 for count in before]
+            )
+
+
+async def test_a_slot_that_moves_takes_its_listeners_along(cluster: Cluster) -> None:
+    source, target, *_ = cluster.primaries
+    tag, slot = shard_on(cluster, source)
+    async with world_on(cluster.url, tag) as world, listening(world) as (woken, gaps):
+        await world.enqueue()
+        await wait_until(lambda: woken == [JobsReady()])
+        for there, back in ((target, source), (source, target)):
+            gaps.clear()
+            cluster.begin_move(slot, back, there)
+            while cluster.move_keys(slot, back, there, at_most=100):
+                pass
+            cluster.end_move(slot, back, there)
+            # It looks for what it did not hear, and hears again.
+            await wait_until(lambda: gaps)
+            woken.clear()
+            await world.enqueue()
+            await wait_until(lambda: woken)
+            channel = world.shard.keys.wake_channel
+            assert dict(there.ask("PUBSUB SHARDNUMSUB", channel)) == {channel.encode(): 1}
+
+
+@pytest.mark.req("M12")
+async def test_masters_of_two_releases_hear_each_other(cluster: Cluster) -> None:
+    """The former release neither publishes with SPUBLISH nor hears it, nor says in its entry how it listens."""
+    async with master_on(cluster.url) as (master, api):
+        link = master.shard.parts.link
+        client, keys = link.client, link.keys
+        await wait_until(lambda: client.publishes_sharded, what="it is alone")
+        former = {"node_id": "n", "pid": 1, "url": "http://former", "version": "0.2.0", "started_at_ms": 1}
+        async with client.redis.pubsub() as pubsub:
+            await pubsub.subscribe(keys.wake_channel, keys.finished_channel)
+            await client.redis.hset(keys.master_info, "former", msgpack.packb(former))
+            await wait_until(lambda: not client.publishes_sharded, what="it has seen the former master")
+            job_id = await api.enqueue("work")
+            assert (await api.call("POST", f"/api/jobs/{job_id}/cancel"))[0] == 200
+            await client.publish(keys.wake_channel, encode(MailArrived("w")))
+
+            async def is_heard() -> bool:
+                message = await pubsub.get_message(timeout=1)
+                return message is not None and message["data"] == b"mail:w"
+
+            await wait_until(is_heard, what="the former master hears")
+        # A waiting caller at the new master learns from the former one that its job ended.
+        heard: list[str] = []
+        master.shard._events._on_finished = heard.append
+        await client.redis.publish(keys.finished_channel, "j1")
+        await wait_until(lambda: heard == ["j1"], what="the new master hears")
+        await client.redis.hdel(keys.master_info, "former")
+        await wait_until(lambda: client.publishes_sharded, what="the former master is gone")
 
 
 async def test_a_node_that_the_url_does_not_name_is_asked_too(cluster: Cluster) -> None:

@@ -1,0 +1,38 @@
+"""Choose how this master publishes on a Cluster: to all nodes, or to the node of the shard alone."""
+
+from jqmaster.clock import Clock
+from jqmaster.domain.operations.master import Pace
+from jqmaster.live_value import LiveValue
+from jqmaster.runtime.periodic_loop import PeriodicLoop
+from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.link.client import StoreClient
+
+
+class Sharding(PeriodicLoop):
+    """Component of a master on a Cluster.
+
+    PUBLISH costs every node of the Cluster. SPUBLISH costs only the nodes of the shard, but is heard only by listeners
+    that subscribed with SSUBSCRIBE, and masters of former releases do not. So every master listens both ways and says
+    so in the list of masters. It publishes with SPUBLISH while all in that list say so.
+
+    A former master that joins is noticed within a beat. What it does not hear until then, it finds by polling, as after
+    any lost message. Other programs always use PUBLISH.
+    """
+
+    # Messages only make things quick.
+    is_vital = False
+
+    def __init__(
+        self, masters: MasterStore, client: StoreClient, clock: Clock, *, pace: LiveValue[Pace]
+    ) -> None:
+        super().__init__("sharding", clock, complaint="cannot ask how other masters listen")
+        self._masters = masters
+        self._client = client
+        self._pace = pace
+
+    async def _round(self) -> float:
+        is_sharded = await self._masters.all_listen_sharded()
+        if is_sharded != self._client.publishes_sharded:
+            self._logger.info("messages now go to %s", "the node of the shard" if is_sharded else "all nodes")
+            self._client.publishes_sharded = is_sharded
+        return self._pace.current.beat_s
