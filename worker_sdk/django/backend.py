@@ -1,7 +1,7 @@
 """The backend of Django's tasks that enqueues jobs of jqmaster."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -135,10 +135,10 @@ class JqmasterBackend(BaseTaskBackend):
                 self.client().enqueue_job(job)
                 send_signal()
 
-            transaction.on_commit(push, using=self.outbox.using)
+            self._on_commit(push)
         else:
             self.outbox.add(job)
-            transaction.on_commit(send_signal, using=self.outbox.using)
+            self.outbox.after_commit(send_signal)
         return result
 
     def enqueue_many(self, task: Any, calls: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Any]:
@@ -173,18 +173,27 @@ class JqmasterBackend(BaseTaskBackend):
                 self.client().enqueue_many(waiting)
                 send_signal()
 
-            transaction.on_commit(push, using=self.outbox.using)
+            self._on_commit(push)
         else:
             self.outbox.add_many(jobs())
-            transaction.on_commit(send_signal, using=self.outbox.using)
+            self.outbox.after_commit(send_signal)
         return results
 
     def _mode(self) -> str:
         """Return how to enqueue now, according to the option `enqueue`. Without a transaction, jobs are pushed at
         once."""
-        if not connections[self.outbox.using].in_atomic_block:
+        if not self.outbox.is_in_transaction():
             return "immediately"
         return str(self.options.get("enqueue", "outbox"))
+
+    def _on_commit(self, push: Callable[[], None]) -> None:
+        using = self.outbox.using
+        if not connections[using].in_atomic_block:
+            raise transaction.TransactionManagementError(
+                f"autocommit of the database {using!r} is off, so Django runs no callbacks after a commit: enqueue in "
+                'transaction.atomic(), or set the option enqueue to "outbox"'
+            )
+        transaction.on_commit(push, using=using)
 
     def _result_and_job(
         self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -10,6 +10,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, transaction
+from django.db.utils import InterfaceError
 
 from worker_sdk.django.background import BackgroundPushes
 from worker_sdk.outbox.base import Outbox, written_by
@@ -59,7 +60,8 @@ class DjangoOutbox(Outbox):
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Let tasks that the block enqueues take part in the transaction that is open, such as that of
-        `ATOMIC_REQUESTS`. Without one, their rows are pushed at once."""
+        `ATOMIC_REQUESTS`. Without one, their rows are pushed at once. While autocommit is off, the relay pushes them
+        after the commit."""
         ainsert = sync_to_async(self.insert)
         with written_by(Writer(self.key_ttl_s, insert=self.insert, ainsert=ainsert)):
             yield
@@ -95,10 +97,27 @@ class DjangoOutbox(Outbox):
 
     # --- for the rest of the package
 
+    def is_in_transaction(self) -> bool:
+        """Return whether code that runs here is in a transaction of the database, without connecting to it.
+
+        Code that turned autocommit off is in one at any time, as is all code with `AUTOCOMMIT: False` in `DATABASES`.
+        """
+        connection: Any = connections[self.using]
+        if connection.in_atomic_block:
+            return True
+        if connection.connection is None:
+            return not connection.settings_dict["AUTOCOMMIT"]
+        return not connection.autocommit
+
+    def after_commit(self, callback: Callable[[], object]) -> None:
+        """Call back as `transaction.on_commit` does. While autocommit is off, Django does so when it is turned on."""
+        with transaction.atomic(self.using, savepoint=False):
+            transaction.on_commit(callback, using=self.using)
+
     def push_own(self, transaction: str, began_s: float) -> None:
         """Push a transaction right after its commit. A failure leaves it to the relay."""
         # In a TestCase callbacks run before the commit: another thread would not see the rows.
-        is_here = self.is_in_a_job_or_recorded() or connections[self.using].in_atomic_block
+        is_here = self.is_in_a_job_or_recorded() or self.is_in_transaction()
         if self._background is not None and not is_here:
             self._background.add(transaction, began_s)
             return
@@ -127,9 +146,34 @@ class DjangoOutbox(Outbox):
             return work(DjangoRows(self.using))
         except DatabaseError:
             # Do as the end of a transaction does: the next read opens a connection if this one is broken.
-            if not connections[self.using].in_atomic_block:
+            if not self.is_in_transaction():
                 connections[self.using].close_if_unusable_or_obsolete()
             raise
+
+    def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
+        with self._committed():
+            return self.in_transaction(work)
+
+    def own_read(self, work: Callable[[Rows], Any]) -> Any:
+        with self._committed():
+            return self.read(work)
+
+    @contextmanager
+    def _committed(self) -> Iterator[None]:
+        """Commit at the end of the block if Django leaves that to its users, as with `AUTOCOMMIT: False`."""
+        connection: Any = connections[self.using]
+        is_by_hand = not connection.in_atomic_block and self.is_in_transaction()
+        try:
+            yield
+        except BaseException:
+            if is_by_hand:
+                try:
+                    connection.rollback()
+                except (DatabaseError, InterfaceError):
+                    connection.close()
+            raise
+        if is_by_hand:
+            connection.commit()
 
     async def aread(self, work: Callable[[Rows], Any]) -> Any:
         return await sync_to_async(self.read)(work)
@@ -149,9 +193,14 @@ class DjangoOutbox(Outbox):
         one = opened.get(self)
         # If there are no callbacks, this is another transaction, or all that came before this row was rolled back.
         if one is None or one.is_over or not connection.run_on_commit:
+            lease_ms = self.initial_lease_ms()
             one = opened[self] = _OpenInDjango(
-                self, uuid.uuid4().hex, time.monotonic(), self.initial_lease_ms()
+                self, uuid.uuid4().hex, time.monotonic(), lease_ms, is_direct=lease_ms > 0
             )
+            if not connection.commit_on_exit:
+                # Autocommit is off, so Django's callbacks do not run at the commit, and perhaps never. Relays need not
+                # wait for them.
+                one.lease_ms, one.began_s = 0, float("-inf")
         # Register it each time: a savepoint that is rolled back, or a test that captures callbacks, removes some of
         # them.
         transaction.on_commit(one.push, using=self.using)
@@ -160,12 +209,14 @@ class DjangoOutbox(Outbox):
 
 @dataclass(eq=False)
 class _OpenInDjango:
-    """A transaction with rows. `lease_ms`: time for which relays leave them to this process; 0: it does not push."""
+    """A transaction with rows. `lease_ms`: time for which relays leave them to this process. `is_direct`: it pushes
+    them."""
 
     outbox: DjangoOutbox
     name: str
     began_s: float
     lease_ms: int
+    is_direct: bool
     # In a TestCase, the transaction goes on after its callbacks have run.
     is_over: bool = False
 
@@ -174,5 +225,5 @@ class _OpenInDjango:
         if self.is_over:
             return
         self.is_over = True
-        if self.lease_ms:
+        if self.is_direct:
             self.outbox.push_own(self.name, self.began_s)

@@ -84,6 +84,14 @@ class Outbox:
         """Do as `read`, without blocking the event loop."""
         return await self.ain_transaction(work)
 
+    def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
+        """Do as `in_transaction`, for pushes and relays: nothing of the application is in the transaction."""
+        return self.in_transaction(work)
+
+    def own_read(self, work: Callable[[Rows], Any]) -> Any:
+        """Do as `read`, for pushes and relays."""
+        return self.read(work)
+
     # --- for operators
 
     def stats(self) -> OutboxStats:

@@ -163,10 +163,10 @@ class SyncOf:
         self._outbox = outbox
 
     def in_transaction(self, work: "Callable[[Rows], Any]") -> Any:
-        return self._outbox.in_transaction(work)
+        return self._outbox.in_own_transaction(work)
 
     def read(self, work: "Callable[[Rows], Any]") -> Any:
-        return self._outbox.read(work)
+        return self._outbox.own_read(work)
 
     def push(self, jobs: list[dict[str, Any]]) -> None:
         self._outbox.pushers().sync_pusher().enqueue_many(jobs)

@@ -110,7 +110,11 @@ class SqlAlchemyOutbox(Outbox):
         given: object = session
         if _is_of_asyncio(given, "AsyncSession"):
             raise TypeError("an AsyncSession needs `async with outbox.atransaction(session)`")
-        begun = session.begin_nested() if session.in_transaction() else session.begin()
+        if session.in_transaction():
+            _begin_before_savepoint(session)
+            begun = session.begin_nested()
+        else:
+            begun = session.begin()
         with begun, self.writing(session):
             yield session
 
@@ -145,7 +149,11 @@ class SqlAlchemyOutbox(Outbox):
 
         * `session`: the session.
         """
-        begun = session.begin_nested() if session.in_transaction() else session.begin()
+        if session.in_transaction():
+            await session.run_sync(_begin_before_savepoint)
+            begun = session.begin_nested()
+        else:
+            begun = session.begin()
         async with begun:
             with self.awriting(session):
                 yield session
@@ -234,7 +242,10 @@ class _Open:
     name: str
     began_s: float
     is_direct: bool
+    connection: sa.Connection
     is_committed: bool = False
+    # Relays may take the rows as soon as they see them.
+    is_shared: bool = False
 
 
 class _SessionBinding:
@@ -250,17 +261,26 @@ class _SessionBinding:
     def insert(self, rows: Sequence[tuple[str, bytes]]) -> None:
         """Add rows of pairs (job ID, body)."""
         lease_ms = self._outbox.initial_lease_ms()
-        if self._open is None:
-            self._open = _Open(uuid.uuid4().hex, time.monotonic(), lease_ms > 0)
-        elif not self._open.is_direct:
-            lease_ms = 0
         connection = self._session.connection()
-        SqlRows(connection, self._outbox.table).insert(self._open.name, rows, lease_ms)
+        if self._open is None:
+            self._open = _Open(uuid.uuid4().hex, time.monotonic(), lease_ms > 0, connection)
+            # A session on a connection of the caller may end without the transaction, which nobody tells of.
+            self._open.is_shared = connection is self._session.get_bind()
+        one = self._open
+        table = SqlRows(connection, self._outbox.table)
+        table.insert(one.name, rows, lease_ms if one.is_direct and not one.is_shared else 0)
+        if not one.is_committed and not _is_transaction_open(connection):
+            # AUTOCOMMIT: the database committed the rows with their statement, and no rollback takes them back.
+            one.is_committed = True
+            if not one.is_shared:
+                one.is_shared = True
+                table.lease([one.name], one.name, 0)
 
     def _on_commit(self, session: Session) -> None:
         # This event also comes for the release of a savepoint.
         if self._open is not None and session.get_nested_transaction() is None:
-            self._open.is_committed = True
+            # The transaction of a connection that the caller began is still open.
+            self._open.is_committed = self._open.is_committed or not self._open.connection.in_transaction()
 
     def _on_end(self, session: Session, ended: SessionTransaction) -> None:
         # Now the session has given its connection back, so that a pool of one is enough.
@@ -269,6 +289,9 @@ class _SessionBinding:
         one, self._open = self._open, None
         if not (one.is_committed and one.is_direct):
             return
+        if one.is_shared:
+            # The lease of the rows is over, so ask for it again.
+            one.began_s = float("-inf")
         if self._outbox.is_async:
             from sqlalchemy.util import await_only
 
@@ -449,6 +472,32 @@ def _is_of_asyncio(value: object, kind: str) -> bool:
     imported that module."""
     module = sys.modules.get("sqlalchemy.ext.asyncio")
     return module is not None and isinstance(value, getattr(module, kind, ()))
+
+
+def _begin_before_savepoint(session: Session) -> None:
+    """Begin the transaction of SQLite, which its driver does only before a write: otherwise the savepoint would be the
+    transaction, and its release the commit."""
+    connection = session.connection()
+    if connection.dialect.name == "sqlite" and not _is_transaction_open(connection):
+        connection.exec_driver_sql("BEGIN")
+
+
+def _is_transaction_open(connection: sa.Connection) -> bool:
+    """Return whether the database has a transaction open. Ask after a statement that writes, because the driver of
+    SQLite begins no transaction before one.
+
+    The driver knows, whatever options of the engine, the connection or the driver have turned autocommit on.
+    """
+    driver: Any = connection.connection.driver_connection
+    if (is_open := getattr(driver, "in_transaction", None)) is not None:  # sqlite3, aiosqlite
+        return bool(is_open)
+    if callable(ask := getattr(driver, "is_in_transaction", None)):  # asyncpg
+        return bool(ask())
+    if (status := getattr(getattr(driver, "info", None), "transaction_status", None)) is not None:  # psycopg
+        return bool(status)
+    if callable(ask := getattr(driver, "get_autocommit", None)):  # drivers of MySQL
+        return not ask()
+    return bool(connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT")
 
 
 def _now_ms(dialect: str) -> sa.ColumnElement[int]:
