@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from jqmaster.api.identity.schemas import TokenRequest
 from jqmaster.app import running_master
 from jqmaster.clock import SystemClock
 from jqmaster.domain.identity.access import ConfiguredTokens, Scope, make_token, token_id_of
@@ -261,3 +263,10 @@ class Later(SystemClock):
 
     def monotonic_s(self) -> float:
         return super().monotonic_s() + self.later_s
+
+
+def test_an_empty_list_of_names_is_refused_because_it_would_mean_all() -> None:
+    fields = {"label": "x", "scopes": ["push"]}
+    assert TokenRequest.model_validate(fields).names == []
+    with pytest.raises(ValidationError, match="names"):
+        TokenRequest.model_validate({**fields, "names": []})
