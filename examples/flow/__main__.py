@@ -4,9 +4,11 @@ import argparse
 
 from examples.flow.tasks import count, join, rank, report
 from worker_sdk import After, Flow, FlowHandles, JobSkipped, TaskJob
+from worker_sdk.transport.standard_streams import escape_unencodable
 
 
 def main() -> None:
+    escape_unencodable()
     parser = argparse.ArgumentParser(
         description="Enqueue a flow that ranks the words of files, and wait for it."
     )

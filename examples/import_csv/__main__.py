@@ -9,11 +9,13 @@ from tempfile import TemporaryDirectory
 
 from examples.import_csv.tasks import import_users
 from worker_sdk import JobHandle, JobProgress
+from worker_sdk.transport.standard_streams import escape_unencodable
 
 WIDTH = 40
 
 
 def main() -> None:
+    escape_unencodable()
     parser = argparse.ArgumentParser(description="Enqueue an import, and show how far it is.")
     parser.add_argument("--rows", type=int, default=500_000)
     rows = parser.parse_args().rows

@@ -14,9 +14,11 @@ from typing import Any
 from examples.microblog.postgres import running_postgres
 from examples.microblog.system import FEEDS_AT_ONCE, Site, environment, running_site
 from examples.stdlib.__main__ import free_port
+from worker_sdk.transport.standard_streams import escape_unencodable
 
 
 def main() -> None:
+    escape_unencodable()
     parser = argparse.ArgumentParser(prog="examples.microblog", description=__doc__)
     parser.add_argument("--followers", type=int, default=100_000, help="followers of the author")
     parser.add_argument(

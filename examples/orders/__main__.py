@@ -22,6 +22,7 @@ from examples.orders.ledger import Ledger, compare
 from examples.orders.system import Shop, running_shop
 from worker_sdk import Pusher, make_job
 from worker_sdk.pusher import JobOptions
+from worker_sdk.transport.standard_streams import escape_unencodable
 
 # An expensive order needs an approval.
 DEAR_EACH = 10
@@ -39,6 +40,7 @@ Jobs = dict[tuple[str, int], dict[str, Any]]
 
 
 def main() -> None:
+    escape_unencodable()
     parser = argparse.ArgumentParser(prog="examples.orders", description=__doc__)
     parser.add_argument("--orders", type=int, default=40)
     parser.add_argument("--faults", type=float, default=1.0, help="factor of all faults of the other systems")

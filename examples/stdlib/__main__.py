@@ -26,6 +26,7 @@ from examples.stdlib.analysis import Analysis, Summary
 from examples.stdlib.system import System, running_system
 from examples.stdlib.tasks import analyse_file, connect, summarise_files
 from worker_sdk import JobHandle, NoResultError, NotFinished, configure
+from worker_sdk.transport.standard_streams import escape_unencodable
 
 STATES = ("scheduled", "ready", "retrying", "running", "succeeded", "discarded", "failed")
 FINISH_WITHIN_S = 180.0
@@ -33,6 +34,7 @@ NOT_PYTHON = ("SyntaxError", "IndentationError", "TabError")
 
 
 def main() -> None:
+    escape_unencodable()
     parser = argparse.ArgumentParser(prog="examples.stdlib", description=__doc__)
     parser.add_argument(
         "--once", action="store_true", help="end by itself; exit status 0 only if all came out as expected"

@@ -12,5 +12,8 @@ def main() -> None:
         if (code := quick_exit_code(sys.argv[2:])) is not None:
             sys.exit(code)
     from jqmaster.cli.root import app
+    from worker_sdk.transport import standard_streams
 
+    standard_streams.escape_unencodable()
+    standard_streams.read_utf8()
     app()

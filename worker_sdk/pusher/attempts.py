@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from worker_sdk.errors import UnavailableError, refused
 from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError, pause_s
 from worker_sdk.masters.refusals import problem_of
+from worker_sdk.pusher.refused_values import place_of
 from worker_sdk.pusher.unserved import warn_of_names
 
 logger = logging.getLogger(__name__)
@@ -25,11 +26,13 @@ class Attempts:
         # Whether no master can be called before somebody changes a certificate.
         self._are_final = True
 
-    def final(self, answer: MasterAnswer) -> MasterAnswer:
-        """Return a final answer. Raise RefusedError if it is a refusal."""
+    def final(self, answer: MasterAnswer, body: bytes | None) -> MasterAnswer:
+        """Return a final answer. Raise RefusedError if it is a refusal. `body`: that of the call."""
         self._outage.ends()
         if not answer.is_ok:
             problem = problem_of(answer, self._masters.current)
+            if body is not None and (place := place_of(answer.code, body)):
+                problem = {**problem, "detail": f"{place} ({problem.get('detail')})"}
             raise refused(answer.status, problem, unknown_ids=self._unknown_ids)
         if answer.unserved:
             warn_of_names(answer.unserved)

@@ -327,7 +327,7 @@ class Pusher:
                     body = older
                     continue
                 if not answer.is_transient:
-                    return attempts.final(answer)
+                    return attempts.final(answer, body)
             except MasterUnreachableError as exc:
                 failed = exc
             except AnswerMismatchError:

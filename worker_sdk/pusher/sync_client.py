@@ -223,7 +223,7 @@ class SyncPusher:
                     body = older
                     continue
                 if not answer.is_transient:
-                    return attempts.final(answer)
+                    return attempts.final(answer, body)
             except MasterUnreachableError as exc:
                 failed = exc
             except AnswerMismatchError:

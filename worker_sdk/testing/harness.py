@@ -25,6 +25,8 @@ from worker_sdk.worker.worker import Worker
 if TYPE_CHECKING:
     from worker_sdk.conditions import Condition
     from worker_sdk.protocol import Dispatch, JobInput
+    from worker_sdk.tasks.collection import Tasks
+    from worker_sdk.tasks.task import Task
     from worker_sdk.worker.context import Pushers
 
 
@@ -63,20 +65,23 @@ class WorkerHarness:
     In `async with WorkerHarness(worker) as harness`, the worker starts and stops with the block: `on_start`, `on_stop`
     and the values that live as long as the worker. Otherwise it does so for each run.
 
-    * `worker`: the worker.
+    * `worker`: the worker, or `Tasks`, for which a worker is made.
     * `enqueued`: the jobs that handlers enqueued with `ctx.enqueue`, as maps. Jobs of isolated handlers go to a real
       master.
     * `unmet`: the conditions of `ready_when` that are not met. All others are, and nobody is asked.
     """
 
-    worker: Worker
+    worker: "Worker | Tasks"
     enqueued: list[dict[str, Any]] = field(default_factory=list)
     unmet: "list[Condition]" = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
     _assembly: Assembly | None = None
 
+    def __post_init__(self) -> None:
+        self._worker = self.worker if isinstance(self.worker, Worker) else Worker(tasks=[self.worker])
+
     async def __aenter__(self) -> Self:
-        self._assembly = await _started(self.worker)
+        self._assembly = await _started(self._worker)
         return self
 
     async def __aexit__(
@@ -88,7 +93,7 @@ class WorkerHarness:
 
     async def run(
         self,
-        name: str,
+        name: "str | Task[..., Any]",
         argument: Any = None,
         *,
         attempt: int = 1,
@@ -101,7 +106,8 @@ class WorkerHarness:
     ) -> Ending:
         """Run one attempt of a job to its end.
 
-        * `name`, `argument`: name and argument of the job. LookupError is raised if the name has no handler.
+        * `name`, `argument`: name and argument of the job; the task itself stands for its name. A task takes its
+          parameters as a map. LookupError is raised if the name has no handler.
         * `attempt`: the attempt number in `ctx.attempt` and for policies.
         * `timeout`: seconds until the attempt is stopped.
         * `headers`: headers of the job.
@@ -112,7 +118,9 @@ class WorkerHarness:
         * `inputs`: results of the jobs for which the job waited, in order, for `ctx.inputs`. An `Ending`, which another
           run returned, stands for a job that ended so. Default: it waited for none.
         """
-        if self.worker.find(name) is None:
+        if not isinstance(name, str):
+            name = name.name
+        if self._worker.find(name) is None:
             raise LookupError(f"no handler for {name}")
         if self._assembly is None:
             async with self:

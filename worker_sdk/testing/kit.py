@@ -50,7 +50,8 @@ def recording() -> Iterator[Recorded]:
 def inline(*, worker: Worker | None = None, raises: bool = True) -> Iterator[Recorded]:
     """Run the jobs of tasks where they are enqueued, in all threads, until the block ends. Yield the list of them.
 
-    Retries follow at once, and delays are not waited for. A handle has the result. The worker starts with the first
+    Retries follow at once, and delays are not waited for. As with a master, a handle has the
+    result of a job with `keep_result=True` alone. The worker starts with the first
     job: `on_start` of its middleware, and the values that live as long as it. It ends with the block.
 
     * `worker`: the worker whose handlers run the jobs that are not tasks, and whose middleware counts. Default: that of

@@ -20,6 +20,7 @@ from worker_sdk import forked
 from worker_sdk.dependencies.values import WorkerValues, with_dependencies
 from worker_sdk.errors import CheckpointNotSaved, PartNotKept, UnavailableError
 from worker_sdk.pusher.by_process import LazyPushers
+from worker_sdk.transport.standard_streams import escape_unencodable
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker import job_log, outcomes
 from worker_sdk.worker.context import Context
@@ -30,6 +31,7 @@ from worker_sdk.worker.registry import Handler, call_async
 
 
 def main(fd: int) -> None:
+    escape_unencodable()
     connection = socket.socket(fileno=fd)
     job = decode(_receive(connection))
     # The socket closes when the worker ends, however it dies: then nobody holds the lease of this job any more.

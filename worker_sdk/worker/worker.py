@@ -276,9 +276,11 @@ class Worker:
         once. Raise RefusedError if no master ever registered the worker and its token is refused for 30 s."""
         import asyncio
 
+        from worker_sdk.transport.standard_streams import escape_unencodable
         from worker_sdk.worker import first_process
 
         first_process.give_way()
+        escape_unencodable()
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             self._run_in(runner, None)
@@ -292,9 +294,11 @@ class Worker:
         """
         import asyncio
 
+        from worker_sdk.transport.standard_streams import escape_unencodable
         from worker_sdk.worker import first_process
         from worker_sdk.worker.burst import JOIN_WITHIN_S, Burst
 
+        escape_unencodable()
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         first_process.give_way()
         burst = Burst(idle_s)

@@ -133,10 +133,10 @@ def apply(
             try:
                 etag = _apply(http, step)
             except typer.Exit:
-                typer.echo(
+                output.echo(
                     f"  Stopped at {step.kind} {output.escape_controls(step.name)}: "
                     f"{done} of {len(found.steps)} changes were made; run `plan`.",
-                    err=True,
+                    is_error=True,
                 )
                 # The reason for stopping is what counts.
                 with contextlib.suppress(typer.Exit):

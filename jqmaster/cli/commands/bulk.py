@@ -129,7 +129,7 @@ def bulk(
                 return
             least = "" if counted["is_exact"] else "at least "
             # Programs read only one document on standard output.
-            typer.echo(f"{least}{counted['count']} jobs to {what.value.replace('-', ' ')}", err=as_json)
+            output.echo(f"{least}{counted['count']} jobs to {what.value.replace('-', ' ')}", is_error=as_json)
             if dry_run:
                 return
             if not sys.stdin.isatty():

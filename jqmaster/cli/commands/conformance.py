@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jqmaster.cli.console import exits
+from jqmaster.cli.console import exits, output
 
 if TYPE_CHECKING:
     from jqmaster.conformance.false_master import FalseMaster
@@ -71,7 +71,7 @@ def worker(  # noqa: PLR0917  options of a command
     if list_them:
         for question in QUESTIONS:
             modes = "" if len(question.modes) > 1 else f" ({', '.join(question.modes)} only)"
-            typer.echo(f"{question.id}: {question.text}{modes}")
+            output.echo(f"{question.id}: {question.text}{modes}")
         return
     try:
         parts = urlsplit(listen)
@@ -83,9 +83,9 @@ def worker(  # noqa: PLR0917  options of a command
 
     def ready(master: "FalseMaster") -> None:
         if run is None:
-            typer.echo(
+            output.echo(
                 f"Point the worker at {master.url} with the token {master.token}, with max_jobs of 2 to 10.",
-                err=True,
+                is_error=True,
             )
 
     try:
@@ -123,7 +123,7 @@ def master(
 
     if list_them:
         for question in QUESTIONS:
-            typer.echo(f"{question.id}: {question.text}")
+            output.echo(f"{question.id}: {question.text}")
         return
     try:
         results = asyncio.run(
@@ -143,18 +143,18 @@ def master(
 
 def _tell(result: "Result", *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(result.as_json()))
+        output.echo(json.dumps(result.as_json()))
         return
     mark = {"passed": "ok     ", "failed": "FAILED ", "skipped": "skipped"}[result.outcome]
-    typer.echo(f"{mark} {result.id}: {result.text}")
+    output.echo(f"{mark} {result.id}: {result.text}")
     if result.detail:
-        typer.echo(f"        {result.detail}")
+        output.echo(f"        {result.detail}")
 
 
 def _end(results: "list[Result]", *, as_json: bool) -> None:
     counts = Counter(str(result.outcome) for result in results)
     if not as_json:
-        typer.echo(
+        output.echo(
             f"\n{counts['passed']} of {len(results)} passed, {counts['failed']} failed, {counts['skipped']} skipped"
         )
     if counts["failed"]:

@@ -63,10 +63,10 @@ def apply(
             try:
                 _apply(http, step)
             except typer.Exit:
-                typer.echo(
+                output.echo(
                     f"  Stopped at {output.escape_controls(step.name)}: {done} of {len(steps)} changes were made; "
                     "run `plan`.",
-                    err=True,
+                    is_error=True,
                 )
                 raise
             _show_steps([step], as_json)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jqmaster.cli.console import exits
+from jqmaster.cli.console import exits, output
 
 
 class Document(StrEnum):
@@ -28,7 +28,7 @@ def openapi(
     for directory in (package.joinpath("openapi"), package.joinpath("..", "openapi")):
         file = directory.joinpath(_FILES[document])
         if file.is_file():
-            typer.echo(file.read_text("utf-8"), nl=False)
+            output.echo(file.read_text("utf-8"), end="")
             return
     exits.fail(exits.NOT_FOUND, f"{_FILES[document]} is not part of this installation")
 
@@ -37,4 +37,4 @@ def version() -> None:
     """Print the version."""
     from jqmaster import __version__
 
-    typer.echo(__version__)
+    output.echo(__version__)

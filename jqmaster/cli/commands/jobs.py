@@ -170,14 +170,14 @@ def enqueue(
             _, answer = http.call("POST", "/api/jobs", body=body)
         except typer.Exit as ended:
             if ended.exit_code == exits.UNREACHABLE:
-                typer.echo(
-                    f"  It may have been enqueued. To be sure, repeat with --id {body['id']}", err=True
+                output.echo(
+                    f"  It may have been enqueued. To be sure, repeat with --id {body['id']}", is_error=True
                 )
             raise
         if answer.get("duplicate"):
-            typer.echo("  No job was made: this job holds the uniqueness key.", err=True)
+            output.echo("  No job was made: this job holds the uniqueness key.", is_error=True)
         elif answer.get("replaced"):
-            typer.echo("  No job was made: this waiting job took its content.", err=True)
+            output.echo("  No job was made: this waiting job took its content.", is_error=True)
         if wait is None:
             output.say_json(answer) if as_json else output.say(answer["id"])
         else:

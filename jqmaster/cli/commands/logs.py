@@ -85,7 +85,7 @@ def _print(
         path = job_path(job_id, "logs")
         page = asked(http, path, query) if is_following else http.call("GET", path, query=query)[1]
         if page["is_archived"] and not is_archive_told:
-            typer.echo("from the archive of logs:", err=True)
+            output.echo("from the archive of logs:", is_error=True)
             is_archive_told = True
         for entry in page["entries"]:
             if as_json:
@@ -94,7 +94,7 @@ def _print(
                 print(_text(entry))
         sys.stdout.flush()
         if page["dropped"] > told and wanted["tail"] is None:
-            typer.echo(f"{page['dropped'] - told} lines are missing: there were too many", err=True)
+            output.echo(f"{page['dropped'] - told} lines are missing: there were too many", is_error=True)
             told = page["dropped"]
         is_end = page["next"] == after
         after, is_first = page["next"], False

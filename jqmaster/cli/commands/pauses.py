@@ -79,9 +79,9 @@ def resume(
                 http.call("DELETE", path_to(name))
                 output.say(f"{name}  ended")
             if not ended:
-                typer.echo(
+                output.echo(
                     f"No pause of {output.escape_controls(text)}.{_other_pause(present, constraint)}",
-                    err=True,
+                    is_error=True,
                 )
                 worst = exits.NOT_FOUND
     raise typer.Exit(worst)

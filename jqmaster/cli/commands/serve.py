@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from jqmaster.cli.console import exits
+from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOption, load_settings
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _print_first_token(settings: "Settings") -> None:
     check_address(settings.host, settings.port)
     make_directory(settings.data_dir)
     if token := generate_first_token(settings):
-        typer.echo(f"first token (scope admin), shown only once: {token}")
+        output.echo(f"first token (scope admin), shown only once: {token}")
 
 
 def _run_loop(settings: "Settings", serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -311,7 +311,7 @@ def _end_store(settings: "Settings") -> None:
 
     if settings.redis_url is None and (pid := end_running(settings.data_dir)):
         with contextlib.suppress(OSError):
-            typer.echo(f"Its own Valkey (process {pid}) was told to end, too.", err=True)
+            output.echo(f"Its own Valkey (process {pid}) was told to end, too.", is_error=True)
 
 
 def _print_address(settings: "Settings", address: str) -> None:
@@ -331,7 +331,7 @@ def _print_address(settings: "Settings", address: str) -> None:
 def _tell(text: str) -> None:
     # The disk that holds the output may be full. Serve all the same.
     with contextlib.suppress(OSError):
-        typer.echo(text)
+        output.echo(text)
 
 
 def _discard_unwritable() -> None:

@@ -143,5 +143,5 @@ def _hand_over(made: dict[str, Any], descriptor: int | None, out: Path | None, a
     elif out is not None:
         output.say(f"token {made['id']} is in {out}")
     else:
-        typer.echo(f"token {made['id']}, shown only once:", err=True)
+        output.echo(f"token {made['id']}, shown only once:", is_error=True)
         output.say(made["token"])

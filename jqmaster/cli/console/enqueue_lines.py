@@ -33,9 +33,9 @@ def enqueue_lines(
             try:
                 _, answer = http.call("POST", "/api/jobs/bulk", body={"jobs": bulk}, timeout_s=120)
             except typer.Exit:
-                typer.echo(
+                output.echo(
                     f"  {count} jobs were enqueued; repeat from line {count + 1} of the file (blank lines not counted)",
-                    err=True,
+                    is_error=True,
                 )
                 raise
             count += len(bulk)

@@ -29,11 +29,11 @@ TABLE: Final = (
 
 def fail(code: int, text: str) -> NoReturn:
     """Print the reason to standard error and exit."""
-    from jqmaster.cli.console.output import escape_controls
+    from jqmaster.cli.console import output
 
     # The exit code still tells the reason if the text cannot be written.
     with contextlib.suppress(OSError):
-        typer.echo(f"Error: {escape_controls(text)}", err=True)
+        output.echo(f"Error: {output.escape_controls(text)}", is_error=True)
     raise typer.Exit(code)
 
 

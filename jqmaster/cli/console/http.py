@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import typer
 
-from jqmaster.cli.console import exits
+from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.settings import refuse_misspelt_variables
 
 if TYPE_CHECKING:
@@ -138,8 +138,9 @@ class MasterSession:
         for name in filter(None, response.headers.get("jq-unserved-names", "").split(", ")):
             if name not in self._unserved:
                 self._unserved.add(name)
-                typer.echo(
-                    f"  No worker has ever served the name {name}: the job waits until one does.", err=True
+                output.echo(
+                    f"  No worker has ever served the name {name}: the job waits until one does.",
+                    is_error=True,
                 )
 
     def listed(

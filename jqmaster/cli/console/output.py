@@ -19,15 +19,24 @@ def say(text: object) -> None:
     print(escape_controls(text))
 
 
+def echo(text: str, *, is_error: bool = False, end: str = "\n") -> None:
+    """Print text at once. Unlike `typer.echo` it keeps to the encoding of the stream, which escapes what it lacks."""
+    print(text, file=sys.stderr if is_error else sys.stdout, end=end, flush=True)
+
+
 def say_json(value: Any) -> None:
     """Print the value as one line of JSON."""
-    is_utf8 = sys.stdout.encoding.lower() == "utf-8"
-    print(_inert_json(json.dumps(value, ensure_ascii=not is_utf8, separators=(",", ":"))))
+    print(_inert_json(json.dumps(value, ensure_ascii=_is_narrow(), separators=(",", ":"))))
 
 
 def show_value(value: Any) -> None:
     """Print a value that somebody wrote as indented JSON."""
-    print(_inert_json(json.dumps(value, ensure_ascii=False, indent=2)))
+    print(_inert_json(json.dumps(value, ensure_ascii=_is_narrow(), indent=2)))
+
+
+def _is_narrow() -> bool:
+    """Return whether standard output lacks characters. JSON then escapes them itself, so that it stays JSON."""
+    return sys.stdout.encoding.lower() not in ("utf-8", "utf8")
 
 
 def _inert_json(text: str) -> str:

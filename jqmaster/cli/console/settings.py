@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jqmaster.cli.console import exits
+from jqmaster.cli.console import exits, output
 from worker_sdk.transport.suggestions import suggestion
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def refuse_misspelt_variables() -> None:
         lines = "\n".join(f"  {fault}" for fault in found.faults)
         exits.fail(exits.USAGE, f"the environment is not valid\n{lines}")
     if found.others:
-        typer.echo(f"Warning: {unknown_text(found.others)}", err=True)
+        output.echo(f"Warning: {unknown_text(found.others)}", is_error=True)
 
 
 def load_settings(config: Path | None = None, **given: Any) -> "Settings":

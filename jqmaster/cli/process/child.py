@@ -15,6 +15,9 @@ MAX_ORDER_BYTES: Final = 1024 * 1024
 
 
 def main() -> None:
+    from worker_sdk.transport import standard_streams
+
+    standard_streams.escape_unencodable()
     tell_ready = int(sys.argv[1])
     # Processes that a worker's handlers start inherit neither descriptor.
     os.set_inheritable(tell_ready, False)

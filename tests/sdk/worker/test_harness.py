@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import real_time
-from worker_sdk import Context, Defer, Worker
+from worker_sdk import Context, Defer, Tasks, Worker
 from worker_sdk.testing import WorkerHarness
 from worker_sdk.worker.once import derived_id
 
@@ -92,3 +92,18 @@ async def test_a_handler_is_run_as_a_worker_would() -> None:
     assert (await harness.run("slow", timeout=0.05)).fields["reason"] == "timeout"
     with pytest.raises(LookupError):
         await harness.run("nobody")
+
+
+async def test_the_harness_takes_tasks_and_a_task() -> None:
+    tasks = Tasks()
+
+    @tasks.task("text.repeat")
+    def repeat(text: str, *, times: int = 2) -> str:
+        return text * times
+
+    ending = await WorkerHarness(tasks).run(repeat, {"text": "ab"})
+    assert ending.result == "abab"
+    async with WorkerHarness(tasks) as harness:
+        assert (await harness.run("text.repeat", {"text": "a", "times": 3})).result == "aaa"
+        with pytest.raises(LookupError):
+            await harness.run("text.other")

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from worker_sdk.outbox.relay import Relay
+from worker_sdk.transport.standard_streams import escape_unencodable
 
 
 class Command(BaseCommand):
@@ -27,6 +28,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do what the options ask for."""
+        escape_unencodable()
         from worker_sdk.django.worker import backends
 
         try:

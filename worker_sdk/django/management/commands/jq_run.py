@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from worker_sdk.errors import NotFinishedError, WorkerSdkError
+from worker_sdk.transport.standard_streams import escape_unencodable
 
 
 class Command(BaseCommand):
@@ -28,6 +29,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Enqueue the job."""
+        escape_unencodable()
         from worker_sdk.django.commands import COMMAND_PREFIX
         from worker_sdk.django.worker import backends
 

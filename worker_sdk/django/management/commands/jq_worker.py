@@ -14,6 +14,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import autoreload
 from django.utils.module_loading import autodiscover_modules
 
+from worker_sdk.transport.standard_streams import escape_unencodable
+
 # The ID of the process that watches the files. It is set in its child, which works.
 _CHILD: Final = "JQMASTER_RELOADED"
 _LOOK_EVERY_S: Final = 0.5
@@ -63,6 +65,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the worker until it is told to end."""
+        escape_unencodable()
         wants_reload = settings.DEBUG if options["reload"] is None else options["reload"]
         if wants_reload and not options["burst"] and _CHILD not in os.environ:
             autoreload.run_with_reloader(_supervise)

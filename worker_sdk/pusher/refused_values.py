@@ -1,0 +1,70 @@
+"""The place of a value that a master refused without its path: masters check values without building them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from worker_sdk.wire import decode
+
+_MOST_STEPS: Final = 1_000_000
+_MAX_SHOWN: Final = 200
+
+
+def place_of(code: str, body: bytes) -> str:
+    """Return the path of the value for which a master refused the body of a push, and what is wrong with it; empty if
+    the code concerns no value, or none is found."""
+    if code not in _FINDERS:
+        return ""
+    try:
+        fields: Any = decode(body)
+    except (ValueError, RecursionError):
+        return ""
+    path, what = _FINDERS[code](fields)
+    if not path:
+        return ""
+    place = _text(path)
+    if len(place) > _MAX_SHOWN:
+        place = f"{place[: _MAX_SHOWN // 2]} … {place[-_MAX_SHOWN // 2 :]}"
+    return f"{place} {what}"
+
+
+_Path = Sequence[Any]
+
+
+def _walk(fields: Any) -> Iterator[tuple[_Path, Any]]:
+    """Yield each value with its path, as far as a walk is worth it."""
+    left: list[tuple[_Path, Any]] = [((), fields)]
+    for _ in range(_MOST_STEPS):
+        if not left:
+            return
+        path, value = left.pop()
+        yield path, value
+        if isinstance(value, dict):
+            left += (((*path, key), part) for key, part in value.items())
+        elif isinstance(value, list):
+            left += (((*path, index), part) for index, part in enumerate(value))
+
+
+def _key_not_str(fields: Any) -> tuple[_Path, str]:
+    for path, value in _walk(fields):
+        if isinstance(value, dict) and (keys := [key for key in value if not isinstance(key, str)]):
+            kind = type(keys[0]).__name__
+            return path or ("the job",), f"has a key that is a {kind}, and only str can be one: give str(key)"
+    return (), ""
+
+
+def _too_deep(fields: Any) -> tuple[_Path, str]:
+    path = max((path for path, _ in _walk(fields)), key=len, default=())
+    return path, f"is {len(path)} levels deep"
+
+
+def _too_many_nodes(fields: Any) -> tuple[_Path, str]:
+    held = [(len(value), path) for path, value in _walk(fields) if path and isinstance(value, dict | list)]
+    size, path = max(held, key=lambda one: one[0], default=(0, ()))
+    return path, f"alone holds {size}: give less at once, or an ID of data that are kept elsewhere"
+
+
+_FINDERS: Final = {"key_not_str": _key_not_str, "too_deep": _too_deep, "too_many_nodes": _too_many_nodes}
+
+
+def _text(path: _Path) -> str:
+    return str(path[0]) + "".join(f"[{step!r}]" for step in path[1:])
