@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
 NAME = "photo.shrink"
 TASKS = f'''
-from worker_sdk import Fail, Tasks
+from worker_sdk import Tasks
 
 tasks = Tasks()
 
 @tasks.task("{NAME}", max_retry=0)
 def shrink(text: str) -> None:
     print("開始", text)
-    raise Fail("失敗しました 😀", retry=False)
+    raise RuntimeError("失敗しました 😀")
 '''
 LOCALES = {
     "ascii": {"PYTHONIOENCODING": "ascii"},
@@ -83,7 +83,7 @@ def test_a_walk_of_commands_over_a_queue_with_japanese_content(
         return Outcome(done.returncode, done.stdout.decode(encoding), done.stderr.decode(encoding))
 
     (tmp_path / "app_tasks.py").write_text(TASKS, encoding="utf-8")
-    pushed = call("enqueue", NAME, '{"text": "写真"}', "--tag", "東京", "--json")
+    pushed = call("enqueue", NAME, '{"text": "写真"}', "--tag", "東京", "--max-retry", "0", "--json")
     assert pushed.code == 0, pushed
     job_id = json.loads(pushed.out)["id"]
     worked = call("worker", "app_tasks:tasks", "--burst", "--port", "0")
