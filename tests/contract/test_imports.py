@@ -175,7 +175,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         },
         "django": {"", "outbox", "pusher", "tasks.client", "worker.command"},
         "django.migrations": set(),
-        "django.management.commands": {"", "django", "outbox.relay"},
+        "django.management.commands": {"", "django", "outbox.relay", "transport.standard_streams"},
         "worker": {"", "pusher", "masters", "transport", "middleware.base", "dependencies"},
         "middleware": {"", "worker.context"},
         "dependencies": {".generators", ".parameters", "worker.context"},
