@@ -36,7 +36,7 @@ import functools
 import hashlib
 import struct
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -59,6 +59,7 @@ from jqmaster.domain.jobs.job import (
 from jqmaster.domain.jobs.order import After, AfterWhen
 from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.domain.jobs.unique import OnConflict, Unique, UniqueScope
+from jqmaster.domain.matching.fields import JobFields
 from jqmaster.domain.matching.requirement import queue_of
 from jqmaster.errors import DamagedError
 
@@ -455,49 +456,40 @@ def decode_offered(record: bytes) -> OfferedRecord:
     return OfferedRecord(record[56:72].hex(), fence, _I64.unpack_from(record, 24)[0], not_after_ms, claimed)
 
 
-class MatchedRecord(NamedTuple):
-    """The fields of a record that a rematch needs."""
+def decode_matched(record: bytes, decode: Callable[[bytes], object]) -> tuple[bytes, JobFields]:
+    """Return the lane of a job, and the fields that decide where it has to wait. Raise DamagedError.
 
-    lane_id: bytes
-    name: str
-    priority: int
-    max_retry: int
-    timeout_ms: int
-    keep_result: bool
-    tags: tuple[str, ...]
-    headers: Mapping[str, str]
-    argument: bytes
-    requires: Mapping[str, str] | None = None
-
-    @property
-    def queue(self) -> str:
-        """See `JobSpec.queue`."""
-        return queue_of(self.name, self.requires)
-
-
-def decode_matched(record: bytes) -> MatchedRecord:
-    """Decode a whole record, or one whose argument is cut off. Raise DamagedError."""
+    `record`: whole, or with its argument cut off; `decode`: see `JobFields`.
+    """
     try:
         name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
         gates_end = _gates_end(record, name_end)
-        extras_end = gates_end + 4 + _U32.unpack_from(record, gates_end)[0]
-        extras = record[gates_end + 4 : extras_end]
-        tags, headers, _ = _decode_extras(extras) if extras else ((), {}, None)
+        extras_at = gates_end + 4
+        extras_end = extras_at + _U32.unpack_from(record, gates_end)[0]
+        name = record[HEAD_SIZE + 1 : name_end].decode()
+        tags: tuple[str, ...] = ()
+        headers: Mapping[str, str] = {}
+        queue = name
+        if extras_end > extras_at:
+            extras = record[extras_at:extras_end]
+            tags, headers, _ = _decode_extras(extras)
+            queue = queue_of(name, _decode_requires(extras))
         priority, max_retry, timeout_ms = _MATCHED.unpack_from(record, 88)
-        return MatchedRecord(
-            record[128:136],
-            record[HEAD_SIZE + 1 : name_end].decode(),
-            priority,
-            max_retry,
-            timeout_ms,
-            bool(record[2] & FLAG_KEEP_RESULT),
-            tags,
-            headers,
-            record[extras_end:],
-            _decode_requires(extras) if extras else None,
+        fields = JobFields(
+            name=name,
+            priority=priority,
+            tags=tags,
+            max_retry=max_retry,
+            timeout_s=timeout_ms / 1000,
+            keep_result=bool(record[2] & FLAG_KEEP_RESULT),
+            headers=headers,
+            argument=record[extras_end:],
+            decode=decode,
+            queue=queue,
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a job cannot be read") from exc
+    return record[128:136], fields
 
 
 def may_have_failed(record: bytes) -> bool:

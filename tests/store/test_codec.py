@@ -168,8 +168,9 @@ def test_extras_as_a_map_are_read_and_unknown_keys_ignored(
     job = codec.decode_job("j", record)
     assert (job.tags, job.headers, job.retry, job.argument) == (tags, headers, retry, b"\xc0")
     assert (codec.decode_claimed(record).headers, codec.decode_claimed(record).argument) == (headers, b"\xc0")
-    matched = codec.decode_matched(record)
+    lane_id, matched = codec.decode_matched(record, bytes)
     assert (matched.tags, matched.headers, matched.argument) == (tags, headers, b"\xc0")
+    assert lane_id == job.lane_id
 
 
 @pytest.mark.req("M12")

@@ -25,6 +25,8 @@ PAUSE_PREFIX: Final = "pause-"
 MAX_COMPOSITE_BYTES: Final = 4096
 NO_KEY: Final = "0" * 16
 
+# Copied: a copy takes three quarters of the time of a new one.
+_DIGEST: Final = blake2b(digest_size=8)
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 CID_LENGTH: Final = 8
 _CID: Final = re.compile(rf"[0-9a-f]{{{CID_LENGTH}}}")
@@ -256,7 +258,9 @@ def read_key(constraint: Constraint, fields: JobFields) -> object:
 
 def value_id(key: KeyValue) -> str:
     """Return 16 hexadecimal digits that tell this value of a key from all others."""
-    return blake2b(key.canonical, digest_size=8).hexdigest()
+    digest = _DIGEST.copy()
+    digest.update(key.canonical)
+    return digest.hexdigest()
 
 
 def gate_id(cid: str, key: KeyValue | None) -> str:

@@ -12,7 +12,7 @@ from jqmaster.domain.jobs.job import INDEXED, WAITING
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import ConstraintSnapshot
-from jqmaster.store.jobs.placement import LaneTable, StoredLane, lane_of_job
+from jqmaster.store.jobs.placement import LaneTable, StoredLane, fields_of_record
 from jqmaster.store.jobs.records import HEAD_READ
 from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_READ, pages, scanned
 from jqmaster.store.link.scripts import Arg
@@ -64,19 +64,19 @@ class _Moves:
 
     def place(self, constraint_set: ConstraintSet, found: _Found, record: bytes | None) -> None:
         """Add a job if it has to move. `record`: None where it cannot be read."""
+        old, record = found.old, record or b""
         try:
-            job = codec.decode_matched(record) if record else None
+            lane_id, fields = fields_of_record(record)
         except DamagedError:
-            job = None
-        if job:
-            lane = lane_of_job(constraint_set, job)
-            # A lane of an older edition is never the current lane, and the ID of the current lane costs a digest.
-            is_older = found.old is not None and bytes.fromhex(found.old.id) == job.lane_id
-            if is_older or job.lane_id not in (lane.base_id, lane.id):
-                self.add(found.job_id, job.lane_id, self.lanes.number(lane))
-                self.are_short = self.are_short and record is not None and len(record) < HEAD_READ
-        elif found.old:
-            self.add(found.job_id, bytes.fromhex(found.old.id), 0)
+            if old:
+                self.add(found.job_id, bytes.fromhex(old.id), 0)
+            return
+        lane = constraint_set.lane_of(fields)
+        # A lane of an older edition is never the current lane, and the ID of the current lane costs a digest.
+        is_older = old is not None and lane_id.hex() == old.id
+        if is_older or lane_id not in (lane.base_id, lane.id):
+            self.add(found.job_id, lane_id, self.lanes.number(lane))
+            self.are_short = self.are_short and len(record) < HEAD_READ
 
 
 # While the store moves some pages, others are read and matched: the store never waits for the next page.
@@ -244,9 +244,13 @@ class LaneStore:
     ) -> _Moves:
         """Match the jobs of a page. Read the record of each job whose name does not decide where it waits."""
         moves, unread = _Moves(), []
+        # Neighbours come from one lane.
+        last, lane = None, None
         for job_id in job_ids:
             old = lanes.get(job_id)
-            if old and old.queue and (lane := constraint_set.lane_of_queue(old.queue)):
+            if old is not last:
+                last, lane = old, constraint_set.lane_of_queue(old.queue) if old and old.queue else None
+            if old and lane:
                 moves.add(job_id, bytes.fromhex(old.id), moves.lanes.number(lane))
                 moves.are_short = False
             else:

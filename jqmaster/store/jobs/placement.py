@@ -19,6 +19,7 @@ _decoder = msgspec.msgpack.Decoder()
 # The Lua library knows no binary, only raw strings.
 _PACKER = msgpack.Packer(autoreset=True, use_bin_type=False)
 _COUNTS = [bytes((count,)) for count in range(codec.MAX_GATES + 1)]
+_ONE_GATE = _COUNTS[1]
 
 
 class StaleConstraints(Exception):  # noqa: N818 - a value for the service, not an error of the store
@@ -29,7 +30,7 @@ def _decode(argument: bytes) -> Any:
     return _decoder.decode(argument)
 
 
-def fields_of(job: JobSpec | Job | codec.MatchedRecord) -> JobFields:
+def fields_of(job: JobSpec | Job) -> JobFields:
     """Return the fields of a job that matchers may read. The argument is decoded when one reads it."""
     return JobFields(
         name=job.name,
@@ -45,7 +46,12 @@ def fields_of(job: JobSpec | Job | codec.MatchedRecord) -> JobFields:
     )
 
 
-def lane_of_job(constraints: ConstraintSet, job: Job | codec.MatchedRecord) -> Lane:
+def fields_of_record(record: bytes) -> tuple[bytes, JobFields]:
+    """Return the lane of a stored job, and its fields as `fields_of` does. Raise DamagedError."""
+    return codec.decode_matched(record, _decode)
+
+
+def lane_of_job(constraints: ConstraintSet, job: Job) -> Lane:
     """Return the lane of a job that exists; it must have been read with its argument."""
     return constraints.lane_of_queue(job.queue) or constraints.lane_of(fields_of(job))
 
@@ -104,16 +110,20 @@ class LaneTable:
 
     def number(self, lane: Lane) -> int:
         """Return the number of a lane, from 1 as in Lua."""
-        keyed = _joined(lane.keyed)
-        identity = (lane.base_id, keyed)
+        gates_of_lane, base_id = lane.keyed, lane.base_id
+        keyed = _joined(gates_of_lane)
+        identity = (base_id, keyed)
         number = self._numbers.get(identity)
         if number is None:
-            gates = _packed_gates(len(lane.keyed), keyed)
-            in_lane = keyed if gates == codec.GATES_IN_LANE else ""
-            base = self._bases.get(lane.base_id) or self._new_base(lane)
-            self._parts += (base, gates, in_lane)
-            for gate in lane.keyed:
-                self._parts.append(gate.text)
+            base = self._bases.get(base_id) or self._new_base(lane)
+            # Most lanes have no keyed gate or one.
+            if len(gates_of_lane) == 1:
+                gates = _ONE_GATE + keyed.encode()
+                self._parts += (base, gates, "", gates_of_lane[0].text)
+            else:
+                gates = _packed_gates(len(gates_of_lane), keyed)
+                in_lane = keyed if gates == codec.GATES_IN_LANE else ""
+                self._parts += (base, gates, in_lane, *[gate.text for gate in gates_of_lane])
             self._gates.append(gates)
             number = self._numbers[identity] = len(self._gates)
         return number

@@ -24,6 +24,10 @@ local FIRST = 8
 local PLACE_LENGTH = 10
 local is_unfinished = layout.is_unfinished
 local READY = layout.STATE.ready
+local byte, sub, read_place, in_places = string.byte, string.sub, struct.unpack, '>c8I2'
+local checked_head, priority_of = record.checked_head, record.priority_of
+local home_of, count, remove, add = lanes.home_of, lanes.count, lanes.remove, lanes.add
+local rewritten, home_by_number = homes.rewritten, homes.of
 
 -- Returns whether another system does, or did, the work of the job's attempt.
 local function is_handed_over(id, head)
@@ -39,13 +43,17 @@ for i = FIRST, #ARGV do keys[i - FIRST + 1] = tag .. 'job:' .. ARGV[i] end
 -- Reads short records in one command, because single reads cost several times as much. Long arguments stay where they
 -- are.
 local records = read == 'whole' and redis.call('MGET', unpack(keys))
-for i, key in ipairs(keys) do
-  local id = ARGV[FIRST + i - 1]
-  local old_bytes, number = struct.unpack('>c8I2', places, (i - 1) * PLACE_LENGTH + 1)
-  local head
-  if records then head = record.checked_head(records[i] or '') else head = record.read_head(key) end
-  local state = record.state_of(head)
-  local is_there = head ~= '' and record.lane_id_of(head) == old_bytes and is_unfinished[state]
+for i = 1, #keys do
+  local id, key = ARGV[FIRST + i - 1], keys[i]
+  local old_bytes, number = read_place(in_places, places, (i - 1) * PLACE_LENGTH + 1)
+  local head, gates_at, behind
+  if records then
+    head, gates_at, behind = checked_head(records[i] or '')
+  else
+    head, gates_at, behind = record.read_head(key)
+  end
+  local state = byte(head, layout.state.at)
+  local is_there = gates_at and sub(head, layout.lane_id.at, layout.lane_id.last) == old_bytes and is_unfinished[state]
   local may_be_ready = number > 0 and is_there and state == READY
   if not may_be_ready and redis.call('ZSCORE', tag .. 'ready:' .. record.hex(old_bytes), id) then
     local old = lanes.by_id(record.hex(old_bytes))
@@ -54,11 +62,12 @@ for i, key in ipairs(keys) do
     redis.call('SADD', damaged_key, id)
     moved = moved + 1
   elseif number > 0 and is_there then
-    local old, old_own = lanes.home_of(head)
-    local lane, own = homes.of(definitions, number, edition)
+    local old, old_own = home_of(head)
+    local lane, own = home_by_number(definitions, number, edition)
     if old ~= lane then
       if records or #head < layout.longest_beginning then
-        written[filled + 1], written[filled + 2] = key, homes.rewritten(head, lane, definitions[number].bytes)
+        written[filled + 1], written[filled + 2] = key,
+          rewritten(head, lane, definitions[number].bytes, gates_at, behind)
         filled = filled + 2
       else
         homes.write(key, head, lane, definitions[number].bytes)
@@ -66,11 +75,11 @@ for i, key in ipairs(keys) do
       -- A job that awaits its callback holds its slots like a running one.
       local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
       local waits = holds_slots and 0 or 1
-      lanes.count(old, old_own, -1, -waits)
-      lanes.count(lane, own, 1, waits)
+      count(old, old_own, -1, -waits)
+      count(lane, own, 1, waits)
       if state == READY then
-        lanes.remove(old, id)
-        lanes.add(lane, record.priority_of(head), id)
+        remove(old, id)
+        add(lane, priority_of(head), id)
       elseif holds_slots then
         lanes.free(old, old_own, id)
         local token_bytes, begun_ms = record.token_of(head), record.int64(head, layout.started_at_ms.at)

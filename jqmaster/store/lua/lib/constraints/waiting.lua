@@ -21,7 +21,10 @@ local waiting = lazily.made_by(function()
   end
 
   local function add(ids, count)
-    for _, gate_id in ipairs(ids) do more_at[gate_id] = (more_at[gate_id] or 0) + count end
+    for n = 1, #ids do
+      local gate_id = ids[n]
+      more_at[gate_id] = (more_at[gate_id] or 0) + count
+    end
   end
 
   -- Lists a gate under this text even if nothing waits, because perhaps only running jobs have passed it. The entry
@@ -45,7 +48,8 @@ local waiting = lazily.made_by(function()
     local key, noted, filled, gone, crowded, uncrowded = tag .. 'gates:' .. cid, {}, 0, {}, {}, {}
     for i, note in ipairs(redis.call('HMGET', key, unpack(ids, from, last))) do
       local gate_id = ids[from + i - 1]
-      local before, text = split_note(note)
+      local before, text = 0, nil
+      if note then before, text = split_note(note) end
       local now = before + more_at[gate_id]
       -- The leader removes the notes of idle key values, but not those of a constraint that is gone, which it may have
       -- forgotten before.
@@ -57,8 +61,9 @@ local waiting = lazily.made_by(function()
         noted[filled + 1], noted[filled + 2] = gate_id, number .. (text or text_of[gate_id] or '')
         filled = filled + 2
       end
-      local its_crowd = crowd(now)
-      if its_crowd ~= crowd(before) then
+      -- Most values have one job at most, and so no crowd.
+      local its_crowd = now > 1 and crowd(now) or 0
+      if its_crowd ~= (before > 1 and crowd(before) or 0) then
         if its_crowd > 0 then
           crowded[#crowded + 1] = its_crowd
           crowded[#crowded + 1] = gate_id
@@ -74,13 +79,12 @@ local waiting = lazily.made_by(function()
   end
 
   local function write()
-    local of_cid, sizes = {}, {}
+    local of_cid, sub, cid_length = {}, string.sub, layout.gates.constraint_length
     for gate_id, more in pairs(more_at) do
       if more ~= 0 or text_of[gate_id] then
-        local cid = constraint_of(gate_id)
-        local size = (sizes[cid] or 0) + 1
-        lists.under(of_cid, cid)[size] = gate_id
-        sizes[cid] = size
+        local cid = sub(gate_id, 1, cid_length)
+        local ids = of_cid[cid]
+        if ids then ids[#ids + 1] = gate_id else of_cid[cid] = {gate_id} end
       end
     end
     for cid, ids in pairs(of_cid) do

@@ -28,15 +28,16 @@ local record = (function()
   end
 
   -- Returns a record's head, name and gates, from its beginning or from the whole; empty if any is missing or cut
-  -- short.
+  -- short. Returns second and third what `gates_span` does.
   local function checked_head(s)
     local length = #s
     if length < NAME_AT then return '' end
     local gates_at = NAME_AT + byte(s, NAME_LENGTH_AT)
     if length < gates_at then return '' end
     local count = byte(s, gates_at)
-    if count ~= IN_LANE and length < gates_at + count * layout.gates.length then return '' end
-    return s
+    local behind = gates_at + 1 + (count ~= IN_LANE and count * layout.gates.length or 0)
+    if length < behind - 1 then return '' end
+    return s, gates_at, behind
   end
 
   -- Does the same for the record at a key. One shorter than `layout.longest_beginning` is the whole record.

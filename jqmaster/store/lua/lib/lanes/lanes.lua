@@ -123,7 +123,7 @@ local lanes = (function()
 
   -- `jobs`: change of the lane's unfinished jobs; `waiting_jobs`: change of those of them that do not run.
   local function count(lane, own, jobs, waiting_jobs)
-    touch(lane)
+    if not lane.is_changed then touch(lane) end
     lane.jobs_more, lane.waiting_more = lane.jobs_more + jobs, lane.waiting_more + waiting_jobs
     if own and waiting_jobs ~= 0 then waiting.add(own, waiting_jobs) end
   end
@@ -140,8 +140,9 @@ local lanes = (function()
 
   -- A claim does not use this: it takes jobs from the front, and counts them in `taken`.
   local function remove(lane, id)
-    touch(lane)
-    lane.removed[#lane.removed + 1] = id
+    if not lane.is_changed then touch(lane) end
+    local removed = lane.removed
+    removed[#removed + 1] = id
   end
 
   -- The claim of `id` ends: its slots are free when the lanes are written.
