@@ -140,6 +140,10 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
         if (expires := options.pop("expires")) is not None:
             if options.get("expires_at") is not None:
                 raise TypeError("give expires or expires_at, not both")
+            if isinstance(expires, bool) or not isinstance(expires, int | float | timedelta):
+                raise TypeError(
+                    f"expires is {expires!r}: give seconds or a timedelta, or an instant as expires_at"
+                )
             options[EXPIRES_S] = expires
     return {
         option: value if type(value) in PLAIN_OPTIONS else _wire_value(option, value)
