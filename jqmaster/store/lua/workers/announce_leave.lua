@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Notes that the process of a worker is ending in order: it gets no more jobs, and the end of a lease does not count as a loss.
+-- Notes that the process of a worker is ending in order: it gets no more jobs, and the end of a lease does not count as
+-- a loss.
 -- KEYS worker:hash
 -- ARGV now_ms wake_channel(empty: nobody to wake)
 -- REPLY ok | unknown
