@@ -721,6 +721,11 @@ class Settings(BaseSettings):
         pattern=r"^https?://[^/?#@\s]+/?$",
         description="Address of storage of the S3 kind that is not Amazon's, such as `https://minio.example:9000`.",
     )
+    log_archive_cafile: Path | None = Field(
+        None,
+        description="CA certificates (PEM) that sign the certificate of `log_archive_endpoint`. The system's CA "
+        "certificates stay trusted.",
+    )
     log_archive_region: str | None = Field(
         None, min_length=1, max_length=100, description="Region of the bucket of `log_archive_url`."
     )
@@ -867,7 +872,12 @@ class Settings(BaseSettings):
         if (self.log_archive_key_id is None) != (self.log_archive_secret is None):
             return "set both log_archive_key_id and log_archive_secret, or neither"
         if not (self.log_archive_url or "").startswith("s3://"):
-            for name in ("log_archive_endpoint", "log_archive_region", "log_archive_key_id"):
+            for name in (
+                "log_archive_endpoint",
+                "log_archive_cafile",
+                "log_archive_region",
+                "log_archive_key_id",
+            ):
                 if getattr(self, name) is not None:
                     return f"{name} requires a log_archive_url that begins with s3"
         return None

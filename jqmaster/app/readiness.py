@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from functools import partial
 from typing import Final
 
 from jqmaster import __version__
@@ -9,6 +10,7 @@ from jqmaster.api.services import MasterCondition
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
 from jqmaster.errors import JqmasterError
+from jqmaster.net.certificate_ends import certificate_ends_s
 from jqmaster.service.operations.metrics import OwnFacts
 from jqmaster.service.operations.stats import StoreState
 
@@ -34,6 +36,10 @@ class ReadinessCheck:
             async with asyncio.timeout(READY_WITHIN_S):
                 if await self._shard.parts.stores.leadership.current() is None:
                     faults["leader"] = "no master leads"
+                if refusal := self._shard.leader.refusal:
+                    # It answers what is read, and takes no writes.
+                    store = refusal
+                    faults["store"] = f"store: {store}"
         except (JqmasterError, TimeoutError) as exc:
             store = exc.detail if isinstance(exc, JqmasterError) else "it does not answer in time"
             if (embedded := self._shard.parts.store.embedded) and (detail := embedded.status().detail):
@@ -80,4 +86,5 @@ class ReadinessCheck:
                 "master_id": self._shared.master_id,
                 "node_id": self._shared.settings.node_id or socket.gethostname(),
             },
+            certificate_ends_s=partial(certificate_ends_s, self._shared.settings),
         )

@@ -136,6 +136,22 @@ def test_a_setting_that_does_not_exist_is_met_with_the_one_that_was_meant(tmp_pa
     assert "xyzzy: no such setting\n" in ended.err
 
 
+def test_a_value_of_a_wrong_form_is_met_with_an_example() -> None:
+    ended = jqmaster(
+        "doctor", JQMASTER_LOG_ARCHIVE_URL="/srv/job-logs", JQMASTER_TRACES_ENDPOINT="collector:4318"
+    )
+    assert ended.code == 2
+    assert "such as file:///srv/job-logs" in ended.err
+    assert "such as http://127.0.0.1:4318" in ended.err
+    assert "pattern" not in ended.err
+
+
+def test_a_setting_that_is_misspelt_in_the_command_is_met_with_the_one_that_was_meant(url: str) -> None:
+    ended = call(url, "settings", "set", "max_argument_byte=3")
+    assert ended.code != 0
+    assert "did you mean max_argument_bytes?" in ended.err
+
+
 def test_a_port_in_use_is_named(url: str, tmp_path: Path) -> None:
     port = url.rpartition(":")[2]
     ended = jqmaster("serve", "--port", port, "--data-dir", tmp_path / "data")

@@ -1,5 +1,6 @@
 """Faults at the start and at the end of `jqmaster serve` and its clients: each names its remedy."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -12,6 +13,7 @@ import pytest
 from tests.support import real_time
 from tests.support.cli import jqmaster
 from tests.support.ports import free_port
+from tests.support.replicas import replicated
 from tests.support.server import StoreServer
 from tests.system.test_cli import Running
 from worker_sdk import RefusedError, SyncPusher
@@ -103,3 +105,12 @@ def test_a_missing_or_wrong_token_is_met_with_where_to_put_it(tmp_path: Path) ->
 def test_each_fault_of_the_store_names_a_remedy(store_server: StoreServer) -> None:
     away = jqmaster("doctor", "--redis", f"redis://127.0.0.1:{free_port()}")
     assert "does the store run there, and is its address right?" in away.err
+
+
+async def test_fsck_says_that_the_store_is_a_replica() -> None:
+    async with replicated(1) as (primary, (replica,)):
+        checked = await asyncio.to_thread(jqmaster, "fsck", JQMASTER_REDIS_URL=replica.url)
+        assert checked.code == 0
+        assert "The address is that of a replica: its data may be behind." in checked.err
+        checked = await asyncio.to_thread(jqmaster, "fsck", JQMASTER_REDIS_URL=primary.url)
+        assert checked.err == ""

@@ -41,6 +41,7 @@ SETTING_NAMES: Final = (
     "lease_ms",
     "linger_s",
     "link_templates",
+    "log_archive_cafile",
     "log_archive_endpoint",
     "log_archive_key_id",
     "log_archive_region",

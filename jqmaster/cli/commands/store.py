@@ -72,6 +72,7 @@ def fsck(
         from jqmaster.store.keys import Keys
 
         count = 0
+        await _note_replica(client)
         async for finding in check(client, Keys(settings.shard)):
             count += 1
             if as_json:
@@ -84,6 +85,18 @@ def fsck(
         exits.fail(exits.FAILED, f"{count} faults found, as listed above")
     if not as_json:
         output.say("no faults found")
+
+
+async def _note_replica(client: "StoreClient") -> None:
+    """Say that the store is a replica, if it is."""
+    from jqmaster.errors import JqmasterError
+
+    # best effort: a store that does not tell its role is checked all the same
+    with contextlib.suppress(JqmasterError):
+        told = (await client.command("INFO", "replication")).splitlines()
+        if b"role:slave" in told:
+            behind = "" if b"master_link_status:up" in told else ", and its link to the primary is down"
+            typer.echo(f"The address is that of a replica: its data may be behind{behind}.", err=True)
 
 
 async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool) -> int:
@@ -120,6 +133,7 @@ async def _examine(
     client: "StoreClient", settings: "Settings"
 ) -> "tuple[StoreReport, list[tuple[str, str]]]":
     from jqmaster.errors import JqmasterError
+    from jqmaster.net.certificate_ends import ending_soon
     from jqmaster.net.trace_collector import TraceCollector
     from jqmaster.store.health.key_types import wrong_types
     from jqmaster.store.health.probe import ProbeResult, probe
@@ -133,6 +147,8 @@ async def _examine(
         probes.append((LogArchive(address, settings.shard).probe, how))
     if settings.traces_endpoint is not None:
         probes.append((TraceCollector(settings.traces_endpoint).probe, "Check traces_endpoint"))
+    for text in ending_soon(settings):
+        report = replace(report, faults=(*report.faults, ProbeResult("warning", text, "Renew the file")))
     for probed, how in probes:
         try:
             await probed()

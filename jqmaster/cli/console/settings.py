@@ -25,6 +25,7 @@ _TLS_FILES = (
     ("", "", "redis_cafile"),
     ("", "", "smtp_cafile"),
     ("", "", "oidc_cafile"),
+    ("", "", "log_archive_cafile"),
 )
 
 RedisOption = Annotated[
@@ -106,6 +107,9 @@ def _fault(loc: tuple[str | int, ...], kind: str, msg: str) -> str:
     from jqmaster.config import Settings
 
     name = ".".join(map(str, loc)) or "settings"
+    if kind == "string_pattern_mismatch" and (field := Settings.model_fields.get(name)):
+        # The pattern tells people nothing, and the description has examples.
+        return f"{name}: not valid. It is: {(field.description or msg).replace('`', '')}"
     if kind != "extra_forbidden":
         return f"{name}: {msg}"
     return f"{name}: no such setting{suggestion(name, Settings.model_fields)}"

@@ -9,7 +9,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.operations.master import Pace
-from jqmaster.errors import JqmasterError, OutcomeUnknownError
+from jqmaster.errors import JqmasterError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops, Component, running
 from jqmaster.live_value import LiveValue
 from jqmaster.store.identity.audit import encode_entry
@@ -57,6 +57,8 @@ class Leader:
         self._loops = BackgroundLoops("leader", is_vital=True)
         self.leadership: Leadership | None = None
         self.times_led = 0
+        # Why the store refused the last election or renewal; empty if it did not.
+        self.refusal = ""
 
     async def start(self) -> None:
         self._stopping.clear()
@@ -102,8 +104,10 @@ class Leader:
             sent_at_s, ttl_s = self._clock.monotonic_s(), self._pace.current.ttl_s
             try:
                 leadership = await self._campaign(secrets.token_hex(8), ttl_s)
+                self.refusal = ""
             except JqmasterError as exc:
                 logger.warning("cannot stand for election: %s", exc.detail)
+                self._note_refusal(exc)
                 leadership = None
             if leadership:
                 await self._lead(leadership, sent_at_s, ttl_s)
@@ -119,6 +123,9 @@ class Leader:
                 self._has_resigned = False
                 if not self._goes_first():
                     await self._clock.sleep(self._pace.current.head_start_s)
+
+    def _note_refusal(self, exc: JqmasterError) -> None:
+        self.refusal = exc.detail if isinstance(exc, StoreUnavailableError) else ""
 
     async def _campaign(self, nonce: str, ttl_s: float) -> Leadership | None:
         try:
@@ -193,12 +200,14 @@ class Leader:
                 async with asyncio.timeout(max(0.0, trusted_until_s - renewal_sent_s)):
                     if not await self._store.renew(leadership, ttl_ms=int(renewed_ttl_s * 1000)):
                         return
+                self.refusal = ""
                 sent_at_s, ttl_s = renewal_sent_s, renewed_ttl_s
             except TimeoutError:
                 logger.warning("the lock could not be renewed in time")
                 return
             except JqmasterError as exc:
                 logger.warning("cannot renew the lock: %s", exc.detail)
+                self._note_refusal(exc)
                 # The renewal may have taken effect all the same, for a shorter time than the lock had left.
                 if renewal_sent_s + renewed_ttl_s < sent_at_s + ttl_s:
                     sent_at_s, ttl_s = renewal_sent_s, renewed_ttl_s

@@ -164,6 +164,8 @@ METRICS: Final = {
         MetricInfo("jqmaster_faults", "gauge", ("check",), "1 for each check of /readyz that fails."),
         MetricInfo("jqmaster_duty_faults", "gauge", ("duty",),
                    "1 for each side duty of this master that keeps failing. Jobs are not affected."),
+        MetricInfo("jqmaster_certificate_expiry_timestamp_seconds", "gauge", ("setting",),
+                   "When the certificate in the file of this setting ends, in Unix time. Missing without TLS."),
         MetricInfo("jqmaster_settings_version", "gauge", (),
                    "Version of the run-time changes of settings. 0: none were made."),
         MetricInfo("jqmaster_info", "gauge", ("version", "master_id", "node_id"),
@@ -207,7 +209,8 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True)
 class OwnFacts:
-    """Facts that this process knows without asking the store."""
+    """Facts that this process knows without asking the store. `certificate_ends_s` reads files, so metrics call it in
+    their thread."""
 
     is_leader: bool
     times_led: int
@@ -218,6 +221,7 @@ class OwnFacts:
     memory_max_bytes: int
     settings_version: int
     labels: Mapping[str, str]
+    certificate_ends_s: Callable[[], Mapping[str, float]] = dict
 
 
 @dataclass(slots=True)
@@ -423,6 +427,11 @@ class Metrics(Collector):
         yield _gauge("jqmaster_store_memory_bytes", {(): own.memory_used_bytes})
         most = own.memory_max_bytes
         yield _gauge("jqmaster_store_memory_max_bytes", {(): most} if most else {})
+        ends_s = own.certificate_ends_s()
+        yield _gauge(
+            "jqmaster_certificate_expiry_timestamp_seconds",
+            {(setting,): end_s for setting, end_s in ends_s.items()},
+        )
         yield _gauge("jqmaster_settings_version", {(): own.settings_version})
         info = METRICS["jqmaster_info"]
         yield _gauge(info.name, {tuple(own.labels[label] for label in info.labels): 1})

@@ -47,7 +47,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Logs": ("log_level", "log_format", "audit_export"),
     "Archive of job logs": (
-        "log_archive_url", "log_archive_endpoint", "log_archive_region", "log_archive_key_id", "log_archive_secret",
+        "log_archive_url", "log_archive_endpoint", "log_archive_cafile", "log_archive_region", "log_archive_key_id",
+        "log_archive_secret",
     ),
     "Traces": ("traces_endpoint",),
     "Where it listens": (

@@ -33,13 +33,15 @@ _SAID: Final = re.compile(
 @dataclass(frozen=True, slots=True)
 class ArchiveAddress:
     """`url`: `file:///directory` or `s3://bucket/prefix`. Without a key, credentials come from the environment, where
-    AWS tools find them. `endpoint`: for storage outside AWS."""
+    AWS tools find them. `endpoint`: for storage outside AWS; `cafile`: CA certificates to trust there, besides the
+    system's."""
 
     url: str
     endpoint: str | None = None
     region: str | None = None
     key_id: SecretStr | None = None
     secret: SecretStr | None = None
+    cafile: Path | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> "ArchiveAddress | None":
@@ -52,6 +54,7 @@ class ArchiveAddress:
             settings.log_archive_region,
             settings.log_archive_key_id,
             settings.log_archive_secret,
+            settings.log_archive_cafile,
         )
 
 
@@ -167,6 +170,7 @@ class LogArchive:
             client_options={
                 "allow_http": (address.endpoint or "").startswith("http://"),
                 "timeout": timedelta(seconds=self._timeout_s),
+                **({"root_certificate": address.cafile.read_bytes()} if address.cafile else {}),
             },
             # The archiving duty tries again; a reader is told to.
             retry_config={"max_retries": 1, "retry_timeout": timedelta(seconds=self._timeout_s)},

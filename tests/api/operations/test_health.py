@@ -1,5 +1,6 @@
 """Probes and the contract."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -7,6 +8,7 @@ from typing import Any, cast
 import httpx
 import msgpack
 import pytest
+from redis.asyncio import Redis
 
 from jqmaster.api.app import build_app
 from jqmaster.api.encoding.negotiation import Encoding
@@ -58,6 +60,33 @@ async def test_readyz_tells_when_nobody_leads(api: Api, master: Master) -> None:
         await master.shard.leader.start()
     await wait_until(lambda: master.shard.leader.leadership)
     assert (await api.call("GET", "/readyz"))[0] == 200
+
+
+async def test_readyz_names_the_refusal_of_a_store_that_takes_no_writes() -> None:
+    server = StoreServer()
+    server.start()
+    try:
+        async with Redis.from_url(server.admin_url) as admin, master_on(server.url) as (_, api):
+
+            async def faults() -> list[str]:
+                return list((await api.call("GET", "/readyz"))[1]["faults"])
+
+            await admin.config_set("min-replicas-to-write", 1)
+            await wait_until(
+                lambda: _told(faults, "store: the store refuses", "NOREPLICAS"), what="the refusal is named"
+            )
+            await admin.config_set("min-replicas-to-write", 0)
+
+            async def is_ready() -> bool:
+                return (await api.call("GET", "/readyz"))[0] == 200
+
+            await wait_until(is_ready, what="it is ready again")
+    finally:
+        server.stop()
+
+
+async def _told(faults: Callable[[], Awaitable[list[str]]], *words: str) -> bool:
+    return any(all(word in fault for word in words) for fault in await faults())
 
 
 @pytest.mark.parametrize(

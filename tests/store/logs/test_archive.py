@@ -1,11 +1,13 @@
 """The archive of logs, in a directory and in S3 storage."""
 
 import os
+import ssl
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import trustme
 
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
@@ -122,3 +124,18 @@ def test_without_the_extra_the_master_says_what_to_install(monkeypatch: pytest.M
     with pytest.raises(JqmasterError) as found:
         LogArchive(ArchiveAddress("file:///srv/logs"), "main")
     assert found.value.detail == "log_archive_url is set: install jqmaster[archive]"
+
+
+async def test_storage_with_a_certificate_of_a_private_authority_needs_its_file(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    cafile = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(cafile))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    server = S3Server()
+    server._door.socket = context.wrap_socket(server._door.socket, server_side=True)
+    with server.serving():
+        address = replace(server.address, endpoint=server.endpoint.replace("http:", "https:"))
+        with pytest.raises(ArchiveUnavailableError, match="UnknownIssuer"):
+            await LogArchive(address, "jq").probe()
+        await LogArchive(replace(address, cafile=cafile), "jq").probe()
