@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -19,7 +20,7 @@ pytestmark = real_time.MASTER
 CA = trustme.CA()
 
 
-def issue(directory: Path, days: float) -> tuple[dict[str, str], datetime]:
+def issue(directory: Path, days: float) -> tuple[dict[str, Any], datetime]:
     """Return the settings of a certificate that ends in so many days, and its end."""
     end = (datetime.now(UTC) + timedelta(days=days)).replace(microsecond=0)
     issued = CA.issue_cert("127.0.0.1", not_after=end, not_before=end - timedelta(days=90))
@@ -55,6 +56,6 @@ async def test_the_metric_and_doctor_name_the_end(store_server: StoreServer, tmp
     )
     assert line.startswith('jqmaster_certificate_expiry_timestamp_seconds{setting="tls_certfile"}')
     assert float(line.split()[1]) == end.timestamp()
-    variables = {f"JQMASTER_{name.upper()}": file for name, file in files.items()}
+    variables: dict[str, Any] = {f"JQMASTER_{name.upper()}": file for name, file in files.items()}
     done = jqmaster("doctor", JQMASTER_REDIS_URL=store_server.url, **variables)
     assert "(tls_certfile) ends on" in done.out

@@ -1675,6 +1675,10 @@ var SETTINGS = {
     "アーカイブのエンドポイント",
     "Amazon 以外の S3 互換ストレージのアドレスです (例: `https://minio.example:9000`)。"
   ],
+  log_archive_cafile: [
+    "アーカイブの CA",
+    "`log_archive_endpoint` の証明書に署名する CA 証明書 (PEM) です。システムの CA 証明書に加えて信頼します。"
+  ],
   log_archive_region: ["アーカイブのリージョン", "`log_archive_url` のバケットのリージョンです。"],
   log_archive_key_id: [
     "アーカイブのアクセスキー ID",
