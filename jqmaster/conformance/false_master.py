@@ -152,6 +152,8 @@ class FalseMaster:
         if parts[:2] == ["api", "workers"] and len(parts) == 3 and method == "DELETE":
             self.left.append(parts[2])
             return self._answer(request, 204, None)
+        if parts[:2] == ["api", "workers"] and parts[3:] == ["leaving"] and method == "POST" and body is None:
+            return self._answer(request, 204, None)
         if (
             parts[:2] != ["api", "workers"]
             or len(parts) != 4

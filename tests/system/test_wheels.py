@@ -50,7 +50,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def with_sdk(release: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the Python of an environment with only the SDK."""
-    needs = required_by("worker_sdk/pyproject.toml")
+    needs = [*required_by("worker_sdk/pyproject.toml"), *extra_of("worker_sdk/pyproject.toml", "worker")]
     return environment(tmp_path_factory.mktemp("sdk") / "venv", release[:1], needs)
 
 
@@ -71,6 +71,12 @@ def programs(tmp_path: Path) -> Path:
 
 def required_by(project: str) -> list[str]:
     dependencies: list[str] = tomllib.loads((ROOT / project).read_text("utf-8"))["project"]["dependencies"]
+    return dependencies
+
+
+def extra_of(project: str, extra: str) -> list[str]:
+    described = tomllib.loads((ROOT / project).read_text("utf-8"))["project"]
+    dependencies: list[str] = described["optional-dependencies"][extra]
     return dependencies
 
 

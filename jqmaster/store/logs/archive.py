@@ -106,6 +106,8 @@ class LogArchive:
         """Write a small object, read it, and remove it. Raise ArchiveUnavailableError that names the step."""
         path, data = f"{self._shard}/.probe-{secrets.token_hex(8)}", b"jqmaster"
         async with self._asking("write to"):
+            if self._directory:
+                await asyncio.to_thread(_make_private, self._directory / self._shard)
             await self._obstore.put_async(self._store(), path, data)
         async with self._asking("read"):
             found = await self._obstore.get_async(self._store(), path)

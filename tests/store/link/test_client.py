@@ -332,16 +332,12 @@ async def test_a_canceled_call_leaves_the_pool_healthy(lone_server: StoreServer)
 
 
 async def test_an_exhausted_pool_is_not_done(lone_server: StoreServer) -> None:
-    async with world_behind(lone_server, timeout_s=0.3) as (world, proxy):
-        job_id = await world.enqueue()
-        proxy.hold_answers()
-        calls = [asyncio.create_task(world.records.get(job_id)) for _ in range(4)]
-        while proxy.held < 4:
-            await asyncio.sleep(0)
-        with pytest.raises(StoreUnavailableError):
-            await world.acceptance.enqueue([world.spec()])
-        proxy.release_answers()
-        await asyncio.gather(*calls, return_exceptions=True)
+    async with world_behind(lone_server, timeout_s=0.3) as (world, _):
+        async with contextlib.AsyncExitStack() as taken:
+            for _ in range(4):
+                await taken.enter_async_context(world.shard.client._pool.connection())
+            with pytest.raises(StoreUnavailableError):
+                await world.acceptance.enqueue([world.spec()])
         await world.enqueue()
 
 
