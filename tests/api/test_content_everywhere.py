@@ -114,6 +114,7 @@ UNTOUCHED: Final = {
     ("DELETE", "/api/notices/{name}"),
     ("POST", "/api/workers/{worker_id}/drain"), ("POST", "/api/workers/{worker_id}/detach"),
     ("DELETE", "/api/workers/{worker_id}"), ("DELETE", "/api/slot-rules/{rule_id}"),
+    ("POST", "/api/workers/{worker_id}/leaving"), ("DELETE", "/api/contracts/{job_name}"),
     ("POST", "/api/batches/{batch_id}/seal"), ("POST", "/api/batches/{batch_id}/cancel"),
     ("DELETE", "/api/session"), ("DELETE", "/api/sessions"), ("DELETE", "/api/sessions/{session_id}"),
     ("DELETE", "/api/users/{user}/sessions"), ("DELETE", "/api/tokens/{token_id}"), ("DELETE", "/api/users/{user}"),

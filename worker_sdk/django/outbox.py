@@ -151,10 +151,12 @@ class DjangoOutbox(Outbox):
             raise
 
     def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
+        """Do `work` in a transaction that is committed at its end, also if Django leaves commits to its users."""
         with self._committed():
             return self.in_transaction(work)
 
     def own_read(self, work: Callable[[Rows], Any]) -> Any:
+        """Do `work`, which only reads, and leave no transaction behind."""
         with self._committed():
             return self.read(work)
 

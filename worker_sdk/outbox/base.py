@@ -85,11 +85,11 @@ class Outbox:
         return await self.ain_transaction(work)
 
     def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Do as `in_transaction`, for pushes and relays: nothing of the application is in the transaction."""
+        """Do `work` as `in_transaction` does, for pushes and relays: nothing of the application is in the transaction."""
         return self.in_transaction(work)
 
     def own_read(self, work: Callable[[Rows], Any]) -> Any:
-        """Do as `read`, for pushes and relays."""
+        """Do `work` as `read` does, for pushes and relays."""
         return self.read(work)
 
     # --- for operators

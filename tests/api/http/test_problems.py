@@ -91,7 +91,7 @@ def test_every_error_that_is_no_fault_of_ours_has_a_status_below_500() -> None:
         cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, JqmasterError)
     }
     for cls in classes - ours:
-        error = errors.NotUniqueError("held", "a job") if cls is errors.NotUniqueError else cls()
+        error = cls("held", "a job") if issubclass(cls, errors.NotUniqueError) else cls()
         status = problem_response(error, Encoding.JSON).status_code
         assert status < 500 or status == 503, cls
     # These classes take the status of their base class.
@@ -99,6 +99,7 @@ def test_every_error_that_is_no_fault_of_ours_has_a_status_below_500() -> None:
         errors.AddressRefusedError,
         errors.DataDirInUseError,
         errors.NotUniqueError,
+        errors.OfferUnderWayError,
     }
 
 

@@ -94,6 +94,8 @@ async def test_what_happened_is_counted(api: Api) -> None:
         told = {name for name in ours if name.startswith(info.name)}
         assert told or info.name in (
             "jqmaster_faults",
+            "jqmaster_duty_faults",
+            "jqmaster_certificate_expiry_timestamp_seconds",
             "jqmaster_store_memory_max_bytes",
             "jqmaster_store_failures",
         ), info.name
