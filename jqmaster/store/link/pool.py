@@ -42,6 +42,7 @@ class StorePool:
     def __init__(self, url: str, access: StoreAccess, *, timeout_s: float, connections: int) -> None:
         """`url`: see `store_url`. Raise ValueError if it is malformed."""
         self._timeout_s = timeout_s
+        self._has_answered = False
         self._is_tls = "rediss" in url.partition("://")[0]
         self._pool, self.locator = pool_of(url, access, timeout_s=timeout_s, connections=connections)
         self.redis: redis_asyncio.Redis = redis_asyncio.Redis(connection_pool=self._pool)
@@ -118,7 +119,9 @@ class StorePool:
             self._busy.add(transport)
         try:
             # Bypass redis-py's own sending and reading, which start a timeout or a task for each command.
-            return await self._read_replies(connection, packed, len(commands))
+            replies = await self._read_replies(connection, packed, len(commands))
+            self._has_answered = True
+            return replies
         except BaseException as exc:
             # Answers may still be on their way: nobody else may use this connection.
             await self._abandon(connection, transport)
@@ -134,7 +137,7 @@ class StorePool:
                     "the store did not answer; it may have happened, repeat with the same ID",
                     retry_after_s=RETRY_AFTER_S,
                 ) from exc
-            raise StoreUnavailableError("the store did not answer", retry_after_s=RETRY_AFTER_S) from exc
+            raise StoreUnavailableError(self._unanswered(exc), retry_after_s=RETRY_AFTER_S) from exc
         finally:
             if transport:
                 self._busy.discard(transport)
@@ -173,6 +176,13 @@ class StorePool:
     def _doubt_after(self, error: ResponseError) -> None:
         if self.locator and (isinstance(error, _DOUBTS) or str(error).startswith("NOREPLICAS")):
             self.locator.doubt()
+
+    def _unanswered(self, exc: BaseException) -> str:
+        """Return what happened. A port that speaks TLS or misses a certificate may hang up only at the first command."""
+        if self._has_answered or isinstance(exc, TimeoutError):
+            return "the store did not answer"
+        lost = ConnectionError(str(exc) or "the connection was lost")
+        return f"the store did not answer: {explained(lost, is_tls=self._is_tls)}"
 
     async def _abandon(
         self, connection: AbstractConnection, transport: asyncio.WriteTransport | None
