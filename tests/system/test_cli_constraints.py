@@ -81,7 +81,7 @@ async def test_a_file_is_planned_applied_changed_and_pruned(api: Api, cli: Cli) 
 
 
 async def test_an_edit_in_between_stops_an_apply_and_says_so(
-    api: Api, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    api: Api, cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The edit must fall between the read and the write, so the command runs in this process."""
     import typer
@@ -104,8 +104,6 @@ async def test_an_edit_in_between_stops_an_apply_and_says_so(
         return found
 
     monkeypatch.setattr(constraint_plans, "all_constraints", look_and_be_overtaken)
-    said: list[str] = []
-    monkeypatch.setattr(typer, "echo", lambda text, err=False: said.append(text))
     with pytest.raises(typer.Exit) as ended:
         await asyncio.to_thread(
             constraint_plans.apply,
@@ -116,8 +114,9 @@ async def test_an_edit_in_between_stops_an_apply_and_says_so(
             as_json=False,
         )
     assert ended.value.exit_code == 4
-    assert any("precondition_failed" in text for text in said)
-    assert any("Stopped at api.example.org: 0 of 2 changes were made" in text for text in said)
+    said = capsys.readouterr().err
+    assert "precondition_failed" in said
+    assert "Stopped at api.example.org: 0 of 2 changes were made" in said
     _, reports = await api.call("GET", "/api/constraints/reports")
     assert reports["paused"]
 

@@ -98,7 +98,11 @@ async def test_fields_make_the_argument(screens: Screens, api: Api) -> None:
 
 async def test_what_does_not_fit_is_shown_at_its_field(screens: Screens, api: Api) -> None:
     name = await told(api, thumbnail)
-    async with form_of(screens, name) as page:
+    async with contextlib.AsyncExitStack() as stack:
+        # A master that checks no arguments previews none.
+        assert (await api.call("PATCH", "/api/settings", {"check_arguments": "report"}))[0] == 200
+        stack.push_async_callback(api.call, "PATCH", "/api/settings", {"check_arguments": None})
+        page = await stack.enter_async_context(form_of(screens, name))
         invalid = page.locator(".field.invalid")
         await expect(page.get_by_label("photo_id")).to_be_visible()
         await expect(invalid).to_have_count(0)

@@ -85,7 +85,7 @@ class Outbox:
         return await self.ain_transaction(work)
 
     def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Do `work` as `in_transaction` does, for pushes and relays: nothing of the application is in the transaction."""
+        """Do `work` as `in_transaction` does, for pushes and relays: the application has no part in the transaction."""
         return self.in_transaction(work)
 
     def own_read(self, work: Callable[[Rows], Any]) -> Any:
