@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.support.master import Api
 
 
-pytest_plugins = ["tests.support.req_report", "tests.support.reruns"]
+pytest_plugins = ["tests.support.hung", "tests.support.req_report", "tests.support.reruns"]
 
 # A deadline for each example, and the check of how fast examples come, measure how busy the machine is, not the code.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])

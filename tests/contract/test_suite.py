@@ -137,3 +137,29 @@ def test_every_second_process_begins_with_long_tests_and_each_test_runs_once(
     assert [ordered[begins[2 * n]].name for n in range(sharing)] == longest[:sharing]
     if long_ones == 6 and processes > 1:
         assert {ordered[begins[n]].name for n in range(1, processes, 2)}.isdisjoint(longest)
+
+
+BLOCKED = """
+import signal
+import threading
+
+import pytest
+
+
+@pytest.mark.timeout(1)
+def test_that_takes_the_signal_of_its_time_limit():
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    threading.Event().wait()
+"""
+
+
+def test_a_test_that_heeds_no_time_limit_ends_its_process_and_no_other_test(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["tests.support.hung"]\n')
+    done = run(tmp_path, BLOCKED + INNER)
+    name = "test_inner.py::test_that_takes_the_signal_of_its_time_limit"
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"crashed while running '{name}'" in done.stdout
+    assert "2 failed, 1 passed" in done.stdout
+    assert f"run once more alone:\n  test_inner.py::test_crowded\n  {name}\n" in done.stdout
+    # The stacks of its threads tell where it stood, both times.
+    assert done.stderr.count("in test_that_takes_the_signal_of_its_time_limit") >= 2

@@ -1,12 +1,12 @@
 """IDs of jobs: UUIDv7, in the order in which a process makes them."""
 
-import signal
 import threading
 import time
 from uuid import UUID
 
 import pytest
 
+from tests.support.interrupts import interrupted
 from worker_sdk.pusher.ids import COUNT_BITS, IdSequence, new_job_id
 
 pytestmark = pytest.mark.req("S10")
@@ -49,15 +49,10 @@ def test_threads_make_different_ids() -> None:
 @pytest.mark.timeout(60)
 def test_a_handler_of_signals_makes_ids_in_the_midst_of_another() -> None:
     inside: list[str] = []
-    before = signal.signal(signal.SIGALRM, lambda *_: inside.append(new_job_id()))
-    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
     made: list[str] = []
-    try:
+    with interrupted(lambda: inside.append(new_job_id()), every_s=0.0005):
         while len(inside) < 200:
             made += [new_job_id() for _ in range(100)]
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
     assert made == sorted(made)
     assert len({*made, *inside}) == len(made) + len(inside)
 
