@@ -67,7 +67,6 @@ def at_a_terminal(url: str, *arguments: str, locale: dict[str, str]) -> tuple[in
     return process.wait(30), said.decode("utf-8", "replace")
 
 
-@pytest.mark.req("O1")
 def test_a_walk_of_commands_over_a_queue_with_japanese_content(
     url: str, locale: dict[str, str], tmp_path: Path
 ) -> None:
