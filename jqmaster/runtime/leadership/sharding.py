@@ -15,7 +15,7 @@ class Sharding(PeriodicLoop):
     that subscribed with SSUBSCRIBE, and masters of former releases do not. So every master listens both ways and says
     so in the list of masters. It publishes with SPUBLISH while all in that list say so.
 
-    A former master that joins is noticed within a beat. What it does not hear until then, it finds by polling, as after
+    A former master that joins is noticed within a beat. It finds by polling what it does not hear until then, as after
     any lost message. Other programs always use PUBLISH.
     """
 
