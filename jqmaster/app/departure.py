@@ -8,7 +8,7 @@ from jqmaster.lifecycle import Component
 
 class Departure:
     """From the first moment of the stop, `/readyz` says so. The lead goes first, so that others take it at once. Then
-    the port stays open for `linger_s`, unless the process has failed.
+    the port stays open for `linger_s`, unless the process has failed. Each answer ends its connection meanwhile.
 
     Endpoints of a load balancer are removed some seconds after a process was told to stop, and requests go there until
     then.

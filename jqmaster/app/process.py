@@ -119,6 +119,7 @@ class Master:
             ),
             settings,
             policies.server,
+            is_leaving=lambda: self.shared.departure.is_begun,
         )
 
     def components(self) -> list[Component]:

@@ -50,6 +50,39 @@ async def test_the_port_stays_open_and_the_lead_goes_at_once(store_server: Store
             await http.get("/healthz")
 
 
+async def test_clients_with_open_connections_go_elsewhere_while_it_lingers(store_server: StoreServer) -> None:
+    stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
+    settings = Settings(**QUICK, redis_url=store_server.url, shard="linger-open", linger_s=3)
+    serving = asyncio.create_task(app.serve(settings, stop=stop, ready=address.set_result))
+    push = {"name": "work", "argument": None}
+    async with httpx.AsyncClient(base_url=await address, trust_env=False) as http:
+
+        async def is_pushed() -> bool:
+            pushed = await http.post("/api/jobs", json=push)
+            assert "connection" not in pushed.headers
+            return pushed.status_code == 201
+
+        await wait_until(is_pushed)
+        host, port = http.base_url.host, http.base_url.port
+        reader, writer = await asyncio.open_connection(host, port)
+        stop.set()
+
+        async def says_so() -> bool:
+            return (await readiness(http))[0] == 503
+
+        await wait_until(says_so)
+        for answer in (await http.post("/api/jobs", json=push), await http.get("/api/jobs?limit=1")):
+            assert answer.is_success
+            assert answer.headers["connection"] == "close"
+        # Of requests that came together, each is answered before the connection ends.
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+        answers = await reader.read()
+        writer.close()
+        assert answers.count(b"HTTP/1.1 200 ") == 3
+        assert answers.lower().count(b"connection: close") == 1
+    await serving
+
+
 async def test_without_the_setting_a_master_ends_at_once(store_server: StoreServer) -> None:
     stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
     settings = Settings(**QUICK, redis_url=store_server.url, shard="no-linger")

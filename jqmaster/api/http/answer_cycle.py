@@ -1,6 +1,7 @@
 """A request and its answer, on uvicorn's cycle: a short answer leaves in one write."""
 
 import functools
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent
@@ -20,6 +21,8 @@ class EdgeCycle(RequestResponseCycle):
     write. Answers of the same kind share a cached head; uvicorn would write it anew, header by header, for each of
     them."""
 
+    # Asked when the answer begins: does the connection end with it?
+    is_last: Callable[[], bool] = bool
     _start: HTTPResponseStartEvent | None = None
     _head: "_Head | None" = None
 
@@ -36,6 +39,8 @@ class EdgeCycle(RequestResponseCycle):
             return
         start, self._start = self._start, None
         if message["type"] == "http.response.start" and start is None and not self.response_started:
+            if self.is_last():
+                self.keep_alive = False
             self._head = _usual_head(message["status"], (*self.default_headers, *message.get("headers", ())))
             if self._head is not None:
                 self._start = message

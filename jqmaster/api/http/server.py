@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import functools
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from uvicorn.server import ServerState
@@ -33,9 +33,16 @@ class MasterServer:
     """Serves one ASGI application (lifecycle component). Signals, logging and lifespan belong to the caller."""
 
     def __init__(
-        self, app: App, settings: Settings, limits: ServerLimits, *, sockets: Sequence[socket.socket] = ()
+        self,
+        app: App,
+        settings: Settings,
+        limits: ServerLimits,
+        *,
+        sockets: Sequence[socket.socket] = (),
+        is_leaving: Callable[[], bool] = bool,
     ) -> None:
-        """`sockets`: bound sockets to serve instead of the settings' host and port.
+        """`sockets`: bound sockets to serve instead of the settings' host and port. While `is_leaving`, each answer
+        ends its connection.
 
         One of several processes shares its port with the others, and also listens on a port of its own.
         """
@@ -46,6 +53,7 @@ class MasterServer:
             ConnectionRoom(TrustedProxies(settings.trusted_proxies), limits.room),
             limits.request,
             _hsts_of(settings),
+            is_leaving,
         )
         self._servers: list[asyncio.Server] = []
         self._own: asyncio.Server | None = None
