@@ -79,8 +79,11 @@ class _InThread:
         self._timer.cancel()
         with self._lock:
             self._is_over = True
-        # Take back what was ordered and has not come yet: it must not hit the next job of this thread.
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread_id, None)
+        # What was ordered comes here at the latest, not in the next job of this thread: Python looks for it at each
+        # jump backwards. It must not be taken back: Python 3.11 would then look for it for ever, and no function would
+        # begin under a tracer, such as coverage or a debugger.
+        for _ in range(2):
+            pass
 
 
 async def await_within(limit_s: float, work: Coroutine[Any, Any, Any]) -> Any:

@@ -294,6 +294,33 @@ async def test_the_soft_time_limit_is_raised_by_a_worker() -> None:
             assert outcome.result == "stopped", task
 
 
+@pytest.mark.parametrize("run_s", [0.0, 60.0], ids=["in time", "too long"])
+def test_after_a_soft_time_limit_functions_run_under_a_tracer_too(run_s: float) -> None:
+    program = f"""
+import contextlib, sys, threading, time
+from worker_sdk.celery_compat import SoftTimeLimitExceeded
+from worker_sdk.celery_compat.soft_limit import call_within
+def spin():
+    end = time.monotonic() + {run_s}
+    while time.monotonic() < end:
+        pass
+def limited():
+    with contextlib.suppress(SoftTimeLimitExceeded):
+        call_within(0.1, spin)
+thread = threading.Thread(target=limited)
+thread.start()
+thread.join()
+def called():
+    print("called")
+sys.settrace(lambda *_: None)
+called()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
+    )
+    assert done.stdout == "called\n"
+
+
 def test_a_soft_time_limit_never_hits_the_next_job_of_the_thread() -> None:
     def once() -> None:
         for _ in range(200):
