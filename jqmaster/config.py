@@ -740,7 +740,9 @@ class Settings(BaseSettings):
 
     # --- logs
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Lowest level to log."
+        "info",
+        description="Lowest level to log. `debug` tells the way of each job through this master, why requests are "
+        "refused, and each new connection to the store.",
     )
     log_format: Literal["console", "json"] = Field(
         "console", description="Format of log lines: readable text, or one JSON object per line."

@@ -205,9 +205,16 @@ class DamagedError(JqmasterError):
 
 
 class ArchiveUnavailableError(JqmasterError):
-    """The archive of job logs does not answer, or refuses what it is asked for."""
+    """The archive of job logs does not answer, or refuses what it is asked for. `stored_after`: what the store still has
+    of the log lies behind this line; None if it has nothing, or if nobody reads."""
 
     code = "archive_unavailable"
+
+    def __init__(
+        self, detail: str, *, retry_after_s: float | None = None, stored_after: int | None = None
+    ) -> None:
+        super().__init__(detail, retry_after_s=retry_after_s)
+        self.stored_after = stored_after
 
 
 class ArchiveDamagedError(JqmasterError):

@@ -54,8 +54,9 @@ class Condition(ABC):
 @dataclass(frozen=True)
 class SinceLastRun(Condition):
     """No job with this name, and this tag, has ended within the last seconds. Jobs that were canceled or skipped did
-    not run. A master remembers jobs for as long as it keeps them (`retention_succeeded_s`, 1 h by default): for longer
-    times, or an exact limit, use a constraint with a rate.
+    not run. A master remembers jobs only for as long as it keeps them: succeeded ones for `retention_succeeded_s` (1 h by
+    default), and no more than `retention_succeeded_max`. For longer times, or an exact limit, use a constraint with a
+    rate.
 
     * `name`: name of the jobs.
     * `at_least_s`: seconds since the last one ended.
@@ -149,7 +150,8 @@ class JobIs(Condition):
 
 @dataclass(frozen=True)
 class DefinitionRan(Condition):
-    """The last job that a definition started has succeeded, or was removed since.
+    """The last job that a definition started has succeeded, or was removed since. A failed job is removed after
+    `retention_failed_s` (30 days by default), as the oldest of more than `retention_failed_max`, or by people.
 
     * `name`: name of the definition.
     * `within_s`: seconds within which it must have been due. Default: any time.

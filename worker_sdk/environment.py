@@ -1,5 +1,6 @@
 """Defaults of workers, pushers and tasks: the configuration of the process, and environment variables."""
 
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from worker_sdk.transport.tls import LiveContext
 
 DEFAULT_MASTER: Final = "http://127.0.0.1:8080"
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,15 @@ def token_or_default(given: str | None) -> str | None:
 def host_or_default(given: str | None) -> str:
     """Return `given`; else JQMASTER_WORKER_HOST; else the address that only this machine reaches."""
     return given if given is not None else os.environ.get("JQMASTER_WORKER_HOST") or "127.0.0.1"
+
+
+def set_up_logs(level: str | None = None) -> None:
+    """Log to standard error, unless the program has set up its own logs. `level`: the lowest level to log; else that of
+    JQMASTER_WORKER_LOG_LEVEL; else info. Raise ValueError for a level that does not exist."""
+    level = level or os.environ.get("JQMASTER_WORKER_LOG_LEVEL") or "info"
+    if level.lower() not in LOG_LEVELS:
+        raise ValueError(f"JQMASTER_WORKER_LOG_LEVEL: {level!r} is none of {', '.join(LOG_LEVELS)}")
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 def middleware_or_default(given: "Iterable[EnqueueMiddleware] | None") -> "tuple[Any, ...]":

@@ -167,3 +167,9 @@ class Problem(Answer):
         description="Only with the codes not_unique and offer_under_way: the job that holds the uniqueness key.",
         json_schema_extra=SINCE,
     )
+    stored_after: int = Field(
+        ge=0,
+        description="Only with the code archive_unavailable, if the store still has a part of the log: `after` with this "
+        "number reads that part, without the archive.",
+        json_schema_extra=SINCE,
+    )

@@ -60,7 +60,8 @@ class MasterCondition:
     """State of this master's work. `faults`: its problems, by the name of the check that found them (`process`,
     `stopping`, `space`, `fitness`, `durability`, `leader`, `store`, `dispatcher`); details may name paths and
     addresses. `durability_available`: the highest level that the store provides; `durability`: how much of the
-    configured level is kept. `duty_faults`: side duties that fail, by name; the master does its work all the same."""
+    configured level is kept. `duty_faults`: what fails here or at the leader, by name, without keeping it
+    from its work."""
 
     is_leader: bool
     store: str

@@ -53,7 +53,7 @@ class ReadinessCheck:
             faults,
             self._health.durability,
             self._health.durability_available,
-            self._shard.parts.duty_faults(),
+            self._shard.duty_faults(),
         )
 
     def store_state(self) -> StoreState:
@@ -65,7 +65,7 @@ class ReadinessCheck:
             used_memory_bytes=report.memory_used_bytes,
             max_memory_bytes=report.memory_max_bytes,
             faults=list(self._health.faults.values()),
-            duty_faults=list(self._shard.parts.duty_faults().values()),
+            duty_faults=list(self._shard.duty_faults().values()),
         )
 
     def own_facts(self, connections: int) -> OwnFacts:
@@ -77,7 +77,7 @@ class ReadinessCheck:
             times_led=leader.times_led,
             connections=connections,
             faults=[*self._health.faults, *(["process"] if self._shared.failure() else [])],
-            duty_faults=list(self._shard.parts.duty_faults()),
+            duty_faults=list(self._shard.duty_faults()),
             memory_used_bytes=report.memory_used_bytes,
             memory_max_bytes=report.memory_max_bytes,
             settings_version=self._shared.live.version,

@@ -46,7 +46,11 @@ class ServedShard:
         self.leader = self._make_leader(store)
         self._sub_leader = self._make_sub_leader()
         self._membership = Membership(
-            parts.stores.masters, shared.clock, describe=describe, pace=shared.policies.pace
+            parts.stores.masters,
+            shared.clock,
+            describe=describe,
+            pace=shared.policies.pace,
+            duty_faults=parts.duty_faults,
         )
         self._sharding = Sharding(parts.stores.masters, store.client, shared.clock, pace=shared.policies.pace)
         self._router = WakeRouter(
@@ -95,6 +99,10 @@ class ServedShard:
         follower."""
         leading: list[Component] = [self._membership, self._sub_leader, self.leader]
         return [self.parts.polls, *self._shared.departure.around(leading)]
+
+    def duty_faults(self) -> dict[str, str]:
+        """Return what fails here or at the leader without keeping it from its work, by name."""
+        return {**self._sub_leader.leader_faults, **self.parts.duty_faults()}
 
     @property
     def duties(self) -> LeaderDuties | None:

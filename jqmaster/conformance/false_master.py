@@ -87,6 +87,9 @@ class FalseMaster:
         self.registrations: list[SeenRegistration] = []
         self.refusals: deque[tuple[int, str]] = deque()
         self.left: list[str] = []
+        # The IDs with which a worker announced its end. Masters of 0.2 do not know that call.
+        self.leaving: list[str] = []
+        self.knows_leaving = True
         # Faults in any of the worker's calls. Each is reported once.
         self.faults: list[str] = []
         # If it exists, registrations are not answered until it is set.
@@ -153,7 +156,10 @@ class FalseMaster:
             self.left.append(parts[2])
             return self._answer(request, 204, None)
         if parts[:2] == ["api", "workers"] and parts[3:] == ["leaving"] and method == "POST" and body is None:
-            return self._answer(request, 204, None)
+            self.leaving.append(parts[2])
+            if self.knows_leaving:
+                return self._answer(request, 204, None)
+            return self._answer(request, 404, _problem(404, "not_found"))
         if (
             parts[:2] != ["api", "workers"]
             or len(parts) != 4

@@ -5,7 +5,7 @@ import asyncio
 import re
 from typing import Any, Final
 
-from jqmaster.conformance.master_under_test import MasterUnderTest
+from jqmaster.conformance.master_under_test import MasterUnderTest, PullingWorker
 from jqmaster.conformance.questions import FailedError, Questions, expect
 from jqmaster.conformance.wire import new_id, new_token
 
@@ -419,6 +419,57 @@ async def _(master: MasterUnderTest) -> None:
     expect((await worker.report(job))["stale"] == [job["job_id"]], "the old token is not stale")
     await other.report(again)
     await master.expect_state(job["job_id"], "succeeded")
+
+
+@TOPIC.question(
+    "leaving",
+    "a worker that announces its end is given nothing more, and what it reports counts; one that does not is given jobs",
+)
+async def _(master: MasterUnderTest) -> None:
+    leaving = await master.register()
+    held = await leaving.one(await master.push())
+    await _announce_end(master, leaving)
+    job_id = await master.push()
+    status, answer = await leaving.ask_claim(wait=1)
+    expect(
+        status in (200, 409) and not answer.get("jobs"), f"its call for jobs was answered {status}: {answer}"
+    )
+    answer = await leaving.report(held)
+    expect(answer["accepted"] == [held["job_id"]], f"its result was answered {answer}")
+    other = await master.register()
+    await other.report(await other.one(job_id))
+    await master.refused(404, "unknown_worker", "POST", f"/api/workers/{new_id()}/leaving")
+
+
+@TOPIC.question(
+    "leaving_loss",
+    "the end of a lease is no loss if its worker announced its end, and a loss if it did not",
+)
+async def _(master: MasterUnderTest) -> None:
+    jobs = {}
+    for announces in (True, False):
+        worker = await master.register()
+        job = await worker.one(await master.push(timeout=60, max_retry=1))
+        if announces:
+            await _announce_end(master, worker)
+        jobs[job["job_id"]] = announces
+    lease_s = worker.registered["lease_s"]
+    await asyncio.sleep(lease_s + 0.5)
+    other = await master.register()
+    for _ in range(15):
+        for job in await other.claim(wait=2):
+            announces = jobs.pop(job["job_id"])
+            losses = (await master.view(job["job_id"]))["losses"]
+            expect(losses == (0 if announces else 1), f"{losses} losses; announced: {announces}")
+            await other.report(job)
+        if not jobs:
+            return
+    raise FailedError("nobody else is given the jobs")
+
+
+async def _announce_end(master: MasterUnderTest, worker: PullingWorker) -> None:
+    status, answer = await master.ask("POST", f"/api/workers/{worker.id}/leaving")
+    expect(status == 204, f"the announcement of an end was answered {status}: {answer}")
 
 
 @TOPIC.question("leave", "a worker that leaves is unknown afterwards")

@@ -10,11 +10,19 @@ from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest
 TOPIC: Final[Questions[WorkerUnderTest]] = Questions("end")
 # The longest grace for which the kit waits.
 _GRACE_S: Final = 45.0
+# A worker may repeat an announcement that it takes for unanswered, but not with each heartbeat.
+_MOST_ANNOUNCEMENTS: Final = 3
+
+
+@TOPIC.question("no_announcement", "a worker that was not told to end announces no end")
+async def _(worker: WorkerUnderTest) -> None:
+    expect(worker.master.leaving == [], "it has called POST /api/workers/{id}/leaving")
 
 
 @TOPIC.question(
     "sigterm",
-    "on SIGTERM a worker takes no more, lets short jobs finish, hands back the others, leaves, and ends with 0",
+    "on SIGTERM a worker takes no more, lets short jobs finish, hands back the others, leaves, and ends with 0, whether "
+    "or not it announces its end, and whether or not the master knows that call",
 )
 async def _(worker: WorkerUnderTest) -> None:
     process, master = worker.need_process(), worker.master
@@ -22,6 +30,9 @@ async def _(worker: WorkerUnderTest) -> None:
     short = worker.job(SLEEP, 0.5)
     await worker.give(short)
     long = await worker.running(120.0)
+    # A worker has one end: one that is pushed to meets a master that does not know the call, one that pulls one that
+    # does.
+    master.knows_leaving = worker.mode is WorkerMode.PULL
     worker.terminate()
     seen = len(master.beats)
     await until(
@@ -43,3 +54,8 @@ async def _(worker: WorkerUnderTest) -> None:
     async with asyncio.timeout(_GRACE_S):
         code = await process.wait()
     expect(code == 0, f"its exit code is {code}")
+    expect(set(master.leaving) <= {worker_id}, "it announced the end of another worker")
+    expect(
+        len(master.leaving) <= _MOST_ANNOUNCEMENTS,
+        f"it announced its end {len(master.leaving)} times, although it was answered",
+    )

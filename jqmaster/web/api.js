@@ -8,7 +8,7 @@
 export class Problem extends Error {
   /**
    * @param {number} status
-   * @param {{title?: string, detail?: string, code?: string, errors?: FieldProblem[]}} body
+   * @param {{title?: string, detail?: string, code?: string, errors?: FieldProblem[], stored_after?: number}} body
    */
   constructor(status, body) {
     super(body.detail || body.title || `HTTP ${status}`);
@@ -17,6 +17,8 @@ export class Problem extends Error {
     this.detail = body.detail || "";
     this.code = body.code || "";
     this.errors = Array.isArray(body.errors) ? body.errors : [];
+    /** With an archive of logs that is away: the store still has the lines behind this one. */
+    this.storedAfter = body.stored_after;
   }
 }
 

@@ -16,11 +16,11 @@ const WAIT_S = 25;
 const AGAIN_MS = 2_000;
 
 /** @typedef {{seq: number, attempt: number, at: string, level: string, text: string | null}} Entry */
-/** @typedef {{entries: Entry[], dropped: number, isLast: boolean, isCut: boolean, isArchived: boolean}} Log */
+/** @typedef {{entries: Entry[], dropped: number, isLast: boolean, isCut: boolean, isArchived: boolean, missing: Problem | null}} Log `missing`: why lines of the archive are not there. */
 /** @typedef {typeof LEVELS[number]} Level */
 
 /** @type {Log} */
-const NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false };
+const NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false, missing: null };
 
 /**
  * @param {{path: string, isGone?: boolean, mayErase?: boolean}} props `path`: of the job in the API. For a job that is
@@ -68,7 +68,7 @@ export function JobLog({ path, isGone = false, mayErase = false }) {
     ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
     ${
       log.entries.length === 0
-        ? html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>`
+        ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>`
         : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${
             shown.length === 0
               ? html`<p class="muted">${t("job.log.not_found")}</p>`
@@ -119,7 +119,7 @@ function useLog(path, level) {
       level,
       abort.signal,
       (found) => {
-        setProblem(null);
+        setProblem(found.missing);
         setLog(found);
       },
       setProblem,
@@ -160,6 +160,7 @@ async function follow(path, level, signal, onLog, onProblem) {
         dropped: page.dropped,
         isLast: page.is_last,
         isArchived: log.isArchived || page.is_archived,
+        missing: log.missing,
         isCut: log.isCut || entries.length > MOST_SHOWN || (entries[0]?.seq ?? 1) > page.dropped + 1,
       };
       onLog(log);
@@ -167,6 +168,13 @@ async function follow(path, level, signal, onLog, onProblem) {
       if (signal.aborted) return;
       if (!(error instanceof Problem)) throw error;
       onProblem(error);
+      if (error.storedAfter !== undefined && error.storedAfter > after) {
+        // The archive is away. Show what the store still has.
+        after = error.storedAfter;
+        isFirst = false;
+        log = { ...log, missing: error };
+        continue;
+      }
       if (error.status !== 0 && error.status < 500) return;
       await new Promise((done) => setTimeout(done, AGAIN_MS));
     }

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 import jqmaster.runtime
-from jqmaster.app import Master
+from jqmaster.app import Master, running_master
 from jqmaster.errors import StaleEpochError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops, EntriesApart, LoopFailures, running
 from jqmaster.runtime.duties.notice_loop import NoticeLoop
 from jqmaster.runtime.periodic_loop import LeaderLoop, PeriodicLoop
 from tests.support import real_time
 from tests.support.clock import ManualClock
-from tests.support.master import Api
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.req("M1")
@@ -158,3 +159,33 @@ async def test_a_duty_that_fails_is_shown_and_the_master_stays_ready(
     metrics = (await api.http.get("/metrics")).text
     assert 'jqmaster_duty_faults{duty="notices.rounds"} 1' in metrics
     assert resets == []
+
+
+@real_time.MASTER
+async def test_a_duty_that_fails_at_the_leader_is_shown_by_the_other_masters(
+    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(self: NoticeLoop) -> float:
+        raise KeyError("an unlisted condition")
+
+    monkeypatch.setattr(NoticeLoop, "_round", fail)
+    # The lead stays where it is, even if the machine stands still.
+    async with master_on(store_server.url, leader_ttl_s=30.0) as (leader, _):
+        settings = leader.settings.model_copy()
+        async with running_master(settings) as follower:
+            api = Api(follower.server.url)
+            try:
+
+                async def told() -> list[str]:
+                    return list((await api.call("GET", "/api/stats"))[1]["duty_faults"])
+
+                (fault,) = await wait_until(told, what="the follower tells of the leader's duty")
+                _, ready = await api.call("GET", "/readyz")
+                metrics = (await api.http.get("/metrics")).text
+            finally:
+                await api.http.aclose()
+            assert follower.shard.leader.leadership is None
+    assert fault.startswith("notices.rounds fails (KeyError: 'an unlisted condition')")
+    assert fault.endswith(f"(at the leader, master {leader.id})")
+    assert (ready["status"], ready["leader"], ready["duty_faults"]) == ("ready", False, [fault])
+    assert 'jqmaster_duty_faults{duty="notices.rounds"} 1' in metrics

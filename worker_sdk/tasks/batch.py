@@ -105,7 +105,8 @@ class Batch:
             await self.acancel()
 
     def create(self) -> None:
-        """Make the batch, which is open. To do so again changes nothing."""
+        """Make the batch, which is open. To do so again changes nothing while the batch is kept: until 7 days
+        (`batch_retention_s`) after it is complete. After that it makes a new batch."""
         self._pushers().sync_pusher().create_batch(self._fields)
 
     async def acreate(self) -> None:

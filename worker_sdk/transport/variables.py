@@ -18,7 +18,7 @@ CLIENT_NAMES: Final = frozenset(
     {
         "CLIENT_CAFILE", "CLIENT_CERTFILE", "CLIENT_KEYFILE", "CONFIG", "HEALTH_FILE", "JOB_ID", "RELOADED", "TOKEN",
         "TOKEN_FILE", "UI", "URL", "WORKER_CERTFILE", "WORKER_CLIENT_CAFILE", "WORKER_HOST", "WORKER_KEYFILE",
-        "WORKER_PULL", "WORKER_URL",
+        "WORKER_LOG_LEVEL", "WORKER_PULL", "WORKER_URL",
     }
 )  # fmt: skip
 # Read by the composition of containers, and by the tests and tools of the repository.

@@ -1,7 +1,8 @@
 """Decide which offers to accept."""
 
+import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from worker_sdk.transport.recent import RecentMap
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from worker_sdk.protocol import Dispatch, PushAnswer, Rejected
 
 Verdict = Literal["accepted", "busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
+
+logger = logging.getLogger(__name__)
 
 # How far apart the clocks of a master and the store may be before fences lose their meaning.
 _SKEW_S: Final = 10.0
@@ -93,6 +96,8 @@ class Admission:
         finally:
             # Remember refusals, too: a copy of an offer must not be accepted after its refusal was believed.
             self._seen.put(judged, now)
+        if logger.isEnabledFor(logging.DEBUG):
+            _log(offers, {**known, **judged})
         return {"accepted": accepted, "rejected": rejected}
 
     def _judge(self, offer: "Dispatch", now: float, latest_ms: float | None, margin_ms: float) -> Verdict:
@@ -128,6 +133,13 @@ class Admission:
             self._beat_now()
         executor.start(JobRun(offer, handler, now + left_ms / 1000), now)
         return "accepted"
+
+
+def _log(offers: "Sequence[Dispatch]", verdicts: Mapping[str, Verdict]) -> None:
+    for offer in offers:
+        verdict = verdicts[offer["token"]]
+        text = verdict if verdict == "accepted" else f"refused: {verdict}"
+        logger.debug("job %s (%s): attempt %d is %s", offer["job_id"], offer["name"], offer["attempt"], text)
 
 
 def _check(offers: Sequence[Any]) -> None:

@@ -444,7 +444,9 @@ class Context:
         * `name`, `argument`, `options`: as for `Pusher.enqueue`.
         * `once`: give the job an ID that follows from this job and from how many jobs this attempt enqueued with
           `once` before. A repeated attempt that enqueues the same jobs in the same order then creates none of them
-          again for as long as they are kept. Another job in the place of one is refused (`id_taken`).
+          again for as long as they are kept: a succeeded one for `retention_succeeded_s` (1 h by default). If the next
+          attempt may begin later than that, give each job a `key` as well, which is remembered for `key_ttl`. Another
+          job in the place of one is refused (`id_taken`).
 
         Await it in an `async def` handler; in a `def` handler it blocks.
         """

@@ -69,6 +69,8 @@ class Endings:
         self._release(run)
         if exc is None and run.stopping is None and not run.is_settled:
             run.is_settled = True
+            if logger.isEnabledFor(logging.DEBUG):
+                _log_end(run, "success")
             self._settlements.put(run.job_id, run.token, outcomes.success(value))
             return
         if run.is_settled:
@@ -193,6 +195,8 @@ class Endings:
         if not run.is_settled:
             run.is_settled = True
             self._reports.end(run.token, "the job has ended")
+            if logger.isEnabledFor(logging.DEBUG):
+                _log_end(run, fields["type"])
             self._settlements.put(run.job_id, run.token, fields)
 
     def settle_stopped(self, run: JobRun) -> None:
@@ -246,3 +250,10 @@ def _write_failure(run: JobRun, level: int, exc: BaseException | None, text: str
         exc_info=exc,
         extra={"job_id": run.job_id, "job_name": run.name, "attempt": run.attempt},
     )
+
+
+def _log_end(run: JobRun, ending: str) -> None:
+    # It is not a line of the job's own log, although the handler's task may call this.
+    mark = running_log.set(None)
+    logger.debug("job %s (%s): attempt %d has ended: %s", run.job_id, run.name, run.attempt, ending)
+    running_log.reset(mark)

@@ -196,7 +196,12 @@ class ReportOutbox:
         """Send a batch. Return the minimum seconds before the next try; None if there is no reason to wait."""
         answer = await self._client.call("POST", f"/api/workers/{worker_id}/results", _body(batch))
         if answer.is_ok:
-            named = answer.ids("accepted") | answer.ids("stale")
+            stale = answer.ids("stale")
+            named = answer.ids("accepted") | stale
+            if logger.isEnabledFor(logging.DEBUG):
+                for job_id in named:
+                    text = "stale: the job is not this worker's any more" if job_id in stale else "settled"
+                    logger.debug("job %s: the master has answered for its end: %s", job_id, text)
             self._under_way = [item for item in batch if item.job_id not in named]
             self._delivered([item for item in batch if item.job_id in named])
             return 0.0 if self._under_way else None

@@ -14,6 +14,7 @@ from worker_sdk.environment import (
     host_or_default,
     masters_or_default,
     middleware_or_default,
+    set_up_logs,
     token_or_default,
 )
 from worker_sdk.errors import UnavailableError, refused
@@ -281,7 +282,7 @@ class Worker:
 
         first_process.give_way()
         escape_unencodable()
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        set_up_logs()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             self._run_in(runner, None)
 
@@ -299,7 +300,7 @@ class Worker:
         from worker_sdk.worker.burst import JOIN_WITHIN_S, Burst
 
         escape_unencodable()
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        set_up_logs()
         first_process.give_way()
         burst = Burst(idle_s)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -38,7 +38,8 @@ _JOB_STATE: Final[dict[str, Any]] = {
 }
 _CREATE_TEXT: Final = (
     "The batch is open: push jobs with its ID in `batch`, then seal it. Each callback is a job that is enqueued once, "
-    "under an ID that follows from that of the batch. A repeat of the request with the same `id` answers 200."
+    "under an ID that follows from that of the batch. A repeat of the request with the same `id` answers 200 while "
+    "the batch is kept."
 )
 _FLOW_TEXT: Final = (
     "The members that wait for other jobs, or for which others wait, and the jobs that are connected with them. It "

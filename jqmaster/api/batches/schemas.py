@@ -45,7 +45,8 @@ class BatchRequest(Request):
 
     id: JobId | None = Field(
         None,
-        description="ID chosen by the client. It makes the request safe to repeat while the batch is kept.",
+        description="ID chosen by the client. It makes the request safe to repeat while the batch is kept: "
+        "until `batch_retention_s` (7 days by default) after it is complete. After that, a repeat makes a new batch.",
     )
     description: str = Field("", max_length=MAX_DESCRIPTION)
     tags: list[ShortText] = Field(default_factory=list, max_length=MOST_TAGS)

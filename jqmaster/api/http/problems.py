@@ -95,12 +95,15 @@ def problem_response(exc: Exception, encoding: Encoding) -> Response:
         logger.error("incident %s", incident, exc_info=exc)
         exc = JqmasterError(f"incident {incident}")
     status, title = status_of(exc)
+    logger.debug("the request is answered %d %s: %s", status, exc.code, exc.detail)
     headers = {}
     if status in (429, 503) or isinstance(exc, OfferUnderWayError):
         headers["retry-after"] = str(max(1, math.ceil(exc.retry_after_s or 1)))
     elif status == 401:
         headers["www-authenticate"] = "Bearer"
-    more = {"job_id": exc.job_id} if isinstance(exc, NotUniqueError) else {}
+    more: dict[str, Any] = {"job_id": exc.job_id} if isinstance(exc, NotUniqueError) else {}
+    if isinstance(exc, ArchiveUnavailableError) and exc.stored_after is not None:
+        more["stored_after"] = exc.stored_after
     return _response(
         status, title, exc.detail, exc.code, errors=exc.errors, encoding=encoding, headers=headers, more=more
     )
@@ -165,7 +168,7 @@ def _response(
     errors: Sequence[FieldError] = (),
     encoding: Encoding,
     headers: dict[str, str],
-    more: Mapping[str, str] = MappingProxyType({}),
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Response:
     problem = {**_problem(status, title, detail, code), **more}
     # Measure as printable ASCII JSON, which is the longer of the two encodings.

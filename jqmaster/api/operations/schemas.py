@@ -108,6 +108,6 @@ class Readiness(Answer):
         "process, space, fitness, durability, leader, store, dispatcher. Future releases may add values."
     )
     duty_faults: list[str] = Field(
-        description="Side duties of this master that keep failing, such as notices or the log archive. They do not "
-        "prevent readiness. Without scope read, only their names."
+        description="Side duties of this master or of the leader that keep failing, such as notices or the log "
+        "archive. They do not prevent readiness. Without scope read, only their names."
     )

@@ -126,8 +126,8 @@ class Stats(Answer):
     masters: StatsMasters
     store: StatsStore
     duty_faults: list[str] = Field(
-        description="Side duties of the answering master that keep failing, such as notices or the log archive. Jobs "
-        "are not affected."
+        description="Side duties of the answering master or of the leader that keep failing, such as notices or the "
+        "log archive. Jobs are not affected."
     )
 
 

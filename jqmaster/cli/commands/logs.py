@@ -45,10 +45,10 @@ def logs(
     as_json: JsonOption = False,
 ) -> None:
     """Print the log of a job, the oldest line first. Standard error tells of lines that are missing or that come from
-    the archive."""
+    the archive. If the archive is away, print the lines that the store still has, and exit with 5."""
     wanted = {"level": level.value, "attempt": attempt, "tail": tail}
     with MasterSession(master, token) as http:
-        _print(http, job_id, wanted, is_following=follow, as_json=as_json)
+        raise typer.Exit(_print(http, job_id, wanted, is_following=follow, as_json=as_json))
 
 
 def erase_log(
@@ -75,15 +75,24 @@ def erase_log(
 
 def _print(
     http: MasterSession, job_id: str, wanted: Mapping[str, Any], *, is_following: bool, as_json: bool
-) -> None:
+) -> int:
+    """Return the exit code."""
     after = told = 0
-    is_first, is_archive_told = True, False
+    is_first, is_archive_told, worst = True, False, exits.OK
     while True:
         query = {**wanted, "after": after, "limit": _PAGE}
         if not is_first:
             query |= {"tail": None, "wait": _WAIT_S if is_following else None}
         path = job_path(job_id, "logs")
-        page = asked(http, path, query) if is_following else http.call("GET", path, query=query)[1]
+        try:
+            page = asked(http, path, query) if is_following else http.call("GET", path, query=query)[1]
+        except typer.Exit as ended:
+            stored_after = http.problem.get("stored_after")
+            if stored_after is None or stored_after <= after:
+                raise
+            after, is_first, worst = stored_after, False, ended.exit_code
+            output.echo("from the store:", is_error=True)
+            continue
         if page["is_archived"] and not is_archive_told:
             output.echo("from the archive of logs:", is_error=True)
             is_archive_told = True
@@ -99,7 +108,7 @@ def _print(
         is_end = page["next"] == after
         after, is_first = page["next"], False
         if page["is_last"] or (is_end and not is_following):
-            return
+            return worst
 
 
 def _text(entry: Mapping[str, Any]) -> str:

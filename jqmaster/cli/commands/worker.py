@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
@@ -98,6 +98,13 @@ def worker(
         bool,
         typer.Option("--reload", help="Start again when a Python file below this directory changes."),
     ] = False,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"] | None,
+        typer.Option(
+            envvar="JQMASTER_WORKER_LOG_LEVEL",
+            help="Lowest level to log. debug tells the way of each job through this worker. Default: info.",
+        ),
+    ] = None,
     token: TokenOption = None,
 ) -> None:
     """Run the worker_sdk.Worker or worker_sdk.Tasks at MODULE:OBJECT."""
@@ -118,6 +125,7 @@ def worker(
         "token": read_token(token),
         "packages": autodiscover or None,
         "commands": command or None,
+        "log_level": log_level,
     }
     if burst:
         if processes > 1:
@@ -175,7 +183,7 @@ async def _run_several(target: str | None, given: Mapping[str, Any], processes: 
     from jqmaster.cli.process.supervisor import ChildFailedError, Supervisor
     from jqmaster.lifecycle import running
 
-    logs.set_up("info")
+    logs.set_up(given["log_level"] or "info")
     told = asyncio.Event()
     # Wait as long as the workers' own grace allows: each worker ends in good order by itself, and a second signal
     # shortens it.
@@ -203,6 +211,8 @@ async def _run_several(target: str | None, given: Mapping[str, Any], processes: 
 
 
 def _configured(target: str | None, given: Mapping[str, Any]) -> Any:
+    if given.get("log_level"):
+        importlib.import_module("worker_sdk.environment").set_up_logs(given["log_level"])
     sdk = importlib.import_module("worker_sdk")
     found = load_worker(target) if target is not None else sdk.Worker()
     if packages := given.get("packages"):
@@ -210,7 +220,7 @@ def _configured(target: str | None, given: Mapping[str, Any]) -> Any:
     if commands := given.get("commands"):
         found.run_tasks(_commands(commands))
     for name, value in given.items():
-        if name in ("packages", "commands"):
+        if name in ("packages", "commands", "log_level"):
             continue
         # Options given here take precedence over the object's own.
         if value is not None:

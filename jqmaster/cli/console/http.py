@@ -58,6 +58,8 @@ class MasterSession:
         self._url = url
         self._unserved: set[str] = set()
         is_loopback = _is_loopback(parts.hostname)
+        # The problem for which the last call ended the command.
+        self.problem: Mapping[str, Any] = {}
         self._http = httpx.Client(
             base_url=url.rstrip("/"),
             headers=headers,
@@ -129,6 +131,7 @@ class MasterSession:
                 exits.USAGE, f"no jqmaster at {self._url}: it has no {path}; --master takes http://host:port"
             )
         if response.status_code >= 400 and response.status_code not in admit:
+            self.problem = answer if isinstance(answer, dict) else {}
             exits.fail(_exit_code(response.status_code), _problem_text(response, answer))
         self._warn_of_names(response)
         return response.status_code, answer

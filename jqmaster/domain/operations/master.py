@@ -1,7 +1,7 @@
 """The masters of one store: who leads, who stands by, and how long silence may last."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -19,7 +19,8 @@ class MasterRole(StrEnum):
 @dataclass(frozen=True, slots=True)
 class MasterRecord:
     """A master process as it registered itself. `url`: where other masters reach it. `listens_sharded`: whether it also
-    hears messages that go to one node of a Cluster alone; masters of former releases do not."""
+    hears messages that go to one node of a Cluster alone; masters of former releases do not. `duty_faults`: by name,
+    what fails there without keeping it from its work."""
 
     id: str
     node_id: str
@@ -28,6 +29,7 @@ class MasterRecord:
     version: str
     started_at_ms: int
     listens_sharded: bool = False
+    duty_faults: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from jqmaster.runtime.outbound.worker_client import (
 )
 from jqmaster.service.workers.polls import PollDesk
 from jqmaster.store.jobs.challenges import ChallengeStore
-from jqmaster.store.jobs.claims import Claim
+from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.progress import ProgressStore
@@ -112,6 +112,10 @@ class Delivery:
 
         `on_returned` is called when offers were returned: their jobs are ready again.
         """
+        if logger.isEnabledFor(logging.DEBUG):
+            way = "its poll" if member.worker.is_pulling else "a push"
+            for job in claim.jobs:
+                _log(job, "attempt %d is offered to worker %s by %s", job.record.attempt, member.worker.id, way)
         if member.worker.is_pulling:
             # One poll gets one answer, then the worker polls again. If another master holds the poll, the claim has
             # told that one.
@@ -201,6 +205,8 @@ class Delivery:
         """Act on what the worker answered: return the offers that it did not take, settle what it refused for good."""
         member = push.member
         now_s = self._clock.monotonic_s()
+        if logger.isEnabledFor(logging.DEBUG):
+            _log_answer(member.worker.id, part, result)
         member.is_prompt = isinstance(result, Delivered | Refused | Deferred)
         match result:
             case Delivered(rejections=rejections):
@@ -285,3 +291,28 @@ class Delivery:
                 # Includes a stale epoch. When the offer is returned, the store decides whether the epoch is stale:
                 # no worker's word alone deposes a leader.
                 member.pause(self._clock.monotonic_s(), retry_after_s or 0.0)
+
+
+def _log_answer(worker_id: str, part: Claim, result: OfferResult) -> None:
+    """Log for each job what the worker answered."""
+    match result:
+        case Delivered(rejections=rejections):
+            refused = {rejection.job_id: rejection.reason for rejection in rejections}
+            for job in part.jobs:
+                if (reason := refused.get(job.job_id)) is None:
+                    _log(job, "accepted by worker %s", worker_id)
+                else:
+                    _log(job, "refused by worker %s: %s", worker_id, reason)
+            return
+        case Withheld():
+            text = "not sent, since the lead or the offer may be over"
+        case MaybeDelivered(why=why):
+            text = f"without an answer ({why}); its lease settles it"
+        case NotDelivered(why=why) | Refused(why=why) | Deferred(why=why):
+            text = f"not taken ({why})"
+    for job in part.jobs:
+        _log(job, "the offer to worker %s is %s", worker_id, text)
+
+
+def _log(job: ClaimedJob, text: str, *values: object) -> None:
+    logger.debug(f"job %s (%s): {text}", job.job_id, job.record.name, *values)

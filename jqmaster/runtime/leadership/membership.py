@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from jqmaster.clock import Clock
@@ -16,7 +17,8 @@ LEAVE_WITHIN_S: Final = 1.0
 
 
 class Membership(PeriodicLoop):
-    """Component. `describe` is called once, when it starts, with the store time at which it did.
+    """Component. `describe` is called once, when it starts, with the store time at which it did. Each sign
+    of life tells the other masters what `duty_faults` returns.
 
     It shares the event loop with everything else on purpose: a master that stands still must be seen to do so.
     """
@@ -30,11 +32,13 @@ class Membership(PeriodicLoop):
         *,
         pace: LiveValue[Pace],
         describe: Callable[[int], Awaitable[MasterRecord]],
+        duty_faults: Callable[[], Mapping[str, str]],
     ) -> None:
         super().__init__("membership", clock, complaint="cannot say that this master lives")
         self._store = store
         self._pace = pace
         self._describe = describe
+        self._duty_faults = duty_faults
         self._record: MasterRecord | None = None
 
     async def stop(self) -> None:
@@ -50,7 +54,7 @@ class Membership(PeriodicLoop):
     async def _round(self) -> float:
         if self._record is None:
             self._record = await self._describe((await self._store.look()).now_ms)
-        await self._store.beat(self._record)
+        await self._store.beat(replace(self._record, duty_faults=self._duty_faults()))
         return self._pace.current.beat_s
 
     def _retry_after_s(self) -> float:

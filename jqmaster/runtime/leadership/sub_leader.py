@@ -1,7 +1,7 @@
 """Watch the leader, and take over from one that gives no sign of life."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from jqmaster.clock import Clock
 from jqmaster.domain.operations.master import MasterRecord, Pace, sub_leader
@@ -22,6 +22,8 @@ class SubLeader(PeriodicLoop):
     store alone, it may be cut off from the store, and its lock will tell. If it is silent to us alone, we may be cut
     off. Its silence is the time, by our own clock, for which its record in the store has not changed. So a live leader
     is asked before it is taken for dead, whatever the clock of the store does, and however long the store was away.
+
+    `leader_faults`: what fails at the leader without keeping it from its work, by name; empty where this master leads.
     """
 
     is_vital = True
@@ -46,6 +48,7 @@ class SubLeader(PeriodicLoop):
         self._since_s = 0.0
         self._was_free = False
         self.is_standby = False
+        self.leader_faults: Mapping[str, str] = {}
 
     async def _round(self) -> float:
         await self._look()
@@ -69,12 +72,12 @@ class SubLeader(PeriodicLoop):
 
     async def _look(self) -> None:
         if self._leader.leadership:
-            self._known, self.is_standby = None, False
+            self._known, self.is_standby, self.leader_faults = None, False, {}
             return
         masters = await self._store.look()
         was_free, self._was_free = self._was_free, masters.leadership is None
         if masters.leadership is None:
-            self._known = None
+            self._known, self.leader_faults = None, {}
             # If there was no sub-leader, or it is gone too, the other masters stand for election after their second
             # check.
             if self.is_standby or was_free:
@@ -92,6 +95,7 @@ class SubLeader(PeriodicLoop):
     async def _judge(self, masters: MasterRegistry) -> None:
         assert masters.leadership
         leader = masters.get(masters.leadership.master_id)
+        self.leader_faults = _told(leader.record) if leader else {}
         if leader is None:
             return  # only its lock is known, which ends by itself
         known = masters.leadership.holder, leader.last_seen_ms
@@ -105,3 +109,8 @@ class SubLeader(PeriodicLoop):
         ):
             self._known = None
             self._leader.take_over(masters.leadership, leader.last_seen_ms)
+
+
+def _told(leader: MasterRecord) -> dict[str, str]:
+    """Return the faults of the leader, each with where to look for more."""
+    return {name: f"{fault} (at the leader, master {leader.id})" for name, fault in leader.duty_faults.items()}

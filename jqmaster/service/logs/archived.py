@@ -1,12 +1,14 @@
 """Reads logs from the archive."""
 
+import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.logs.page import LogFilter, NumberedLine
 from jqmaster.domain.logs.piece import Piece, PieceName, newest
+from jqmaster.errors import ArchiveUnavailableError
 from jqmaster.store.logs.archive import LogArchive
 
 # If the archive has nothing of a job, it is not asked again within this time.
@@ -14,6 +16,8 @@ UNKNOWN_S: Final = 30.0
 MOST_UNKNOWN: Final = 10_000
 # The most pieces that one page reads.
 MAX_READS: Final = 4
+# An answer has room for so much of what the archive said.
+_MOST_REASON: Final = 180
 
 
 class ArchivedLogs:
@@ -24,6 +28,20 @@ class ArchivedLogs:
         self._clock = clock
         # By job: the time until which the archive is assumed to have nothing; the oldest entry comes first.
         self._unknown: OrderedDict[str, float] = OrderedDict()
+
+    @contextlib.contextmanager
+    def reading(self, stored_after: int | None = None) -> Iterator[None]:
+        """Let an archive that is away be told with what a reader can do about it. `stored_after`: the store has the
+        lines behind this one."""
+        try:
+            yield
+        except ArchiveUnavailableError as exc:
+            rest = f" The store still has the lines behind {stored_after}." if stored_after is not None else ""
+            raise ArchiveUnavailableError(
+                f"{_shortened(exc.detail)}. Repeat later; `jqmaster doctor` on a master's machine tests it.{rest}",
+                retry_after_s=exc.retry_after_s,
+                stored_after=stored_after,
+            ) from exc
 
     def ref(self, job_id: str) -> str:
         """Return where the log of a job is in the archive."""
@@ -56,6 +74,10 @@ class ArchivedLogs:
             data = await self._archive.get(job_id, name)
             if data is not None:
                 yield Piece.decode(name, data)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_REASON else f"{text[:_MOST_REASON]}..."
 
 
 async def filtered(

@@ -33,7 +33,13 @@ class GoneLogs:
             if tail is not None:
                 after = max(after, waiting.facts.last - tail)
             return await self._waiting_page(waiting, after, limit, wanted)
-        names = await self._names(job_id, waiting)
+        with self._archived.reading():
+            return await self._archived_page(job_id, waiting, after, limit, wanted, tail)
+
+    async def _archived_page(
+        self, job_id: str, known: LogNotHere, after: int, limit: int, wanted: LogFilter, tail: int | None
+    ) -> LinesPage | None:
+        names = await self._names(job_id, known)
         if not names:
             return None
         last = names[-1].last
@@ -41,13 +47,13 @@ class GoneLogs:
             after = max(after, last - tail)
         # Read the last piece even if all lines have been read, because it names the job.
         first = next((n for n, name in enumerate(names) if name.last > after), len(names) - 1)
-        known = await anext(self._archived.pieces(job_id, names[first:], 0), None)
-        if known is None:
+        piece = await anext(self._archived.pieces(job_id, names[first:], 0), None)
+        if piece is None:
             return None
         rest = self._archived.pieces(job_id, names[first + 1 :], after)
-        entries, end = await filtered(_chained(known, rest), after, limit, wanted)
-        facts = LogFacts(last, known.dropped, 0, last, self._archived.ref(job_id))
-        return LinesPage(None, entries, last if end is None else end, end is None, facts, True, known.name)
+        entries, end = await filtered(_chained(piece, rest), after, limit, wanted)
+        facts = LogFacts(last, piece.dropped, 0, last, self._archived.ref(job_id))
+        return LinesPage(None, entries, last if end is None else end, end is None, facts, True, piece.name)
 
     async def erase(self, job_id: str) -> bool:
         """Have the log removed, even if it still waits for the archive; from now on nobody can read it.
@@ -68,8 +74,10 @@ class GoneLogs:
     async def _waiting_page(self, waiting: GoneLog, after: int, limit: int, wanted: LogFilter) -> LinesPage:
         facts, name, job_id = waiting.facts, waiting.job.name, waiting.job.id
         if after < facts.archived:
-            names: list[PieceName] = await self._archived.names(job_id)
-            entries, end = await filtered(self._archived.pieces(job_id, names, after), after, limit, wanted)
+            with self._archived.reading(facts.archived if facts.last > facts.archived else None):
+                names: list[PieceName] = await self._archived.names(job_id)
+                pieces = self._archived.pieces(job_id, names, after)
+                entries, end = await filtered(pieces, after, limit, wanted)
             return LinesPage(None, entries, facts.archived if end is None else end, False, facts, True, name)
         content = JobContent(self._audience.current, waiting.job)
         here = Piece(job_id, name, facts.dropped, waiting.entries)

@@ -149,8 +149,10 @@ class LogService:
                 found = await self._slice(job_id, after)
         if after < found.facts.archived and self._archived:
             # The entries in the store are on the next page.
-            pieces = self._archived.pieces(job_id, await self._archived.names(job_id), after)
-            entries, end = await filtered(pieces, after, limit, wanted)
+            has_more = found.facts.last > found.facts.archived or found.state not in FINISHED
+            with self._archived.reading(found.facts.archived if has_more else None):
+                pieces = self._archived.pieces(job_id, await self._archived.names(job_id), after)
+                entries, end = await filtered(pieces, after, limit, wanted)
             after = found.facts.archived if end is None else end
             is_last = end is None and found.is_over and found.facts.last <= after
             return LinesPage(found.state, entries, after, is_last, found.facts, is_archived=True), found

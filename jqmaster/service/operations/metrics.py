@@ -163,7 +163,7 @@ METRICS: Final = {
                    "Memory that the store may use. Missing if there is no limit."),
         MetricInfo("jqmaster_faults", "gauge", ("check",), "1 for each check of /readyz that fails."),
         MetricInfo("jqmaster_duty_faults", "gauge", ("duty",),
-                   "1 for each side duty of this master that keeps failing. Jobs are not affected."),
+                   "1 for each side duty of this master or of the leader that keeps failing. Jobs are not affected."),
         MetricInfo("jqmaster_certificate_expiry_timestamp_seconds", "gauge", ("setting",),
                    "When the certificate in the file of this setting ends, in Unix time. Missing without TLS."),
         MetricInfo("jqmaster_settings_version", "gauge", (),

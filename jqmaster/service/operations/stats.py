@@ -52,7 +52,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class StoreState:
     """Facts about the store, as this master sees it. `max_memory_bytes` 0: no limit is set. `duty_faults`: side duties
-    of this master that fail."""
+    of this master or of the leader that fail."""
 
     server: str
     durability: Durability

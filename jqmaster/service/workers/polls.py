@@ -105,6 +105,9 @@ class PollDesk:
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         if ask.refused:
+            if logger.isEnabledFor(logging.DEBUG):
+                for job_id, _ in ask.refused:
+                    logger.debug("job %s: refused by worker %s with its poll", job_id, worker_id)
             await self._leases.refuse_offers(worker_id, ask.refused)
         if ask.withdraws:
             return await self._withdraw(worker_id, ask.poll_id)
@@ -120,8 +123,12 @@ class PollDesk:
         watch = asyncio.ensure_future(gone())
         watch.add_done_callback(lambda done: None if done.cancelled() else poll.client_left())
         try:
-            reply = await self._wait(worker_id, poll, before, ask)
-            return await self._filled(reply)
+            reply = await self._filled(await self._wait(worker_id, poll, before, ask))
+            if logger.isEnabledFor(logging.DEBUG):
+                for offer in reply.offers:
+                    job_id, name = offer.job.job_id, offer.job.record.name
+                    logger.debug("job %s (%s): handed to worker %s with its poll", job_id, name, worker_id)
+            return reply
         finally:
             watch.cancel()
             if self._hanging.get(worker_id) is poll:

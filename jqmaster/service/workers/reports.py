@@ -12,7 +12,7 @@ from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Decision, HoldOrder, Outcome, decide, decide_not_ready
 from jqmaster.domain.matching.key_value import key_value
-from jqmaster.errors import unknown_worker
+from jqmaster.errors import JqmasterError, unknown_worker
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.workers.workers import existing_worker
 from jqmaster.store import codec
@@ -57,13 +57,38 @@ class ReportService:
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         verdicts = await self._settlements.confirm_start(worker_id, claims)
-        return _split([job_id for job_id, _ in claims], verdicts)
+        started, stale = _split([job_id for job_id, _ in claims], verdicts)
+        if logger.isEnabledFor(logging.DEBUG):
+            for job_id in started:
+                logger.debug("job %s: worker %s may start it", job_id, worker_id)
+            _log_stale(worker_id, stale)
+        return started, stale
 
     async def results(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
         """Return the IDs of jobs whose outcome counts, now or by an earlier report, and of those whose token
         is stale. Raise NotFoundError where the worker is not registered."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
+        accepted, stale = await self._settle(worker_id, outcomes)
+        if logger.isEnabledFor(logging.DEBUG):
+            await self._log_settled(worker_id, accepted)
+            _log_stale(worker_id, stale)
+        return accepted, stale
+
+    async def _log_settled(self, worker_id: str, job_ids: Sequence[str]) -> None:
+        """Log the state of each job. Only this asks the store for more."""
+        try:
+            jobs = await self._records.get_without_argument(job_ids)
+        except JqmasterError:  # best effort: the outcomes count all the same
+            jobs = {}
+        for job_id in job_ids:
+            job = jobs.get(job_id)
+            name, state = (job.name, str(job.state)) if job else ("removed", "over")
+            logger.debug("job %s (%s): settled by worker %s, now %s", job_id, name, worker_id, state)
+
+    async def _settle(
+        self, worker_id: str, outcomes: Sequence[Outcome]
+    ) -> tuple[list[str], list[str]]:
         succeeded = [o for o in outcomes if o.type == "success"]
         others = [o for o in outcomes if o.type != "success"]
         accepted: list[str] = []
@@ -166,6 +191,11 @@ def _hold(constraints: ConstraintSnapshot, order: HoldOrder, for_ms: int) -> Gat
 
 def _final_result(decision: Decision, outcome: Outcome) -> bytes:
     return codec.encode_result(outcome) if decision.state is JobState.FAILED else b""
+
+
+def _log_stale(worker_id: str, job_ids: Sequence[str]) -> None:
+    for job_id in job_ids:
+        logger.debug("job %s: refused, worker %s does not hold it under this token", job_id, worker_id)
 
 
 def _split(job_ids: Sequence[str], verdicts: Sequence[bool]) -> tuple[list[str], list[str]]:

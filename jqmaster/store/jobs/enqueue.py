@@ -1,5 +1,6 @@
 """Enqueues jobs: each is accepted once, under the ID that its pusher gave it."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from jqmaster.store.link.script_modules import ScriptContractError
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady
+
+logger = logging.getLogger(__name__)
 
 # The leader finds jobs that are due later than this by itself: it looks every second.
 SOON_MS: Final = 2000
@@ -205,7 +208,10 @@ class AcceptanceStore:
         if is_whole and statuses.count(Accepted.NEW) < len(statuses):
             _raise_refusal_of_all(statuses)
             if isinstance(statuses[0], BacklogFull):
-                return [statuses[0]] * len(specs)
+                statuses = [statuses[0]] * len(specs)
+                if logger.isEnabledFor(logging.DEBUG):
+                    _log(specs, statuses)
+                return statuses
         self._count_pushed(specs, statuses)
         others: list[Outcome] = []
         if rest:
@@ -225,7 +231,10 @@ class AcceptanceStore:
         if run_at_ms != {None} or any(0 < (delay_ms or 0) <= SOON_MS for delay_ms in delays_ms):
             self._shard.leader.wake(JobDelayed())
         self._count_pushed(specs[len(statuses) :], others)
-        return statuses + others
+        statuses += others
+        if logger.isEnabledFor(logging.DEBUG):
+            _log(specs, statuses)
+        return statuses
 
     def _claim_with(self, specs: Sequence[JobSpec], replicas: int | None) -> TravellingClaim | None:
         """Return the leader's claims of the jobs that become ready at once, if any do."""
@@ -455,6 +464,28 @@ def refused_by_keys(outcomes: Iterable[Outcome]) -> dict[int, NotUnique]:
         for n, outcome in enumerate(outcomes)
         if isinstance(outcome, NotUnique) and outcome.conflict in REFUSALS
     }
+
+
+def _log(specs: Sequence[JobSpec], outcomes: Sequence[Outcome]) -> None:
+    for spec, outcome in zip(specs, outcomes, strict=True):
+        match outcome:
+            case Accepted.NEW:
+                text = "accepted"
+            case Accepted.KNOWN:
+                text = "pushed again, and known"
+            case Accepted.TAKEN:
+                text = "refused: its ID stands for another request"
+            case BacklogFull(gate_id=gate):
+                text = f"refused: the backlog of gate {gate} is full"
+            case NotUnique(holder=holder, conflict=conflict):
+                text = f"not made: job {holder} holds its uniqueness key ({conflict.name.lower()})"
+            case BatchClosed(batch_id=batch):
+                text = f"refused: batch {batch} takes no new member"
+            case PredecessorRefused(predecessor=predecessor):
+                text = f"refused: it cannot wait for job {predecessor}"
+            case PushExpired():
+                text = "refused: its expires_at is past"
+        logger.debug("job %s (%s): %s", spec.id, spec.name, text)
 
 
 def _spans(specs: Sequence[JobSpec]) -> Iterator[tuple[int, int]]:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import msgpack
@@ -17,6 +18,10 @@ logger = logging.getLogger(__name__)
 # Long enough for people to see who died; a process that dies at every start leaves an ID each time.
 FORGET_MS: Final = 60_000
 MAX_MASTERS: Final = 500
+# Each sign of life carries them, and every other master reads them.
+MAX_FAULTS: Final = 20
+MAX_FAULT_CHARS: Final = 500
+_UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +48,18 @@ class MasterStore:
     async def beat(self, record: MasterRecord) -> None:
         """Report a sign of life; the first one registers. Remove those that have been silent for `FORGET_MS`."""
         k = self._shard.keys
-        info = codec.pack(
-            {
-                "node_id": record.node_id,
-                "pid": record.pid,
-                "url": record.url,
-                "version": record.version,
-                "started_at_ms": record.started_at_ms,
-                "listens_sharded": record.listens_sharded,
-            }
-        )
+        fields: dict[str, Any] = {
+            "node_id": record.node_id,
+            "pid": record.pid,
+            "url": record.url,
+            "version": record.version,
+            "started_at_ms": record.started_at_ms,
+            "listens_sharded": record.listens_sharded,
+        }
+        if record.duty_faults:
+            faults = islice(record.duty_faults.items(), MAX_FAULTS)
+            fields["duty_faults"] = {name: fault[:MAX_FAULT_CHARS] for name, fault in faults}
+        info = codec.pack(fields)
         _, (removed,) = await self._shard.client.run(
             "beat_master",
             (k.masters, k.master_info),
@@ -90,7 +97,7 @@ class MasterStore:
             master_id, seen_ms = flat[n].decode(), int(float(flat[n + 1]))
             try:
                 seen.append(SeenMaster(_record(master_id, msgpack.unpackb(known[master_id])), seen_ms))
-            except (KeyError, ValueError, TypeError, msgpack.UnpackException):
+            except _UNREADABLE:
                 logger.warning("master %s: its entry cannot be read", master_id)
         now_ms = self._shard.now() if self._shard.now else int(seconds) * 1000 + int(microseconds) // 1000
         return MasterRegistry(
@@ -105,7 +112,7 @@ class MasterStore:
 def _listens_sharded(info: bytes) -> bool:
     try:
         return _record("", msgpack.unpackb(info)).listens_sharded
-    except (KeyError, ValueError, TypeError, msgpack.UnpackException):
+    except _UNREADABLE:
         return False  # it is written by its master again, with the next heartbeat
 
 
@@ -117,6 +124,7 @@ def _record(master_id: str, fields: Mapping[str, Any]) -> MasterRecord:
         url=str(fields["url"]),
         version=str(fields["version"]),
         started_at_ms=int(fields["started_at_ms"]),
-        # Masters of former releases do not say it.
+        # Masters of former releases do not say these.
         listens_sharded=fields.get("listens_sharded") is True,
+        duty_faults={str(name): str(fault) for name, fault in fields.get("duty_faults", {}).items()},
     )

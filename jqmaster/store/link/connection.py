@@ -4,6 +4,7 @@ redis-py takes a connection for sound until its stream has ended. One that ended
 reset, a timeout of the kernel, a closed handle) has an exception instead of an end, and would be used again for ever.
 """
 
+import logging
 from typing import Any, Final
 
 from redis.asyncio.connection import (
@@ -14,6 +15,8 @@ from redis.asyncio.connection import (
     parse_url,
 )
 from redis.exceptions import ConnectionError as RedisConnectionError
+
+logger = logging.getLogger(__name__)
 
 
 def is_lost(connection: Any) -> bool:
@@ -30,7 +33,20 @@ class CheckedConnection(AbstractConnection):
     async def connect(self) -> None:
         if is_lost(self) or self.should_reconnect():  # type: ignore[no-untyped-call]
             await self.disconnect(nowait=True)
-        await super().connect()  # type: ignore[no-untyped-call]
+        if self.is_connected or not logger.isEnabledFor(logging.DEBUG):
+            await super().connect()  # type: ignore[no-untyped-call]
+            return
+        try:
+            await super().connect()  # type: ignore[no-untyped-call]
+        except Exception as exc:
+            logger.debug("no connection to the store at %s: %s", self._place(), exc)
+            raise
+        logger.debug("a new connection to the store at %s", self._place())
+
+    def _place(self) -> str:
+        """Return the address without credentials."""
+        parts = dict(self.repr_pieces())
+        return parts.get("path") or f"{parts.get('host')}:{parts.get('port')}"
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
         if is_lost(self):

@@ -75,6 +75,8 @@ class LogArchive:
         self._shard = shard
         self._timeout_s = timeout_s
         self._opened: Any = None
+        # For people: the place that `log_archive_url` names, and the storage behind it.
+        self.place = address.url if address.endpoint is None else f"{address.url} at {address.endpoint}"
         url = urlsplit(address.url)
         self._directory = Path(unquote(url.path)) if url.scheme == "file" else None
 
@@ -147,7 +149,7 @@ class LogArchive:
                 yield
         except self._failures as exc:
             raise ArchiveUnavailableError(
-                f"cannot {what} the archive of logs: {_reason(exc)}", retry_after_s=RETRY_AFTER_S
+                f"cannot {what} the archive of logs {self.place}: {_reason(exc)}", retry_after_s=RETRY_AFTER_S
             ) from exc
 
     def _store(self) -> Any:

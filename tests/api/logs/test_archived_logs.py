@@ -10,6 +10,7 @@ import pytest
 from jqmaster.runtime.duties import log_archiver
 from tests.api.logs.test_logs import line, page, send
 from tests.support import real_time
+from tests.support.cli import jqmaster
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import puller_at
 from tests.support.server import StoreServer
@@ -159,4 +160,36 @@ async def test_a_damaged_object_is_502_and_an_archive_that_is_away_503(
         assert int(answer.headers["retry-after"]) > 0
         # Everything else goes on.
         assert (await api.job(job_id))["state"] == "succeeded"
+        await api.http.aclose()
+
+
+async def test_an_archive_that_is_away_is_named_and_the_lines_in_the_store_are_shown(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    directory = tmp_path / "archive"
+    url = f"file://{directory}"
+    async with master_on(store_server.url, log_archive_url=url, **ARCHIVE) as (master, _):
+        api = Api(master.server.url, "everything")
+        async with puller_at(api, "logs.work") as worker:
+            job_id = await api.enqueue("logs.work")
+            (job,) = await worker.claim()
+            await send(worker, line(job, 1, "a"), line(job, 2, "b"))
+            await until_archived(api, job_id)
+            shutil.rmtree(directory)
+            directory.write_text("no directory")
+            await send(worker, line(job, 3, "c"))
+            status, problem = await api.call("GET", f"/api/jobs/{job_id}/logs")
+            assert (status, problem["code"], problem["stored_after"]) == (503, "archive_unavailable", 2)
+            assert url[:60] in problem["detail"] and "`jqmaster doctor`" in problem["detail"]
+            found = await page(api, job_id, after=problem["stored_after"])
+            assert [entry["text"] for entry in found["entries"]] == ["c"]
+            given = {"JQMASTER_URL": master.server.url, "JQMASTER_TOKEN": "everything"}
+            for options in ((), ("--json",)):
+                done = await asyncio.to_thread(jqmaster, "logs", job_id, *options, **given)
+                assert done.code == 5
+                assert url[:60] in done.err and "Try again in" in done.err and "from the store:" in done.err
+                assert len(done.out.splitlines()) == 1 and "c" in done.out
+            await worker.end(job, "success", result=None)
+            done = await asyncio.to_thread(jqmaster, "logs", job_id, "--follow", **given)
+            assert done.code == 5 and "c" in done.out
         await api.http.aclose()

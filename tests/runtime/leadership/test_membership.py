@@ -20,7 +20,14 @@ class Joining:
         self.world = world
         self.clock = ManualClock(tied=lambda s: world.pass_ms(round(s * 1000)))
         self.store = MasterStore(world.shard)
-        self.membership = Membership(self.store, self.clock, pace=LiveValue(PACE), describe=self._describe)
+        self.faults: dict[str, str] = {}
+        self.membership = Membership(
+            self.store,
+            self.clock,
+            pace=LiveValue(PACE),
+            describe=self._describe,
+            duty_faults=lambda: self.faults,
+        )
 
     async def _describe(self, started_at_ms: int) -> MasterRecord:
         return MasterRecord("me", "node", 1, "http://me", "1", started_at_ms)
@@ -92,3 +99,11 @@ async def test_who_never_got_to_the_store_has_nothing_to_leave(
     await one.membership.start()
     await one.clock.asleep()
     await one.membership.stop()
+
+
+async def test_each_beat_tells_what_fails_now(joining: Joining) -> None:
+    for faults in ({"notices.rounds": "notices.rounds fails"}, {}):
+        joining.faults = faults
+        await joining.clock.pass_s(PACE.beat_s)
+        found = (await joining.store.look()).get("me")
+        assert found and found.record.duty_faults == faults

@@ -54,9 +54,12 @@ class Watching:
             self.masters, self.candidate, self.clock, master_id="me", pace=LiveValue(PACE), answers=answers
         )
 
-    async def beat(self, master_id: str, node_id: str = "node-1", started_at_ms: int = 1) -> None:
+    async def beat(
+        self, master_id: str, node_id: str = "node-1", started_at_ms: int = 1, **faults: str
+    ) -> None:
         url = f"http://{master_id}:1"
-        await self.masters.beat(MasterRecord(master_id, node_id, 1, url, "1", started_at_ms))
+        record = MasterRecord(master_id, node_id, 1, url, "1", started_at_ms, duty_faults=faults)
+        await self.masters.beat(record)
 
     async def pass_s(self, seconds: float, *alive: str) -> None:
         """Pass time in which these masters beat as often as they should."""
@@ -191,3 +194,18 @@ async def test_another_leader_is_watched_anew(watching: Watching) -> None:
     assert watching.candidate.taken == []
     await watching.pass_s(2, "me")
     assert watching.candidate.taken[0][0] == "m3"
+
+
+async def test_it_knows_what_fails_at_the_leader_alone(watching: Watching) -> None:
+    await watching.beat("master-1", notices="notices fails")
+    await watching.beat("me", log_archive="log_archive fails")
+    await watching.clock.pass_s(PACE.look_s)
+    assert watching.sub_leader.leader_faults == {"notices": "notices fails (at the leader, master master-1)"}
+    await watching.beat("master-1")
+    await watching.clock.pass_s(PACE.look_s)
+    assert watching.sub_leader.leader_faults == {}
+    await watching.beat("master-1", notices="notices fails")
+    await watching.clock.pass_s(PACE.look_s)
+    watching.candidate.leadership = Leadership("1-me", "me")
+    await watching.clock.pass_s(PACE.look_s)
+    assert watching.sub_leader.leader_faults == {}

@@ -209,6 +209,8 @@ async def test_damage_and_absence_of_the_archive_are_told_apart(archived: Archiv
     with pytest.raises(ArchiveUnavailableError) as found:
         await archived.page(job.job_id)
     assert found.value.retry_after_s
+    # The job is not over: further lines may come, and stay in the store.
+    assert found.value.stored_after == 1
     archived.archive.is_away = False
     (path,) = archived.archive.objects()
     data = path.read_bytes()
@@ -291,3 +293,21 @@ async def test_the_log_of_a_job_that_is_gone_is_erased(archived: Archived) -> No
     archived.archive.is_away = True
     with pytest.raises(ArchiveUnavailableError):
         await logs.erase_gone(new_id())
+
+
+async def test_a_reader_of_an_archive_that_is_away_learns_what_the_store_still_has(archived: Archived) -> None:
+    worker, job = await archived.job("a", "b")
+    await archived.move(job)
+    await archived.write(worker, job, 3, "c")
+    archived.archive.is_away = True
+    with pytest.raises(ArchiveUnavailableError, match="jqmaster doctor.*lines behind 2") as found:
+        await archived.page(job.job_id)
+    assert found.value.stored_after == 2
+    assert texts(await archived.page(job.job_id, 2)) == ["c"]
+    await archived.over(worker, job)
+    archived.archive.is_away = False
+    await archived.move(job)
+    archived.archive.is_away = True
+    with pytest.raises(ArchiveUnavailableError, match="jqmaster doctor") as found:
+        await archived.page(job.job_id)
+    assert found.value.stored_after is None

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgpack
 import pytest
 
 from jqmaster.domain.operations.master import MasterRecord, SeenMaster
@@ -234,3 +235,27 @@ async def test_who_was_demoted_itself_deposes_nobody(world: StoreWorld, masters:
     assert second
     async with world.unchanged():
         assert await depose(world, second, world.now_ms, "master-1") is None
+
+
+async def test_a_master_tells_its_faults_and_says_nothing_of_them_if_there_are_none(
+    world: StoreWorld, masters: MasterStore
+) -> None:
+    many = {f"duty-{n:03}": "x" * 2000 for n in range(100)}
+    await masters.beat(record("m1", duty_faults=many))
+    await masters.beat(record("m2"))
+    faults = {seen.record.id: seen.record.duty_faults for seen in (await masters.look()).seen}
+    assert faults["m2"] == {}
+    assert faults["m1"] == {name: "x" * registry.MAX_FAULT_CHARS for name in list(many)[: registry.MAX_FAULTS]}
+    info = await world.shard.client.command("HGET", world.shard.keys.master_info, "m2")
+    assert b"duty_faults" not in info
+
+
+@pytest.mark.parametrize("faults", ["text", ["a"], 7])
+async def test_an_entry_with_malformed_faults_is_left_out(
+    world: StoreWorld, masters: MasterStore, faults: object
+) -> None:
+    await masters.beat(record("m1"))
+    info = msgpack.unpackb(await world.shard.client.command("HGET", world.shard.keys.master_info, "m1"))
+    packed = msgpack.packb(info | {"duty_faults": faults})
+    await world.shard.client.command("HSET", world.shard.keys.master_info, "m1", packed)
+    assert (await masters.look()).seen == []
