@@ -205,8 +205,8 @@ class DamagedError(JqmasterError):
 
 
 class ArchiveUnavailableError(JqmasterError):
-    """The archive of job logs does not answer, or refuses what it is asked for. `stored_after`: what the store still has
-    of the log lies behind this line; None if it has nothing, or if nobody reads."""
+    """The archive of job logs does not answer, or refuses what it is asked for. `stored_after`: the store still has
+    the lines behind this one; None if it has none, or if nobody reads."""
 
     code = "archive_unavailable"
 

@@ -54,9 +54,9 @@ class Condition(ABC):
 @dataclass(frozen=True)
 class SinceLastRun(Condition):
     """No job with this name, and this tag, has ended within the last seconds. Jobs that were canceled or skipped did
-    not run. A master remembers jobs only for as long as it keeps them: succeeded ones for `retention_succeeded_s` (1 h by
-    default), and no more than `retention_succeeded_max`. For longer times, or an exact limit, use a constraint with a
-    rate.
+    not run. A master remembers jobs only for as long as it keeps them: succeeded ones for `retention_succeeded_s`
+    (1 h by default), and no more than `retention_succeeded_max`. For longer times, or an exact limit, use a constraint
+    with a rate.
 
     * `name`: name of the jobs.
     * `at_least_s`: seconds since the last one ended.

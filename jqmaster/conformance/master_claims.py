@@ -423,7 +423,7 @@ async def _(master: MasterUnderTest) -> None:
 
 @TOPIC.question(
     "leaving",
-    "a worker that announces its end is given nothing more, and what it reports counts; one that does not is given jobs",
+    "a worker that announces its end is given nothing more, and what it reports counts; one that does not gets jobs",
 )
 async def _(master: MasterUnderTest) -> None:
     leaving = await master.register()

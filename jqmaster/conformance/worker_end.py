@@ -21,8 +21,8 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "sigterm",
-    "on SIGTERM a worker takes no more, lets short jobs finish, hands back the others, leaves, and ends with 0, whether "
-    "or not it announces its end, and whether or not the master knows that call",
+    "on SIGTERM a worker takes no more, lets short jobs finish, hands back the others, leaves, and ends with 0, "
+    "whether or not it announces its end, and whether or not the master knows that call",
 )
 async def _(worker: WorkerUnderTest) -> None:
     process, master = worker.need_process(), worker.master

@@ -16,11 +16,12 @@ from redis.exceptions import ResponseError
 from jqmaster.domain.ids import new_id
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.link.client import StoreClient
+from tests.api.challenges.test_challenges import awaiting, post
 from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.contract import check_answer
 from tests.support.master import MSGPACK, Api, master_on
-from tests.support.scripted_worker import ending, worker_at
+from tests.support.scripted_worker import ending, puller_at, worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
@@ -207,6 +208,26 @@ async def test_a_full_store_refuses_jobs_and_lets_those_that_it_has_end(store: S
         finally:
             await redis.config_set("maxmemory", "0")
         await serves_again(api)
+
+
+@pytest.mark.req("M1", "P2")
+async def test_a_callback_that_finds_the_store_full_is_taken_when_it_is_repeated(store: StoreServer) -> None:
+    async with master_on(store.url) as (master, api), puller_at(api) as worker:
+        opened = await awaiting(api, worker)
+        redis = admin_of(master.shard.parts.link.client)
+        await redis.config_set("maxmemory", "1mb")
+        try:
+            answer = await post(opened, b"done")
+            assert (answer.status_code, answer.json()["code"]) == (503, "store_full")
+            assert int(answer.headers["retry-after"]) > 0
+            assert await api.state(opened["job_id"]) == "awaiting_callback"
+        finally:
+            await redis.config_set("maxmemory", "0")
+        assert (await post(opened, b"done")).status_code == 202
+        (job,) = await worker.claim()
+        assert (job["job_id"], job["phase"], job["attempt"]) == (opened["job_id"], "callback", 1)
+        await worker.end(job)
+        await api.until_state(opened["job_id"], "succeeded")
 
 
 @pytest.mark.req("M1")

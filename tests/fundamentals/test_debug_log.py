@@ -70,9 +70,7 @@ async def test_refusals_are_told_with_their_reason(api: Api, caplog: pytest.LogC
         caplog.set_level(logging.DEBUG)
         job_id = await api.enqueue("work")
         await begun.wait()
-        status, _ = await api.call(
-            "POST", "/api/jobs", {"name": "work", "argument": 2, "id": job_id}
-        )
+        status, _ = await api.call("POST", "/api/jobs", {"name": "work", "argument": 2, "id": job_id})
         assert status == 409
         status, _ = await api.call("GET", "/api/jobs/00000000-0000-4000-8000-000000000000")
         assert status == 404

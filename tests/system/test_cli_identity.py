@@ -69,6 +69,20 @@ def test_tokens_by_command(url: str, tmp_path: Path) -> None:
     assert "401" in refused.err
 
 
+@pytest.mark.req("D18")
+def test_a_token_for_no_name_is_not_made_for_all_names(url: str) -> None:
+    before = as_admin(url, "token", "list", "--json").lines()
+    refused = as_admin(url, "token", "create", "x", "--scope", "push", "--name", "")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--name" in refused.err
+    assert as_admin(url, "token", "list", "--json").lines() == before
+    made = as_admin(url, "token", "create", "all names", "--scope", "push", "--json")
+    assert made.code == 0, made.err
+    (new,) = [one for one in as_admin(url, "token", "list", "--json").lines() if one not in before]
+    assert (new["label"], new["names"]) == ("all names", [])
+    assert as_admin(url, "token", "revoke", new["id"]).code == 0
+
+
 @pytest.mark.rule("E1.4")
 def test_users_by_command(url: str, tmp_path: Path) -> None:
     name = f"ada-{uuid.uuid4().hex[:8]}"  # a rerun still finds the users of the first

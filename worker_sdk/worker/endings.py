@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from worker_sdk import forked
 from worker_sdk.wire import encode
 from worker_sdk.worker import outcomes
+from worker_sdk.worker.descriptors import is_for_want_of_descriptors
 from worker_sdk.worker.isolated import ProcessDiedError
 from worker_sdk.worker.job_log import running_log
 from worker_sdk.worker.lease import now_s
@@ -21,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 # How long a failed attempt waits for a master that takes the lines of its log.
 LOG_PATIENCE_S: Final = 1.0
+# Attempts up to this one are handed back if no file descriptor was free for them.
+HAND_BACKS: Final = 3
 
 
 class Settlements(Protocol):
@@ -36,7 +39,8 @@ class Settlements(Protocol):
 
 class Endings:
     """Use it only in the event loop. `owed` has the runs, by token, that a master has not answered for yet. `release`
-    frees the slot of a run whose handler no longer runs."""
+    frees the slot of a run whose handler no longer runs. `on_no_descriptor` hears of handlers that could open
+    nothing."""
 
     def __init__(
         self,
@@ -46,6 +50,7 @@ class Endings:
         owed: dict[str, JobRun],
         release: Callable[[JobRun], None],
         stop_grace_s: float,
+        on_no_descriptor: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._settlements = settlements
@@ -53,6 +58,7 @@ class Endings:
         self._owed = owed
         self._release = release
         self._stop_grace_s = stop_grace_s
+        self._on_no_descriptor = on_no_descriptor
         # This process is a fork of the worker: it continues none of its jobs.
         self.is_copy = False
 
@@ -105,6 +111,15 @@ class Endings:
         it. `end` is called then."""
         if run.stopping is not None or run.is_settled or run.failure is not None:
             return False
+        if is_for_want_of_descriptors(exc):
+            self._on_no_descriptor()
+            if run.attempt <= HAND_BACKS:
+                # It is this process that fails and not the job. A job that itself opens too much fails in the end.
+                logger.warning(
+                    "%s (job %s, attempt %d) is handed back: %s", run.name, run.job_id, run.attempt, exc
+                )
+                run.failure = dict(outcomes.HANDED_BACK)
+                return False
         run.failure = fields = self._of_exception(run, exc)
         if level := outcomes.log_level(run.handler, exc, fields):
             log_failure(run, level, exc, ending=fields["type"])

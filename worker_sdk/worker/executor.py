@@ -11,6 +11,7 @@ from worker_sdk import forked
 from worker_sdk.wire import Undecodable
 from worker_sdk.worker import outcomes
 from worker_sdk.worker.context import Pushers
+from worker_sdk.worker.descriptors import Descriptors
 from worker_sdk.worker.endings import Endings, Settlements, log_failure
 from worker_sdk.worker.handler_calls import HandlerCalls
 from worker_sdk.worker.job_log import RunLog
@@ -78,12 +79,14 @@ class Executor:
         self._idle: asyncio.Future[None] | None = None
         # Called when a slot may have become free.
         self.on_room: Callable[[], object] | None = None
+        self.descriptors = Descriptors(on_change=self._look_for_room)
         self._endings = Endings(
             settlements=settlements,
             reports=reports,
             owed=self.owed,
             release=self._release,
             stop_grace_s=stop_grace_s,
+            on_no_descriptor=self.descriptors.note_failure,
         )
         self._calls = HandlerCalls(
             max_jobs=max_jobs,
@@ -106,7 +109,7 @@ class Executor:
 
     @property
     def free(self) -> int:
-        if self._settlements.is_full:
+        if self._settlements.is_full or self.descriptors.is_short:
             return 0
         return max(0, min(self._max_jobs - len(self.occupying), MAX_OWED - len(self.owed)))
 
@@ -120,6 +123,11 @@ class Executor:
                 if run.is_named and run.stopping is Stop.LOST and run.is_settled:
                     self.owed.pop(run.token, None)
             return list(self.owed.values())
+
+    def _look_for_room(self) -> None:
+        if self.on_room is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self.on_room)
 
     # --- running
 

@@ -209,10 +209,23 @@ class Node:
             },
             contracts=self._registry.contracts(),
             place=lambda: self._worker_lock.take(url) if url else "",
-            watch=LoopWatch(self._loop, self.executor.occupying.values).look,
+            watch=self._watch(),
         )
         self._heartbeat.on_rejected = self._rejected
         self._heartbeat.start()
+
+    def _watch(self) -> Callable[[float], None]:
+        """Return what looks at this process before each heartbeat."""
+        loop_watch, descriptors = (
+            LoopWatch(self._loop, self.executor.occupying.values),
+            self.executor.descriptors,
+        )
+
+        def look(late_s: float) -> None:
+            loop_watch.look(late_s)
+            descriptors.look()
+
+        return look
 
     def _rejected(self, answer: MasterAnswer) -> None:
         self.rejection = answer
@@ -294,6 +307,7 @@ class Node:
     def _left_are_over(self) -> None:
         if self._heartbeat is not None:
             self._heartbeat.stop()
+        self.executor.descriptors.close()
         self._release_locks()
 
     async def _stop(self) -> bool:
@@ -332,6 +346,7 @@ class Node:
             await self._pull_client.stop()
         self.executor.close()
         if not is_left:
+            self.executor.descriptors.close()
             self._release_locks()
         return is_left
 

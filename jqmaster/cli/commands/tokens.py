@@ -55,6 +55,9 @@ def create(
 ) -> None:
     """Create a token. It is shown only once."""
     body: dict[str, Any] = {"label": label, "scopes": scope}
+    if name and not all(name):
+        # As an unset variable of a shell gives it. It must not become a token for all names.
+        exits.fail(exits.USAGE, "--name: empty; leave it out for all names")
     if name:
         body["names"] = name
     if ttl_days is not None:

@@ -115,7 +115,9 @@ class Delivery:
         if logger.isEnabledFor(logging.DEBUG):
             way = "its poll" if member.worker.is_pulling else "a push"
             for job in claim.jobs:
-                _log(job, "attempt %d is offered to worker %s by %s", job.record.attempt, member.worker.id, way)
+                _log(
+                    job, "attempt %d is offered to worker %s by %s", job.record.attempt, member.worker.id, way
+                )
         if member.worker.is_pulling:
             # One poll gets one answer, then the worker polls again. If another master holds the poll, the claim has
             # told that one.
@@ -197,6 +199,8 @@ class Delivery:
         result: OfferResult = Withheld()
         async with contextlib.aclosing(offers.results()) as results:
             async for part, result in results:
+                if logger.isEnabledFor(logging.DEBUG):
+                    _log_answer(member.worker.id, part, result)
                 elapsed_ms = round((self._clock.monotonic_s() - push.claimed_at_s) * 1000)
                 await self._conclude(push, part, result, push.claim.now_ms + elapsed_ms)
         return result
@@ -205,8 +209,6 @@ class Delivery:
         """Act on what the worker answered: return the offers that it did not take, settle what it refused for good."""
         member = push.member
         now_s = self._clock.monotonic_s()
-        if logger.isEnabledFor(logging.DEBUG):
-            _log_answer(member.worker.id, part, result)
         member.is_prompt = isinstance(result, Delivered | Refused | Deferred)
         match result:
             case Delivered(rejections=rejections):

@@ -113,4 +113,6 @@ class SubLeader(PeriodicLoop):
 
 def _told(leader: MasterRecord) -> dict[str, str]:
     """Return the faults of the leader, each with where to look for more."""
-    return {name: f"{fault} (at the leader, master {leader.id})" for name, fault in leader.duty_faults.items()}
+    return {
+        name: f"{fault} (at the leader, master {leader.id})" for name, fault in leader.duty_faults.items()
+    }

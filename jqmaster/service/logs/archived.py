@@ -36,7 +36,9 @@ class ArchivedLogs:
         try:
             yield
         except ArchiveUnavailableError as exc:
-            rest = f" The store still has the lines behind {stored_after}." if stored_after is not None else ""
+            rest = (
+                f" The store still has the lines behind {stored_after}." if stored_after is not None else ""
+            )
             raise ArchiveUnavailableError(
                 f"{_shortened(exc.detail)}. Repeat later; `jqmaster doctor` on a master's machine tests it.{rest}",
                 retry_after_s=exc.retry_after_s,

@@ -34,10 +34,17 @@ class GoneLogs:
                 after = max(after, waiting.facts.last - tail)
             return await self._waiting_page(waiting, after, limit, wanted)
         with self._archived.reading():
-            return await self._archived_page(job_id, waiting, after, limit, wanted, tail)
+            return await self._archived_page(job_id, waiting, after, limit=limit, wanted=wanted, tail=tail)
 
     async def _archived_page(
-        self, job_id: str, known: LogNotHere, after: int, limit: int, wanted: LogFilter, tail: int | None
+        self,
+        job_id: str,
+        known: LogNotHere,
+        after: int,
+        *,
+        limit: int,
+        wanted: LogFilter,
+        tail: int | None,
     ) -> LinesPage | None:
         names = await self._names(job_id, known)
         if not names:

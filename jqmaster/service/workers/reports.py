@@ -86,9 +86,7 @@ class ReportService:
             name, state = (job.name, str(job.state)) if job else ("removed", "over")
             logger.debug("job %s (%s): settled by worker %s, now %s", job_id, name, worker_id, state)
 
-    async def _settle(
-        self, worker_id: str, outcomes: Sequence[Outcome]
-    ) -> tuple[list[str], list[str]]:
+    async def _settle(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
         succeeded = [o for o in outcomes if o.type == "success"]
         others = [o for o in outcomes if o.type != "success"]
         accepted: list[str] = []

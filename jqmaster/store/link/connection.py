@@ -45,7 +45,7 @@ class CheckedConnection(AbstractConnection):
 
     def _place(self) -> str:
         """Return the address without credentials."""
-        parts = dict(self.repr_pieces())
+        parts = dict(self.repr_pieces())  # type: ignore[no-untyped-call]
         return parts.get("path") or f"{parts.get('host')}:{parts.get('port')}"
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:

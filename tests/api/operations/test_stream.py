@@ -12,7 +12,7 @@ import pytest
 
 from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.operations import live
-from jqmaster.api.operations.live_feed import _Listener
+from jqmaster.api.operations.live_feed import LEAST_SHARE, _Listener
 from jqmaster.errors import UnauthorizedError
 from tests.support import real_time
 from tests.support.master import Api, master_on
@@ -176,6 +176,34 @@ async def test_more_dashboards_than_allowed_are_refused(store_server: StoreServe
         assert int(response.headers["retry-after"]) > 0
         response = await api.http.get("/api/stream", headers={"Accept": "application/json"})
         assert response.status_code == 406
+
+
+@pytest.mark.req("D21", "D18")
+async def test_a_caller_has_no_more_than_its_share_of_the_streams(store_server: StoreServer) -> None:
+    tokens = ["read:one-caller", "read:other-caller"]
+    async with (
+        master_on(store_server.url, max_streams=4 * LEAST_SHARE, tokens=tokens) as (master, _),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        url = master.server.url
+        feed = master.services.feed
+
+        async def listens(caller: str) -> Dashboard:
+            return await stack.enter_async_context(dashboard_at(url, Authorization=f"Bearer {caller}"))
+
+        mine = [await listens("one-caller") for _ in range(LEAST_SHARE)]
+        await wait_until(lambda: len(feed._listeners) == LEAST_SHARE, what="the share is taken")
+        api = Api(url, "one-caller")
+        stack.push_async_callback(api.http.aclose)
+        answer = await api.http.get("/api/stream", headers={"Accept": "*/*"})
+        assert (answer.status_code, answer.json()["code"]) == (503, "too_many_streams")
+        assert f"{LEAST_SHARE} streams of this caller are open" in answer.json()["detail"]
+        assert int(answer.headers["retry-after"]) > 0
+        other = await listens("other-caller")
+        await wait_until(lambda: "jobs" in other.newest, what="another caller is served")
+        assert not any(each.is_over for each in mine)
+        await stack.aclose()
+        await wait_until(lambda: not feed._of_callers, what="the places are free again")
 
 
 @pytest.mark.req("D21", "D18")

@@ -106,4 +106,5 @@ async def test_each_beat_tells_what_fails_now(joining: Joining) -> None:
         joining.faults = faults
         await joining.clock.pass_s(PACE.beat_s)
         found = (await joining.store.look()).get("me")
-        assert found and found.record.duty_faults == faults
+        assert found is not None
+        assert found.record.duty_faults == faults

@@ -295,12 +295,14 @@ async def test_the_log_of_a_job_that_is_gone_is_erased(archived: Archived) -> No
         await logs.erase_gone(new_id())
 
 
-async def test_a_reader_of_an_archive_that_is_away_learns_what_the_store_still_has(archived: Archived) -> None:
+async def test_a_reader_of_an_archive_that_is_away_learns_what_the_store_still_has(
+    archived: Archived,
+) -> None:
     worker, job = await archived.job("a", "b")
     await archived.move(job)
     await archived.write(worker, job, 3, "c")
     archived.archive.is_away = True
-    with pytest.raises(ArchiveUnavailableError, match="jqmaster doctor.*lines behind 2") as found:
+    with pytest.raises(ArchiveUnavailableError, match=r"jqmaster doctor.*lines behind 2") as found:
         await archived.page(job.job_id)
     assert found.value.stored_after == 2
     assert texts(await archived.page(job.job_id, 2)) == ["c"]

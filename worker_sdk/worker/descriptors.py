@@ -1,0 +1,104 @@
+"""File descriptors of a worker's process: what happens when handlers have taken all of them."""
+
+import errno
+import logging
+import os
+from collections.abc import Callable
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+# What the worker may need at once for its own calls, and for starting one more handler.
+NEEDED: Final = 8
+# Kept open, and given up when none is free, so that heartbeats and results can still reach a master.
+RESERVE: Final = 4
+_NONE_FREE: Final = frozenset({errno.EMFILE, errno.ENFILE})
+_MOST_CAUSES: Final = 20
+
+
+class Descriptors:
+    """Whether the process can still open files and connections. Call `look` from the heartbeat thread, before each
+    heartbeat. `on_change` is called when `is_short` has changed."""
+
+    def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
+        self._on_change = on_change
+        # Copies of this one show how many are free. It is made at the first look.
+        self._base: int | None = None
+        self._reserve: list[int] = []
+        self.is_short = False
+
+    def look(self) -> None:
+        """Look whether enough are free, and keep or give up the reserve."""
+        found = self._opened()
+        is_enough = len(found) == NEEDED
+        if is_enough:
+            while len(self._reserve) < RESERVE and found:
+                self._reserve.append(found.pop())
+        for number in found:
+            os.close(number)
+        if not is_enough:
+            self._give_up_reserve()
+        self._note(is_short=not is_enough)
+
+    def note_failure(self) -> None:
+        """Note that something could not be opened: the next heartbeat looks again."""
+        self._note(is_short=True)
+
+    def close(self) -> None:
+        """Close all that this holds. Nobody may look meanwhile."""
+        self._give_up_reserve()
+        if self._base is not None:
+            os.close(self._base)
+            self._base = None
+
+    def _opened(self) -> list[int]:
+        """Open NEEDED descriptors, or as many as are free."""
+        found: list[int] = []
+        try:
+            if self._base is None:
+                self._base, other_end = os.pipe()
+                os.close(other_end)
+            while len(found) < NEEDED:
+                found.append(os.dup(self._base))
+        except OSError as exc:
+            if exc.errno not in _NONE_FREE:
+                raise
+        return found
+
+    def _give_up_reserve(self) -> None:
+        while self._reserve:
+            os.close(self._reserve.pop())
+
+    def _note(self, *, is_short: bool) -> None:
+        if is_short is self.is_short:
+            return
+        self.is_short = is_short
+        if is_short:
+            logger.error(
+                "this process has no file descriptors left%s, and takes no jobs until some are free: does a handler "
+                "leave files or connections open?",
+                _limit(),
+            )
+        else:
+            logger.warning("file descriptors are free again: this worker takes jobs again")
+        self._on_change()
+
+
+def is_for_want_of_descriptors(exc: BaseException) -> bool:
+    """Return whether this exception, or one behind it, says that no descriptor was free."""
+    found: BaseException | None = exc
+    for _ in range(_MOST_CAUSES):
+        if found is None:
+            return False
+        if isinstance(found, OSError) and found.errno in _NONE_FREE:
+            return True
+        found = found.__cause__ or found.__context__
+    return False
+
+
+def _limit() -> str:
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return ""
+    return f" (it may have {resource.getrlimit(resource.RLIMIT_NOFILE)[0]})"
