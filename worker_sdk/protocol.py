@@ -224,6 +224,9 @@ class Problem(TypedDict):
     errors: list[ProblemField]
     # Only with the codes not_unique and offer_under_way: the job that holds the uniqueness key.
     job_id: NotRequired[str]
+    # Only with the code archive_unavailable, if the store still has a part of the log: `after` with this
+    # number reads that part, without the archive.
+    stored_after: NotRequired[int]
 
 
 class ProblemField(TypedDict):

@@ -454,7 +454,7 @@ var html = htm_default.bind(G);
 var Problem = class extends Error {
   /**
    * @param {number} status
-   * @param {{title?: string, detail?: string, code?: string, errors?: FieldProblem[]}} body
+   * @param {{title?: string, detail?: string, code?: string, errors?: FieldProblem[], stored_after?: number}} body
    */
   constructor(status2, body) {
     super(body.detail || body.title || `HTTP ${status2}`);
@@ -463,6 +463,7 @@ var Problem = class extends Error {
     this.detail = body.detail || "";
     this.code = body.code || "";
     this.errors = Array.isArray(body.errors) ? body.errors : [];
+    this.storedAfter = body.stored_after;
   }
 };
 var session = null;
@@ -6735,7 +6736,7 @@ var MOST_SHOWN = 2e3;
 var PAGE3 = 1e3;
 var WAIT_S = 25;
 var AGAIN_MS = 2e3;
-var NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false };
+var NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false, missing: null };
 function JobLog({ path, isGone = false, mayErase = false }) {
   const [level, setLevel] = E2(
     /** @type {Level} */
@@ -6778,7 +6779,7 @@ function JobLog({ path, isGone = false, mayErase = false }) {
     ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
     ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
     ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
-    ${log.entries.length === 0 ? html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown.map(
+    ${log.entries.length === 0 ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown.map(
     (entry, at2) => html`<${Line2} key=${entry.seq} entry=${entry} before=${text || level !== "debug" ? void 0 : shown[at2 - 1]} />`
   )}</div>`}
     ${isErasing && html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
@@ -6810,7 +6811,7 @@ function useLog(path, level) {
       level,
       abort.signal,
       (found) => {
-        setProblem(null);
+        setProblem(found.missing);
         setLog(found);
       },
       setProblem
@@ -6844,6 +6845,7 @@ async function follow(path, level, signal, onLog, onProblem) {
         dropped: page.dropped,
         isLast: page.is_last,
         isArchived: log.isArchived || page.is_archived,
+        missing: log.missing,
         isCut: log.isCut || entries.length > MOST_SHOWN || (entries[0]?.seq ?? 1) > page.dropped + 1
       };
       onLog(log);
@@ -6851,6 +6853,12 @@ async function follow(path, level, signal, onLog, onProblem) {
       if (signal.aborted) return;
       if (!(error instanceof Problem)) throw error;
       onProblem(error);
+      if (error.storedAfter !== void 0 && error.storedAfter > after) {
+        after = error.storedAfter;
+        isFirst = false;
+        log = { ...log, missing: error };
+        continue;
+      }
       if (error.status !== 0 && error.status < 500) return;
       await new Promise((done) => setTimeout(done, AGAIN_MS));
     }
