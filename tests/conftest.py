@@ -1,6 +1,7 @@
 import functools
 import gc
 import logging
+import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, cast
@@ -26,6 +27,17 @@ pytest_plugins = ["tests.support.hung", "tests.support.req_report", "tests.suppo
 # A deadline for each example, and the check of how fast examples come, measure how busy the machine is, not the code.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+
+def pytest_configure() -> None:
+    # A shell lets what it runs in the background ignore these signals, and so would all processes that tests start.
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGQUIT, signal.SIG_DFL),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
