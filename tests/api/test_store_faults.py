@@ -419,14 +419,16 @@ async def test_a_store_without_a_connection_to_spare_refuses_and_keeps_its_leade
     ttl_s = 3.0
     async with master_on(store.url, leader_ttl_s=ttl_s) as (master, api):
         admin = admin_of(master.shard.parts.link.client)
-        await api.enqueue("later", delay=3600)
+        later = await api.enqueue("later", delay=3600)
         now = (await admin.info("clients"))["connected_clients"]
         await admin.config_set("maxclients", now)
         epoch = master.shard.leader.leadership
         answers: set[int] = set()
         began_s = time.monotonic()
         while time.monotonic() - began_s < ttl_s * 1.5:
-            got = await asyncio.gather(*(api.http.get("/api/jobs?limit=1") for _ in range(20)))
+            # While the store pauses, each request keeps its connection.
+            await admin.client_pause(200)
+            got = await asyncio.gather(*(api.http.get(f"/api/jobs/{later}") for _ in range(60)))
             answers |= {response.status_code for response in got}
         assert answers == {200, 503}
         assert master.shard.leader.leadership == epoch
