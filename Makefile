@@ -20,6 +20,8 @@ OTHER_VENV   ?= .venv-other
 DJANGO_PYTHON ?= $(shell for p in python3.12 "$$HOME"/.pyenv/versions/3.12*/bin/python python3.13 "$$HOME"/.pyenv/versions/3.13*/bin/python python3.14; do \
 	$$p -c 'import venv, ensurepip' 2>/dev/null && echo $$p && break; done)
 DJANGO_VENV  ?= .venv-django
+# `make chart` and `make test-chart` only: tools/chart/requirements.txt, 420 MB.
+CHART_VENV   ?= .venv-chart
 DJANGO_TESTS := tests/sdk/django tests/system/test_django_site.py
 # All that these tests need besides the package: the whole of `.[dev]` takes several times as long to install.
 DJANGO_NEEDS := aiohttp asgiref jsonschema sqlparse psutil 'psycopg[binary]' pymysql pytest pytest-asyncio pytest-randomly pytest-rerunfailures \
@@ -30,7 +32,7 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster test-django quick coverage check format browser faketime vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
+.PHONY: help setup run test test-all test-cluster test-django quick coverage check format browser faketime vendor bundle check-web spec docs chart test-chart wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -66,7 +68,7 @@ faketime: ## Install libfaketime where it is missing and may be installed
 test: setup check browser faketime ## All checks, then the whole suite, with the table of requirements at its end
 	$(BIN)/python -m tests.support.suite $(TEST_ARGS) -p tests.support.req_report --req-report -p tests.support.branch_coverage
 
-test-all: test ## The suite also on another Python and on another Redis
+test-all: test test-chart ## The suite also on another Python and on another Redis, and the Helm chart
 	$(if $(OTHER_SERVER),JQMASTER_TEST_SERVER=$(OTHER_SERVER) $(BIN)/python -m tests.support.suite $(TEST_ARGS),@echo "no redis-server found: skipped" >&2)
 	$(if $(OTHER_PYTHON),$(MAKE) test PYTHON=$(OTHER_PYTHON) VENV=$(OTHER_VENV),@echo "no other Python found: skipped" >&2)
 
@@ -146,12 +148,27 @@ check-web: $(WEB_TOOLS) ## Format and types of the web UI (needs node and npm)
 spec: setup ## Write openapi/ and worker_sdk/protocol.py anew from the code
 	$(BIN)/python -m jqmaster.spec.openapi --write
 
-docs: setup ## Write the generated parts of docs/, deploy/valkey.acl, the layout for Lua and the tables for the web UI anew
+docs: setup ## Write the generated parts of docs/, deploy/valkey.acl, the chart's schema, the layout for Lua and the tables for the web UI anew
 	$(BIN)/python -m jqmaster.cli.docs --write
+	@$(BIN)/python -m tools.chart.schema
 	$(BIN)/python -m jqmaster.store.health.rights --write
 	$(BIN)/python -m jqmaster.store.layout --write
 	$(BIN)/python -m jqmaster.spec.ui_tables --write
 	$(BIN)/python -m tools.sdk_reference --write
+
+# One by one, so that what is missing keeps away nothing else. The checks name what they miss.
+$(CHART_VENV)/.installed: tools/chart/requirements.txt
+	$(PYTHON) -m venv $(CHART_VENV)
+	@grep -v '^#' $< | while read -r tool; do \
+		$(CHART_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "$$tool" \
+			|| echo "$$tool could not be installed" >&2; done
+	@touch $@
+
+chart: $(CHART_VENV)/.installed ## Render the Helm chart anew: deploy/helm/golden and deploy/kustomize
+	$(CHART_VENV)/bin/python -m tools.chart.golden
+
+test-chart: $(CHART_VENV)/.installed ## Render, lint and validate the Helm chart by Helm's engine and the schemas of Kubernetes
+	$(CHART_VENV)/bin/python -m tools.chart.verify
 
 wheels: setup ## Build the wheels of a release into dist/: jqmaster, and jqmaster-sdk for workers and pushers alone
 	$(BIN)/python -m tools.wheels dist
@@ -188,5 +205,5 @@ prove-many: setup ## Kill masters and workers TIMES=60 times under 1,000 batches
 	$(BIN)/python -m tests.chaos.many $(if $(TIMES),--times $(TIMES)) $(if $(SEED),--seed $(SEED)) $(CHAOS)
 
 clean: ## Remove what make has made
-	rm -rf $(VENV) $(OTHER_VENV) $(DJANGO_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(OTHER_VENV) $(DJANGO_VENV) $(CHART_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,6 +17,11 @@ def healthcheck(
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds to wait for the answer.")
     ] = alive.DEFAULT_TIMEOUT_S,
+    *,
+    ready: Annotated[
+        bool,
+        typer.Option("--ready", help="Check also that the master is ready for requests (/readyz)."),
+    ] = False,
 ) -> None:
     """Check that the master or worker of this container is alive.
 
@@ -25,6 +30,6 @@ def healthcheck(
     the host and port of the settings. Liveness only: a master whose store is unreachable is alive.
     """
     try:
-        alive.check(url, timeout)
+        alive.check(url, timeout, is_ready=ready)
     except alive.NotAliveError as error:
         exits.fail(exits.UNREACHABLE, str(error))

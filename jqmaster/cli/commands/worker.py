@@ -78,6 +78,17 @@ def worker(
         ),
     ] = None,
     max_jobs: Annotated[int | None, typer.Option(help="Maximum number of jobs at a time.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Label that jobs can require, in addition to the object's. Can be repeated.",
+        ),
+    ] = None,
+    grace: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds that running jobs have to finish when the worker is told to end."),
+    ] = None,
     processes: Annotated[
         int,
         typer.Option(
@@ -122,6 +133,8 @@ def worker(
         "url": url,
         "pull": pull,
         "max_jobs": max_jobs,
+        "labels": _labels(label or []),
+        "grace_s": grace,
         "token": read_token(token),
         "packages": autodiscover or None,
         "commands": command or None,
@@ -220,11 +233,12 @@ def _configured(target: str | None, given: Mapping[str, Any]) -> Any:
     if commands := given.get("commands"):
         found.run_tasks(_commands(commands))
     for name, value in given.items():
-        if name in ("packages", "commands", "log_level"):
+        if name in ("packages", "commands", "labels", "log_level"):
             continue
         # Options given here take precedence over the object's own.
         if value is not None:
             setattr(found, name, value)
+    found.labels.update(given.get("labels") or {})
     try:
         names = found.names
     except (TypeError, ValueError) as error:
@@ -236,6 +250,17 @@ def _configured(target: str | None, given: Mapping[str, Any]) -> Any:
             "--autodiscover",
         )
     return found
+
+
+def _labels(given: list[str]) -> dict[str, str]:
+    """Return the labels of `--label`. End the command if one has no name or no value."""
+    labels = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not name or not equals:
+            exits.fail(exits.USAGE, f"--label {one}: expected NAME=VALUE")
+        labels[name] = value
+    return labels
 
 
 def _commands(given: list[str]) -> Any:

@@ -23,28 +23,33 @@ class NotAliveError(Exception):
 
 
 def quick_exit_code(arguments: list[str]) -> int | None:
-    """Run the check without options, as containers do. None: the arguments are for the whole command."""
-    if arguments:
+    """Run the check as containers do, without options or with `--ready` alone. None: the arguments are for the whole
+    command."""
+    if arguments not in ([], ["--ready"]):
         return None
     try:
-        check()
+        check(is_ready=bool(arguments))
     except NotAliveError as error:
         os.write(2, f"Error: {ascii(str(error))[1:-1]}\n".encode())
         return UNREACHABLE
     return ALIVE
 
 
-def check(url: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-    """Raise NotAliveError unless the worker's file is fresh, or the master of the settings answers, or `url` does."""
+def check(url: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S, *, is_ready: bool = False) -> None:
+    """Raise NotAliveError unless the worker's file is fresh, or the master of the settings answers, or `url` does.
+
+    `is_ready`: the master must also be ready for requests.
+    """
     file = os.environ.get("JQMASTER_HEALTH_FILE")
     if url is None and file and (age_s := _age_s(file)) is not None:
         if age_s > _FRESH_S:
             raise NotAliveError(f"no master has answered a heartbeat of this worker for {age_s:.0f} s")
         return
     settings = _Settings()
-    address = url or settings.address()
+    address = url or settings.address("readyz" if is_ready else "healthz")
     try:
-        status = _get(address, timeout_s, settings, is_own=url is None)
+        # A master that refuses a check without a certificate is alive, but it did not say that it is ready.
+        status = _get(address, timeout_s, settings, is_refusal_alive=url is None and not is_ready)
     except (OSError, ValueError) as error:
         raise NotAliveError(f"no answer from {address}: {error or type(error).__name__}") from None
     if status != 200:
@@ -72,13 +77,11 @@ class _Settings:
         value = self._file.get(name)
         return None if value is None else str(value)
 
-    def address(self) -> str:
+    def address(self, path: str) -> str:
         host = self.get("host") or ""
         host = "127.0.0.1" if host in _ANYWHERE else host
         scheme = "https" if self.get("tls_certfile") else "http"
-        return (
-            f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.get('port') or _DEFAULT_PORT}/healthz"
-        )
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.get('port') or _DEFAULT_PORT}/{path}"
 
 
 def _read_file() -> dict[str, object]:
@@ -94,8 +97,9 @@ def _read_file() -> dict[str, object]:
         raise NotAliveError(f"the settings cannot be read: {error}") from None
 
 
-def _get(address: str, timeout_s: float, settings: _Settings, *, is_own: bool) -> int:
-    """Return the status of the answer. `is_own`: the master of the settings is asked."""
+def _get(address: str, timeout_s: float, settings: _Settings, *, is_refusal_alive: bool) -> int:
+    """Return the status of the answer. `is_refusal_alive`: 200 stands for a master that wants a certificate, which this
+    check does not have."""
     scheme, _, rest = address.partition("://")
     authority, slash, path = rest.partition("/")
     host, _, port = authority.rpartition(":")
@@ -119,7 +123,7 @@ def _get(address: str, timeout_s: float, settings: _Settings, *, is_own: bool) -
             line = b""
             if shows_certificate:
                 raise
-        if not line and is_own and not shows_certificate and settings.get("tls_client_cafile"):
+        if not line and is_refusal_alive and not shows_certificate and settings.get("tls_client_cafile"):
             # It completed its side of the handshake, and then refused a client without a certificate: it is alive.
             return 200
         words = line.split(None, 2)
