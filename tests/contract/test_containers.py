@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,55 @@ def test_only_the_master_reaches_the_store() -> None:
 def test_there_is_one_volume_and_the_store_has_it() -> None:
     assert list(COMPOSE["volumes"]) == ["store"]
     mounted = {name: s["volumes"] for name, s in SERVICES.items() if "volumes" in s}
-    assert mounted == {"redis": ["store:/data", "./deploy/valkey.acl:/etc/jqmaster/valkey.acl:ro"]}
+    assert mounted.pop("redis") == ["store:/data", "./deploy/valkey.acl:/etc/jqmaster/valkey.acl:ro"]
+    # Folders of the host are read only.
+    assert all(volume.endswith(":ro") for volumes in mounted.values() for volume in volumes)
+
+
+def filled_in(text: str, **variables: str) -> str:
+    """Fill in `${NAME:-default}`, as Compose does."""
+    return re.sub(r"\$\{(\w+):-([^}]*)}", lambda found: variables.get(found[1]) or found[2], text)
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder", "worker"),
+    [
+        ({}, "examples", "examples.stdlib.tasks:tasks"),
+        ({"HANDLERS": "my-app", "WORKER": "mine:worker"}, "my-app", "mine:worker"),
+    ],
+)
+def test_the_worker_runs_the_example_or_the_handlers_of_a_mounted_folder(
+    variables: dict[str, str], folder: str, worker: str, tmp_path: Path
+) -> None:
+    service = SERVICES["worker"]
+    (mount,) = service["volumes"]
+    source, inside, _ = filled_in(mount, **variables).split(":")
+    command = [filled_in(word, **variables) for word in service["command"]]
+    assert (Path(source), command[:2]) == (Path(folder), ["worker", worker])
+    # In the image, examples/ lies below the working directory.
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "my-app").mkdir()
+    (tmp_path / "my-app" / "mine.py").write_text("from worker_sdk import Worker\nworker = Worker()\n")
+    search = service["environment"]["PYTHONPATH"].replace(inside, str(tmp_path / folder))
+    program = "import sys; from jqmaster.cli.commands.worker import load_worker; load_worker(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", program, worker],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": search},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.req("D18")
+@pytest.mark.parametrize("name", SERVICES)
+def test_the_first_process_of_every_service_reaps_what_others_leave_behind(name: str) -> None:
+    assert SERVICES[name]["init"] is True
+    # Without Compose, `jqmaster` itself is the first process of the image, and gives way to an init of its own.
+    (entry,) = re.findall(r"^ENTRYPOINT (.*)$", DOCKERFILE, re.MULTILINE)
+    assert entry == '["jqmaster"]'
 
 
 def test_nothing_starts_before_what_it_needs_is_healthy() -> None:

@@ -40,6 +40,23 @@ def test_a_unit_ends_in_good_order_and_comes_back(file: Path) -> None:
     assert service["ProtectSystem"] == "strict"
 
 
+# What belongs to running a program, and not to what it may do.
+NOT_CONFINING = {
+    "Type", "NotifyAccess", "WatchdogSec", "ExecStart", "EnvironmentFile", "Environment", "WorkingDirectory",
+    "StateDirectory", "StateDirectoryMode", "Restart", "RestartSec", "KillMode", "TimeoutStartSec", "TimeoutStopSec",
+    "LimitNOFILE", "OOMScoreAdjust",
+}  # fmt: skip
+
+
+@pytest.mark.req("D18")
+def test_the_units_of_masters_and_workers_are_confined_alike() -> None:
+    worker, master = (
+        {name: value for name, value in unit(file).items() if name not in NOT_CONFINING} for file in UNITS
+    )
+    assert worker == master
+    assert len(master) >= 20
+
+
 @pytest.mark.req("D18")
 def test_systemd_waits_longer_for_a_sign_of_life_than_a_master_for_its_loop() -> None:
     service = unit(ROOT / "deploy" / "systemd" / "jqmaster.service")

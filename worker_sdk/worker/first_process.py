@@ -1,6 +1,7 @@
-"""A worker that is the first process of a container: such a process has to reap all orphans, and is told to end.
+"""A worker or a master that is the first process of a container: such a process has to reap all orphans, and is told
+to end.
 
-A process cannot tell the orphans that it adopted from children whose exit codes somebody still wants. So the worker
+A process cannot tell the orphans that it adopted from children whose exit codes somebody still wants. So the work
 goes on in a child, and the first process becomes a small program that forwards signals and reaps.
 """
 
@@ -20,15 +21,15 @@ _FIRST: Final = 1
 
 
 def give_way() -> None:
-    """Return in a child if this is the first process, which then ends as the child ends. Call it before the worker
-    starts anything."""
+    """Return in a child if this is the first process, which then ends as the child ends. Call it before anything
+    else is started."""
     if os.getpid() != _FIRST or not hasattr(os, "fork"):
         return
     if len(os.listdir("/proc/self/task")) > 1:
         # The threads of the application would not exist in the child.
         logger.warning(
-            "this worker is the first process of a container and has threads already, so orphans of its handlers "
-            "stay zombies: start it under an init (docker run --init)"
+            "this process is the first one of a container and has threads already, so orphans of handlers stay "
+            "zombies: start it under an init (docker run --init)"
         )
         return
     # Signals that come before the other program takes them would be lost: they wait.

@@ -1,6 +1,7 @@
-"""The first process of a container whose child is a worker: forward signals to it, and reap everything that ended.
+"""The first process of a container whose child is a worker or a master: forward signals to it, and reap everything
+that ended.
 
-It runs as a file of its own, with the standard library alone. Its argument is the process ID of the worker.
+It runs as a file of its own, with the standard library alone. Its argument is the process ID of the child.
 """
 
 import contextlib
@@ -13,22 +14,22 @@ FORWARDED = (
 )  # fmt: skip
 
 
-def main(worker: int) -> int:
-    """Return the exit code of the worker."""
+def main(child: int) -> int:
+    """Return the exit code of the child."""
     awaited = {*FORWARDED, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     while True:
         # Look before each wait: several signals of one kind arrive as one.
-        if (code := _reap(worker)) is not None:
+        if (code := _reap(child)) is not None:
             return code
         number = signal.sigwait(awaited)
         if number != signal.SIGCHLD:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(worker, number)
+                os.kill(child, number)
 
 
-def _reap(worker: int) -> "int | None":
-    """Reap all that ended. Return the exit code of the worker, as shells have it; None: it runs."""
+def _reap(child: int) -> "int | None":
+    """Reap all that ended. Return the exit code of the child, as shells have it; None: it runs."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -36,7 +37,7 @@ def _reap(worker: int) -> "int | None":
             return 1
         if pid == 0:
             return None
-        if pid == worker:
+        if pid == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
 

@@ -62,6 +62,9 @@ def serve(
 
     Every setting can also be a JQMASTER_… variable or a line of the --config file.
     """
+    from jqmaster.cli.process import first_process
+
+    first_process.give_way()
     with _collection_put_off():
         settings = load_settings(
             config,

@@ -119,6 +119,9 @@ def worker(
     token: TokenOption = None,
 ) -> None:
     """Run the worker_sdk.Worker or worker_sdk.Tasks at MODULE:OBJECT."""
+    from jqmaster.cli.process import first_process
+
+    first_process.give_way()
     if target is None and not autodiscover and not command:
         exits.fail(exits.USAGE, "name MODULE:OBJECT, a package with --autodiscover, or a --command")
     if reload:

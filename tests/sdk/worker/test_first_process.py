@@ -14,12 +14,12 @@ from tests.support.waiting import wait_until
 
 pytestmark = real_time.WORKER
 
-_NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
 
 def has_namespaces() -> bool:
     try:
-        return subprocess.run([*_NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
+        return subprocess.run([*NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
@@ -28,7 +28,7 @@ def has_namespaces() -> bool:
 @pytest.mark.skipif(not has_namespaces(), reason="no right to make PID namespaces")
 async def test_it_reaps_orphans_steals_no_exit_code_and_hands_back(master: FakeMaster) -> None:
     process = await asyncio.create_subprocess_exec(
-        *_NAMESPACE, sys.executable, "-m", "tests.sdk.handlers", master.url
+        *NAMESPACE, sys.executable, "-m", "tests.sdk.handlers", master.url
     )
     try:
         await wait_until(lambda: master.beats, timeout_s=20)
