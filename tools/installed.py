@@ -43,7 +43,7 @@ def lacking(root: Path, extras: Iterable[str]) -> str:
             continue
         version = here.get(normalized(needed.name))
         if version is None or not needed.specifier.contains(version, prereleases=True):
-            return f"{needed} (here: {version})"
+            return f"{line} (here: {version})"
     for name, version in re.findall(r"^([\w.-]+)==(\S+)$", (root / "constraints.txt").read_text(), re.M):
         if here.get(normalized(name), version) != version:
             return f"{name}=={version} (here: {here[normalized(name)]})"
@@ -54,7 +54,7 @@ def unlike(root: Path, project: dict[str, Any]) -> str:
     """Return in what the installed project differs from the checkout; empty if in nothing that matters."""
     from pip._vendor.packaging.requirements import Requirement
 
-    name = project["name"]
+    name = str(project["name"])
     try:
         installed = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:

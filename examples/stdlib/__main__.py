@@ -113,7 +113,9 @@ async def work(system: System, console: Console) -> list[str]:
     with Live(console=console, refresh_per_second=8, transient=False) as live:
         await watch(system, story, live, len(handles), special)
         faults = await burst(system, story, live)
-    return faults + await verify(console, dict(zip(files, handles, strict=True)), flaky, urgent, summary)
+    return faults + await verify(
+        system, console, dict(zip(files, handles, strict=True)), flaky, urgent, summary
+    )
 
 
 async def watch(
@@ -138,7 +140,7 @@ async def watch(
             live.update(picture(counts, done / total, line, story))
             if done >= total + len(special):
                 return
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.2)
 
 
 async def burst(system: System, story: deque[str], live: Live) -> list[str]:
@@ -215,6 +217,7 @@ def picture(counts: Mapping[str, int], share: float, line: str, story: Iterable[
 
 
 async def verify(
+    system: System,
     console: Console,
     files: Mapping[Path, JobHandle[Analysis]],
     flaky: JobHandle[str],
@@ -222,7 +225,8 @@ async def verify(
     summary: JobHandle[Summary],
 ) -> list[str]:
     """Prints the summary; returns what was not as expected. `files`: the jobs of the files."""
-    jobs = {path: await seen(handle) for path, handle in files.items()}
+    done = await succeeded_jobs(system)
+    jobs = {path: done.get(handle.id) or await seen(handle) for path, handle in files.items()}
     unparsable, faults = sort_out(jobs.items())
     for path in unparsable:
         console.print(f"not Python: {path}")
@@ -257,6 +261,19 @@ async def verify(
         )
     console.print("\n", table)
     return faults
+
+
+async def succeeded_jobs(system: System) -> dict[str, Mapping[str, Any]]:
+    """Return the jobs of files that have succeeded, as lists show them, by ID."""
+    found: dict[str, Mapping[str, Any]] = {}
+    query = {"name": analyse_file.name, "state": "succeeded", "limit": "200"}
+    async with observer(system) as client:
+        while True:
+            page = (await client.get("/api/jobs", params=query)).json()
+            found |= {job["id"]: job for job in page["jobs"]}
+            if page["next_cursor"] is None:
+                return found
+            query["cursor"] = page["next_cursor"]
 
 
 def sort_out(jobs: Iterable[tuple[Path, Mapping[str, Any]]]) -> tuple[list[Path], list[str]]:

@@ -2,7 +2,7 @@
 
 import ast
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -56,14 +56,18 @@ def analyse(path: Path) -> Analysis:
     """Return the analysis of a file. Raise SyntaxError for a file that does not parse."""
     source = path.read_text(encoding="utf-8", errors="replace")
     tree = ast.parse(source)
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    branches = [Branches(function.name, _branches(function)) for function in functions]
+    nodes, below = _nodes(tree)
+    branches = [
+        Branches(node.name, 1 + number)
+        for node, number in zip(nodes, below, strict=True)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
     return Analysis(
         file=path.name,
         lines=source.count("\n") + 1,
-        functions=len(functions),
-        classes=sum(isinstance(node, ast.ClassDef) for node in ast.walk(tree)),
-        imports=sorted(_imports(tree)),
+        functions=len(branches),
+        classes=sum(isinstance(node, ast.ClassDef) for node in nodes),
+        imports=sorted(_imports(nodes)),
         most_branches=max(branches, key=lambda one: one.number, default=None),
     )
 
@@ -83,13 +87,22 @@ def summarise(analyses: Sequence[Analysis]) -> Summary:
     )
 
 
-def _branches(function: ast.AST) -> int:
-    return 1 + sum(isinstance(node, _BRANCHES) for node in ast.walk(function))
+def _nodes(tree: ast.AST) -> tuple[list[ast.AST], list[int]]:
+    """Return all nodes, parents first, and for each the number of branches at it and below it."""
+    nodes, parents = [tree], [0]
+    for place, node in enumerate(nodes):
+        children = list(ast.iter_child_nodes(node))
+        nodes += children  # which the loop then reaches
+        parents += [place] * len(children)
+    below = [int(isinstance(node, _BRANCHES)) for node in nodes]
+    for place in range(len(nodes) - 1, 0, -1):
+        below[parents[place]] += below[place]
+    return nodes, below
 
 
-def _imports(tree: ast.AST) -> set[str]:
+def _imports(nodes: Iterable[ast.AST]) -> set[str]:
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names.update(alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -208,8 +209,8 @@ def test_what_is_there_is_not_installed_again(
             raise PackageNotFoundError(name)
         return whole
 
-    monkeypatch.setattr(installed.importlib.metadata, "distributions", lambda: [whole, *others])
-    monkeypatch.setattr(installed.importlib.metadata, "distribution", distribution)
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda: [whole, *others])
+    monkeypatch.setattr(importlib.metadata, "distribution", distribution)
     elsewhere = installed.lacking(tmp_path, extras)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert installed.lacking(tmp_path, extras) == missing
