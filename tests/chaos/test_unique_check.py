@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.checker import check
-from tests.chaos.history import Call, History, Line
+from tests.chaos.history import Call, EndedAttempt, History, Line
 from tests.chaos.test_checker import Story, token
 
 pytestmark = pytest.mark.req("S7")
@@ -118,6 +118,15 @@ def a_slow_offer_that_was_taken(s: Story) -> None:
     ran(s, "b", 2.4, 3.0, worker=2)
 
 
+def a_job_that_was_lost_with_its_worker(s: Story) -> None:
+    push(s, "a", 1.0, scope="until_start")
+    push(s, "b", 2.0, scope="until_start")
+    ran(s, "b", 2.4, 3.0, worker=2)
+    claim = s.run("a", 9.0, 9.1, attempt=2)
+    s.end("a", attempt=2, claim=claim, losses=1, attempts=(EndedAttempt(1, "lost", "w"),))
+    s.fault("kill", "worker-3", 1.5, 1.6, dead_s=1.6)
+
+
 def a_key_that_came_back(s: Story) -> None:
     push(s, "a", 1.0, scope="until_start")
     push(s, "b", 2.0, scope="until_start")
@@ -168,7 +177,8 @@ def a_repeat_that_made_the_job(s: Story) -> None:
 
 GOOD = [
     one_after_the_other, a_duplicate, a_refused_one, other_keys_at_once, replaced, debounced, a_key_until_the_start,
-    a_job_that_gave_way, a_slow_offer_that_was_taken, a_key_that_came_back,
+    a_job_that_gave_way, a_slow_offer_that_was_taken, a_job_that_was_lost_with_its_worker,
+    a_key_that_came_back,
     a_window_that_outlives_its_job, a_window_of_a_clock_that_was_set, a_key_of_a_canceled_job,
     an_unknown_replacement, a_repeat_that_made_the_job,
 ]  # fmt: skip

@@ -164,9 +164,10 @@ class _Key:
             if any(call.kind == "retry" for call in self._others[job_id]):
                 continue
             offers = sorted(self._offers[job_id], key=lambda line: line.at_s)
-            first = next((line.at_s for line in offers if line.detail == "accepted"), None)
-            if first is None:
+            taken = next((line for line in offers if line.detail == "accepted"), None)
+            if taken is None or self._may_have_begun_before(job_id, taken.attempt):
                 continue
+            first = taken.at_s
             refused_s = max(
                 (o.at_s for o in offers if o.at_s < first and o.detail != "accepted"), default=0.0
             )
@@ -177,6 +178,13 @@ class _Key:
                 if is_late and not self._may_have_failed(call, first):
                     detail = f"{job_id} was offered again although {call.job_id} had been made"
                     yield Violation("key held twice", self._key, detail)
+
+    def _may_have_begun_before(self, job_id: str, attempt: int) -> bool:
+        """Return whether an earlier attempt ended with its worker: nobody knows whether the job had begun there."""
+        return any(
+            entry.attempt < attempt and entry.outcome in ("lost", "handed_back")
+            for entry in self._h.jobs[job_id].attempts
+        )
 
     def _may_have_failed(self, call: Call, until_s: float) -> bool:
         """Return whether the job of this push may have ended without its work done, which gives a key back."""

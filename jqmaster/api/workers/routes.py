@@ -43,7 +43,8 @@ _LEAVING_TEXT: Final = (
 )
 _LEAVE_TEXT: Final = (
     "Jobs that the worker still holds wait again when their leases end. This does not count as a loss. A job "
-    "with `max_retry` 0 fails instead. Hand jobs back first, and they run elsewhere at once."
+    "with `max_retry` 0 that a heartbeat named fails instead. A job that no heartbeat named waits again as if it had "
+    "never been offered. Hand jobs back first, and they run elsewhere at once."
 )
 _CLAIM_TEXT: Final = (
     "Answers as soon as there are jobs. The jobs are leased exactly like pushed jobs: name them in heartbeats, and "

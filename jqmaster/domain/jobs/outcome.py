@@ -155,10 +155,10 @@ class ExpiryRules:
     alone_wait_ms: int = 0
 
 
-def never_reached_worker(job: Job, worker_as_of_ms: int) -> bool:
-    """Return whether no heartbeat named the offer, although one was composed after its end: the worker lives
-    and did not get it."""
-    return not job.is_confirmed and worker_as_of_ms > job.not_after_ms
+def never_reached_worker(job: Job, worker_as_of_ms: int, *, has_unregistered: bool = False) -> bool:
+    """Return whether no heartbeat named the offer, although one was composed after its end, or although the worker
+    has unregistered: it names the jobs that it holds until then."""
+    return not job.is_confirmed and (has_unregistered or worker_as_of_ms > job.not_after_ms)
 
 
 def proof_due_ms(
@@ -192,14 +192,16 @@ def decide_expired(
 
     `lease_until_ms` is when the lease ended: at `deadline_ms` if the worker renewed it for as long as it may.
     A lease that ended earlier was lost, however late that is noticed, and even if its worker lives again.
-    `worker_seen_ms` is when its worker's last heartbeat arrived, and `worker_as_of_ms` is the earliest time
-    at which that heartbeat can have been composed (0: unknown; negative: it does not name all claims yet). An
-    offer was never taken up if no heartbeat named it, although one was composed after it was over: nothing
+    `worker_seen_ms` is when its worker's last heartbeat arrived (0: it is not registered any more), and
+    `worker_as_of_ms` is the earliest time at which that heartbeat can have been composed (0: unknown; negative:
+    it does not name all claims yet). An offer was never taken up if no heartbeat named it, although one was
+    composed after it was over, or although its worker has unregistered: nothing
     happened then. None: that cannot be told yet, see `proof_due_ms`. Otherwise the job may have started, and
     may even have killed its worker, so it counts as a loss. `has_worker_left`: its
     worker announced that its process ends. Then it was not the job that ended it, and the job is handed back.
     """
-    if never_reached_worker(job, worker_as_of_ms):
+    has_unregistered = has_worker_left and worker_seen_ms == 0
+    if never_reached_worker(job, worker_as_of_ms, has_unregistered=has_unregistered):
         return Decision(JobState.READY, "returned")
     due_ms = proof_due_ms(
         job, now_ms=now_ms, worker_seen_ms=worker_seen_ms, worker_as_of_ms=worker_as_of_ms, rules=rules

@@ -217,7 +217,11 @@ def _is_certainly_free(lease: ExpiredLease) -> bool:
     return lease.is_worker_gone or (
         lease.job is not None
         and lease.job.state is JobState.RUNNING
-        and never_reached_worker(lease.job, lease.worker_as_of_ms)
+        and never_reached_worker(
+            lease.job,
+            lease.worker_as_of_ms,
+            has_unregistered=lease.has_worker_left and lease.worker_seen_ms == 0,
+        )
     )
 
 

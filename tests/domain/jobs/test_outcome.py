@@ -247,6 +247,22 @@ def test_a_lease_of_a_worker_that_left_in_order_is_no_loss() -> None:
     assert decided(max_retry=0) == Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
 
 
+@pytest.mark.req("M14")
+def test_an_offer_that_no_heartbeat_named_before_its_worker_unregistered_never_began() -> None:
+    def decided(*, seen_ms: int, **fields: object) -> Decision | None:
+        return decide_expired(
+            replace(JOB, max_retry=0, **fields),  # type: ignore[arg-type]
+            now_ms=16_000, deadline_ms=99_000, lease_until_ms=16_000, worker_seen_ms=seen_ms, worker_as_of_ms=0,
+            rules=RULES, jitter=0.5, has_worker_left=True,
+        )  # fmt: skip
+
+    lost = Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
+    assert decided(seen_ms=0, is_confirmed=False) == Decision(JobState.READY, "returned")
+    assert decided(seen_ms=0, is_confirmed=True) == lost
+    # It announced its end and was killed: it may have begun what it named in no heartbeat.
+    assert decided(seen_ms=9_000, is_confirmed=False) == lost
+
+
 @pytest.mark.req("P6")
 def test_a_job_whose_callback_is_there_never_waits_for_a_worker_to_itself() -> None:
     job = replace(JOB, losses=1, has_challenge=True)
