@@ -1,6 +1,7 @@
 """Tell health checks, statistics and metrics whether a master can do its work on a shard."""
 
 import asyncio
+import math
 import socket
 from functools import partial
 from typing import Final
@@ -16,6 +17,8 @@ from jqmaster.service.operations.stats import StoreState
 
 READY_WITHIN_S: Final = 2.0
 STALLED_S: Final = 5.0
+# Over so many lifetimes of the lead, a lack of a leader is a change of leaders, in which every master takes pushes.
+CHANGE_OF_LEADERS_TTLS: Final = 2
 
 
 class ReadinessCheck:
@@ -25,6 +28,8 @@ class ReadinessCheck:
         self._shared = shared
         self._shard = shard
         self._health = shard.parts.health
+        # None: a leader was there at the last look. Before the first one is seen, there is no change to wait for.
+        self._leaderless_since_s: float | None = -math.inf
 
     async def condition(self) -> MasterCondition:
         failure = self._shared.failure()
@@ -34,7 +39,7 @@ class ReadinessCheck:
         store = "serving"
         try:
             async with asyncio.timeout(READY_WITHIN_S):
-                if await self._shard.parts.stores.leadership.current() is None:
+                if await self._is_leaderless():
                     faults["leader"] = "no master leads"
                 if refusal := self._shard.leader.refusal:
                     # It answers what is read, and takes no writes.
@@ -55,6 +60,21 @@ class ReadinessCheck:
             self._health.durability_available,
             self._shard.duty_faults(),
         )
+
+    async def _is_leaderless(self) -> bool:
+        """Return whether no master leads, for longer than a change of leaders takes.
+
+        All masters see the lack of a leader at once. If each were unready for that moment, a load balancer would have
+        nobody left.
+        """
+        if await self._shard.parts.stores.leadership.current() is not None:
+            self._leaderless_since_s = None
+            return False
+        now_s = self._shared.clock.monotonic_s()
+        if self._leaderless_since_s is None:
+            self._leaderless_since_s = now_s
+        change_s = CHANGE_OF_LEADERS_TTLS * self._shared.settings.leader_ttl_s
+        return now_s - self._leaderless_since_s >= change_s
 
     def store_state(self) -> StoreState:
         report = self._health.report
