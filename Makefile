@@ -184,8 +184,9 @@ $(CHART_VENV)/.installed: tools/chart/requirements.txt
 chart: $(CHART_VENV)/.installed ## Render the Helm chart anew: deploy/helm/golden and deploy/kustomize
 	$(CHART_VENV)/bin/python -m tools.chart.golden
 
-test-chart: $(CHART_VENV)/.installed ## Render, lint and validate the Helm chart by Helm's engine and the schemas of Kubernetes
+test-chart: $(CHART_VENV)/.installed setup ## Render, lint and validate the Helm chart, then run its pods as processes of a cluster in miniature
 	$(CHART_VENV)/bin/python -m tools.chart.verify
+	JQMASTER_CHART=1 $(PYTEST) -rs -n 2 tests/chart
 
 wheels: setup ## Build the wheels of a release into dist/: jqmaster, and jqmaster-sdk for workers and pushers alone
 	$(BIN)/python -m tools.wheels dist

@@ -81,7 +81,11 @@ class Cluster:
         finally:
             control.cancel()
             await asyncio.wait([control])
-            await asyncio.gather(*(pod.delete() for pod in self.pods))
+            # Workers report their last results before the masters go.
+            for is_served in (False, True):
+                await asyncio.gather(
+                    *(pod.delete() for pod in self.pods if self._is_served(pod) is is_served)
+                )
             for proxy in self._proxies.values():
                 await proxy.stop()
         if not control.cancelled():
@@ -91,6 +95,13 @@ class Cluster:
             said = f"{pod.name}: {pod.log.read_text()[-2000:]}"
             assert (pod.restarts, pod.was_killed) == (0, False), said
             assert pod.exit_code == 0, said
+
+    def _is_served(self, pod: Pod) -> bool:
+        return any(
+            service["spec"]["selector"].items() <= pod.labels.items()
+            for name, service in self.of_kind("Service").items()
+            if name in self._proxies
+        )
 
     # --- what pods need
 
