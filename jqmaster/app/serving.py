@@ -14,6 +14,7 @@ from jqmaster.config import Settings
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import StoreUnfitError
 from jqmaster.lifecycle import running
+from jqmaster.store.backup import loading
 from jqmaster.store.health import generation
 from jqmaster.store.health.probe import probe, require
 from jqmaster.store.keys import Keys
@@ -70,6 +71,10 @@ async def serving_store(settings: Settings) -> AsyncIterator[ServingStore]:
         require(report, settings)
         client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
         client.listens_sharded = client.is_on_cluster and report.has_sharded_channels
+        if await loading.is_under_way(shard):
+            raise StoreUnfitError(
+                f"a restore into shard {settings.shard} was not finished: run `jqmaster restore` again"
+            )
         mark = await generation.mark(shard, uuid.uuid4().hex)
         yield ServingStore(url, client, reserve, mark, report, embedded)
 

@@ -70,6 +70,7 @@ _CLIENTS = """
 | `JQMASTER_TOKEN` | | Bearer token. |
 | `JQMASTER_TOKEN_FILE` | `--token-file` | File that holds the token, for commands only. It takes precedence over `JQMASTER_TOKEN`. |
 | `JQMASTER_CLIENT_CAFILE` | | CA certificates (PEM) that sign the masters' certificates. Default: the system's CA certificates. |
+| `JQMASTER_BACKUP_PASSPHRASE` | `--passphrase-file` | Passphrase with which `jqmaster backup` encrypts a backup, and with which `verify` and `restore` read it. The file takes precedence. |
 | `JQMASTER_CLIENT_CERTFILE`, `JQMASTER_CLIENT_KEYFILE` | | Certificate and key (PEM) to present to masters. |
 | `JQMASTER_WORKER_CERTFILE`, `JQMASTER_WORKER_KEYFILE` | | Certificate and key (PEM) with which a worker serves HTTPS. |
 | `JQMASTER_WORKER_CLIENT_CAFILE` | | CA certificates (PEM). If set, the worker accepts only masters whose certificate is signed by one of them. |

@@ -472,6 +472,11 @@ class Keys:
     generation = Key(
         "string", "always", "made with the first start on this store; if it is gone, so is the data"
     )
+    restoring = Key(
+        "string",
+        "while a restore runs",
+        "the backup that is being restored; no master starts on the shard meanwhile",
+    )
     identity = Key("hash", "always", "version of the tokens and users")
     tokens = Key(
         "hash", "while not empty", "by ID: label, scopes, SHA-256 and dates of a token, as MessagePack"

@@ -128,6 +128,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "leadership": {"", "link", "identity.audit"},
         "identity": {"", "link"},
         "operations": {"", "link", "identity.audit"},
+        "backup": {"", "link"},
         "health": {
             "",
             "link",

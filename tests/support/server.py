@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from jqmaster.store.health.rights import PASSWORD, USER, acl_file
+from jqmaster.store.health.rights import BACKUP_USER, PASSWORD, USER, acl_file, backup_acl_file
 
 
 def server_binary() -> str:
@@ -136,8 +136,9 @@ class StoreServer(ServerProcess):
         self.socket = self.directory / "s"
         # The code under test has only the rights of the shipped file; tests need others.
         self.url = f"unix://{USER}:{PASSWORD}@{self.socket}"
+        self.backup_url = f"unix://{BACKUP_USER}:{PASSWORD}@{self.socket}"
         self.admin_url = f"unix://{self.socket}"
-        self.acl = acl_file("*")
+        self.acl = acl_file("*") + backup_acl_file("*")
         self._extra = extra
 
     def start(self) -> None:

@@ -16,7 +16,8 @@ PREFIX: Final = "JQMASTER_"
 # Read by commands, workers and pushers. The masters' settings are further names.
 CLIENT_NAMES: Final = frozenset(
     {
-        "CLIENT_CAFILE", "CLIENT_CERTFILE", "CLIENT_KEYFILE", "CONFIG", "HEALTH_FILE", "JOB_ID", "RELOADED", "TOKEN",
+        "BACKUP_PASSPHRASE", "CLIENT_CAFILE", "CLIENT_CERTFILE", "CLIENT_KEYFILE", "CONFIG", "HEALTH_FILE", "JOB_ID",
+        "RELOADED", "TOKEN",
         "TOKEN_FILE", "UI", "URL", "WORKER_CERTFILE", "WORKER_CLIENT_CAFILE", "WORKER_HOST", "WORKER_KEYFILE",
         "WORKER_LOG_LEVEL", "WORKER_PULL", "WORKER_URL",
     }

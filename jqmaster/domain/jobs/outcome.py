@@ -222,6 +222,17 @@ def decide_expired(
     return Decision(JobState.READY, "lost", is_loss=True)
 
 
+def decide_restored(job: Job) -> Decision:
+    """Return the decision on a job that ran when the backup was taken from which the store was restored.
+
+    Nobody knows how that attempt ended. As after the loss of its worker, the job begins again if it may. It did not
+    lose a worker, so this counts neither as a failure nor as a loss.
+    """
+    if job.max_retry > 0 or job.rerun_lost:
+        return Decision(JobState.READY, "lost")
+    return Decision(JobState.FAILED, "lost", cause=Cause.LOST)
+
+
 def _free_attempts(job: Job) -> int:
     """Return how many attempts of a job before the present one ended neither as a failure nor as a loss."""
     # They can be told from what the record has, so no job carries a counter for them.

@@ -1,7 +1,7 @@
-"""The minimal rights of the store's user, from which `deploy/valkey.acl` is made.
+"""The minimal rights of the store's users: masters (`deploy/valkey.acl`) and backups (`deploy/valkey-backup.acl`).
 
-`python -m jqmaster.store.health.rights --write` rewrites the file; a test fails on a difference, and on a right that no
-code uses.
+`python -m jqmaster.store.health.rights --write` rewrites the files; a test fails on a difference, and on a right that
+no code uses.
 """
 
 import sys
@@ -33,8 +33,17 @@ ON_NOTHING: Final = {
 # Cluster, where no connection works without `cluster|nodes` and `role`.
 OPTIONAL: Final = frozenset({"cluster|nodes", "config|get", "role", *SHARDED})
 
+# For `jqmaster backup`, which reads only, learns of changes, and pauses the writes of the whole server for a moment.
+BACKUP: Final = (
+    "client|pause", "client|tracking", "client|unpause", "cluster|nodes", "get", "hgetall", "hlen", "hscan", "hvals",
+    "info", "llen", "lrange", "ping", "pttl", "role", "scan", "scard", "select", "smembers", "sscan", "strlen", "time",
+    "xlen", "xrange", "zcard", "zrange",
+)  # fmt: skip
+
 FILE: Final = Path(__file__).parents[3] / "deploy" / "valkey.acl"
+BACKUP_FILE: Final = FILE.with_name("valkey-backup.acl")
 USER: Final = "jqmaster"
+BACKUP_USER: Final = "jqmaster-backup"
 PASSWORD: Final = "change-me"  # noqa: S105 - of nobody: the file is a template
 
 
@@ -47,6 +56,13 @@ def rule(shard: str) -> str:
 def acl_file(shard: str = "jq") -> str:
     """Return the text of an ACL file with this user alone."""
     return f"user {USER} reset on >{PASSWORD} {rule(shard)}\n"
+
+
+def backup_acl_file(shard: str = "jq") -> str:
+    """Return the text of an ACL file with the user of backups alone."""
+    commands = " ".join(f"+{command}" for command in BACKUP)
+    rights = f"resetkeys ~{{{shard}}}:* resetchannels -@all {commands}"
+    return f"user {BACKUP_USER} reset on >{PASSWORD} {rights}\n"
 
 
 def samples(shard: str) -> list[tuple[str, list[str]]]:
@@ -63,3 +79,4 @@ if __name__ == "__main__":
     if "--write" not in sys.argv:
         sys.exit("usage: python -m jqmaster.store.health.rights --write")
     FILE.write_text(acl_file())
+    BACKUP_FILE.write_text(backup_acl_file())

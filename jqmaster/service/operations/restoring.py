@@ -1,0 +1,193 @@
+"""What a restored shard owes to the time after its backup: attempts that nobody holds any more are ended, and jobs that
+may have run since are named."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.jobs.job import FINISHED, TIMED, Job, JobState
+from jqmaster.domain.jobs.outcome import Outcome, decide_restored
+from jqmaster.domain.operations.tally import Tally
+from jqmaster.errors import ConflictError
+from jqmaster.live_value import LiveValue
+from jqmaster.store import codec
+from jqmaster.store.backup import loading
+from jqmaster.store.backup.files import BackupReader, Manifest
+from jqmaster.store.definitions.definitions import DefinitionStore
+from jqmaster.store.health import generation
+from jqmaster.store.identity.audit import AuditStore, encode_entry
+from jqmaster.store.job_times import JobTimes
+from jqmaster.store.jobs.leases import LeaseStore
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.jobs.settlements import Settlement
+from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
+from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.link.pages import pages
+from jqmaster.store.link.shard import Shard
+
+WHO: Final = "restore"
+MESSAGE: Final = (
+    "it ran when the backup was taken from which the store was restored; how it ended is not known"
+)
+# A master that has given no sign of life for longer does not run.
+FRESH_MS: Final = 10_000
+_LEAD_MS: Final = 60_000
+_DEFINITIONS_PER_READ: Final = 1_000
+_JOBS_PER_READ: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """A job that may run again, although it may have run since the backup: `state` is that of the backup."""
+
+    job: Job
+    state: JobState
+
+
+@dataclass(slots=True)
+class Restored:
+    """The outcome. `may_run_again` and `jobs` count by the states of the backup. `failed`: jobs that ran then and must
+    not run twice. `definitions` have instants between the backup and now, with what their `catch_up` says."""
+
+    manifest: Manifest
+    restored_at_ms: int
+    jobs: Counter[str] = field(default_factory=Counter)
+    may_run_again: Counter[str] = field(default_factory=Counter)
+    failed: int = 0
+    definitions: dict[str, str] = field(default_factory=dict)
+
+
+class Restoring:
+    """A restore into one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, times: JobTimes) -> None:
+        self._shard = shard
+        self._records = RecordStore(shard)
+        self._leadership = LeadershipStore(shard)
+        self._leases = LeaseStore(shard, self._records, Tally(), LiveValue(times))
+
+    async def refuse_masters(self) -> None:
+        """Raise ConflictError while a master runs on the shard."""
+        registry = await MasterStore(self._shard).look()
+        running = [
+            seen.record.url or seen.record.id
+            for seen in registry.seen
+            if registry.now_ms - seen.last_seen_ms <= FRESH_MS
+        ]
+        if running or registry.leadership is not None:
+            raise ConflictError(
+                f"masters run on the shard ({', '.join(running) or 'its leader'}): stop them, wait ten seconds, and "
+                "run the command again"
+            )
+
+    async def run(
+        self, backup: BackupReader, *, keeps_mark: bool, on_risk: Callable[[Risk], None]
+    ) -> Restored:
+        """Load a checked backup into the shard, which is empty or may be emptied. `on_risk` is given each job that may
+        run again. `keeps_mark`: the mark of the data is the embedded store's. Raises ConflictError while a master
+        runs."""
+        shard, manifest = self._shard, backup.manifest
+        await self.refuse_masters()
+        await loading.begin(shard, f"{manifest.shard} of {iso_ms(manifest.cut_at_ms)}")
+        # One may have started in between. From now on, none does.
+        await self.refuse_masters()
+        await loading.clear(shard, keeps_mark=keeps_mark)
+        await loading.load(shard, backup.records())
+        # Other data than those of the original since the backup: whoever served or used those must notice.
+        await generation.mark(shard, new_id().replace("-", ""))
+        restored = Restored(manifest, await shard.now_ms())
+        await self._tell_risks(restored, on_risk)
+        leadership = await self._leadership.elect(WHO, new_id().replace("-", ""), ttl_ms=_LEAD_MS)
+        if leadership is None:
+            raise ConflictError("a master leads the shard: stop it, and run the command again")
+        await self._end_attempts(leadership, restored)
+        await self._look_at_definitions(restored)
+        await AuditStore(shard).write(_entry(restored))
+        await self._leadership.resign(leadership)
+        await loading.end(shard)
+        return restored
+
+    async def _tell_risks(self, restored: Restored, on_risk: Callable[[Risk], None]) -> None:
+        async for job in self._all_jobs():
+            restored.jobs[job.state] += 1
+            is_later = job.state in TIMED and job.due_at_ms > restored.restored_at_ms
+            if (
+                job.state in FINISHED
+                or is_later
+                or (job.state is JobState.RUNNING and not _may_run_again(job))
+            ):
+                continue
+            restored.may_run_again[job.state] += 1
+            on_risk(Risk(job, job.state))
+
+    async def _all_jobs(self) -> AsyncIterator[Job]:
+        prefix = self._shard.keys.job_prefix.encode()
+        async for page in loading.key_pages(self._shard):
+            # SCAN may give a key twice; within a page it does not.
+            ids = [key[len(prefix) :].decode() for key in page if key.startswith(prefix)]
+            for part in pages(ids, _JOBS_PER_READ):
+                for job in (await self._records.get_without_argument(part)).values():
+                    yield job
+
+    async def _end_attempts(self, leadership: Leadership, restored: Restored) -> None:
+        """End all attempts of the time of the backup, so that their tokens settle nothing."""
+        while True:
+            now_ms, expired, _ = await self._leases.expired_leases()
+            settlements, damaged = [], []
+            for lease in expired:
+                job = lease.job
+                if job is None or job.state is not JobState.RUNNING:
+                    damaged.append(lease.job_id)
+                    continue
+                decision = decide_restored(job)
+                result = b""
+                if decision.state is JobState.FAILED:
+                    restored.failed += 1
+                    outcome = Outcome(
+                        job.id,
+                        job.token,
+                        "failure",
+                        should_retry=False,
+                        message=MESSAGE,
+                        finished_at=iso_ms(now_ms),
+                    )
+                    result = codec.encode_result(outcome)
+                entry = codec.encode_attempt(job, decision.ending, MESSAGE, None)
+                settlements.append(Settlement(job.id, job.token, decision, entry, result))
+            if damaged:
+                await self._leases.set_aside(leadership.epoch, damaged)
+            if not settlements:
+                if not damaged:
+                    return
+                continue
+            await self._leases.reclaim(leadership.epoch, settlements)
+
+    async def _look_at_definitions(self, restored: Restored) -> None:
+        due = await DefinitionStore(self._shard, Tally()).due(_DEFINITIONS_PER_READ)
+        for known in due.found:
+            definition = known.stored.definition
+            restored.definitions[definition.name] = definition.of_time.catch_up.value
+
+
+def _may_run_again(job: Job) -> bool:
+    return decide_restored(job).state is JobState.READY
+
+
+def _entry(restored: Restored) -> bytes:
+    manifest = restored.manifest
+    return encode_entry(
+        who=WHO,
+        action="restore",
+        target=manifest.shard,
+        before=None,
+        after={
+            "backup_of": iso_ms(manifest.cut_at_ms),
+            "jobs": dict(restored.jobs),
+            "may_run_again": dict(restored.may_run_again),
+            "failed": restored.failed,
+            "definitions": len(restored.definitions),
+        },
+    )

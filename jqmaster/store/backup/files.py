@@ -1,0 +1,353 @@
+"""The files of a backup: data files of compressed frames, and a manifest that is written last and names them all.
+
+A directory without a manifest is no backup. The manifest has the SHA-256 of each data file, and its second line has
+that of the first, so that a single flipped bit is found anywhere.
+"""
+
+import contextlib
+import errno
+import hashlib
+import hmac
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgpack
+
+from jqmaster.errors import ConflictError, DamagedError, InvalidError, JqmasterError, NotFoundError
+from jqmaster.store.backup.sealing import KeyDerivation, Seal
+from jqmaster.store.backup.values import TYPES, Record
+
+FORMAT: Final = 1
+MANIFEST: Final = "manifest.json"
+_MAGIC: Final = b"jqmaster backup\n"
+_FRAME_BYTES: Final = 1 << 20
+_FILE_BYTES: Final = 256 << 20
+# Far more than a frame of ours: one record may be as large as the largest argument.
+_MOST_FRAME_BYTES: Final = 1 << 30
+_LENGTH: Final = struct.Struct(">I")
+_UNFINISHED: Final = ".unfinished"
+_MOST_MANIFEST_BYTES: Final = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    name: str
+    bytes: int
+    sha256: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a backup says about itself. `mark`: the mark of the data (see `generation`). `epoch`: the growing part of
+    the newest one at the cut. `jobs` by state, `objects` by kind."""
+
+    format: int
+    version: str
+    shard: str
+    cut_at_ms: int
+    paused_ms: int
+    store: str
+    mark: str
+    epoch: int
+    jobs: dict[str, int]
+    objects: dict[str, int]
+    encryption: dict[str, Any] | None
+    files: tuple[DataFile, ...] = ()
+
+    @property
+    def all_jobs(self) -> int:
+        return sum(self.jobs.values())
+
+
+class BackupWriter:
+    """Writes one backup into a directory that is new or empty. Leave the context without `finish`, and nothing is
+    left."""
+
+    def __init__(self, directory: Path, passphrase: str | None) -> None:
+        self._directory = directory
+        self._derivation = KeyDerivation.fresh() if passphrase is not None else None
+        self._seal = Seal(passphrase, self._derivation) if passphrase and self._derivation else None
+        self._pack = msgpack.Packer(autoreset=True)
+        self._files: list[DataFile] = []
+        self._stream: IO[bytes] | None = None
+        self._pending: list[bytes] = []
+        self._pending_bytes = self._frames = self._records = self._bytes = 0
+        self._is_finished = False
+        self._is_ours = False
+
+    @property
+    def encryption(self) -> dict[str, Any] | None:
+        return self._derivation.document() if self._derivation else None
+
+    @property
+    def written_bytes(self) -> int:
+        return sum(file.bytes for file in self._files) + self._bytes
+
+    def __enter__(self) -> "BackupWriter":
+        """Raises ConflictError for a directory that is not empty, InvalidError for one that cannot be written."""
+        try:
+            self._is_ours = not self._directory.exists()
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # A new file system has this directory.
+            found = sorted(one.name for one in self._directory.iterdir() if one.name != "lost+found")
+        except OSError as error:
+            raise InvalidError(f"DIR: {self._directory} cannot be written: {error.strerror}") from error
+        if found:
+            self._is_finished = True
+            raise ConflictError(
+                f"DIR: {self._directory} is not empty (it has {found[0]}): name a new directory for each backup"
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._stream:
+            self._stream.close()
+        if self._is_finished:
+            return
+        # Best effort: what is left has no manifest, and is not taken for a backup.
+        with contextlib.suppress(OSError):
+            for one in self._directory.glob("data-*"):
+                one.unlink()
+            for one in self._directory.glob(f"{MANIFEST}*"):
+                one.unlink()
+            if self._is_ours:
+                self._directory.rmdir()
+
+    def add(self, record: Record) -> None:
+        """Raises JqmasterError if the disk is full or fails."""
+        packed = self._pack.pack(tuple(record))
+        self._pending.append(packed)
+        self._pending_bytes += len(packed)
+        if self._pending_bytes >= _FRAME_BYTES:
+            with _told(self._directory):
+                self._write_frame()
+
+    def finish(self, manifest: Manifest) -> None:
+        """Write what is left, and the manifest. `manifest` has no files yet."""
+        with _told(self._directory):
+            if self._pending:
+                self._write_frame()
+            if self._stream:
+                self._end_file()
+            document = asdict(manifest) | {"files": [asdict(file) for file in self._files]}
+            line = json.dumps(document, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
+            text = line + b"sha256 " + hashlib.sha256(line).hexdigest().encode() + b"\n"
+            if self._seal:
+                text += b"hmac-sha256 " + self._seal.mac(line).encode() + b"\n"
+            unfinished = self._directory / (MANIFEST + _UNFINISHED)
+            with _created(unfinished) as stream:
+                stream.write(text)
+                _to_disk(stream)
+            # The data files are there before the manifest is.
+            _sync_directory(self._directory)
+            unfinished.rename(self._directory / MANIFEST)
+            _sync_directory(self._directory)
+            _sync_directory(self._directory.absolute().parent)
+        self._is_finished = True
+
+    def _write_frame(self) -> None:
+        plain = zlib.compress(b"".join(self._pending), 1)
+        number = len(self._files) + 1
+        if self._stream is None:
+            self._stream = _created(self._directory / (_name(number) + _UNFINISHED))
+            self._digest = hashlib.sha256()
+            self._frames = self._records = self._bytes = 0
+            self._put(_MAGIC)
+        frame = self._seal.encrypt(number, self._frames, plain) if self._seal else plain
+        self._put(_LENGTH.pack(len(frame)))
+        self._put(frame)
+        self._frames += 1
+        self._records += len(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        if self._bytes >= _FILE_BYTES:
+            self._end_file()
+
+    def _put(self, text: bytes) -> None:
+        assert self._stream
+        self._stream.write(text)
+        self._digest.update(text)
+        self._bytes += len(text)
+
+    def _end_file(self) -> None:
+        assert self._stream
+        _to_disk(self._stream)
+        self._stream.close()
+        self._stream = None
+        name = _name(len(self._files) + 1)
+        (self._directory / (name + _UNFINISHED)).rename(self._directory / name)
+        self._files.append(DataFile(name, self._bytes, self._digest.hexdigest(), self._records))
+        self._bytes = 0
+
+
+class BackupReader:
+    """A finished backup. `manifest` is checked when it is made, the data files as they are read."""
+
+    def __init__(self, directory: Path, passphrase: str | None = None) -> None:
+        """Raises NotFoundError (no backup), InvalidError (newer format, passphrase), DamagedError."""
+        self._directory = directory
+        line, seals = _read_manifest(directory)
+        self.manifest = manifest = _manifest_of(line)
+        self._seal: Seal | None = None
+        if manifest.encryption is not None and passphrase is not None:
+            self._seal = Seal(passphrase, KeyDerivation.of(manifest.encryption))
+            if not hmac.compare_digest(seals.get("hmac-sha256", ""), self._seal.mac(line)):
+                raise InvalidError(
+                    "the passphrase is not that of this backup, or its manifest was changed by somebody without it"
+                )
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the content can be read: a backup that is encrypted needs its passphrase."""
+        return self.manifest.encryption is None or self._seal is not None
+
+    def check(self) -> int:
+        """Check every bit of the data files, and every record if they can be read. Return the number of records.
+        Raises DamagedError."""
+        if self.is_readable:
+            return sum(1 for _ in self.records())
+        for number, file in enumerate(self.manifest.files, 1):
+            for _ in self._frames(number, file):
+                pass  # the last one comes only if the digest of the file is right
+        return sum(file.records for file in self.manifest.files)
+
+    def records(self) -> Iterator[Record]:
+        """Yield all records in order. Each file was checked when its last record has come. Raises DamagedError."""
+        for number, file in enumerate(self.manifest.files, 1):
+            count = 0
+            for frame, text in self._frames(number, file):
+                try:
+                    plain = zlib.decompress(self._seal.decrypt(number, frame, text) if self._seal else text)
+                    for found in msgpack.Unpacker(_Whole(plain), raw=True, use_list=True, max_buffer_size=0):
+                        record = Record(*found)
+                        if not isinstance(record.key, bytes) or record.kind not in range(len(TYPES)):
+                            raise ValueError(record.kind)
+                        count += 1
+                        yield record
+                except (zlib.error, ValueError, TypeError, msgpack.UnpackException) as error:
+                    raise DamagedError(
+                        f"{self._directory / file.name}: frame {frame} cannot be read"
+                    ) from error
+            if count != file.records:
+                raise DamagedError(
+                    f"{self._directory / file.name} has {count} records, and the manifest says {file.records}"
+                )
+
+    def _frames(self, number: int, file: DataFile) -> Iterator[tuple[int, bytes]]:
+        path, digest, size = self._directory / file.name, hashlib.sha256(), len(_MAGIC)
+        try:
+            with path.open("rb") as stream:
+                if os.fstat(stream.fileno()).st_size != file.bytes:
+                    raise DamagedError(f"{path} does not have the {file.bytes} bytes that the manifest says")
+                magic = stream.read(len(_MAGIC))
+                digest.update(magic)
+                frame = 0
+                while head := stream.read(_LENGTH.size):
+                    digest.update(head)
+                    length = _LENGTH.unpack(head)[0] if len(head) == _LENGTH.size else -1
+                    if not 0 <= length <= min(_MOST_FRAME_BYTES, file.bytes - size - _LENGTH.size):
+                        raise DamagedError(f"{path}: frame {frame} has a wrong length")
+                    text = stream.read(length)
+                    digest.update(text)
+                    size += _LENGTH.size + length
+                    # The digest of the file is known only at its end. Nothing of its last frame is used before.
+                    if size == file.bytes and digest.hexdigest() != file.sha256:
+                        raise DamagedError(f"{path} does not have the SHA-256 that the manifest says")
+                    yield frame, text
+                    frame += 1
+                if magic != _MAGIC or digest.hexdigest() != file.sha256:
+                    raise DamagedError(f"{path} does not have the SHA-256 that the manifest says")
+        except OSError as error:
+            raise DamagedError(f"{path} cannot be read: {error.strerror}") from error
+
+
+class _Whole:
+    """A text as a stream for msgpack, which keeps no more of it than it needs."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text, self._at = memoryview(text), 0
+
+    def read(self, size: int) -> bytes:
+        found = bytes(self._text[self._at : self._at + size])
+        self._at += len(found)
+        return found
+
+
+def _read_manifest(directory: Path) -> tuple[bytes, dict[str, str]]:
+    """Return the first line, and the seals below it."""
+    path = directory / MANIFEST
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(_MOST_MANIFEST_BYTES)
+    except FileNotFoundError:
+        raise NotFoundError(
+            f"{directory} has no {MANIFEST}: it is not a backup, or one that was not finished",
+            code="no_backup",
+        ) from None
+    except OSError as error:
+        raise NotFoundError(f"{path} cannot be read: {error.strerror}") from error
+    line, _, rest = text.partition(b"\n")
+    line += b"\n"
+    seals = dict(one.split(" ", 1) for one in rest.decode("ascii", "replace").splitlines() if " " in one)
+    expected = "".join(f"{name} {seal}\n" for name, seal in seals.items()).encode("ascii", "replace")
+    names_are_known = list(seals) in (["sha256"], ["sha256", "hmac-sha256"])
+    if not names_are_known or rest != expected or seals["sha256"] != hashlib.sha256(line).hexdigest():
+        raise DamagedError(f"{path} is damaged: its checksum is wrong")
+    return line, seals
+
+
+def _manifest_of(line: bytes) -> Manifest:
+    try:
+        document = json.loads(line)
+        number = int(document["format"])
+        if number > FORMAT:
+            raise InvalidError(
+                f"the backup has format {number}, written by jqmaster {document.get('version')}; this version reads "
+                f"formats up to {FORMAT}: use that version or a newer one"
+            )
+        known = {field.name for field in fields(Manifest)}
+        found = {name: value for name, value in document.items() if name in known}
+        return Manifest(**found | {"files": tuple(DataFile(**file) for file in document["files"])})
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedError(f"the manifest cannot be read: {error}") from error
+
+
+def _name(number: int) -> str:
+    return f"data-{number:05}.jqb"
+
+
+def _created(path: Path) -> IO[bytes]:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    return os.fdopen(descriptor, "wb")
+
+
+def _to_disk(stream: IO[bytes]) -> None:
+    stream.flush()
+    os.fsync(stream.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _told(directory: Path) -> Iterator[None]:
+    """Turn a failure of the disk into an error with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise JqmasterError(
+                f"the disk of {directory} is full: nothing was kept; free some space, or name another directory"
+            ) from error
+        raise JqmasterError(f"{directory} cannot be written: {error}") from error

@@ -1,0 +1,110 @@
+"""A connection that learns of every change of the shard's keys, in the order in which its own questions are answered.
+
+The server tells such a connection the name of each key that changes (CLIENT TRACKING in broadcast mode, Redis 6 and
+all versions of Valkey). It tells of the changes of one turn of its loop before it answers questions of the next turn.
+So an answer to PING proves that all changes from before the question are known.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import hiredis
+
+from jqmaster.errors import ConflictError, DamagedError, ForbiddenError, StoreUnavailableError
+from jqmaster.store.link.access import StoreAccess
+from jqmaster.store.link.cluster import ClusterLocator
+from jqmaster.store.link.pool import StorePool
+from jqmaster.store.link.scripts import Arg
+
+_READ_BYTES: Final = 1 << 18
+_REMEDY: Final = (
+    "give the user of the store the rights of deploy/valkey-backup.acl, or name such a user in "
+    "JQMASTER_REDIS_URL"
+)
+
+
+class TrackedConnection:
+    """One connection to the primary. `changed` has the changed keys, without their tag, since somebody took them."""
+
+    def __init__(self, connection: Any, tag: bytes, *, timeout_s: float) -> None:
+        self._reader, self._writer = connection._reader, connection._writer
+        self._parser = hiredis.Reader()
+        self._tag, self._timeout_s = tag, timeout_s
+        self.changed: set[bytes] = set()
+
+    async def ask(self, *commands: tuple[Arg, ...]) -> list[Any]:
+        """Return the replies to commands that were sent in one go. Raises ForbiddenError for a right that lacks,
+        DamagedError for a key of a wrong type, StoreUnavailableError."""
+        replies: list[Any] = []
+        try:
+            self._writer.write(b"".join([hiredis.pack_command(command) for command in commands]))  # type: ignore[arg-type]
+            await self._writer.drain()
+            while len(replies) < len(commands):
+                reply = self._parser.gets()
+                if reply is False:
+                    async with asyncio.timeout(self._timeout_s):
+                        received = await self._reader.read(_READ_BYTES)
+                    if not received:
+                        raise StoreUnavailableError(
+                            "the store hung up during the backup; run the command again"
+                        )
+                    self._parser.feed(received)
+                elif isinstance(reply, hiredis.PushNotification):
+                    self._hear(reply)
+                else:
+                    replies.append(reply)
+        except (OSError, TimeoutError, RuntimeError, hiredis.ProtocolError) as error:
+            raise StoreUnavailableError(
+                f"the store did not answer during the backup: {str(error) or type(error).__name__}"
+            ) from error
+        for command, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, hiredis.ReplyError):
+                raise _error(command, str(reply))
+        return replies
+
+    def take_changed(self) -> list[bytes]:
+        """Return the changed keys, and forget them."""
+        taken, self.changed = self.changed, set()
+        return list(taken)
+
+    def _hear(self, told: Any) -> None:
+        if told[0] != b"invalidate":
+            return
+        if told[1] is None:
+            raise ConflictError("the store was emptied during the backup; nothing was written as whole")
+        self.changed.update(key[len(self._tag) :] for key in told[1])
+
+
+@contextlib.asynccontextmanager
+async def tracked(
+    url: str, access: StoreAccess, tag: str, *, timeout_s: float
+) -> AsyncIterator[TrackedConnection]:
+    """Connect to the primary that holds the tag, and learn of each change from then on. Raises what `ask` raises."""
+    pool = StorePool(url, access, timeout_s=timeout_s, connections=1)
+    if isinstance(pool.locator, ClusterLocator):
+        pool.locator.bind(tag)
+    try:
+        async with pool.connection() as connection:
+            told = TrackedConnection(connection, tag.encode(), timeout_s=timeout_s)
+            try:
+                await told.ask(("HELLO", 3), ("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", tag))
+                yield told
+            finally:
+                # Nobody else may use a connection that speaks this protocol.
+                await connection.disconnect(nowait=True)
+    finally:
+        await pool.close()
+
+
+def _error(command: tuple[Arg, ...], text: str) -> Exception:
+    name = " ".join(str(part) for part in command[: 2 if command[0] == "CLIENT" else 1])
+    if text.startswith("NOPERM"):
+        return ForbiddenError(f"the store does not permit {name}: {_REMEDY}")
+    if text.startswith("WRONGTYPE"):
+        key = command[1].decode("utf-8", "replace") if isinstance(command[1], bytes) else command[1]
+        return DamagedError(f"{key} is not of its type; `jqmaster doctor` names the other program")
+    if text.startswith("ERR unknown"):
+        return ConflictError(f"the store does not know {name}, so that no backup can be taken: {text[:200]}")
+    return StoreUnavailableError(f"the store refuses {name}: {text[:200]}")

@@ -1,0 +1,101 @@
+"""The values of keys as a backup holds them: by their elements, so that any store of any version takes them back."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from jqmaster.store.keys import KEYS, KeyInfo
+from jqmaster.store.link.scripts import Arg
+
+# The types by their numbers in a backup. A number is never changed, nor given to another type.
+TYPES: Final = ("string", "list", "hash", "set", "sorted set", "stream")
+STRING, LIST, HASH, SET, SORTED_SET, STREAM = range(len(TYPES))
+SIZES: Final = ("STRLEN", "LLEN", "HLEN", "SCARD", "ZCARD", "XLEN")
+
+# Longer collections are read in several parts.
+ELEMENTS_PER_PART: Final = 1_000
+# Entries of streams may be large.
+ENTRIES_PER_PART: Final = 100
+
+_ROWS: Final[dict[str, KeyInfo[Any]]] = {info.stem: info for info in KEYS}
+
+
+class Record(NamedTuple):
+    """A key without its tag, and a part of its value. Part 0 replaces what the key held before; without values it
+    removes the key. `expires_at_ms`: 0 if the key does not expire. `values` are flat: fields and values of a hash,
+    members and scores of a sorted set, IDs and lists of fields of a stream."""
+
+    key: bytes
+    kind: int
+    expires_at_ms: int
+    part: int
+    values: Sequence[Any]
+
+
+def row_of(key: bytes) -> KeyInfo[Any] | None:
+    """Return the row of the table of keys; None for a key that this version does not know."""
+    stem, _, rest = key.partition(b":")
+    row = _ROWS.get(stem.decode("ascii", "replace"))
+    return row if row is not None and bool(row.of) == bool(rest) else None
+
+
+def kind_of(key: bytes) -> int | None:
+    row = row_of(key)
+    return None if row is None else TYPES.index(row.type)
+
+
+def whole(kind: int, key: bytes) -> tuple[Arg, ...]:
+    """Return the command that reads a short value at once."""
+    match kind:
+        case 0:
+            return ("GET", key)
+        case 1:
+            return ("LRANGE", key, 0, -1)
+        case 2:
+            return ("HGETALL", key)
+        case 3:
+            return ("SMEMBERS", key)
+        case 4:
+            return ("ZRANGE", key, 0, -1, "WITHSCORES")
+        case _:
+            return ("XRANGE", key, "-", "+")
+
+
+def flat(kind: int, reply: Any) -> list[Any]:
+    """Return a reply to `whole`, or to a command that reads a part, as a record holds it."""
+    if kind == STRING:
+        return [] if reply is None else [reply]
+    if kind == HASH and isinstance(reply, dict):
+        return _chained(reply.items())
+    if kind in (SORTED_SET, STREAM) and reply and isinstance(reply[0], list | tuple):
+        return _chained(reply)
+    return list(reply)
+
+
+def writes(record: Record, key: bytes) -> list[tuple[Arg, ...]]:
+    """Return the commands that write a record to `key`, all but its life."""
+    commands: list[tuple[Arg, ...]] = [("UNLINK", key)] if record.part == 0 else []
+    values = record.values
+    if not values:
+        return commands
+    match record.kind:
+        case 0:
+            commands.append(("SET", key, values[0]))
+        case 1:
+            commands.append(("RPUSH", key, *values))
+        case 2:
+            commands.append(("HSET", key, *values))
+        case 3:
+            commands.append(("SADD", key, *values))
+        case 4:
+            scored = zip(values[1::2], values[::2], strict=True)
+            commands.append(
+                ("ZADD", key, *_chained((repr(float(score)), member) for score, member in scored))
+            )
+        case _:
+            entries = zip(values[::2], values[1::2], strict=True)
+            commands += [("XADD", key, position, *fields) for position, fields in entries]
+    return commands
+
+
+def _chained(pairs: Iterable[Iterable[Any]]) -> list[Any]:
+    return [one for pair in pairs for one in pair]

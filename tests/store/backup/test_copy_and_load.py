@@ -1,0 +1,213 @@
+"""A backup holds a shard as it was at one instant, and a restore brings all of it back."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from jqmaster.errors import ConflictError, ForbiddenError
+from jqmaster.store.backup import copying, loading
+from jqmaster.store.backup.copying import Copier, Cut
+from jqmaster.store.backup.tracked import TrackedConnection, tracked
+from jqmaster.store.backup.values import TYPES, Record, row_of
+from jqmaster.store.keys import KEYS, Keys
+from jqmaster.store.link.access import StoreAccess
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
+from tests.support.admin import forget_keys
+from tests.support.server import StoreServer
+from tests.support.store import StoreWorld
+
+pytestmark = pytest.mark.req("D31")
+
+
+async def copied(url: str, shard: str, *, longest_pause_ms: int = 4_000) -> tuple[Cut, list[Record]]:
+    records: list[Record] = []
+    keys = Keys(shard)
+    async with tracked(url, StoreAccess(), keys.tag, timeout_s=10) as store:
+        cut = await Copier(store, keys, records.append, longest_pause_ms=longest_pause_ms).copy()
+    return cut, records
+
+
+@pytest.fixture
+async def other(lone_server: StoreServer) -> AsyncIterator[Shard]:
+    """An empty shard."""
+    client = StoreClient(lone_server.url, connections=2)
+    shard = Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
+    yield shard
+    await forget_keys(shard)
+    await client.close()
+
+
+@pytest.fixture
+async def source(lone_server: StoreServer) -> AsyncIterator[StoreWorld]:
+    client = StoreClient(lone_server.url, connections=4)
+    shard = Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
+    async with StoreWorld.on(shard) as one:
+        yield one
+    await forget_keys(shard)
+    await client.close()
+
+
+def shard_of(world: StoreWorld) -> str:
+    return world.shard.keys.tag[1:-2]
+
+
+def by_name(contents: dict[str, Any], tag: str) -> dict[str, Any]:
+    """Return what a restore must bring back, by keys without their tag."""
+    found = {name.removeprefix(tag): value for name, value in contents.items()}
+    return {
+        name: value for name, value in found.items() if row_of(name.encode()).name not in loading.LEFT_OUT
+    }  # type: ignore[union-attr]
+
+
+async def test_every_kind_of_value_comes_back_as_it_was(
+    lone_server: StoreServer, source: StoreWorld, other: Shard
+) -> None:
+    values: dict[str, tuple[Any, ...]] = {
+        "string": ("SET", b"\x00\xff" * 100),
+        "list": ("RPUSH", *(f"entry {n}" for n in range(2_500))),
+        "hash": ("HSET", *(text for n in range(1_500) for text in (f"f{n}", b"\xfe%d" % n))),
+        "set": ("SADD", *(f"member {n}" for n in range(1_500))),
+        "sorted set": ("ZADD", *(part for n in range(2_500) for part in (n + 0.125, f"m{n}"))),
+        "stream": ("XADD", "7-1", "field", b"\xfd"),
+    }
+    used = {}
+    for info in KEYS:
+        key = f"{source.shard.keys.tag}{info.stem}" + "".join(f":{part}" for part in info.of)
+        command, *rest = values[info.type]
+        await source.redis.delete(key)
+        await source.redis.execute_command(command, key, *rest)
+        if info.type == "stream":
+            for n in range(250):
+                await source.redis.execute_command("XADD", key, f"{8 + n}-0", "n", n)
+        used[key] = info
+    await source.redis.pexpire(source.shard.keys.result("expires"), 500_000)
+    await source.redis.set(source.shard.keys.result("expires"), "x", px=500_000)
+    before = await source.contents()
+    _, records = await copied(lone_server.backup_url, shard_of(source))
+    await loading.load(other, records)
+    after = StoreWorld(other)
+    found = by_name(await after.contents(), other.keys.tag)
+    expected = by_name(before, source.shard.keys.tag)
+    # The leases of that time are over.
+    assert set(dict(await source.redis.zrange(other.keys.running, 0, -1, withscores=True)).values()) == {1.0}
+    for one in (found, expected):
+        del one["running"]
+    assert found.keys() == expected.keys()
+    assert [name for name in expected if found[name] != expected[name]] == []
+    assert 0 < await source.redis.pttl(other.keys.result("expires")) <= 500_000
+    assert {TYPES[record.kind] for record in records} == set(TYPES)
+    await forget_keys(source.shard)
+    source.epoch = ""
+
+
+async def test_a_copy_under_writes_has_all_of_one_instant(
+    lone_server: StoreServer, source: StoreWorld
+) -> None:
+    """Every call writes two keys. A copy that has one of a pair and not the other is of no instant."""
+    keys, writes, is_over = source.shard.keys, 0, False
+
+    async def write() -> None:
+        nonlocal writes
+        while not is_over:
+            writes += 1
+            await source.redis.execute_command(
+                "MSET", keys.result(f"a{writes % 50}"), writes, keys.job(f"b{writes % 50}"), writes
+            )
+
+    await source.enqueue_many(600)
+    writers = [asyncio.create_task(write()) for _ in range(3)]
+    try:
+        for _ in range(3):
+            began = writes
+            _, records = await copied(lone_server.backup_url, shard_of(source))
+            held = {record.key: record.values for record in records}
+            pairs = [(held.get(b"result:a%d" % n), held.get(b"job:b%d" % n)) for n in range(50)]
+            assert all(first == second for first, second in pairs)
+            assert max(int(first[0]) for first, _ in pairs if first) >= began
+    finally:
+        is_over = True
+        await asyncio.gather(*writers)
+    for n in range(50):
+        await source.redis.delete(keys.result(f"a{n}"), keys.job(f"b{n}"))
+
+
+async def test_what_is_removed_or_changed_during_the_copy_is_so_in_the_copy(
+    lone_server: StoreServer, source: StoreWorld, other: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, gone = await source.enqueue(), await source.enqueue()
+    copy_changed = Copier._copy_changed
+    since: list[str] = []
+
+    async def meanwhile(self: Copier) -> None:
+        if not since:
+            since.append(await source.enqueue())
+            await source.operator_actions.delete([gone])
+        await copy_changed(self)
+
+    monkeypatch.setattr(Copier, "_copy_changed", meanwhile)
+    cut, records = await copied(lone_server.backup_url, shard_of(source))
+    assert cut.jobs["ready"] == 2
+    await loading.load(other, records)
+    found = StoreWorld(other)
+    assert [await found.records.get(job) is not None for job in (kept, gone, *since)] == [True, False, True]
+    assert await found.findings() == []
+
+
+async def test_writes_that_come_in_spite_of_the_pause_spoil_the_copy(
+    lone_server: StoreServer, source: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = TrackedConnection.ask
+
+    async def no_pause(self: TrackedConnection, *commands: Any) -> Any:
+        if commands[0][:2] == ("CLIENT", "PAUSE"):
+            return [b"OK"]
+        if commands[0][0] == "HVALS" or commands[0][:2] == ("GET", self._tag.decode() + "generation"):
+            await source.enqueue()
+        return await ask(self, *commands)
+
+    monkeypatch.setattr(TrackedConnection, "ask", no_pause)
+    with pytest.raises(ConflictError, match="longest-pause-ms"):
+        await copied(lone_server.backup_url, shard_of(source))
+
+
+async def test_a_pause_that_is_too_short_copies_nothing_as_whole(
+    lone_server: StoreServer, source: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await source.enqueue_many(50)
+    monkeypatch.setattr(copying, "_USABLE_PART", 0.0)
+    begun = 0
+
+    async def change(self: Copier) -> None:
+        nonlocal begun
+        begun += 1
+        await source.enqueue()
+
+    monkeypatch.setattr(Copier, "_copy_changed", change)
+    with pytest.raises(ConflictError, match="quieter time"):
+        await copied(lone_server.backup_url, shard_of(source))
+    assert begun == 4
+    # Writes go on at once.
+    await source.enqueue()
+
+
+async def test_a_user_without_the_rights_is_told_which_file_has_them(
+    lone_server: StoreServer, source: StoreWorld
+) -> None:
+    with pytest.raises(ForbiddenError, match=r"CLIENT TRACKING.*valkey-backup\.acl"):
+        await copied(lone_server.url, shard_of(source))
+
+
+async def test_keys_of_other_shards_and_unknown_keys_are_left_out(
+    lone_server: StoreServer, source: StoreWorld, other: Shard
+) -> None:
+    await source.enqueue()
+    await source.redis.set(f"{source.shard.keys.tag}of_next_year:1", "x")
+    await source.redis.set(other.keys.result("foreign"), "x")
+    cut, records = await copied(lone_server.backup_url, shard_of(source))
+    assert cut.unknown == 1
+    assert not [record for record in records if b"foreign" in record.key or b"next_year" in record.key]
+    await source.redis.delete(f"{source.shard.keys.tag}of_next_year:1")
