@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from jqmaster.domain.jobs.job import INDEXED, JobState
 from jqmaster.errors import ConflictError
-from jqmaster.store import codec
 from jqmaster.store.backup.tracked import TrackedConnection
 from jqmaster.store.backup.values import (
     ELEMENTS_PER_PART,
@@ -181,11 +180,11 @@ class Copier:
         )
         mark, epoch, ready, *rest = replies
         of_states, of_objects = rest[: len(INDEXED)], rest[len(INDEXED) :]
-        jobs = {JobState.READY.value: sum(map(int, ready))}
+        jobs = {JobState.READY.value: sum(map(_number, ready))}
         jobs.update((state.value, count) for state, count in zip(INDEXED, of_states, strict=True))
         return (
-            (mark or b"").decode(),
-            codec.epoch_number(epoch or b""),
+            (mark or b"").decode("utf-8", "replace"),
+            _number((epoch or b"").partition(b":")[0]),
             jobs,
             dict(zip(objects, of_objects, strict=True)),
         )
@@ -262,6 +261,11 @@ class Copier:
                 part += 1
             if is_over:
                 return
+
+
+def _number(text: bytes) -> int:
+    """Return the number; 0 for damaged data, which a backup keeps as they are."""
+    return int(text) if text.isdigit() else 0
 
 
 def _escaped(text: str) -> str:

@@ -1,7 +1,7 @@
 """The files of a backup: data files of compressed frames, and a manifest that is written last and names them all.
 
-A directory without a manifest is no backup. The manifest has the SHA-256 of each data file, and its second line has
-that of the first, so that a single flipped bit is found anywhere.
+A directory without a manifest is no backup. The manifest has the SHA-256 of each data file, and its last line has that
+of all lines before, so that a single flipped bit is found anywhere.
 """
 
 import contextlib
@@ -138,9 +138,8 @@ class BackupWriter:
                 self._end_file()
             document = asdict(manifest) | {"files": [asdict(file) for file in self._files]}
             line = json.dumps(document, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
-            text = line + b"sha256 " + hashlib.sha256(line).hexdigest().encode() + b"\n"
-            if self._seal:
-                text += b"hmac-sha256 " + self._seal.mac(line).encode() + b"\n"
+            mac = b"hmac-sha256 " + self._seal.mac(line).encode() + b"\n" if self._seal else b""
+            text = line + mac + b"sha256 " + hashlib.sha256(line + mac).hexdigest().encode() + b"\n"
             unfinished = self._directory / (MANIFEST + _UNFINISHED)
             with _created(unfinished) as stream:
                 stream.write(text)
@@ -192,12 +191,12 @@ class BackupReader:
     def __init__(self, directory: Path, passphrase: str | None = None) -> None:
         """Raises NotFoundError (no backup), InvalidError (newer format, passphrase), DamagedError."""
         self._directory = directory
-        line, seals = _read_manifest(directory)
+        line, mac = _read_manifest(directory)
         self.manifest = manifest = _manifest_of(line)
         self._seal: Seal | None = None
         if manifest.encryption is not None and passphrase is not None:
             self._seal = Seal(passphrase, KeyDerivation.of(manifest.encryption))
-            if not hmac.compare_digest(seals.get("hmac-sha256", ""), self._seal.mac(line)):
+            if not hmac.compare_digest(mac, self._seal.mac(line)):
                 raise InvalidError(
                     "the passphrase is not that of this backup, or its manifest was changed by somebody without it"
                 )
@@ -279,27 +278,23 @@ class _Whole:
         return found
 
 
-def _read_manifest(directory: Path) -> tuple[bytes, dict[str, str]]:
-    """Return the first line, and the seals below it."""
+def _read_manifest(directory: Path) -> tuple[bytes, str]:
+    """Return the first line, and its HMAC; "" if there is none."""
     path = directory / MANIFEST
     try:
         with path.open("rb") as stream:
             text = stream.read(_MOST_MANIFEST_BYTES)
     except FileNotFoundError:
         raise NotFoundError(
-            f"{directory} has no {MANIFEST}: it is not a backup, or one that was not finished",
-            code="no_backup",
+            f"{directory} has no {MANIFEST}: it is not a backup, or one that was not finished"
         ) from None
     except OSError as error:
         raise NotFoundError(f"{path} cannot be read: {error.strerror}") from error
-    line, _, rest = text.partition(b"\n")
-    line += b"\n"
-    seals = dict(one.split(" ", 1) for one in rest.decode("ascii", "replace").splitlines() if " " in one)
-    expected = "".join(f"{name} {seal}\n" for name, seal in seals.items()).encode("ascii", "replace")
-    names_are_known = list(seals) in (["sha256"], ["sha256", "hmac-sha256"])
-    if not names_are_known or rest != expected or seals["sha256"] != hashlib.sha256(line).hexdigest():
+    line, *macs, seal = text.splitlines(keepends=True) if text.count(b"\n") in (2, 3) else (b"", b"")
+    mac = b"".join(macs)
+    if seal != b"sha256 " + hashlib.sha256(line + mac).hexdigest().encode() + b"\n":
         raise DamagedError(f"{path} is damaged: its checksum is wrong")
-    return line, seals
+    return line, mac.decode("ascii", "replace").removeprefix("hmac-sha256 ").strip()
 
 
 def _manifest_of(line: bytes) -> Manifest:

@@ -1,5 +1,6 @@
 """The files of a backup: whole or not at all, and never changed unnoticed."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -91,10 +92,8 @@ def test_nobody_without_the_passphrase_can_change_an_encrypted_backup(tmp_path: 
     path = directory / MANIFEST
     line, *rest = path.read_bytes().splitlines(keepends=True)
     forged = line.replace(b'"jq"', b'"qj"')
-    import hashlib
-
-    seal = b"sha256 " + hashlib.sha256(forged).hexdigest().encode() + b"\n"
-    path.write_bytes(forged + seal + rest[1])
+    seal = b"sha256 " + hashlib.sha256(forged + rest[0]).hexdigest().encode() + b"\n"
+    path.write_bytes(forged + rest[0] + seal)
     assert BackupReader(directory).manifest.shard == "qj"
     with pytest.raises(InvalidError, match="passphrase"):
         BackupReader(directory, PASSPHRASE)
@@ -118,8 +117,6 @@ def test_a_newer_format_is_refused_by_its_number(tmp_path: Path) -> None:
 
 def test_fields_that_a_later_version_adds_do_no_harm(tmp_path: Path) -> None:
     directory = written(tmp_path / "b")
-    import hashlib
-
     document = json.loads((directory / MANIFEST).read_bytes().splitlines()[0]) | {"of_next_year": 1}
     line = json.dumps(document).encode() + b"\n"
     (directory / MANIFEST).write_bytes(line + b"sha256 " + hashlib.sha256(line).hexdigest().encode() + b"\n")

@@ -53,7 +53,12 @@ def test_the_shipped_file_is_the_one_of_the_table() -> None:
 
 def test_no_right_is_given_that_no_code_uses_and_none_is_lacking() -> None:
     lua = "".join(path.read_text() for path in STORE.glob("lua/**/*.lua"))
-    python = "".join(path.read_text() for path in STORE.rglob("*.py") if path.name != "rights.py")
+    # Backups have a user of their own.
+    python = "".join(
+        path.read_text()
+        for path in STORE.rglob("*.py")
+        if path.name != "rights.py" and path.parent.name != "backup"
+    )
     python += "".join(path.read_text() for path in (STORE.parent / "app").glob("*.py"))
     in_scripts = {command.lower() for command in re.findall(r"(?:redis\.p?call|\beach)\('([A-Z]+)'", lua)}
     given = {
@@ -62,6 +67,19 @@ def test_no_right_is_given_that_no_code_uses_and_none_is_lacking() -> None:
     sent = {word for word in given if re.search(rf'"{word.upper()}["\s]', python)}
     assert in_scripts <= given
     assert given - in_scripts - sent == BY_LIBRARY
+
+
+@pytest.mark.req("D31")
+def test_a_backup_has_a_file_of_its_own_without_a_right_that_it_does_not_use() -> None:
+    assert rights.BACKUP_FILE.read_text() == rights.backup_acl_file()
+    code = "".join(path.read_text() for path in (STORE / "backup").glob("*.py"))
+    unused = {
+        command
+        for command in rights.BACKUP
+        if not all(f'"{word.upper()}"' in code for word in command.split("|"))
+    }
+    # What the library sends behind Sentinels, on a Cluster, and for another database.
+    assert unused == {"cluster|nodes", "role", "select"}
 
 
 @pytest.mark.req("D20")
