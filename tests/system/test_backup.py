@@ -32,7 +32,7 @@ async def test_a_store_that_was_lost_comes_back_as_it_was_at_the_backup(tmp_path
     with running(lost):
         api = Api(lost.url)
         async with puller_at(api, "work", "once") as worker:
-            # Of the time before the cut.
+            # These jobs come before the cut.
             done = await api.enqueue("work", 1, keep_result=True)
             (job,) = await worker.claim(1)
             await worker.end(job, result="first")
@@ -53,7 +53,7 @@ async def test_a_store_that_was_lost_comes_back_as_it_was_at_the_backup(tmp_path
             assert facts["is_encrypted"]
             assert (facts["jobs"]["running"], facts["jobs"]["succeeded"]) == (2, 1)
 
-            # Of the time since.
+            # These changes come after it.
             since = await api.enqueue("work", 6)
             await worker.end(held[again], result="never heard of again")
             assert await api.state(again) == "succeeded"

@@ -1,5 +1,4 @@
-"""What a restored shard owes to the time after its backup: attempts that nobody holds any more are ended, and jobs that
-may have run since are named."""
+"""A restore into a shard. It ends the attempts of the time of the backup, and names the jobs that may have run since."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable

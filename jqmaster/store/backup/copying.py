@@ -1,6 +1,6 @@
 """Copies a shard at one instant while masters serve.
 
-All keys are read page by page while others write. What changes meanwhile is read again, until little is left. Then the
+All keys are read page by page while others write. Keys that change meanwhile are read again, until few are left. Then the
 store pauses all writes for a moment, the rest is read, and the writes go on. The copy is consistent because the store
 names each changed key (`tracked`): none changed between the pause and the last read, or the copy is not used.
 """
@@ -149,7 +149,7 @@ class Copier:
                 )
         finally:
             await self._store.ask(("CLIENT", "UNPAUSE"))
-        # What was read is right even if the pause was too short: each later change is told, too.
+        # These records are right even if the pause was too short: each later change is told, too.
         for record in held:
             self._write(record)
         self._store.changed.update(unread)

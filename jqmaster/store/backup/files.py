@@ -1,6 +1,6 @@
 """The files of a backup: data files of compressed frames, and a manifest that is written last and names them all.
 
-A directory without a manifest is no backup. The manifest has the SHA-256 of each data file, and its last line has that
+A directory without a manifest is not a backup. The manifest has the SHA-256 of each data file, and its last line has that
 of all lines before, so that a single flipped bit is found anywhere.
 """
 
@@ -45,7 +45,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup says about itself. `mark`: the mark of the data (see `generation`). `epoch`: the growing part of
+    """The description of a backup. `mark`: the mark of the data (see `generation`). `epoch`: the growing part of
     the newest one at the cut. `jobs` by state, `objects` by kind."""
 
     format: int

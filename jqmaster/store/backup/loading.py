@@ -11,7 +11,7 @@ from jqmaster.store.link.shard import Shard
 _COMMANDS_PER_CALL: Final = 500
 _BYTES_PER_CALL: Final = 2 << 20
 _KEYS_PER_PAGE: Final = 500
-# What belonged to processes and logins of the time of the backup. Masters, workers and people come anew.
+# Keys of processes and logins of the time of the backup. Masters, workers and people come anew.
 LEFT_OUT: Final = frozenset(
     {
         "backlog", "demoted", "flushed", "generation", "leader", "login_attempts", "login_used", "mail", "master_info",

@@ -97,7 +97,7 @@ def test_nobody_without_the_passphrase_can_change_an_encrypted_backup(tmp_path: 
     assert BackupReader(directory).manifest.shard == "qj"
     with pytest.raises(InvalidError, match="passphrase"):
         BackupReader(directory, PASSPHRASE)
-    # Nor is an encrypted one taken for one that is not.
+    # The content cannot be read either.
     assert b"running" not in b"".join(one.read_bytes() for one in directory.glob("data-*"))
 
 
@@ -151,7 +151,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr("jqmaster.store.backup.files.os.fsync", full)
     with pytest.raises(JqmasterError, match="is full: nothing was kept"):
         written(tmp_path / "b")
     assert not (tmp_path / "b").exists()

@@ -78,7 +78,7 @@ def test_a_backup_has_a_file_of_its_own_without_a_right_that_it_does_not_use() -
         for command in rights.BACKUP
         if not all(f'"{word.upper()}"' in code for word in command.split("|"))
     }
-    # What the library sends behind Sentinels, on a Cluster, and for another database.
+    # The library sends these behind Sentinels, on a Cluster, and for another database.
     assert unused == {"cluster|nodes", "role", "select"}
 
 
