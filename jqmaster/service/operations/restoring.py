@@ -1,4 +1,4 @@
-"""A restore into a shard. It ends the attempts of the time of the backup, and names the jobs that may have run since."""
+"""A restore into a shard. It ends the attempts of the time of the backup, and names jobs that may have run since."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable

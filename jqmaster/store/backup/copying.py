@@ -1,8 +1,8 @@
 """Copies a shard at one instant while masters serve.
 
-All keys are read page by page while others write. Keys that change meanwhile are read again, until few are left. Then the
-store pauses all writes for a moment, the rest is read, and the writes go on. The copy is consistent because the store
-names each changed key (`tracked`): none changed between the pause and the last read, or the copy is not used.
+All keys are read page by page while others write. Keys that change meanwhile are read again, until few are left. Then
+the store pauses all writes for a moment, the rest is read, and the writes go on. The copy is consistent because the
+store names each changed key (`tracked`): none changed between the pause and the last read, or the copy is not used.
 """
 
 import time

@@ -1,7 +1,7 @@
 """The files of a backup: data files of compressed frames, and a manifest that is written last and names them all.
 
-A directory without a manifest is not a backup. The manifest has the SHA-256 of each data file, and its last line has that
-of all lines before, so that a single flipped bit is found anywhere.
+A directory without a manifest is not a backup. The manifest has the SHA-256 of each data file, and its last line has
+that of all lines before, so that a single flipped bit is found anywhere.
 """
 
 import contextlib
