@@ -116,6 +116,11 @@ class Constraint:
         return self.matcher.reads | {self.key.root} if self.key else self.matcher.reads
 
     @property
+    def key_reader(self) -> Reader:
+        """Return the function that reads a job's value of the key; MISSING where it has none."""
+        return self._read_key
+
+    @property
     def counted(self) -> Counted:
         counted = {
             kind.counts
@@ -249,6 +254,12 @@ def key_of(constraint: Constraint, fields: JobFields) -> KeyValue | None:
     """Return the job's value of the key of `constraint`. None: it has no value, so the constraint does not apply."""
     value = constraint._read_key(fields)
     return None if value is MISSING else key_value(value)
+
+
+def keyed_gate(constraint: Constraint, value: object) -> Gate:
+    """Return the gate of a constraint at one value of its key, as the argument has it."""
+    key = key_value(value)
+    return Gate(gate_id(constraint.cid, key), constraint.cid, key.text, True)
 
 
 def read_key(constraint: Constraint, fields: JobFields) -> object:

@@ -3,16 +3,19 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from jqmaster.domain.constraints.constraint import Constraint, Gate, gate_id, key_of
+from jqmaster.domain.constraints.constraint import Constraint, Gate, gate_id, key_of, keyed_gate
 from jqmaster.domain.constraints.lane import Lane, unkeyed_lane
-from jqmaster.domain.matching.fields import JobFields
+from jqmaster.domain.matching.fields import MISSING, JobFields
+from jqmaster.domain.matching.key_value import MAX_KEY_TEXT
 from jqmaster.domain.matching.matcher import Matches
+from jqmaster.domain.matching.paths import Reader
 from jqmaster.domain.matching.requirement import name_of
 
 # Names arrive from outside, so these tables are bounded. A full table is emptied, not frozen: yesterday's
 # names must not slow down today's.
 MAX_KNOWN_NAMES: Final = 10_000
 MAX_KNOWN_LANES: Final = 10_000
+MAX_KNOWN_GATES: Final = 10_000
 
 
 class _MatchStep(NamedTuple):
@@ -25,6 +28,7 @@ class _MatchStep(NamedTuple):
     gate: Gate | None
     # Name of the set of shared gates.
     bit: int
+    read_key: Reader
 
 
 class NamePlan:
@@ -42,7 +46,16 @@ class NamePlan:
 class ConstraintSet:
     """All constraints at one instant. `edition` tells one set from the next, and so the lanes made under each."""
 
-    __slots__ = ("_enabled", "_lanes", "_plans", "bounds_backlogs", "constraints", "edition", "reads")
+    __slots__ = (
+        "_enabled",
+        "_gates",
+        "_lanes",
+        "_plans",
+        "bounds_backlogs",
+        "constraints",
+        "edition",
+        "reads",
+    )
 
     def __init__(self, edition: int, constraints: Sequence[Constraint]) -> None:
         self.edition = edition
@@ -59,12 +72,14 @@ class ConstraintSet:
         # They are in the order of their gates, so that the gates of a job need no sorting.
         pairs = sorted(zip(enabled, gates, strict=True), key=lambda pair: pair[1].id if pair[1] else "")
         self._enabled = [
-            _MatchStep(constraint, constraint.matcher.matches, gate, 1 << i)
+            _MatchStep(constraint, constraint.matcher.matches, gate, 1 << i, constraint.key_reader)
             for i, (constraint, gate) in enumerate(pairs)
         ]
         self._plans: dict[str, NamePlan] = {}
         # Placements without keyed gates, by queue and set of shared gates.
         self._lanes: dict[tuple[str, int], Lane] = {}
+        # Keyed gates, by constraint and value.
+        self._gates: dict[tuple[str, str], Gate] = {}
 
     def plan(self, queue: str) -> NamePlan:
         """Return the plan that depends on the name alone; each queue of a name has one, for its lane."""
@@ -87,16 +102,29 @@ class ConstraintSet:
 
     def _scan(self, plan: NamePlan, fields: JobFields) -> tuple[int, list[Gate]]:
         shared, keyed = 0, list[Gate]()
-        for constraint, matches, gate, bit in plan.steps:
+        for constraint, matches, gate, bit, read_key in plan.steps:
             if matches is not None and not matches(fields):
                 continue
             if gate is not None:
                 shared |= bit
-            elif (value := key_of(constraint, fields)) is not None:
-                keyed.append(Gate(gate_id(constraint.cid, value), constraint.cid, value.text, True))
+            elif (value := read_key(fields)) is not MISSING:
+                keyed.append(self._gate_at(constraint, value))
         if len(keyed) > 1:
             keyed.sort()
         return shared, keyed
+
+    def _gate_at(self, constraint: Constraint, value: object) -> Gate:
+        """Return the gate of a constraint at one value of its key."""
+        # Hosts, tenants and other short texts recur. A longer text is not kept, as a job's argument may be large.
+        if type(value) is not str or len(value) > MAX_KEY_TEXT:
+            return keyed_gate(constraint, value)
+        identity = constraint.cid, value
+        gate = self._gates.get(identity)
+        if gate is None:
+            if len(self._gates) >= MAX_KNOWN_GATES:
+                self._gates.clear()
+            gate = self._gates[identity] = keyed_gate(constraint, value)
+        return gate
 
     def shared_gates(self, shared: int) -> tuple[Gate, ...]:
         """Return the gates of a set that `scan` gave, sorted by ID."""
@@ -127,19 +155,22 @@ class ConstraintSet:
 
     def lane_of(self, fields: JobFields) -> Lane:
         """Return the lane that the job waits in. Callers that have no fields yet try `lane_of_queue` first."""
+        lane, keyed = self.place_of(fields)
+        return lane.with_keyed(keyed) if keyed else lane
+
+    def place_of(self, fields: JobFields) -> tuple[Lane, Sequence[Gate]]:
+        """Return the base lane of the job's group, and its keyed gates sorted by ID: what `lane_of` puts together."""
         queue = fields.queue
         plan = self.plan(queue)
         if plan.is_decided and (sole_lane := self.lane_of_queue(queue)):
-            return sole_lane
+            return sole_lane, ()
         shared, keyed = self._scan(plan, fields)
         lane = self._lanes.get((queue, shared))
         if lane is None:
             if len(self._lanes) >= MAX_KNOWN_LANES:
                 self._lanes.clear()
             lane = self._lanes[queue, shared] = self._unkeyed_lane(queue, shared)
-        if not keyed:
-            return lane
-        return Lane(queue, lane.edition, lane.group, lane.shared, tuple(keyed), lane.base_id)
+        return lane, keyed
 
     def _unkeyed_lane(self, queue: str, shared: int) -> Lane:
         return unkeyed_lane(queue, self.edition, self.shared_gates(shared))

@@ -28,6 +28,10 @@ class Lane(NamedTuple):
     def name(self) -> str:
         return name_of(self.queue)
 
+    def with_keyed(self, keyed: Sequence[Gate]) -> "Lane":
+        """Return the lane of the same group with these keyed gates, sorted by ID."""
+        return Lane(self.queue, self.edition, self.group, self.shared, tuple(keyed), self.base_id)
+
     @property
     def id(self) -> bytes:
         """Return 8 bytes; scripts derive the same ID from group and gates."""

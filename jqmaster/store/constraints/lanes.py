@@ -71,11 +71,11 @@ class _Moves:
             if old:
                 self.add(found.job_id, bytes.fromhex(old.id), 0)
             return
-        lane = constraint_set.lane_of(fields)
+        lane, keyed = constraint_set.place_of(fields)
         # A lane of an older edition is never the current lane, and the ID of the current lane costs a digest.
         is_older = old is not None and lane_id.hex() == old.id
-        if is_older or lane_id not in (lane.base_id, lane.id):
-            self.add(found.job_id, lane_id, self.lanes.number(lane))
+        if is_older or lane_id not in (lane.base_id, lane.with_keyed(keyed).id):
+            self.add(found.job_id, lane_id, self.lanes.number_at(lane, keyed))
             self.are_short = self.are_short and len(record) < HEAD_READ
 
 

@@ -15,7 +15,7 @@ from jqmaster.domain.matching.requirement import name_of
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 
-_decoder = msgspec.msgpack.Decoder()
+_decode = msgspec.msgpack.Decoder().decode
 # The Lua library knows no binary, only raw strings.
 _PACKER = msgpack.Packer(autoreset=True, use_bin_type=False)
 _COUNTS = [bytes((count,)) for count in range(codec.MAX_GATES + 1)]
@@ -24,10 +24,6 @@ _ONE_GATE = _COUNTS[1]
 
 class StaleConstraints(Exception):  # noqa: N818 - a value for the service, not an error of the store
     """The constraints have another edition: match again and repeat."""
-
-
-def _decode(argument: bytes) -> Any:
-    return _decoder.decode(argument)
 
 
 def fields_of(job: JobSpec | Job) -> JobFields:
@@ -97,9 +93,9 @@ class LaneTable:
     """The lanes of one call: jobs name them by number."""
 
     def __init__(self, *lanes: Lane) -> None:
-        self._bases: dict[bytes, int] = {}
+        # By the ID of a base lane: its number, and the numbers of the lanes of its group by their keyed gates.
+        self._bases: dict[bytes, tuple[int, dict[str, int]]] = {}
         self._base_parts: list[tuple[str, str, str, str]] = []
-        self._numbers: dict[tuple[bytes, str], int] = {}
         # The parts that are packed, and the keyed gates of each lane.
         self._parts: list[Any] = [self._base_parts]
         self._gates: list[bytes] = []
@@ -110,22 +106,24 @@ class LaneTable:
 
     def number(self, lane: Lane) -> int:
         """Return the number of a lane, from 1 as in Lua."""
-        gates_of_lane, base_id = lane.keyed, lane.base_id
-        keyed = _joined(gates_of_lane)
-        identity = (base_id, keyed)
-        number = self._numbers.get(identity)
+        return self.number_at(lane, lane.keyed)
+
+    def number_at(self, base_lane: Lane, keyed: Sequence[Gate]) -> int:
+        """Return the number of the lane of a group that has these keyed gates."""
+        base, numbers = self._bases.get(base_lane.base_id) or self._new_base(base_lane)
+        joined = keyed[0].id if len(keyed) == 1 else _joined(keyed)
+        number = numbers.get(joined)
         if number is None:
-            base = self._bases.get(base_id) or self._new_base(lane)
             # Most lanes have no keyed gate or one.
-            if len(gates_of_lane) == 1:
-                gates = _ONE_GATE + keyed.encode()
-                self._parts += (base, gates, "", gates_of_lane[0].text)
+            if len(keyed) == 1:
+                gates = _ONE_GATE + joined.encode()
+                self._parts += (base, gates, "", keyed[0].text)
             else:
-                gates = _packed_gates(len(gates_of_lane), keyed)
-                in_lane = keyed if gates == codec.GATES_IN_LANE else ""
-                self._parts += (base, gates, in_lane, *[gate.text for gate in gates_of_lane])
+                gates = _packed_gates(len(keyed), joined)
+                in_lane = joined if gates == codec.GATES_IN_LANE else ""
+                self._parts += (base, gates, in_lane, *[gate.text for gate in keyed])
             self._gates.append(gates)
-            number = self._numbers[identity] = len(self._gates)
+            number = numbers[joined] = len(self._gates)
         return number
 
     def place(self, constraints: ConstraintSet, spec: JobSpec) -> tuple[int, bytes]:
@@ -137,16 +135,20 @@ class LaneTable:
         placed = self._placed.get(queue)
         if placed is None:
             sole_lane = constraints.lane_of_queue(queue)
-            number = self.number(sole_lane or constraints.lane_of(fields_of(spec)))
+            number = (
+                self.number(sole_lane)
+                if sole_lane
+                else self.number_at(*constraints.place_of(fields_of(spec)))
+            )
             placed = number, self._gates[number - 1]
             if sole_lane:
                 self._placed[queue] = placed
         return placed
 
-    def _new_base(self, lane: Lane) -> int:
+    def _new_base(self, lane: Lane) -> tuple[int, dict[str, int]]:
         self._base_parts.append((lane.base_id.hex(), lane.queue, lane.group, _joined(lane.shared)))
-        number = self._bases[lane.base_id] = len(self._base_parts)
-        return number
+        base = self._bases[lane.base_id] = len(self._base_parts), {}
+        return base
 
     def packed(self) -> bytes:
         """Return the table as `homes.read` of lib/lanes/homes.lua takes it."""
@@ -155,4 +157,4 @@ class LaneTable:
 
 
 def _joined(gates: Sequence[Gate]) -> str:
-    return gates[0].id if len(gates) == 1 else "".join([gate.id for gate in gates])
+    return "".join([gate.id for gate in gates])

@@ -107,3 +107,33 @@ def test_what_is_known_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     for i in range(10):
         assert len(constraint_set.gates(job(name=f"mail.{i}"))[0]) == 1
         assert len(constraint_set._plans) <= 3
+
+
+def test_gates_of_values_that_recur_are_known_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constraint_set_module, "MAX_KNOWN_GATES", 3)
+    one, two = (
+        constraint(name="one", cid=new_cid(), key=HOST),
+        constraint(name="two", cid=new_cid(), key=HOST),
+    )
+    constraint_set = ConstraintSet(1, [one, two])
+    values: list[object] = ["a", "b", "a", "1", 1, True, None, "c", "a", b"a", "x" * 1000, "y" * 1000, "b"]
+    for value in values:
+        fields = job({"host": value})
+        expected = sorted(gate_id(limit.cid, key_of(limit, fields)) for limit in (one, two))
+        for _ in range(2):
+            _, keyed = constraint_set.gates(fields)
+            assert [gate.id for gate in keyed] == expected
+            assert {gate.cid for gate in keyed} == {one.cid, two.cid}
+        assert len(constraint_set._gates) <= 3
+        # Long values are not kept.
+        assert all(len(text) < 1000 for _, text in constraint_set._gates)
+
+
+def test_a_place_is_the_lane_in_two_parts() -> None:
+    constraint_set = ConstraintSet(1, [constraint(cid=new_cid()), constraint(cid=new_cid(), key=HOST)])
+    for argument in ({"host": "a"}, {"host": 7}, {}):
+        base, keyed = constraint_set.place_of(job(argument))
+        assert base.keyed == ()
+        lane = constraint_set.lane_of(job(argument))
+        assert (lane.base_id, lane.keyed) == (base.base_id, tuple(keyed))
+        assert lane == (base.with_keyed(keyed) if keyed else base)

@@ -1,10 +1,14 @@
 """relane.lua, put_in_force.lua, end_reopening.lua, open_gates.lua, prune_lanes.lua, prune_gates.lua: which callers they
 refuse."""
 
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from jqmaster.domain.constraints.constraint import gate_id
+from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import ConflictError, StaleEpochError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.constraints import constraints as constraint_store
@@ -272,3 +276,45 @@ async def test_a_page_that_could_not_be_read_ends_the_move(
         with pytest.raises(StoreUnavailableError):
             await world.lanes.move(world.epoch, constraints, [job_id])
     assert await world.lanes.move(world.epoch, constraints, [job_id]) == Moved(0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_neighbours_of_several_lanes_and_states_are_counted_where_they_go(
+    world: StoreWorld, seed: int
+) -> None:
+    """In one page, jobs that are ready, delayed or running leave several lanes for several, with gates of their own or
+    without."""
+    limited = ConstrainedWorld(world)
+    worker_id = await world.worker("a", "b", max_jobs=100)
+    await limited.limit(key="argument.old", concurrency=1)
+    values: dict[str, int] = {}
+    for n in range(40):
+        value = n % 5
+        argument = {"old": n % 3} | ({"new": value} if value else {})
+        later = {"delay_ms": 1_000} if n % 8 == 7 else {}
+        values[await limited.enqueue("ab"[n % 2], argument, priority=n % 4 - 2, **later)] = value
+    running = await limited.take(worker_id, "a", "b", limit=10)
+    # Other jobs were found behind closed gates, and wait in lanes of their own.
+    assert len((await limited.structures()).lanes) > 2
+    one = constraint(key="argument.new", concurrency=50)
+    assert await limited.change("limit", one)
+    assert await limited.settle()
+    mixed = list(values)
+    random.Random(seed).shuffle(mixed)
+    constraints = await limited.constraints.reload()
+    moved = await world.lanes.move(world.epoch, constraints, mixed)
+    assert moved == Moved(len(values) - len(running))
+    assert await world.lanes.move(world.epoch, constraints, mixed) == Moved(0)
+    await limited.follow_up()
+    there = await limited.structures()
+    expected = Counter(
+        gate_id(one.cid, key_value(value))
+        for job_id, value in values.items()
+        if value and job_id not in running
+    )
+    assert {gate: count for gate, count in there.waiting.items() if count} == expected
+    assert sum(there.lane_jobs.values()) == len(values)
+    held = {job_id for holders in (await limited.slots(one)).values() for job_id in holders}
+    assert held == {job_id for job_id in running if values[job_id]}
+    order = sorted((n % 4, job_id) for n, job_id in enumerate(values) if n % 8 != 7 and job_id not in running)
+    assert await limited.take(worker_id, "a", "b", limit=100) == [job_id for _, job_id in order]

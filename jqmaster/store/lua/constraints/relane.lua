@@ -11,6 +11,7 @@
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
+-- include lib/constraints/waiting.lua
 -- include lib/constraints/passing.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
@@ -25,8 +26,8 @@ local PLACE_LENGTH = 10
 local is_unfinished = layout.is_unfinished
 local READY = layout.STATE.ready
 local byte, sub, read_place, in_places = string.byte, string.sub, struct.unpack, '>c8I2'
-local checked_head, priority_of = record.checked_head, record.priority_of
-local home_of, count, remove, add = lanes.home_of, lanes.count, lanes.remove, lanes.add
+local checked_head, own_gates = record.checked_head, record.own_gates
+local count, add = lanes.count, lanes.add
 local rewritten, home_by_number = homes.rewritten, homes.of
 
 -- Returns whether another system does, or did, the work of the job's attempt.
@@ -39,6 +40,17 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
 edition = tonumber(edition)
 local moved, running, keys, written, filled = 0, {}, {}, {}, 0
+-- Neighbours wait in one lane and move to one: the old lane is looked up once, and they are counted together.
+local old, old_lane_bytes
+local from, to, together = nil, nil, 0
+local function count_neighbours()
+  if together > 0 then
+    count(from, nil, -together, -together)
+    count(to, nil, together, together)
+  end
+  together = 0
+end
+
 for i = FIRST, #ARGV do keys[i - FIRST + 1] = tag .. 'job:' .. ARGV[i] end
 -- Reads short records in one command, because single reads cost several times as much. Long arguments stay where they
 -- are.
@@ -56,13 +68,16 @@ for i = 1, #keys do
   local is_there = gates_at and sub(head, layout.lane_id.at, layout.lane_id.last) == old_bytes and is_unfinished[state]
   local may_be_ready = number > 0 and is_there and state == READY
   if not may_be_ready and redis.call('ZSCORE', tag .. 'ready:' .. record.hex(old_bytes), id) then
-    local old = lanes.by_id(record.hex(old_bytes))
-    lanes.remove(old, id)
-    if not old.is_lost then lanes.count(old, is_there and #old.keyed == 0 and record.own_gates(head) or nil, -1, -1) end
+    local found_in = lanes.by_id(record.hex(old_bytes))
+    lanes.remove(found_in, id)
+    if not found_in.is_lost then
+      count(found_in, is_there and #found_in.keyed == 0 and own_gates(head) or nil, -1, -1)
+    end
     redis.call('SADD', damaged_key, id)
     moved = moved + 1
   elseif number > 0 and is_there then
-    local old, old_own = home_of(head)
+    if old_bytes ~= old_lane_bytes then old, old_lane_bytes = lanes.of(head), old_bytes end
+    local old_own = byte(head, gates_at) > 0 and #old.keyed == 0 and own_gates(head) or nil
     local lane, own = home_by_number(definitions, number, edition)
     if old ~= lane then
       if records or #head < layout.longest_beginning then
@@ -74,22 +89,33 @@ for i = 1, #keys do
       end
       -- A job that awaits its callback holds its slots like a running one.
       local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
-      local waits = holds_slots and 0 or 1
-      count(old, old_own, -1, -waits)
-      count(lane, own, 1, waits)
-      if state == READY then
-        remove(old, id)
-        add(lane, priority_of(head), id)
-      elseif holds_slots then
+      if holds_slots then
+        count(old, old_own, -1, 0)
+        count(lane, own, 1, 0)
         lanes.free(old, old_own, id)
         local token_bytes, begun_ms = record.token_of(head), record.int64(head, layout.started_at_ms.at)
         running[#running + 1] = {gates = {lane.shared, own or lane.keyed}, holder = {id, token_bytes},
           begun = {begun_ms, token_bytes}, is_handed_over = is_handed_over(id, head)}
+      else
+        if old ~= from or lane ~= to then
+          count_neighbours()
+          from, to = old, lane
+        end
+        together = together + 1
+        if old_own then waiting.add(old_own, -1) end
+        if own then waiting.add(own, 1) end
+        if state == READY then
+          -- Counted neighbours mark their lanes as changed.
+          local removed = old.removed
+          removed[#removed + 1] = id
+          add(lane, read_place('>i4', head, layout.priority.at), id)
+        end
       end
       moved = moved + 1
     end
   end
 end
+count_neighbours()
 if filled > 0 then redis.call('MSET', unpack(written)) end
 lane_writes.write(nil)
 -- Slots are taken after the old ones were freed, because a gate may be in both lanes.
