@@ -33,12 +33,14 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster test-django quick coverage check format browser faketime vendor bundle check-web spec docs chart test-chart wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
+.PHONY: help setup setup-rooms run test test-all test-cluster test-django quick coverage check format browser faketime vendor bundle check-web spec docs chart test-chart wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 setup: $(STAMP) ## Make the virtual environment and install everything into it, for development
+
+setup-rooms: $(ROOMS) ## Install only the product and what the tests of most rooms need (see CONTRIBUTING.md)
 
 # Each holds the ones before it, so that no order of targets installs anything twice.
 $(STAMP): pyproject.toml constraints.txt
@@ -109,12 +111,12 @@ $(DJANGO_VENV)/.installed: pyproject.toml constraints.txt
 test-cluster: setup ## The tests of store, services and API on a Cluster of three nodes
 	JQMASTER_TEST_TOPOLOGY=cluster $(BIN)/python -m tests.support.suite $(TEST_ARGS) tests/store tests/service tests/runtime tests/api
 
-quick: $(ROOMS) ## What needs no server, in two minutes: decisions, contracts, models, the checks of the chaos rig
+quick: setup ## What needs no server, in two minutes: decisions, contracts, models, the checks of the chaos rig
 	$(PYTEST) $(TEST_ARGS) tests/domain tests/model tests/net tests/contract tests/chaos \
 		--deselect tests/chaos/test_chaos.py --ignore-glob='tests/contract/test_schemathesis*' --ignore tests/contract/test_wheel.py \
 		--ignore tests/contract/test_generated_clients.py
 
-coverage: $(ROOMS) ## Branches of domain/ and store/ that no test of their own takes; fails if there are too many
+coverage: setup ## Branches of domain/ and store/ that no test of their own takes; fails if there are too many
 	$(PYTEST) $(TEST_ARGS) -p tests.support.branch_coverage \
 		tests/domain tests/store tests/contract/test_scripts.py tests/contract/test_wake.py
 

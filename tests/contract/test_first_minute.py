@@ -22,7 +22,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LATER = {"whole with its requirements", "whole with its commands"}
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 OURS = {"jqmaster", "worker_sdk", "tests", "tools", "examples", "benchmarks"}
-# The tests of these rooms need `.[test]` alone; those of the others drive Django, databases, browsers and linters.
+# The tests of these rooms need `.[test]` alone, but for those of the log archive, which start a server of S3; those of
+# the others drive Django, databases, browsers and linters.
 ROOMS = (
     "api", "chaos", "cli", "domain", "model", "net", "runtime", "service", "store", "upgrade",
     "sdk/masters", "sdk/pusher", "sdk/tasks", "sdk/testing", "sdk/transport", "sdk/worker",
@@ -115,28 +116,32 @@ def plan(directory: Path, target: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("stamps", "run", "quick", "setup"),
+    ("stamps", "run", "rooms", "setup"),
     [
         ((), "", "[test]", "[dev]"),
         ((".product",), "nothing", "[test]", "[dev]"),
         ((".product", ".rooms"), "nothing", "nothing", "[dev]"),
         ((".product", ".rooms", ".installed"), "nothing", "nothing", "nothing"),
     ],
-    ids=["nothing", "after run", "after quick", "after setup"],
+    ids=["nothing", "after run", "after rooms", "after setup"],
 )
 def test_a_target_installs_what_it_needs_and_nothing_twice(
-    stamps: tuple[str, ...], run: str, quick: str, setup: str, tmp_path: Path
+    stamps: tuple[str, ...], run: str, rooms: str, setup: str, tmp_path: Path
 ) -> None:
     for name in stamps:
         (tmp_path / name).touch()
-    assert (plan(tmp_path, "run"), plan(tmp_path, "quick"), plan(tmp_path, "setup")) == (run, quick, setup)
+    assert (plan(tmp_path, "run"), plan(tmp_path, "setup-rooms"), plan(tmp_path, "setup")) == (
+        run,
+        rooms,
+        setup,
+    )
 
 
 @pytest.mark.parametrize(
     ("target", "stamps"),
     [
         ("run", {".product"}),
-        ("quick", {".product", ".rooms"}),
+        ("setup-rooms", {".product", ".rooms"}),
         ("setup", {".product", ".rooms", ".installed"}),
     ],
 )
