@@ -107,3 +107,34 @@ async def test_the_log_of_a_job_that_is_gone_is_shown_from_the_archive(screens: 
         await expect(page.get_by_text("Log erased.")).to_be_visible()
         await expect(log).to_have_count(0)
         assert calls == ["DELETE"]
+
+
+async def test_while_the_archive_is_away_its_fault_and_the_lines_of_the_store_are_shown(
+    screens: Screens,
+) -> None:
+    job_id = str(uuid.uuid4())
+    line = {"seq": 3, "attempt": 1, "at": "2027-01-15T08:00:00.000Z", "level": "info", "text": "still here"}
+    found = {
+        "state": "succeeded", "entries": [line], "next": 3, "last": 3, "dropped": 0, "is_last": True,
+        "is_archived": False, "log_ref": f"main/{job_id}/",
+    }  # fmt: skip
+    problem = {
+        "type": "about:blank", "title": "The archive of logs is not available", "status": 503,
+        "detail": "cannot list the archive of logs s3://bucket/logs: 403 Forbidden", "code": "archive_unavailable",
+        "errors": [], "stored_after": 2,
+    }  # fmt: skip
+
+    async def away(route: Route) -> None:
+        if "after=0" in route.request.url:
+            await route.fulfill(status=503, json=problem)
+        else:
+            assert "after=2" in route.request.url
+            await route.fulfill(json=found)
+
+    async with screens.open() as page:
+        await page.route(f"**/api/jobs/{job_id}/logs?*", away)
+        await page.goto(f"/#/job?id={job_id}")
+        log = page.locator("section.job-log")
+        await expect(log.locator(".log-line")).to_contain_text("still here")
+        await expect(log.get_by_role("alert")).to_contain_text("s3://bucket/logs: 403 Forbidden")
+        await expect(log.get_by_role("button", name="Try again")).to_be_visible()

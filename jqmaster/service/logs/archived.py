@@ -79,6 +79,9 @@ class ArchivedLogs:
 
 
 def _shortened(text: str) -> str:
+    """Return what a reader needs: without the account of the exchange behind what the archive said."""
+    place, said, _ = text.partition(": Generic ")
+    text = place if said and ": " in place else text
     return text if len(text) <= _MOST_REASON else f"{text[:_MOST_REASON]}..."
 
 

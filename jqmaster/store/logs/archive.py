@@ -26,7 +26,7 @@ _MAX_REASON: Final = 400
 _CREDENTIALS_OF_A_MACHINE: Final = "169.254.169.254"
 _SAID: Final = re.compile(
     r"<Code>(\w{1,60})</Code>|status(?: code)?:? (\d{3}(?: [A-Z][A-Za-z ]{1,40})?)|"
-    r"(Connection refused|dns error|certificate verify failed|UnknownIssuer)"
+    r"(Connection refused|Connection reset|IncompleteMessage|dns error|certificate verify failed|UnknownIssuer)"
 )
 
 

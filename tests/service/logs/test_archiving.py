@@ -313,3 +313,23 @@ async def test_a_reader_of_an_archive_that_is_away_learns_what_the_store_still_h
     with pytest.raises(ArchiveUnavailableError, match="jqmaster doctor") as found:
         await archived.page(job.job_id)
     assert found.value.stored_after is None
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "403 Forbidden, AccessDenied: Generic S3 error: Error performing GET http",
+            "403 Forbidden, AccessDenied.",
+        ),
+        ("timed out", "timed out."),
+        ("x" * 500, "xxx...."),
+    ],
+)
+async def test_a_reader_is_told_what_the_archive_said(archived: Archived, said: str, told: str) -> None:
+    known = ArchivedLogs(archived.archive, archived.clock)
+    with pytest.raises(ArchiveUnavailableError) as found, known.reading():
+        raise ArchiveUnavailableError(f"cannot list the archive of logs s3://bucket: {said}")
+    assert f"{told} Repeat later" in found.value.detail
+    assert "Generic" not in found.value.detail
+    assert len(found.value.detail) < 300
