@@ -74,7 +74,7 @@ async def test_clients_with_open_connections_go_elsewhere_while_it_lingers(store
         for answer in (await http.post("/api/jobs", json=push), await http.get("/api/jobs?limit=1")):
             assert answer.is_success
             assert answer.headers["connection"] == "close"
-        # Of requests that came together, each is answered before the connection ends.
+        # Requests that came together are all answered before the connection ends.
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
         answers = await reader.read()
         writer.close()

@@ -79,7 +79,7 @@ class _InThread:
         self._timer.cancel()
         with self._lock:
             self._is_over = True
-        # What was ordered comes here at the latest, not in the next job of this thread: Python looks for it at each
+        # An order comes here at the latest, not in the next job of this thread: Python looks for it at each
         # jump backwards. It must not be taken back: Python 3.11 would then look for it for ever, and no function would
         # begin under a tracer, such as coverage or a debugger.
         for _ in range(2):
