@@ -386,6 +386,8 @@ class _Checker:
                     continue
                 if self._stood_still_over(a, b.start_s):
                     self._excused["overlaps while the first stood still"] += 1
+                elif self._is_unstoppable(job_id) and self._was_disturbed(a.worker, a.start_s, b.start_s):
+                    self._excused["overlaps of a thread that nothing stops, on a cut or stopped worker"] += 1
                 elif self._timed_out_by_a_step(a, b.start_s):
                     self._excused["overlaps after a timeout by a clock that was set"] += 1
                 else:
@@ -394,6 +396,11 @@ class _Checker:
                         f"attempt {b.attempt} on {b.worker} began {a.end_s - b.start_s:.3f} s before "
                         f"attempt {a.attempt} on {a.worker} ended",
                     )  # fmt: skip
+
+    def _is_unstoppable(self, job_id: str) -> bool:
+        """Return whether its handler is a `def` that runs to its end although its lease is lost."""
+        job = self._h.jobs.get(job_id)
+        return job is not None and job.name == "block"
 
     def _timed_out_by_a_step(self, run: Run, at_s: float) -> bool:
         """Return whether its time was over by the store's clock, and it ended as soon as it was told to."""

@@ -120,6 +120,21 @@ def a_blocking_one_that_a_deploy_moves(s: Story) -> None:
     s.end(claim=claim_2, attempt=2, max_retry=0, attempts=(EndedAttempt(1, "handed_back"),))
 
 
+def a_blocking_one_on_a_cut_worker(s: Story) -> None:
+    s.push(name="block")
+    s.run(end_s=9.3)
+    s.fault("hold answers", "worker-1>masters", 1.2, 9.0)
+    s.end(name="block", claim=s.run(start_s=6.0, end_s=6.1, attempt=2, worker=2), attempt=2, losses=1,
+          attempts=(EndedAttempt(1, "lost"),))  # fmt: skip
+
+
+def a_blocking_one_that_ran_twice(s: Story) -> None:
+    s.push(name="block")
+    s.run(end_s=9.3)
+    s.end(name="block", claim=s.run(start_s=6.0, end_s=6.1, attempt=2, worker=2), attempt=2, losses=1,
+          attempts=(EndedAttempt(1, "lost"),))  # fmt: skip
+
+
 def an_untaken_claim_of_a_stopped_worker(s: Story) -> None:
     s.h.lines.append(Line("registered", "worker-1", 101, 0.5, detail="w1"))
     s.push()
@@ -378,7 +393,8 @@ def odd_values_that_were_judged_well(s: Story) -> None:
 
 
 GOOD = [
-    a_blocking_one_that_a_deploy_moves, an_untaken_claim_of_a_stopped_worker, a_backfilled_one,
+    a_blocking_one_that_a_deploy_moves, a_blocking_one_on_a_cut_worker,
+    an_untaken_claim_of_a_stopped_worker, a_backfilled_one,
     a_master_that_was_away,
     odd_values_that_were_judged_well,
     a_timeout_by_a_clock_that_was_set, a_clock_that_was_set_before_a_lost_run_was_found,
@@ -880,6 +896,7 @@ BAD = [
     ("start after the end", start_after_the_end), ("attempt started twice", attempt_started_twice),
     ("fence went back", fence_went_back), ("fence given twice", fence_given_twice),
     ("attempt went back", attempt_went_back), ("ran twice at once", ran_twice_at_once),
+    ("ran twice at once", a_blocking_one_that_ran_twice),
     ("ran twice at once", woke_and_went_on), ("settled twice", settled_twice),
     ("settled twice", settled_as_lost_and_as_success), ("succeeded twice", succeeded_twice),
     ("miscounted", miscounted), ("retried too often", retried_too_often), ("gave up early", gave_up_early),
