@@ -9,6 +9,8 @@ to use instead. docs/coming_from_celery.md has a table of all names.
 from typing import Final, NoReturn
 
 from worker_sdk.celery_compat.application import Celery, shared_task
+from worker_sdk.celery_compat.bound import BoundTask, Request
+from worker_sdk.celery_compat.bound import BoundTask as Task
 from worker_sdk.celery_compat.canvas import (
     Signature,
     chain,
@@ -26,8 +28,7 @@ from worker_sdk.celery_compat.exceptions import (
 )
 from worker_sdk.celery_compat.guide import missing
 from worker_sdk.celery_compat.result import AsyncResult, EagerResult, GroupResult
-from worker_sdk.celery_compat.task import BoundTask, CeleryTask, Request
-from worker_sdk.celery_compat.task import BoundTask as Task
+from worker_sdk.celery_compat.task import CeleryTask
 
 __all__ = [
     "AsyncResult",

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.celery_compat.beat import definitions_of
+from worker_sdk.celery_compat.bound import BoundTask
 from worker_sdk.celery_compat.canvas import Signature
 from worker_sdk.celery_compat.configuration import Conf, settings_of
 from worker_sdk.celery_compat.guide import GUIDE, missing_attribute
+from worker_sdk.celery_compat.options import job_fields
 from worker_sdk.celery_compat.process import PROCESS, KnownTask
 from worker_sdk.celery_compat.result import AsyncResult, result_of
 from worker_sdk.celery_compat.signals import CelerySignal
-from worker_sdk.celery_compat.task import BoundTask, decorated, job_fields
+from worker_sdk.celery_compat.task import decorated
 from worker_sdk.tasks.client import pushers_for
 from worker_sdk.tasks.collection import Tasks
 from worker_sdk.tasks.task import Task as TypedTask

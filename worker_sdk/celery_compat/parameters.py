@@ -1,0 +1,65 @@
+"""The parameters of a task's function, without `self`: calls are bound to them, and jobs carry them by name."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from worker_sdk.errors import InvalidArgument
+
+
+class _NotGiven:
+    """The default of a first parameter, which may be filled with the result of the step before."""
+
+
+_NOT_GIVEN: Final = _NotGiven()
+
+
+class Parameters:
+    """The parameters of a function.
+
+    * `returns`: the annotation of its result.
+    * `positional`: names of those that take arguments by position.
+    * `positional_only`: names of those that take them by position alone.
+    """
+
+    def __init__(self, task: str, function: Callable[..., Any], *, is_bound: bool) -> None:
+        self._task = task
+        whole = inspect.signature(function)
+        parameters = list(whole.parameters.values())[1 if is_bound else 0 :]
+        self._signature = whole.replace(parameters=parameters)
+        self.returns = whole.return_annotation
+        self.positional = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
+        self.positional_only = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
+
+    def bound(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], *, is_first_taken: bool
+    ) -> dict[str, Any]:
+        """Return the arguments of a call by name. Raise InvalidArgument, a TypeError, if they do not fit.
+
+        * `args`, `kwargs`: the call.
+        * `is_first_taken`: the first parameter is filled later.
+        """
+        try:
+            if not is_first_taken:
+                return dict(self._signature.bind(*args, **kwargs).arguments)
+            if not self.positional:
+                raise TypeError("it has no parameter for the result of the step before: use si()")
+            found = dict(self._signature.bind(None, *args, **kwargs).arguments)
+            del found[self.positional[0]]
+            return found
+        except TypeError as exc:
+            raise InvalidArgument(self._task, [("arguments", str(exc))]) from None
+
+    def needs(self, name: str) -> bool:
+        """Return whether a parameter has no default."""
+        return self._signature.parameters[name].default is inspect.Parameter.empty
+
+    def travelling(self) -> list[inspect.Parameter]:
+        """Return them as a job carries them: each by name, and the first one may be omitted."""
+        found = []
+        for one in self._signature.parameters.values():
+            name_too = one.POSITIONAL_OR_KEYWORD if one.kind is one.POSITIONAL_ONLY else one.kind
+            is_first = one.name in self.positional[:1] and one.kind is not one.VAR_POSITIONAL
+            default = _NOT_GIVEN if is_first and one.default is one.empty else one.default
+            found.append(one.replace(kind=name_too, default=default))
+        return found
