@@ -10,8 +10,9 @@ from asgiref.sync import sync_to_async
 from django.db import connections, transaction
 from django.utils import timezone
 
+from worker_sdk.django.calls import check_call
 from worker_sdk.django.names import job_name
-from worker_sdk.django.options import JqmasterTask, is_installed, labels_fault, options_of
+from worker_sdk.django.options import JqmasterTask, is_installed, options_fault, options_of
 from worker_sdk.django.outbox import DjangoOutbox
 from worker_sdk.django.tasks_api import (
     BaseTaskBackend,
@@ -96,7 +97,7 @@ class JqmasterBackend(BaseTaskBackend):
         * `task`: the task.
         """
         super().validate_task(task)
-        if fault := labels_fault(getattr(task, "requires", None)):
+        if fault := options_fault(task):
             raise InvalidTask(fault)
         # Django calls this for each task when it is declared.
         _declared[self.alias].setdefault(task.module_path, task)
@@ -115,7 +116,8 @@ class JqmasterBackend(BaseTaskBackend):
         )
 
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Enqueue a call of a task, and return its result object.
+        """Enqueue a call of a task, and return its result object. Raise TypeError for arguments that the function does
+        not take, or that JSON cannot carry.
 
         * `task`, `args`, `kwargs`: the call.
         """
@@ -199,6 +201,7 @@ class JqmasterBackend(BaseTaskBackend):
         self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """Return the result object of a new call, and its job."""
+        check_call(task, args, kwargs)
         result = TaskResult(
             task=task,
             id="",

@@ -1,6 +1,6 @@
 """Options of jobs for Django's tasks, besides those that Django knows."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -8,6 +8,8 @@ from typing import Any, Final
 from asgiref.sync import sync_to_async
 
 from worker_sdk.django.tasks_api import DEFAULT_TASK_QUEUE_NAME, Task, task_backends
+from worker_sdk.option_types import check_options
+from worker_sdk.pusher.jobs import unknown_options
 
 # By name: the options that `@task`, `using` and the settings take.
 JOB_OPTIONS: Final = (
@@ -24,6 +26,9 @@ JOB_OPTIONS: Final = (
     "key",
     "requires",
 )
+# The options of Django: those that `using` takes, and all that a declaration takes.
+_CHANGES: Final = frozenset({"priority", "queue_name", "run_after", "backend", *JOB_OPTIONS})
+_DECLARED: Final = _CHANGES | {"takes_context"}
 # Limits of masters for labels.
 _MOST_LABELS: Final = 8
 _MOST_LABEL_CHARS: Final = 64
@@ -58,10 +63,12 @@ class JqmasterTask(Task):
     requires: Mapping[str, str] | None = None
 
     def using(self, **changes: Any) -> "JqmasterTask":
-        """Return the task with other options.
+        """Return the task with other options. Raise TypeError for an option that does not exist, and InvalidTask for a
+        value that cannot be.
 
         * `changes`: `priority`, `queue_name`, `run_after` and `backend`, and the options of jqmaster.
         """
+        _check_names(changes, _CHANGES)
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     def enqueue_many(self, calls: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Any]:
@@ -92,6 +99,8 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     * `options`: `priority`, `queue_name`, `backend`, `takes_context`, and the options of jqmaster.
     """
 
+    _check_names(options, _DECLARED)
+
     def decorate(given: Callable[..., Any]) -> Any:
         settings: dict[str, Any] = {
             "priority": 0,
@@ -102,6 +111,22 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         return task_backends[settings["backend"]].task_class(func=given, **settings)
 
     return decorate if function is None else decorate(function)
+
+
+def _check_names(given: Iterable[str], known: Collection[str]) -> None:
+    if unknown := set(given) - set(known):
+        raise unknown_options(unknown, known, "a task")
+
+
+def options_fault(task: Any) -> str:
+    """Return what is wrong with the options of a task, or an empty text."""
+    if fault := labels_fault(getattr(task, "requires", None)):
+        return fault
+    try:
+        check_options({name: getattr(task, name, None) for name in JOB_OPTIONS})
+    except TypeError as exc:
+        return str(exc)
+    return ""
 
 
 def options_of(task: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,6 +101,9 @@ class Masters:
     def renew(self) -> None:
         self._lock = threading.RLock()
 
+    def __str__(self) -> str:
+        return ", ".join(self._addresses)
+
     def __len__(self) -> int:
         return len(self._addresses)
 

@@ -6,6 +6,7 @@ from typing import Any, Final, TypedDict, Unpack
 
 from worker_sdk import forked, tracing
 from worker_sdk.job import Job
+from worker_sdk.option_types import PLAIN, check_option
 from worker_sdk.pusher.after import After, JobRef, after_on_the_wire
 from worker_sdk.pusher.batch_paths import BatchLike
 from worker_sdk.pusher.ids import new_job_id, next_id
@@ -140,13 +141,10 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
         if (expires := options.pop("expires")) is not None:
             if options.get("expires_at") is not None:
                 raise TypeError("give expires or expires_at, not both")
-            if isinstance(expires, bool) or not isinstance(expires, int | float | timedelta):
-                raise TypeError(
-                    f"expires is {expires!r}: give seconds or a timedelta, or an instant as expires_at"
-                )
+            check_option("expires", expires)
             options[EXPIRES_S] = expires
     return {
-        option: value if type(value) in PLAIN_OPTIONS else _wire_value(option, value)
+        option: value if type(value) in PLAIN.get(option, ()) else _wire_value(option, value)
         for option, value in options.items()
         if value is not None
     }
@@ -154,26 +152,36 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 # The names of these options in other queues.
 _OF_OTHERS: Final = {
-    "max_retries": "max_retry",
-    "retries": "max_retry",
-    "countdown": "delay",
-    "eta": "run_at",
-    "time_limit": "timeout",
-    "task_id": "id",
-    "job_id": "id",
+    "max_retries": ("max_retry",),
+    "retries": ("max_retry",),
+    "countdown": ("delay", "run_after"),
+    "eta": ("run_at", "run_after"),
+    "delay": ("run_after",),
+    "run_at": ("run_after",),
+    "queue": ("queue_name",),
+    "time_limit": ("timeout",),
+    "task_id": ("id",),
+    "job_id": ("id",),
 }
 
 
-def unknown_options(names: Collection[str]) -> TypeError:
-    """Return the error for options that no job has, with those that may be meant."""
+def unknown_options(
+    names: Collection[str], known: Collection[str] = JobOptions.__annotations__.keys(), of: str = "a job"
+) -> TypeError:
+    """Return the error for options that do not exist, with those that may be meant.
+
+    * `names`: the options.
+    * `known`: those that exist.
+    * `of`: what has them.
+    """
     import difflib
 
     told = []
     for name in sorted(names):
-        near = difflib.get_close_matches(name, JobOptions.__annotations__, 1)
-        meant = _OF_OTHERS.get(name) or (near[0] if near else "")
+        candidates = (*_OF_OTHERS.get(name, ()), *difflib.get_close_matches(name, known, 1))
+        meant = next((one for one in candidates if one in known), "")
         told.append(f"{name} (did you mean {meant}?)" if meant else name)
-    return TypeError(f"not an option of a job: {', '.join(told)}")
+    return TypeError(f"not an option of {of}: {', '.join(told)}")
 
 
 def give_id(job: JobMap) -> None:
@@ -206,11 +214,12 @@ def may_be_another(job: Mapping[str, Any]) -> bool:
     return not MAYBE_ANOTHER.isdisjoint(job)
 
 
-# Most options are of these types. Asking what else they might be would take most of the time of `make_job`.
+# Values of these types may be shared by jobs.
 PLAIN_OPTIONS: Final = frozenset({str, int, float, bool})
 
 
 def _wire_value(option: str, value: Any) -> Any:
+    check_option(option, value)
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, datetime):

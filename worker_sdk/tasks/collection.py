@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
+from worker_sdk.option_types import check_options
 from worker_sdk.tasks.task import Task
 from worker_sdk.worker.names import ATTRIBUTE, check_name
 from worker_sdk.worker.policies import ExceptionType, RetryOn, as_discarded, as_retry_policies
@@ -96,6 +97,7 @@ class Tasks:
             "debounce": debounce,
         }
         options = {option: value for option, value in given.items() if value is not None}
+        check_options(options)
         policies, discarded = as_retry_policies(retry_on), as_discarded(discard_on)
 
         def add(function: Callable[..., Any]) -> Task[..., Any]:

@@ -135,7 +135,10 @@ def _parameters_of(task: str, function: Function) -> dict[str, Parameter]:
         if parameter.is_variable:
             raise TypeError(f"task {task}: name each parameter instead of {_written(function, parameter)}")
     if _NAMED_CONTEXT in parameters and not _is_annotated(function, _NAMED_CONTEXT):
-        raise TypeError(f"task {task}: annotate the parameter, ctx: Context, to be given the context")
+        raise TypeError(
+            f"task {task}: annotate the parameter, to be given the context: ctx: Context as the first one, or "
+            "ctx: Context = INJECTED"
+        )
     by_position = [one for one in parameters.values() if not one.is_keyword_only]
     filled = [isinstance(one.default, Dependency) for one in by_position]
     if filled != sorted(filled) or any(

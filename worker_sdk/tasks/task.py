@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, Type
 
 from worker_sdk.errors import InvalidArgument
 from worker_sdk.job import Job
+from worker_sdk.option_types import check_options
 from worker_sdk.tasks.signature import Signature
 from worker_sdk.worker.policies import ExceptionType, RetryOn
 
@@ -121,7 +122,7 @@ class Calls(Generic[P, ResultT_co]):
 
     def using(self, **options: "Unpack[TaskOptions]") -> "Calls[P, ResultT_co]":
         """Return the same task with options for the jobs that are enqueued through it. They take precedence over those
-        of the task.
+        of the task. Raise TypeError for an option that no job has, and for a value of a wrong type.
 
         * `options`: see `TaskOptions`.
         """
@@ -129,6 +130,7 @@ class Calls(Generic[P, ResultT_co]):
 
         if unknown := options.keys() - JobOptions.__annotations__.keys():
             raise unknown_options(unknown)
+        check_options(options)
         return Calls(self._task, {**self._options, **options})
 
     if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute

@@ -2,15 +2,16 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import django
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connections
+from django.db import connections, transaction
 from django.test import override_settings
 from django.utils import timezone
 
@@ -32,6 +33,7 @@ from worker_sdk.django.tasks_api import (
     task_started,
 )
 from worker_sdk.django.worker import django_worker
+from worker_sdk.testing import recording
 
 pytestmark = [pytest.mark.req("D22"), real_time.MASTER]
 
@@ -347,6 +349,79 @@ def test_a_task_that_cannot_run_is_refused_when_it_is_declared() -> None:
 def test_arguments_that_json_cannot_carry_are_refused(argument: Any) -> None:
     with pytest.raises(TypeError):
         tasks.add.enqueue(argument)
+
+
+def nothing_is_made() -> bool:
+    from worker_sdk.django.models import OutboxRow
+
+    return not OutboxRow.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "args", "kwargs", "told"),
+    [
+        (tasks.send, ("ada",), {"nope": 1}, "got an unexpected keyword argument 'nope'; its parameters are (to: str)"),
+        (tasks.send, (), {}, "missing a required argument: 'to'; its parameters are (to: str)"),
+        (tasks.send, (1, 2), {}, "too many positional arguments; its parameters are (to: str)"),
+        (tasks.add, (1,), {"a": 1}, "multiple values for argument 'a'; its parameters are (a: int, b: int = 1)"),
+        (tasks.who, ("a",), {"context": 1}, "multiple values for argument 'context'; its parameters are (*names: str)"),
+        (tasks.mends, (1,), {}, "too many positional arguments; its parameters are ()"),
+        (tasks.double, ("1", "2"), {}, "too many positional arguments; its parameters are (number: int)"),
+    ],
+)  # fmt: skip
+def test_a_call_that_its_function_does_not_take_is_refused_at_once(
+    task: Any, args: Sequence[Any], kwargs: dict[str, Any], told: str
+) -> None:
+    for atomic in (nullcontext(), transaction.atomic()):
+        with atomic, pytest.raises(TypeError) as caught:
+            task.enqueue(*args, **kwargs)
+        assert str(caught.value) == f"{task.module_path}: {told}"
+    assert nothing_is_made()
+
+
+@pytest.mark.parametrize("call", [("ada", "bob"), {"nope": 1}, ()])
+def test_a_call_among_many_that_its_function_does_not_take_is_refused_at_once(call: Any) -> None:
+    with pytest.raises(TypeError, match=re.escape("its parameters are (to: str)")), transaction.atomic():
+        tasks.send.enqueue_many([("ada",), call])
+    assert nothing_is_made()
+
+
+def test_a_decorator_that_gives_an_argument_is_asked_itself() -> None:
+    with recording() as jobs:
+        tasks.greet.enqueue("ada")
+    assert jobs.only()["argument"] == {"args": ["ada"], "kwargs": {}}
+    assert tasks.greet.call("ada") == "hello ada"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("timeout", "x", "timeout is 'x': give seconds or a timedelta"),
+        ("max_retry", 1.5, "max_retry is 1.5: give a whole number"),
+        ("tags", "a", "tags is 'a': give a list of texts"),
+        ("keep_result", 1, "keep_result is 1: give True or False"),
+        ("expires", "soon", "expires is 'soon': give seconds"),
+        ("unique", "key", "unique is 'key': give a Unique"),
+    ],
+)
+def test_a_value_that_no_option_takes_is_refused_where_it_is_written(
+    option: str, value: Any, told: str
+) -> None:
+    with pytest.raises(InvalidTask, match=re.escape(told)):
+        tasks.add.using(**{option: value})
+    with pytest.raises(InvalidTask, match=re.escape(told)):
+        task(**{option: value})(tasks.add.func)
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"), [("max_retries", "max_retry"), ("countdown", "run_after"), ("queue", "queue_name")]
+)
+def test_an_option_that_no_task_has_comes_with_the_one_that_is_meant(option: str, meant: str) -> None:
+    for given in (lambda: tasks.add.using(**{option: 3}), lambda: task(**{option: 3})):
+        with pytest.raises(
+            TypeError, match=re.escape(f"not an option of a task: {option} (did you mean {meant}?)")
+        ):
+            given()
 
 
 def test_the_backend_says_what_it_can() -> None:

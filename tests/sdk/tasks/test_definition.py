@@ -138,7 +138,7 @@ def bare_context(ctx) -> None:  # type: ignore[no-untyped-def]
         (Photo, "a type cannot be a task"),
         (numbers, "a generator cannot be a task"),
         (many, r"name each parameter instead of \*photo_ids"),
-        (bare_context, "annotate the parameter, ctx: Context"),
+        (bare_context, "annotate the parameter, to be given the context: ctx: Context as the first one"),
     ],
 )
 def test_what_cannot_be_a_task_says_why(function: Any, why: str) -> None:

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from worker_sdk.django import task
@@ -44,6 +46,22 @@ def mends(context: Any) -> str:
 @api.task
 def odd_value() -> object:
     return {1, 2}
+
+
+def greeted(function: Callable[[str, str], str]) -> Callable[[str], str]:
+    """Give the first argument, as a decorator of a site may do."""
+
+    @wraps(function)
+    def call(name: str) -> str:
+        return function("hello", name)
+
+    return call
+
+
+@task
+@greeted
+def greet(greeting: str, name: str) -> str:
+    return f"{greeting} {name}"
 
 
 @api.task(backend="other")
