@@ -13,6 +13,8 @@ class JqmasterConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from worker_sdk.django.backport_checks import problems_of_backport
         from worker_sdk.django.ui_checks import problems_of_ui
 
+        checks.register(problems_of_backport)
         checks.register(problems_of_ui)

@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import django
 import pytest
+from django.conf import settings
 from django.core import checks
 from django.test import override_settings
 
 from tests.support.django_site import BACKEND, tasks
+from worker_sdk.django import backport_checks
+from worker_sdk.django.backport_checks import problems_of_backport
 from worker_sdk.django.tasks_api import task_backends
 
 pytestmark = pytest.mark.req("D22")
@@ -58,6 +62,26 @@ def test_queues_that_nobody_can_know_and_a_missing_master_are_warnings(
     monkeypatch.delenv("JQMASTER_URL", raising=False)
     setting = {"default": {"BACKEND": BACKEND, "QUEUES": []}}
     assert list(found(setting, DEBUG=False)) == ["jqmaster.W001", "jqmaster.W002"]
+
+
+@pytest.mark.skipif(django.VERSION >= (6, 0), reason="this Django has tasks of its own")
+def test_a_site_without_the_backport_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(**settings: Any) -> list[Any]:
+        with override_settings(**settings):
+            return problems_of_backport(None)
+
+    assert told() == []
+    without = [one for one in settings.INSTALLED_APPS if one != "django_tasks"]
+    assert told(INSTALLED_APPS=without, TASKS={"default": {"BACKEND": "django_tasks.backends.Other"}}) == []
+    # Nobody else checks the backends of such a site.
+    problems = told(INSTALLED_APPS=without, TASKS=tasks(tiemout=1))
+    assert [one.id for one in problems] == ["jqmaster.W005", "jqmaster.E001"]
+    assert 'Add "django_tasks" to INSTALLED_APPS' in problems[0].hint
+    monkeypatch.setattr(backport_checks, "find_spec", lambda name: None)
+    (problem,) = told(INSTALLED_APPS=without)
+    assert problem.id == "jqmaster.E012"
+    assert "the package django-tasks is not installed" in problem.msg
+    assert "pip install django-tasks" in problem.hint
 
 
 def ui(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
