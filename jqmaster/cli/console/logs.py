@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from jqmaster.cli.console.output import escape_controls
 from jqmaster.log_context import REQUEST
+from worker_sdk.transport.console_log import console_handler
 
 if TYPE_CHECKING:
     from jqmaster.config import Settings
@@ -56,7 +57,7 @@ _FIELDS: Final = {"job": "job_id", "worker": "worker_id", "master": "master_id"}
 
 def set_up(level: str, log_format: LogFormat = "console", *, secrets: Iterable[str] = ()) -> None:
     """Send all logs of this process to standard error. `secrets` are never logged."""
-    handler = logging.StreamHandler()
+    handler = console_handler()
     handler.setFormatter(LineFormatter(log_format, secrets))
     logging.basicConfig(level=level.upper(), handlers=[handler])
 

@@ -1,0 +1,39 @@
+"""The log of a process on its standard error, where the program has set up no log of its own."""
+
+import logging
+import sys
+from typing import Final
+
+_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def log_to_console() -> None:
+    """Write log records from INFO on to standard error, unless the root logger has a handler already."""
+    logging.basicConfig(level=logging.INFO, format=_FORMAT, handlers=[console_handler()])
+
+
+def console_handler() -> logging.Handler:
+    """Return a handler for the root logger that writes to standard error, and leaves out the records that a handler of
+    another logger, such as that of Django while DEBUG is set, has written to the console."""
+    handler = logging.StreamHandler()
+    handler.addFilter(_is_new)
+    return handler
+
+
+def _is_new(record: logging.LogRecord) -> bool:
+    logger: logging.Logger | None = logging.getLogger(record.name)
+    while logger is not None and logger.parent is not None:
+        if any(_shows(handler, record) for handler in logger.handlers):
+            return False
+        logger = logger.parent
+    return True
+
+
+def _shows(handler: logging.Handler, record: logging.LogRecord) -> bool:
+    if not isinstance(handler, logging.StreamHandler) or handler.stream not in _console():
+        return False
+    return record.levelno >= handler.level and bool(handler.filter(record))
+
+
+def _console() -> tuple[object, ...]:
+    return sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
