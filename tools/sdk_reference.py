@@ -27,6 +27,10 @@ covers forks, threads and event loops.
 """
 
 
+# The decorators of `worker_sdk.blocks`, and what stands before a call.
+BLOCKS = {"either_with": "with ", "with_only": "with ", "async_with_only": "async with "}
+
+
 @dataclass(frozen=True)
 class Entry:
     """A public name. `path` is a module of worker_sdk and a name; `is_exported`: worker_sdk itself exports
@@ -334,18 +338,22 @@ def _heading(entry: Entry, node: Definition) -> str:
 
 
 def _member(function: Function) -> str:
-    decorators = {ast.unparse(one) for one in function.decorator_list}
-    if "property" in decorators:
+    if "property" in _decorators(function):
         heading = f"{function.name}: {_annotation(function.returns)}"
-    elif "contextlib.asynccontextmanager" in decorators:
-        heading = _signature(function, function.name, prefix="async with ")
     else:
         heading = _signature(function, function.name)
     return f"#### `{function.name}`\n\n{_code(heading)}\n{text_of(function)}\n"
 
 
-def _signature(function: Function, name: str, prefix: str = "") -> str:
+def _decorators(function: Function) -> set[str]:
+    """Return the names of its decorators."""
+    calls = (one.func if isinstance(one, ast.Call) else one for one in function.decorator_list)
+    return {ast.unparse(one) for one in calls}
+
+
+def _signature(function: Function, name: str) -> str:
     given = function.args
+    prefix = next((BLOCKS[one] for one in _decorators(function) if one in BLOCKS), "")
     parts = [_parameter(arg, default) for arg, default in _with_defaults(given) if arg.arg != "self"]
     if given.vararg:
         parts.append(f"*{_parameter(given.vararg, None)}")

@@ -107,10 +107,12 @@ def host_or_default(given: str | None) -> str:
 def set_up_logs(level: str | None = None) -> None:
     """Log to standard error, unless the program has set up its own logs. `level`: the lowest level to log; else that of
     JQMASTER_WORKER_LOG_LEVEL; else info. Raise ValueError for a level that does not exist."""
+    from worker_sdk.transport.console_log import console_handler
+
     level = level or os.environ.get("JQMASTER_WORKER_LOG_LEVEL") or "info"
     if level.lower() not in LOG_LEVELS:
         raise ValueError(f"JQMASTER_WORKER_LOG_LEVEL: {level!r} is none of {', '.join(LOG_LEVELS)}")
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(level=level.upper(), handlers=[console_handler()])
 
 
 def middleware_or_default(given: "Iterable[EnqueueMiddleware] | None") -> "tuple[Any, ...]":

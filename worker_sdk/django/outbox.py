@@ -12,6 +12,7 @@ from asgiref.sync import sync_to_async
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, transaction
 from django.db.utils import InterfaceError
 
+from worker_sdk.blocks import either_with, with_only
 from worker_sdk.django.background import BackgroundPushes
 from worker_sdk.outbox.base import Outbox, written_by
 from worker_sdk.outbox.relay import SyncOf
@@ -47,7 +48,7 @@ class DjangoOutbox(Outbox):
         self.using = using
         self._background = BackgroundPushes(self) if in_background else None
 
-    @contextmanager
+    @with_only("transactions of Django are synchronous, so call the block by `sync_to_async`")
     def transaction(self, **options: Any) -> Iterator[None]:
         """Run the block in `transaction.atomic`. Tasks of `worker_sdk.Tasks` that it enqueues are jobs if the outermost
         transaction commits.
@@ -57,7 +58,7 @@ class DjangoOutbox(Outbox):
         with transaction.atomic(self.using, **options), self.writing():
             yield
 
-    @contextmanager
+    @either_with
     def writing(self) -> Iterator[None]:
         """Let tasks that the block enqueues take part in the transaction that is open, such as that of
         `ATOMIC_REQUESTS`. Without one, their rows are pushed at once. While autocommit is off, the relay pushes them

@@ -4,7 +4,6 @@ import sys
 import time
 import uuid
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +18,7 @@ from sqlalchemy import event
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session, SessionTransaction
 
+from worker_sdk.blocks import async_with_only, either_with, with_only
 from worker_sdk.outbox.base import Outbox, written_by
 from worker_sdk.outbox.relay import AsyncOf, SyncOf
 from worker_sdk.outbox.rows import FORMAT, OutboxStats, Row, Rows
@@ -98,7 +98,7 @@ class SqlAlchemyOutbox(Outbox):
 
     # --- transactions
 
-    @contextmanager
+    @with_only("for an AsyncSession, write `async with outbox.atransaction(session)`")
     def transaction(self, session: Session) -> Iterator[Session]:
         """Run the block in a transaction of a session. Tasks that it enqueues are jobs if the transaction commits.
 
@@ -118,7 +118,7 @@ class SqlAlchemyOutbox(Outbox):
         with begun, self.writing(session):
             yield session
 
-    @contextmanager
+    @either_with
     def writing(self, session: Session) -> Iterator[Session]:
         """Let tasks that the block enqueues take part in the transactions of a session. The block does not commit.
 
@@ -143,7 +143,7 @@ class SqlAlchemyOutbox(Outbox):
         """
         return Writer(self.key_ttl_s, insert=self._tied(session).insert).write(jobs)
 
-    @asynccontextmanager
+    @async_with_only("for a Session, write `with outbox.transaction(session)`")
     async def atransaction(self, session: "AsyncSession") -> "AsyncIterator[AsyncSession]":
         """Do as `transaction`, for an `AsyncSession`. Enqueue with `aenqueue` and `amany`.
 
@@ -158,7 +158,7 @@ class SqlAlchemyOutbox(Outbox):
             with self.awriting(session):
                 yield session
 
-    @contextmanager
+    @either_with
     def awriting(self, session: "AsyncSession") -> "Iterator[AsyncSession]":
         """Do as `writing`, for an `AsyncSession`.
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, Unpack
 
+from worker_sdk.blocks import AsyncWithOnly
 from worker_sdk.enqueueing import EnqueueMiddleware, chain_of, ending
 from worker_sdk.environment import middleware_or_default, token_or_default
 from worker_sdk.errors import AnswerMismatchError, NotFinishedError, WorkerSdkError
@@ -39,7 +40,7 @@ from worker_sdk.wire import encode
 MAX_CALLS: Final = 100
 
 
-class Pusher:
+class Pusher(AsyncWithOnly):
     """Enqueue jobs and ask about them, with asyncio.
 
     * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
@@ -86,6 +87,8 @@ class Pusher:
         self._outage = Outage()
         self._rooms = PerLoop(lambda: asyncio.Semaphore(MAX_CALLS))
 
+    other_form = "without an event loop, write `with SyncPusher(...)`"
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -93,6 +96,9 @@ class Pusher:
         self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._masters}>"
 
     def __reduce__(self) -> NoReturn:
         raise cannot_be_sent(self)

@@ -7,6 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, Unpack
 
+from worker_sdk.blocks import WithOnly
 from worker_sdk.enqueueing import EnqueueMiddleware, chain_of, ending
 from worker_sdk.environment import middleware_or_default, token_or_default
 from worker_sdk.errors import AnswerMismatchError, NotFinishedError, WorkerSdkError
@@ -37,7 +38,7 @@ from worker_sdk.wire import encode
 _MAX_IDLE_CONNECTIONS: Final = 100
 
 
-class SyncPusher:
+class SyncPusher(WithOnly):
     """Enqueue jobs and ask about them, without asyncio. The arguments are those of `Pusher`.
 
     Threads may share it, and so may a parent and its forked processes: each call uses a connection of its own.
@@ -62,6 +63,8 @@ class SyncPusher:
         self._idle: deque[BlockingClient] = deque()
         self._outage = Outage()
 
+    other_form = "in an event loop, write `async with Pusher(...)`"
+
     def __enter__(self) -> Self:
         return self
 
@@ -69,6 +72,9 @@ class SyncPusher:
         self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._masters}>"
 
     def __reduce__(self) -> NoReturn:
         raise cannot_be_sent(self)
@@ -79,11 +85,22 @@ class SyncPusher:
             self._idle.pop().close()
 
     def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
-        """Do as `Pusher.enqueue`."""
+        """Enqueue a job, and return its ID once the master has stored it.
+
+        * `name`: name of the job, which selects the handler.
+        * `argument`: any value that MessagePack can encode: None, bool, int, float, str, bytes, list, dict, and
+          datetime with a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the path
+          of a value that it cannot encode.
+        * `options`: see `JobOptions`. If another job holds the `unique` key, the call raises `Duplicate`, or it returns
+          the ID of that job; `is_duplicate` and `is_replaced` tell.
+        """
         return self.enqueue_job(make_job(name, argument, **options))
 
     def enqueue_job(self, job: JobMap) -> str:
-        """Do as `Pusher.enqueue_job`."""
+        """Enqueue a job, and return its ID once the master has stored it.
+
+        * `job`: what `make_job` or `Task.to_job` returned. Enqueueing it again does not create a second job.
+        """
         if self._chain is None:
             return self._send(job)
         job, opened = self._chain.open(job)
@@ -101,7 +118,16 @@ class SyncPusher:
         return id_of(job, answer)
 
     def enqueue_many(self, jobs: Iterable[JobLike], *, in_one_call: bool = False) -> list[str]:
-        """Do as `Pusher.enqueue_many`."""
+        """Enqueue any number of jobs, and return their IDs in order.
+
+        * `jobs`: an iterable of maps with the arguments of `make_job`, or of pairs `(name, argument)`.
+        * `in_one_call`: send all jobs, up to 10,000, in one call: the master accepts all of them, or none.
+
+        The iterable is otherwise read as it is sent, in chunks of up to 1,000 jobs. If a job is refused, its chunk is.
+        The error lists in `accepted_ids` the jobs that were accepted before, and in `unknown_ids` those that may have
+        been. If a middleware refuses a job, it raises EnqueueRefused, and the jobs that are not in `accepted_ids` were
+        not sent.
+        """
         ids: list[str] = []
         chunker = Chunker(self._chain, is_whole=in_one_call)
         with chunker.reporting_failures(ids):
@@ -126,19 +152,40 @@ class SyncPusher:
         subject: str = "",
         occurred_at: datetime | None = None,
     ) -> SentEvent:
-        """Do as `Pusher.send_event`."""
+        """Send an event, and return what it started.
+
+        * `event_type`: kind of event, such as `order.paid`.
+        * `payload`: any value that MessagePack can encode.
+        * `dedupe_key`: events with the same source and key are one. Default: a random key.
+        * `source`: origin of the event.
+        * `subject`: object that it is about, within the source.
+        * `occurred_at`: time of the event, with a time zone.
+        """
         event = Event(event_type, payload, dedupe_key, source, subject, occurred_at)
         return sent_event(self._call("POST", EVENTS_PATH, encode(event.to_wire())).body)
 
     def send_events(self, events: Iterable[Event]) -> list[SentEvent]:
-        """Do as `Pusher.send_events`."""
+        """Send any number of events, 500 in one call, and return what each started.
+
+        * `events`: an iterable of `Event`.
+
+        Each event counts by itself: if a call fails, the events of the calls before it are in.
+        """
         sent: list[SentEvent] = []
         for body in bodies_of(events):
             sent += map(sent_event, self._call("POST", EVENTS_PATH, body).body["events"])
         return sent
 
     def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
-        """Do as `Pusher.result`."""
+        """Return the result of the job.
+
+        * `job_id`: the job.
+        * `wait`: seconds to wait for the job to end.
+
+        None means that there is nothing to return: the job was enqueued without `keep_result`, it was discarded,
+        canceled or skipped, its result is no longer kept, or no job has this ID. `status` distinguishes these cases.
+        Raise NotFinishedError if the job has not ended within `wait`.
+        """
         end_s = time.monotonic() + wait
         while True:
             answer = self._call("GET", result_path(job_id, end_s, self._timeout_s), of=job_id)
@@ -149,7 +196,13 @@ class SyncPusher:
             time.sleep(next_poll_in_s(answer, end_s))
 
     def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
-        """Do as `Pusher.parts`."""
+        """Return partial results of the job, as the master gives them: a map with `parts`, `next`, `state` and
+        `is_last` (PartsPage in the OpenAPI document). `JobHandle.stream` does so.
+
+        * `job_id`: the job.
+        * `after`: `next` of the answer before. Default: from the first part on.
+        * `wait`: seconds to wait for further parts.
+        """
         end_s = time.monotonic() + wait
         answer = self._call("GET", parts_path(job_id, after, wait, self._timeout_s), of=job_id)
         if not answer.body["parts"]:
@@ -166,7 +219,16 @@ class SyncPusher:
         attempt: int | None = None,
         tail: int | None = None,
     ) -> Mapping[str, Any]:
-        """Do as `Pusher.logs`."""
+        """Return lines of the log of the job, as the master gives them: a map with `entries`, `next`, `state` and
+        `is_last` (LogPage in the OpenAPI document). `JobHandle.logs` does so.
+
+        * `job_id`: the job.
+        * `after`: `next` of the answer before. Default: from the first line on.
+        * `wait`: seconds to wait for further lines, or the end of the job.
+        * `level`: only lines of this level or above.
+        * `attempt`: only lines of this attempt.
+        * `tail`: begin at most this many lines before the newest one.
+        """
         end_s = time.monotonic() + wait
         path = logs_path(job_id, after, wait, self._timeout_s, level=level, attempt=attempt, tail=tail)
         answer = self._call("GET", path, of=job_id)
@@ -175,31 +237,47 @@ class SyncPusher:
         return answer.body
 
     def status(self, job_id: str) -> Mapping[str, Any]:
-        """Do as `Pusher.status`."""
+        """Return the job as the master shows it: a map with `state`, `attempts` and so on (JobView in the OpenAPI
+        document)."""
         return self._call("GET", path_of(job_id), of=job_id).body
 
     def cancel(self, job_id: str) -> Mapping[str, Any]:
-        """Do as `Pusher.cancel`."""
+        """Cancel the job, and return it as `status` does. A running job ends as soon as its worker has stopped it."""
         return self._call("POST", f"{path_of(job_id)}/cancel", of=job_id).body
 
     def create_batch(self, fields: Mapping[str, Any]) -> None:
-        """Do as `Pusher.create_batch`."""
+        """Make a batch. `Batch` does so.
+
+        * `fields`: those of BatchRequest in the OpenAPI document, an ID among them.
+        """
         self._call("POST", BATCHES_PATH, encode(fields), of=str(fields["id"]))
 
     def seal_batch(self, batch_id: str) -> None:
-        """Do as `Pusher.seal_batch`."""
+        """Seal a batch. `Batch` does so.
+
+        * `batch_id`: its ID.
+        """
         self._call("POST", path_of_batch(batch_id, "/seal"), of=batch_id)
 
     def cancel_batch(self, batch_id: str) -> None:
-        """Do as `Pusher.cancel_batch`."""
+        """Cancel a batch. `Batch.cancel` does so.
+
+        * `batch_id`: its ID.
+        """
         self._call("POST", path_of_batch(batch_id, "/cancel"), of=batch_id)
 
     def retry_batch(self, batch_id: str) -> None:
-        """Do as `Pusher.retry_batch`."""
+        """Retry the failed jobs of a batch. `Batch.retry` does so.
+
+        * `batch_id`: its ID.
+        """
         self._call("POST", path_of_batch(batch_id, "/retry"), of=batch_id)
 
     def batch_status(self, batch_id: str) -> Mapping[str, Any]:
-        """Do as `Pusher.batch_status`."""
+        """Return a batch as the master shows it. `Batch.status` does so.
+
+        * `batch_id`: its ID.
+        """
         return self._call("GET", path_of_batch(batch_id), of=batch_id).body
 
     def _call(

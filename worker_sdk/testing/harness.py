@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
+from worker_sdk.blocks import AsyncWithOnly
 from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
 from worker_sdk.pusher.client import Pusher
 from worker_sdk.pusher.jobs import make_job
@@ -58,7 +59,7 @@ class Ending:
 
 
 @dataclass
-class WorkerHarness:
+class WorkerHarness(AsyncWithOnly):
     """Run a worker's handlers as the worker would, without a master: with the same threads, processes, timeouts,
     policies, middleware and dependencies.
 

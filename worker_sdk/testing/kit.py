@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from worker_sdk.blocks import either_with
 from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
 from worker_sdk.environment import middleware_or_default
 from worker_sdk.errors import Duplicate, NotFinishedError, RefusedError
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from worker_sdk.protocol import JobInput
 
 
-@contextlib.contextmanager
+@either_with
 def recording() -> Iterator[Recorded]:
     """Record the jobs of tasks instead of sending them, in all threads, until the block ends. Yield the list of them.
 
@@ -46,7 +47,7 @@ def recording() -> Iterator[Recorded]:
         yield jobs
 
 
-@contextlib.contextmanager
+@either_with
 def inline(*, worker: Worker | None = None, raises: bool = True) -> Iterator[Recorded]:
     """Run the jobs of tasks where they are enqueued, in all threads, until the block ends. Yield the list of them.
 

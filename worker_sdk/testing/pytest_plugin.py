@@ -47,7 +47,7 @@ def live_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real master with a store of its own, for the whole session. Tasks use it unless they are told
     otherwise. It needs the distribution `jqmaster`; the test is skipped without it."""
     if find_spec("jqmaster") is None:
-        pytest.skip("live_master needs a master: pip install jqmaster")
+        pytest.skip("live_master needs the distribution jqmaster, which holds the master")
     # The directory will hold a socket, whose path must be short.
     directory = Path(tmp_path_factory.mktemp("jq"))
     url = f"http://127.0.0.1:{_free_port()}"

@@ -1,4 +1,4 @@
-"""The log of a process on its standard error, where the program has set up no log of its own."""
+"""The log of a process on its standard error."""
 
 import logging
 import sys
@@ -7,15 +7,11 @@ from typing import Final
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-def log_to_console() -> None:
-    """Write log records from INFO on to standard error, unless the root logger has a handler already."""
-    logging.basicConfig(level=logging.INFO, format=_FORMAT, handlers=[console_handler()])
-
-
 def console_handler() -> logging.Handler:
     """Return a handler for the root logger that writes to standard error, and leaves out the records that a handler of
     another logger, such as that of Django while DEBUG is set, has written to the console."""
     handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(_FORMAT))
     handler.addFilter(_is_new)
     return handler
 

@@ -1,6 +1,5 @@
 """The Worker, for which people write handlers."""
 
-import contextlib
 import gc
 import logging
 import os
@@ -10,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from worker_sdk import forked
+from worker_sdk.blocks import NoBlock, async_with_only
 from worker_sdk.environment import (
     host_or_default,
     masters_or_default,
@@ -58,7 +58,7 @@ class TaskSource(Protocol):
         ...
 
 
-class Worker:
+class Worker(NoBlock):
     """Register handlers, and run the jobs that masters give to this worker.
 
     * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
@@ -84,6 +84,8 @@ class Worker:
 
     The arguments become attributes, which you may change until the worker starts.
     """
+
+    other_form = "write `async with worker.running()`, or call `worker.run()`"
 
     def __init__(
         self,
@@ -204,6 +206,9 @@ class Worker:
             if not any(source is one for one in self._sources):
                 self._sources.append(source)
 
+    def __repr__(self) -> str:
+        return f"<Worker of {', '.join(self._registry.names) or 'no names'}>"
+
     @property
     def names(self) -> list[str]:
         """The names that have a handler or a task."""
@@ -248,7 +253,7 @@ class Worker:
         self._is_mounted = True
         return self._app()
 
-    @contextlib.asynccontextmanager
+    @async_with_only("give it to the application, as in `FastAPI(lifespan=worker.lifespan)`")
     async def lifespan(self, app: object = None) -> "AsyncIterator[None]":
         """Run the worker as long as a web application does: `FastAPI(lifespan=worker.lifespan)`.
 
@@ -260,7 +265,7 @@ class Worker:
         async with self.running(serve=self._owns_server):
             yield
 
-    @contextlib.asynccontextmanager
+    @async_with_only("without an event loop, call `worker.run()`")
     async def running(self, *, serve: bool = True) -> "AsyncIterator[Worker]":
         """Run the worker inside the running event loop, and drain it at the end of the block.
 

@@ -1,5 +1,5 @@
-"""Whether the master or worker of a container is alive: `jqmaster healthcheck`, with little of the standard library and
-nothing else, because it runs every few seconds for as long as the container does."""
+"""Check whether the master or worker of a container is alive: `jqmaster healthcheck`. It imports little of the standard
+library and nothing else, because it runs every few seconds for as long as the container does."""
 
 # Not even `typing`, which takes longer than all the rest.
 import os
@@ -19,12 +19,12 @@ _DEFAULT_PORT = 8080
 
 
 class NotAliveError(Exception):
-    """The text says why."""
+    """The check failed; the text says why."""
 
 
 def quick_exit_code(arguments: list[str]) -> int | None:
-    """Run the check as containers do, without options or with `--ready` alone. None: the arguments are for the whole
-    command."""
+    """Run the check as containers do, without options or with `--ready` alone, and return its exit code. Return None for
+    other arguments, which are for the whole command."""
     if arguments not in ([], ["--ready"]):
         return None
     try:
@@ -98,8 +98,10 @@ def _read_file() -> dict[str, object]:
 
 
 def _get(address: str, timeout_s: float, settings: _Settings, *, is_refusal_alive: bool) -> int:
-    """Return the status of the answer. `is_refusal_alive`: 200 stands for a master that wants a certificate, which this
-    check does not have."""
+    """Return the status of the answer.
+
+    * `is_refusal_alive`: 200 stands for a master that wants a certificate, which this check does not have.
+    """
     scheme, _, rest = address.partition("://")
     authority, slash, path = rest.partition("/")
     host, _, port = authority.rpartition(":")

@@ -23,6 +23,7 @@ def site() -> Iterator[tuple[SiteHandler, io.StringIO]]:
         patch.setattr(sys, "stderr", console)
         own, shown = logging.StreamHandler(console), console_handler()
         own.setFormatter(logging.Formatter("site: %(message)s"))
+        shown.setFormatter(None)
         named.addHandler(own)
         named.setLevel(logging.INFO)
         root.addHandler(shown)
