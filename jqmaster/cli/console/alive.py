@@ -23,8 +23,8 @@ class NotAliveError(Exception):
 
 
 def quick_exit_code(arguments: list[str]) -> int | None:
-    """Run the check as containers do, without options or with `--ready` alone, and return its exit code. Return None for
-    other arguments, which are for the whole command."""
+    """Run the check as containers do, without options or with `--ready` alone, and return its exit code. Return None
+    for other arguments, which are for the whole command."""
     if arguments not in ([], ["--ready"]):
         return None
     try:
