@@ -33,7 +33,7 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rooms run test test-all test-cluster test-django quick coverage check format browser faketime vendor bundle check-web spec docs chart test-chart wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
+.PHONY: help setup setup-rooms run test test-all test-cluster test-django quick coverage check format browser faketime promtool vendor bundle check-web spec docs chart test-chart wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -84,7 +84,16 @@ faketime: ## Install libfaketime where it is missing and may be installed
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || [ -n "$$FAKETIME_LIB" ] || $(call INSTALLED,libfaketime) || \
 		echo "no libfaketime: the test that sets a store's clock is skipped (on Debian: sudo apt install libfaketime)" >&2
 
-test: setup check browser faketime ## All checks, then the whole suite, with the table of requirements at its end
+# Only the tests of the alerts need it; without it they are skipped, and say so. The package is taken apart and not installed, because
+# it would start a server.
+promtool: setup ## Put promtool, which checks alerts, into .venv, where Debian's package can be had
+	@command -v promtool >/dev/null || [ -x $(BIN)/promtool ] || { command -v apt-get >/dev/null && \
+		room=$$(mktemp -d) && trap 'rm -rf "$$room"' EXIT && chmod 755 "$$room" && here=$$PWD && cd "$$room" && \
+		{ apt-get download -qq prometheus || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get download -qq prometheus; }; } >/dev/null 2>&1 && \
+		dpkg -x prometheus_*.deb . && cp usr/bin/promtool "$$here/$(BIN)/promtool"; } || \
+		echo "no promtool: the tests of the alerts' expressions are skipped (it is part of Prometheus)" >&2
+
+test: setup check browser faketime promtool ## All checks, then the whole suite, with the table of requirements at its end
 	$(BIN)/python -m tests.support.suite $(TEST_ARGS) -p tests.support.req_report --req-report -p tests.support.branch_coverage
 
 test-all: test test-chart ## The suite also on another Python and on another Redis, and the Helm chart
@@ -174,6 +183,7 @@ docs: setup ## Write the generated parts of docs/, deploy/valkey.acl, the chart'
 	$(BIN)/python -m jqmaster.store.layout --write
 	$(BIN)/python -m jqmaster.spec.ui_tables --write
 	$(BIN)/python -m tools.sdk_reference --write
+	$(BIN)/python -m tools.runbooks --write
 
 # One by one, so that what is missing keeps away nothing else. The checks name what they miss.
 $(CHART_VENV)/.installed: tools/chart/requirements.txt

@@ -46,7 +46,8 @@ function lateLeader(masters) {
     master: visible(late.node_id || late.id),
     seen: relativeText(Date.parse(late.last_seen_at)),
   });
-  return [{ kind: "bad", key: `late ${late.id}`, text, link: href("masters"), act: t("nav.masters") }];
+  const link = { link: href("masters"), act: t("nav.masters") };
+  return [{ kind: "bad", code: "late_leader", key: `late ${late.id}`, text, ...link }];
 }
 
 /**
@@ -73,6 +74,7 @@ function fullOf(constraints, atMs) {
         lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(steadyMs(lastsMs)) })}` : "";
       return {
         kind: "warn",
+        code: "full",
         key: `full ${one.name}`,
         text: text + since,
         link: href("constraints", { name: one.name }),
@@ -115,11 +117,9 @@ function troubledOf(definitions) {
     const link = { link: href("definitions", { name }), act: t("nav.definitions") };
     const isMissed = run?.outcome === "missed";
     const at = isMissed ? run.due_at : one.next_due_at;
-    const text = t(isMissed ? "fault.missed_instant" : "fault.late_definition", {
-      name: visible(name),
-      due: relativeText(Date.parse(at)),
-    });
-    return { kind: isMissed ? "warn" : "bad", key: `definition ${name} ${at}`, text, ...link };
+    const code = isMissed ? "missed_instant" : "late_definition";
+    const text = t(`fault.${code}`, { name: visible(name), due: relativeText(Date.parse(at)) });
+    return { kind: isMissed ? "warn" : "bad", code, key: `definition ${name} ${at}`, text, ...link };
   });
 }
 
@@ -156,7 +156,7 @@ function deadOf(workers) {
         return { kind: "info", key: `dead ${worker.id}`, text: t("fault.replaced_worker", names), ...link };
       }
       const text = t("fault.dead_worker", { worker: processOf(worker), seen, count: worker.busy });
-      return { kind: "bad", key: `dead ${worker.id}`, text, ...link };
+      return { kind: "bad", code: "dead_worker", key: `dead ${worker.id}`, text, ...link };
     });
 }
 
@@ -164,39 +164,49 @@ function deadOf(workers) {
 function pausedOf(constraints) {
   return constraints
     .filter((one) => one.enabled && one.mode === "enforce")
-    .flatMap((one) => {
-      const since = relativeText(Date.parse(one.changed_at));
-      const link = { link: href("constraints", { name: one.name }), act: t("nav.constraints") };
-      if (isPause(one.name))
-        return [
-          { kind: /** @type {const} */ ("warn"), key: `paused ${one.name}`, text: pauseText(one), ...link },
-        ];
-      if (one.paused)
+    .flatMap(
+      /** @param {any} one @returns {Fault[]} */ (one) => {
+        const since = relativeText(Date.parse(one.changed_at));
+        const link = { link: href("constraints", { name: one.name }), act: t("nav.constraints") };
+        if (isPause(one.name))
+          return [
+            {
+              kind: "warn",
+              code: "pause",
+              key: `paused ${one.name}`,
+              text: pauseText(one),
+              ...link,
+            },
+          ];
+        if (one.paused)
+          return [
+            {
+              kind: "warn",
+              code: "paused",
+              key: `paused ${one.name} ${one.etag}`,
+              text: t("fault.paused", { name: visible(one.name), since }),
+              ...link,
+            },
+          ];
+        const values = /** @type {any[]} */ (one.overrides ?? []).filter((override) => override.paused);
+        if (values.length === 0) return [];
+        const shown = values.slice(0, 3).map((override) => visible(String(override.value).slice(0, 60)));
         return [
           {
-            kind: /** @type {const} */ ("warn"),
+            kind: "warn",
+            code: "paused_values",
             key: `paused ${one.name} ${one.etag}`,
-            text: t("fault.paused", { name: visible(one.name), since }),
+            text: t("fault.paused_values", {
+              name: visible(one.name),
+              values: shown.join(", ") + (values.length > shown.length ? ", …" : ""),
+              count: values.length,
+              since,
+            }),
             ...link,
           },
         ];
-      const values = /** @type {any[]} */ (one.overrides ?? []).filter((override) => override.paused);
-      if (values.length === 0) return [];
-      const shown = values.slice(0, 3).map((override) => visible(String(override.value).slice(0, 60)));
-      return [
-        {
-          kind: /** @type {const} */ ("warn"),
-          key: `paused ${one.name} ${one.etag}`,
-          text: t("fault.paused_values", {
-            name: visible(one.name),
-            values: shown.join(", ") + (values.length > shown.length ? ", …" : ""),
-            count: values.length,
-            since,
-          }),
-          ...link,
-        },
-      ];
-    })
+      },
+    )
     .slice(0, MOST);
 }
 
@@ -221,6 +231,7 @@ function growthOf(points) {
   return [
     {
       kind: "warn",
+      code: "growth",
       key: "growth",
       text: t("fault.growth", { first, last, minutes: STEPS }),
       link: href("names"),

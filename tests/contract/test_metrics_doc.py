@@ -2,6 +2,9 @@
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,9 @@ import yaml
 from jqmaster.service.operations.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
-DASHBOARD = ROOT / "deploy" / "grafana" / "jqmaster.json"
+DASHBOARDS = sorted((ROOT / "deploy" / "grafana").glob("*.json"))
 RULES = ROOT / "deploy" / "prometheus" / "jqmaster.rules.yml"
+RULES_TEST = ROOT / "tests" / "contract" / "jqmaster.rules.test.yml"
 # The client library's own metrics.
 OF_THE_PROCESS = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
 
@@ -41,7 +45,12 @@ def series() -> set[str]:
 
 
 def named(query: str) -> set[str]:
-    return set(re.findall(r"\b(?:jqmaster|process)_\w+", query))
+    """Return the metrics of masters; the names of recorded ones have colons."""
+    return set(re.findall(r"(?<![\w:])(?:jqmaster|process)_\w+\b(?!:)", query))
+
+
+def recorded_in(query: str) -> set[str]:
+    return set(re.findall(r"\b\w+:jqmaster_\w+:\w+|\bjqmaster:\w+:\w+", query))
 
 
 def labels_of(query: str) -> set[str]:
@@ -61,14 +70,22 @@ def queries() -> list[str]:
             return own + [query for item in value.values() for query in within(item)]
         return [query for item in value for query in within(item)] if isinstance(value, list) else []
 
-    rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
-    return within(json.loads(DASHBOARD.read_text())) + [rule["expr"] for rule in rules]
+    return within([json.loads(file.read_text()) for file in DASHBOARDS]) + [rule["expr"] for rule in rules()]
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for rule in rules() if "alert" in rule]
 
 
 @pytest.mark.parametrize("query", sorted(set(queries())))
 def test_what_is_asked_for_exists(query: str) -> None:
     assert named(query) <= series()
-    known = {label for info in METRICS.values() for label in info.labels} | {"job", "instance", "le"}
+    assert recorded_in(query) <= {rule["record"] for rule in rules() if "record" in rule}
+    known = {label for info in METRICS.values() for label in info.labels} | {"job", "instance", "le", "slo"}
     assert labels_of(query) <= known
     assert query.count("(") == query.count(")")
 
@@ -81,12 +98,29 @@ def test_the_dashboard_and_the_alerts_show_every_metric_of_ours() -> None:
         assert stands or info.name in ("jqmaster_settings_version",), info.name
 
 
-def test_every_alert_says_what_is_wrong() -> None:
-    rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
-    assert len({rule["alert"] for rule in rules}) == len(rules) >= 10
-    for rule in rules:
+def test_every_alert_says_what_is_wrong_and_what_to_do() -> None:
+    assert len({rule["alert"] for rule in alerts()}) == len(alerts()) >= 10
+    for rule in alerts():
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
         assert rule["annotations"]["summary"]
+        assert rule["annotations"]["runbook_url"]
+
+
+def test_every_recorded_series_is_used() -> None:
+    used = {name for query in queries() for name in recorded_in(query)}
+    assert used == {rule["record"] for rule in rules() if "record" in rule}
+
+
+def promtool() -> str | None:
+    return shutil.which("promtool") or shutil.which("promtool", path=str(Path(sys.executable).parent))
+
+
+@pytest.mark.skipif(promtool() is None, reason="promtool is not here: make promtool")
+@pytest.mark.parametrize("command", [("check", "rules", str(RULES)), ("test", "rules", str(RULES_TEST))])
+def test_prometheus_takes_the_rules_and_they_fire_when_they_should(command: tuple[str, ...]) -> None:
+    done = subprocess.run([promtool(), *command], capture_output=True, text=True, check=False)  # type: ignore[list-item]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SUCCESS" in done.stdout
 
 
 if __name__ == "__main__":

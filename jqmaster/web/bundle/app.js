@@ -4820,7 +4820,8 @@ function lateLeader(masters) {
     master: visible(late.node_id || late.id),
     seen: relativeText(Date.parse(late.last_seen_at))
   });
-  return [{ kind: "bad", key: `late ${late.id}`, text, link: href("masters"), act: t("nav.masters") }];
+  const link = { link: href("masters"), act: t("nav.masters") };
+  return [{ kind: "bad", code: "late_leader", key: `late ${late.id}`, text, ...link }];
 }
 function fullOf(constraints, atMs) {
   if (constraints !== counted) count(constraints, atMs);
@@ -4832,6 +4833,7 @@ function fullOf(constraints, atMs) {
     const since = lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(steadyMs(lastsMs)) })}` : "";
     return {
       kind: "warn",
+      code: "full",
       key: `full ${one.name}`,
       text: text + since,
       link: href("constraints", { name: one.name }),
@@ -4868,11 +4870,9 @@ function troubledOf(definitions) {
     const link = { link: href("definitions", { name }), act: t("nav.definitions") };
     const isMissed = run?.outcome === "missed";
     const at2 = isMissed ? run.due_at : one.next_due_at;
-    const text = t(isMissed ? "fault.missed_instant" : "fault.late_definition", {
-      name: visible(name),
-      due: relativeText(Date.parse(at2))
-    });
-    return { kind: isMissed ? "warn" : "bad", key: `definition ${name} ${at2}`, text, ...link };
+    const code = isMissed ? "missed_instant" : "late_definition";
+    const text = t(`fault.${code}`, { name: visible(name), due: relativeText(Date.parse(at2)) });
+    return { kind: isMissed ? "warn" : "bad", code, key: `definition ${name} ${at2}`, text, ...link };
   });
 }
 var processOf = (worker) => visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
@@ -4889,55 +4889,57 @@ function deadOf(workers) {
       return { kind: "info", key: `dead ${worker.id}`, text: t("fault.replaced_worker", names), ...link };
     }
     const text = t("fault.dead_worker", { worker: processOf(worker), seen, count: worker.busy });
-    return { kind: "bad", key: `dead ${worker.id}`, text, ...link };
+    return { kind: "bad", code: "dead_worker", key: `dead ${worker.id}`, text, ...link };
   });
 }
 function pausedOf(constraints) {
-  return constraints.filter((one) => one.enabled && one.mode === "enforce").flatMap((one) => {
-    const since = relativeText(Date.parse(one.changed_at));
-    const link = { link: href("constraints", { name: one.name }), act: t("nav.constraints") };
-    if (isPause(one.name))
-      return [
-        { kind: (
-          /** @type {const} */
-          "warn"
-        ), key: `paused ${one.name}`, text: pauseText(one), ...link }
-      ];
-    if (one.paused)
+  return constraints.filter((one) => one.enabled && one.mode === "enforce").flatMap(
+    /** @param {any} one @returns {Fault[]} */
+    (one) => {
+      const since = relativeText(Date.parse(one.changed_at));
+      const link = { link: href("constraints", { name: one.name }), act: t("nav.constraints") };
+      if (isPause(one.name))
+        return [
+          {
+            kind: "warn",
+            code: "pause",
+            key: `paused ${one.name}`,
+            text: pauseText(one),
+            ...link
+          }
+        ];
+      if (one.paused)
+        return [
+          {
+            kind: "warn",
+            code: "paused",
+            key: `paused ${one.name} ${one.etag}`,
+            text: t("fault.paused", { name: visible(one.name), since }),
+            ...link
+          }
+        ];
+      const values2 = (
+        /** @type {any[]} */
+        (one.overrides ?? []).filter((override) => override.paused)
+      );
+      if (values2.length === 0) return [];
+      const shown = values2.slice(0, 3).map((override) => visible(String(override.value).slice(0, 60)));
       return [
         {
-          kind: (
-            /** @type {const} */
-            "warn"
-          ),
+          kind: "warn",
+          code: "paused_values",
           key: `paused ${one.name} ${one.etag}`,
-          text: t("fault.paused", { name: visible(one.name), since }),
+          text: t("fault.paused_values", {
+            name: visible(one.name),
+            values: shown.join(", ") + (values2.length > shown.length ? ", …" : ""),
+            count: values2.length,
+            since
+          }),
           ...link
         }
       ];
-    const values2 = (
-      /** @type {any[]} */
-      (one.overrides ?? []).filter((override) => override.paused)
-    );
-    if (values2.length === 0) return [];
-    const shown = values2.slice(0, 3).map((override) => visible(String(override.value).slice(0, 60)));
-    return [
-      {
-        kind: (
-          /** @type {const} */
-          "warn"
-        ),
-        key: `paused ${one.name} ${one.etag}`,
-        text: t("fault.paused_values", {
-          name: visible(one.name),
-          values: shown.join(", ") + (values2.length > shown.length ? ", …" : ""),
-          count: values2.length,
-          since
-        }),
-        ...link
-      }
-    ];
-  }).slice(0, MOST2);
+    }
+  ).slice(0, MOST2);
 }
 function pauseText(one) {
   const text = t("fault.pause", {
@@ -4957,12 +4959,43 @@ function growthOf(points) {
   return [
     {
       kind: "warn",
+      code: "growth",
       key: "growth",
       text: t("fault.growth", { first, last, minutes: STEPS }),
       link: href("names"),
       act: t("nav.names")
     }
   ];
+}
+
+// runbooks.js
+var RUNBOOKS = {
+  dead_worker: "a-worker-is-dead",
+  durability: "the-store-gives-less-durability-than-configured",
+  duty: "a-side-duty-fails",
+  failing: "many-jobs-fail",
+  full: "a-constraint-holds-jobs-back",
+  growth: "the-backlog-grows",
+  late_definition: "a-definition-is-late",
+  late_leader: "the-lead-is-late",
+  latency: "the-store-is-slow",
+  memory: "the-store-fills-up",
+  missed_instant: "an-instant-of-a-definition-was-missed",
+  no_leader: "no-master-leads",
+  no_worker: "jobs-wait-and-no-worker-is-there",
+  orphan: "no-worker-runs-this-name",
+  pause: "something-is-paused",
+  paused: "something-is-paused",
+  paused_values: "something-is-paused",
+  stale_masters: "a-master-is-silent",
+  stale_workers: "workers-are-silent",
+  store: "a-master-refuses-new-jobs",
+  wait: "a-job-waits-long"
+};
+
+// runbook_link.js
+function RunbookLink({ code }) {
+  return html`<a class="runbook" href=${`runbooks.html#${RUNBOOKS[code]}`} target="_blank" rel="noreferrer"><span class="fault-act">${t("fault.runbook")}</span><span aria-hidden="true"> ↗</span></a>`;
 }
 
 // ui/returns.js
@@ -5151,18 +5184,19 @@ var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 function faultsOf(stats, failing, orphans) {
   const faults = [];
   const { masters, workers, store, counts } = stats;
-  const add = (kind, key, text, page, query, act) => faults.push({
+  const add = (kind, code, text, page, query, act, subject) => faults.push({
     kind,
-    key: `${kind} ${key}`,
+    code,
+    key: [kind, code, subject].filter(Boolean).join(" "),
     text,
     ...page && { link: href(page, query), act: act ?? t(`nav.${page}`) }
   });
   const waiting = counts.ready ?? 0;
   if (masters.leader_id === null) add("bad", "no_leader", t("fault.no_leader"), "masters");
   for (const fault of store.faults ?? [])
-    add("bad", `store ${fault}`, t("fault.store", { fault: visible(fault) }), "settings");
+    add("bad", "store", t("fault.store", { fault: visible(fault) }), "settings", {}, void 0, fault);
   for (const fault of stats.duty_faults ?? [])
-    add("warn", `duty ${fault}`, t("fault.duty", { fault: visible(fault) }), "masters");
+    add("warn", "duty", t("fault.duty", { fault: visible(fault) }), "masters", {}, void 0, fault);
   if (LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability)) {
     const levels = { wanted: visible(store.durability), given: visible(store.durability_available) };
     add("bad", "durability", t("fault.durability", levels));
@@ -5172,14 +5206,7 @@ function faultsOf(stats, failing, orphans) {
   else
     for (const name of orphans) {
       const text = t("fault.orphan", { name: visible(name.name), count: name.ready });
-      add(
-        "bad",
-        `orphan ${name.name}`,
-        text,
-        "jobs",
-        { state: "ready", name: name.name },
-        t("fault.wait.act")
-      );
+      add("bad", "orphan", text, "jobs", { state: "ready", name: name.name }, t("fault.wait.act"), name.name);
     }
   const memory = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
   if (memory >= MEMORY_WARN) {
@@ -5196,7 +5223,7 @@ function faultsOf(stats, failing, orphans) {
   for (const name of failing) {
     const figures = { count: name.failed, share: percent(1 - name.success_share) };
     const text = t("fault.failing", { name: visible(name.name), ...figures });
-    add("warn", `failing ${name.name}`, text, "failures", { name: name.name });
+    add("warn", "failing", text, "failures", { name: name.name }, void 0, name.name);
   }
   if (workers.stale > 0) {
     const text = t("fault.stale_workers", { count: workers.stale });
@@ -5338,7 +5365,7 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
     <${ErrorBox} problem=${problem} />
     ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>${faults.map(
     (fault) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
-        ${fault.link && html`<a href=${fault.link}><span class="fault-act">${fault.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//></li>`
+        ${fault.code && html`<${RunbookLink} code=${fault.code} />`}${fault.link && html`<a href=${fault.link}><span class="fault-act">${fault.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//></li>`
   )}</ul>`}${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
 }
 function Tiles({ stats }) {
@@ -10436,7 +10463,7 @@ function Page12({ session: session2 }) {
   return html`<div class="page-head"><h1>${t("nav.masters")}</h1>${data && html`<span class="muted">${t("masters.epoch")} <code class="num">${String(data.epoch)}</code></span>`}</div>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${data === null ? !problem && html`<${Loading} />` : html`
-      ${!leader && html`<p class="fault bad" role="alert"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${t("fault.no_leader")}</span></p>`}
+      ${!leader && html`<p class="fault bad" role="alert"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${t("fault.no_leader")}</span><${RunbookLink} code="no_leader" /></p>`}
       <${Table} caption=${t("nav.masters")} rows=${masters} rowKey=${(master) => master.id} columns=${[
     {
       key: "role",

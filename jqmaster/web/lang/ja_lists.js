@@ -48,6 +48,7 @@ export default {
   "overview.failures": "失敗と再試行",
   "fault.acknowledge": "確認済みにする",
   "fault.acknowledged": "確認済みの異常 {count} 件は、解消されるまで表示されません。",
+  "fault.runbook": "対処手順",
   "fault.show": "表示",
   "fault.dead_worker":
     "ワーカー {worker} は応答がありません(最終応答: {seen}、割り当て中のジョブ: {count} 件)。",

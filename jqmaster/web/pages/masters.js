@@ -4,6 +4,7 @@ import { Problem, get, may, post } from "../api.js";
 import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
+import { RunbookLink } from "../runbook_link.js";
 import { visible } from "../text.js";
 import { Button, ErrorBox, Loading } from "../ui/controls.js";
 import { Dialog, toast } from "../ui/dialogs.js";
@@ -32,7 +33,7 @@ export function Page({ session }) {
       data === null
         ? !problem && html`<${Loading} />`
         : html`
-      ${!leader && html`<p class="fault bad" role="alert"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${t("fault.no_leader")}</span></p>`}
+      ${!leader && html`<p class="fault bad" role="alert"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${t("fault.no_leader")}</span><${RunbookLink} code="no_leader" /></p>`}
       <${Table} caption=${t("nav.masters")} rows=${masters} rowKey=${(/** @type {any} */ master) => master.id} columns=${[
         {
           key: "role",

@@ -12,6 +12,7 @@ import { Bar, Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
 import { withIgnored } from "../failure_groups.js";
 import { lastingFaults } from "../lasting_faults.js";
 import { usePref } from "../prefs.js";
+import { RunbookLink } from "../runbook_link.js";
 import {
   Badge,
   Bytes,
@@ -54,8 +55,9 @@ const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 
 /** @typedef {import("../router.js").PageName} PageName */
 /**
- * @typedef {{kind: "bad" | "warn" | "info", text: any, link?: string, act?: string, key: string}} Fault
- *   `key`: keeps an acknowledged fault hidden until it is over.
+ * @typedef {keyof typeof import("../runbooks.js").RUNBOOKS} FaultCode
+ * @typedef {{text: any, link?: string, act?: string, key: string} & ({kind: "bad" | "warn", code: FaultCode} | {kind: "info", code?: FaultCode})} Fault
+ *   `key`: keeps an acknowledged fault hidden until it is over. `code`: finds its section in docs/runbooks.md.
  */
 
 /**
@@ -69,20 +71,21 @@ export function faultsOf(stats, failing, orphans) {
   /** @type {Fault[]} */
   const faults = [];
   const { masters, workers, store, counts } = stats;
-  /** @param {"bad" | "warn"} kind @param {string} key @param {string} text @param {PageName} [page] @param {Record<string, string>} [query] @param {string} [act] */
-  const add = (kind, key, text, page, query, act) =>
+  /** @param {"bad" | "warn"} kind @param {FaultCode} code @param {string} text @param {PageName} [page] @param {Record<string, string>} [query] @param {string} [act] @param {string} [subject] */
+  const add = (kind, code, text, page, query, act, subject) =>
     faults.push({
       kind,
-      key: `${kind} ${key}`,
+      code,
+      key: [kind, code, subject].filter(Boolean).join(" "),
       text,
       ...(page && { link: href(page, query), act: act ?? t(`nav.${page}`) }),
     });
   const waiting = counts.ready ?? 0;
   if (masters.leader_id === null) add("bad", "no_leader", t("fault.no_leader"), "masters");
   for (const fault of store.faults ?? [])
-    add("bad", `store ${fault}`, t("fault.store", { fault: visible(fault) }), "settings");
+    add("bad", "store", t("fault.store", { fault: visible(fault) }), "settings", {}, undefined, fault);
   for (const fault of stats.duty_faults ?? [])
-    add("warn", `duty ${fault}`, t("fault.duty", { fault: visible(fault) }), "masters");
+    add("warn", "duty", t("fault.duty", { fault: visible(fault) }), "masters", {}, undefined, fault);
   if (LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability)) {
     const levels = { wanted: visible(store.durability), given: visible(store.durability_available) };
     add("bad", "durability", t("fault.durability", levels));
@@ -92,14 +95,7 @@ export function faultsOf(stats, failing, orphans) {
   else
     for (const name of orphans) {
       const text = t("fault.orphan", { name: visible(name.name), count: name.ready });
-      add(
-        "bad",
-        `orphan ${name.name}`,
-        text,
-        "jobs",
-        { state: "ready", name: name.name },
-        t("fault.wait.act"),
-      );
+      add("bad", "orphan", text, "jobs", { state: "ready", name: name.name }, t("fault.wait.act"), name.name);
     }
   const memory = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
   if (memory >= MEMORY_WARN) {
@@ -117,7 +113,7 @@ export function faultsOf(stats, failing, orphans) {
   for (const name of failing) {
     const figures = { count: name.failed, share: percent(1 - name.success_share) };
     const text = t("fault.failing", { name: visible(name.name), ...figures });
-    add("warn", `failing ${name.name}`, text, "failures", { name: name.name });
+    add("warn", "failing", text, "failures", { name: name.name }, undefined, name.name);
   }
   if (workers.stale > 0) {
     const text = t("fault.stale_workers", { count: workers.stale });
@@ -301,7 +297,7 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
             (
               fault,
             ) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
-        ${fault.link && html`<a href=${fault.link}><span class="fault-act">${fault.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//></li>`,
+        ${fault.code && html`<${RunbookLink} code=${fault.code} />`}${fault.link && html`<a href=${fault.link}><span class="fault-act">${fault.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//></li>`,
           )}</ul>`
     }${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
 }

@@ -1,0 +1,28 @@
+"""Whether jqmaster is published, and where.
+
+Only `[tool.jqmaster]` and `[project.urls]` of pyproject.toml say so. The documents follow: `make docs` after a change.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+_PYPROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+# True as soon as package indexes and a registry have the distributions and the image.
+IS_PUBLISHED: Final[bool] = _PYPROJECT["tool"]["jqmaster"]["is_published"]
+URLS: Final[dict[str, str]] = _PYPROJECT["project"]["urls"]
+# A name that is reserved for examples, so that nobody can own it: stands where there is no address yet.
+PLACEHOLDER: Final = "https://jqmaster.example"
+
+
+def page(path: str) -> str:
+    """Return the address of a file of the repository, such as `docs/ui.md`."""
+    return f"{URLS['Repository']}/blob/main/{path}"
+
+
+def runbook(section: str) -> str:
+    """Return the address of a section of docs/runbooks.md, for alerts."""
+    base = page("docs/runbooks.md") if IS_PUBLISHED else f"{PLACEHOLDER}/runbooks.html"
+    return f"{base}#{section}"
