@@ -7,7 +7,7 @@ RUN python -m venv /opt/build && python -m venv /opt/jqmaster \
     && /opt/build/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements-build.lock \
     && /opt/jqmaster/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements.lock
 COPY pyproject.toml README.md LICENSE ./
-COPY tools/wheels.py tools/wheels.py
+COPY tools/wheels.py tools/publication.py tools/
 COPY jqmaster jqmaster
 COPY worker_sdk worker_sdk
 COPY openapi openapi

@@ -33,7 +33,7 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rooms run test test-all test-cluster test-django quick coverage check format browser faketime promtool vendor bundle check-web spec docs chart test-chart wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
+.PHONY: help setup setup-rooms run test test-all test-cluster test-django quick coverage check format browser faketime promtool vendor bundle check-web spec docs chart test-chart wheels release conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -184,6 +184,7 @@ docs: setup ## Write the generated parts of docs/, deploy/valkey.acl, the chart'
 	$(BIN)/python -m jqmaster.spec.ui_tables --write
 	$(BIN)/python -m tools.sdk_reference --write
 	$(BIN)/python -m tools.runbooks --write
+	$(BIN)/python -m tools.install_lines --write
 
 # One by one, so that what is missing keeps away nothing else. The checks name what they miss.
 $(CHART_VENV)/.installed: tools/chart/requirements.txt
@@ -202,6 +203,15 @@ test-chart: $(CHART_VENV)/.installed setup ## Render, lint and validate the Helm
 
 wheels: setup ## Build the wheels of a release into dist/: jqmaster, and jqmaster-sdk for workers and pushers alone
 	$(BIN)/python -m tools.wheels dist
+
+# Reads a package, or writes what every index asks for; the versions are those of the last release that was made.
+RELEASE_TOOLS ?= twine==7.0.0 cyclonedx-bom==7.5.0
+IMAGE         ?= localhost/jqmaster
+
+release: setup ## All of a release into dist/: wheels, sources, image, chart, SBOM, notes, checksums; STRICT=1 fails if a part is left out
+	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt $(RELEASE_TOOLS)
+	$(BIN)/python -m tools.release dist --image $(IMAGE) $(if $(STRICT),--strict)
+	$(PYTEST) tests/contract/test_release.py tests/contract/test_wheel.py tests/system/test_wheels.py
 
 conformance: setup ## Ask every worker in the repository, and a master, all that the protocol promises
 	JQMASTER_CONFORMANCE=1 $(PYTEST) -rs tests/system/test_conformance.py

@@ -3,6 +3,8 @@
 Only `[tool.jqmaster]` and `[project.urls]` of pyproject.toml say so. The documents follow: `make docs` after a change.
 """
 
+import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Final
@@ -26,3 +28,22 @@ def runbook(section: str) -> str:
     """Return the address of a section of docs/runbooks.md, for alerts."""
     base = page("docs/runbooks.md") if IS_PUBLISHED else f"{PLACEHOLDER}/runbooks.html"
     return f"{base}#{section}"
+
+
+def obstacles(tag: str) -> list[str]:
+    """Return what keeps this checkout from being published under the tag."""
+    text = (ROOT / "worker_sdk" / "transport" / "release.py").read_text("utf-8")
+    [version] = re.findall(r'^VERSION(?:: Final)? = "(.+)"$', text, re.MULTILINE)
+    wanted = f"v{version}"
+    found = [] if tag == wanted else [f"the tag {tag} is not the version: {wanted}"]
+    if not IS_PUBLISHED:
+        found.append("pyproject.toml says that jqmaster is not published (tool.jqmaster.is_published)")
+    if any(url.startswith(PLACEHOLDER) for url in URLS.values()):
+        found.append(f"pyproject.toml has placeholders among its addresses ({PLACEHOLDER})")
+    return found
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] != "--tag":
+        sys.exit("usage: python -m tools.publication --tag TAG")
+    sys.exit("\n".join(obstacles(sys.argv[2])) or None)

@@ -1,36 +1,116 @@
-"""Build the two wheels of a release, `python -m tools.wheels DIRECTORY`: `jqmaster-sdk`, and `jqmaster`, which
-needs it.
+"""Build the distributions of a release, `python -m tools.wheels DIRECTORY`: `jqmaster-sdk`, and `jqmaster`, which needs
+it, each as a wheel and, with `--sdist`, as a source distribution.
 
 `pip install .` makes one wheel of both packages, so that a checkout can be installed without an index. A release is
-two, so that an application installs the SDK without the server, and no file belongs to two distributions. The only
-differences between that wheel and the server's are the two that `build` makes; both are built from the same
-`pyproject.toml`.
+two, so that an application installs the SDK without the server, and no file belongs to two distributions. Both are
+built from copies of their sources, in which pyproject.toml has the version and the requirement of the SDK, and the
+README has absolute links, because a package index shows it without the repository. The same sources give the same
+bytes, whenever and wherever they are built.
 """
 
+import os
+import re
+import shutil
 import sys
-import tomllib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
-ROOT: Final = Path(__file__).parents[1]
+from tools.publication import ROOT, URLS
+
+_VERSION: Final = re.compile(r'^VERSION(?:: Final)? = "([^"]+)"$', re.MULTILINE)
+_LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)\s]+)\)")
+_NEVER: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
+# The time of all files if nobody gives another one: archives cannot hold an earlier one than 1980.
+_EPOCH: Final = "315532800"
 
 
 def build(directory: Path) -> tuple[Path, Path]:
-    """Build both into `directory`, and return the wheel of the SDK and that of the server."""
-    sdk = WheelBuilder(str(ROOT / "worker_sdk"))
-    config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    config["project"]["dependencies"].append(f"jqmaster-sdk=={sdk.metadata.version}")
-    config["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] = ["jqmaster"]
-    server = WheelBuilder(str(ROOT), config=config)
-    [of_sdk] = sdk.build(directory=str(directory), versions=["standard"])
-    [of_server] = server.build(directory=str(directory), versions=["standard"])
-    return Path(of_sdk), Path(of_server)
+    """Build both wheels into `directory`, and return that of the SDK and that of the server."""
+    with _staged() as (sdk, server):
+        return _wheel(sdk, directory), _wheel(server, directory)
+
+
+def build_all(directory: Path) -> list[Path]:
+    """Build wheels and source distributions into `directory`."""
+    with _staged() as both:
+        wheels = [_wheel(folder, directory) for folder in both]
+        return [*wheels, *(_sdist(folder, directory) for folder in both)]
+
+
+def version() -> str:
+    """Return the version of this checkout."""
+    found = _VERSION.search((ROOT / "worker_sdk" / "transport" / "release.py").read_text("utf-8"))
+    if found is None:
+        raise ValueError('worker_sdk/transport/release.py must contain a line `VERSION = "…"`')
+    return found[1]
+
+
+def absolute(text: str, folder: str = "") -> str:
+    """Return Markdown with its relative links made absolute. `folder`: where it lies in the repository."""
+
+    def replace(match: re.Match[str]) -> str:
+        bang, label, target = match.groups()
+        path, _, anchor = target.partition("#")
+        path = os.path.normpath(f"{folder}/{path}".lstrip("/"))
+        view = "raw" if bang else "tree" if (ROOT / path).is_dir() else "blob"
+        return f"{bang}[{label}]({URLS['Repository']}/{view}/main/{path}{'#' + anchor if anchor else ''})"
+
+    # A picture may be the label of a link; nothing here has that.
+    return _LINK.sub(replace, text)
+
+
+@contextmanager
+def _staged() -> Iterator[tuple[Path, Path]]:
+    """Yield folders with the sources of the SDK and of the server."""
+    with tempfile.TemporaryDirectory(prefix="jqmaster-release-") as room:
+        sdk, server = Path(room, "sdk"), Path(room, "server")
+        shutil.copytree(ROOT / "worker_sdk", sdk, ignore=_NEVER)
+        readme = (ROOT / "worker_sdk" / "README.md").read_text("utf-8")
+        (sdk / "README.md").write_text(absolute(readme, "worker_sdk"), "utf-8")
+        shutil.copytree(ROOT / "jqmaster", server / "jqmaster", ignore=_NEVER)
+        shutil.copytree(ROOT / "openapi", server / "openapi")
+        shutil.copy(ROOT / "LICENSE", server)
+        (server / "README.md").write_text(absolute((ROOT / "README.md").read_text("utf-8")), "utf-8")
+        (server / "pyproject.toml").write_text(_server_project(), "utf-8")
+        os.environ.setdefault("SOURCE_DATE_EPOCH", _EPOCH)
+        yield sdk, server
+
+
+def _server_project() -> str:
+    """Return the server's pyproject.toml in a release."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    for old, new in (
+        ('dynamic = ["version"]\n', f'version = "{version()}"\n'),
+        ("\ndependencies = [\n", f'\ndependencies = [\n  "jqmaster-sdk=={version()}",\n'),
+        ('packages = ["jqmaster", "worker_sdk"]\n', 'packages = ["jqmaster"]\n'),
+        ('[tool.hatch.version]\npath = "worker_sdk/transport/release.py"\n', ""),
+    ):
+        if text.count(old) != 1:
+            raise ValueError(f"pyproject.toml must contain once: {old.strip()}")
+        text = text.replace(old, new)
+    return text
+
+
+def _wheel(folder: Path, directory: Path) -> Path:
+    [built] = WheelBuilder(str(folder)).build(directory=str(directory), versions=["standard"])
+    return Path(built)
+
+
+def _sdist(folder: Path, directory: Path) -> Path:
+    [built] = SdistBuilder(str(folder)).build(directory=str(directory), versions=["standard"])
+    return Path(built)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    arguments = [argument for argument in sys.argv[1:] if argument != "--sdist"]
+    if len(arguments) != 1:
         sys.exit(__doc__)
-    for wheel in build(Path(sys.argv[1]).resolve()):
-        print(wheel)
+    into = Path(arguments[0]).resolve()
+    for distribution in build_all(into) if "--sdist" in sys.argv else build(into):
+        print(distribution)

@@ -1,0 +1,230 @@
+"""Make all that a release consists of: `python -m tools.release DIRECTORY [--strict] [--image REFERENCE]`.
+
+Wheels and source distributions, the image, the chart, a bill of materials, notes and checksums, all of the one version
+in worker_sdk/transport/release.py. What cannot be made here is named; with `--strict`, the exit code is 3 then. The
+same commit gives the same wheels, source distributions, chart, bill of materials and notes, byte for byte.
+"""
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Final
+
+from tools import sbom, wheels
+from tools.publication import IS_PUBLISHED, PLACEHOLDER, ROOT, URLS
+
+CHART: Final = ROOT / "deploy" / "helm" / "jqmaster"
+FRAGMENTS: Final = ROOT / "changes.d"
+SUMS: Final = "SHA256SUMS"
+LEFT_OUT: Final = 3
+# As in CHANGELOG.md: what an upgrade must know comes first.
+SECTIONS: Final = {
+    "upgrade": "Before you upgrade", "added": "Added", "changed": "Changed", "fixed": "Fixed",
+    "performance": "Performance",
+}  # fmt: skip
+
+
+class LeftOutError(Exception):
+    """A part of the release cannot be made here. Its text names the part and the remedy."""
+
+
+def release(directory: Path, image: str) -> list[str]:
+    """Make everything into `directory`, and return what was left out."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    epoch = os.environ.setdefault("SOURCE_DATE_EPOCH", _commit_time())
+    left_out = []
+    wheels.build_all(directory)
+    (directory / "NOTES.md").write_text(notes(), "utf-8")
+    for make in (
+        lambda: chart(directory),
+        lambda: bill(directory),
+        lambda: container(directory, image, epoch),
+        lambda: check(directory),
+    ):
+        try:
+            make()
+        except LeftOutError as exc:
+            left_out.append(str(exc))
+    sums(directory)
+    return left_out
+
+
+def notes() -> str:
+    """Return the notes of this version: its section of CHANGELOG.md, or else what awaits release there and in
+    changes.d."""
+    version = wheels.version()
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    sections = dict(re.findall(r"^## (\S+)[^\n]*\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL))
+    fragments = fragments_by_section()
+    if not fragments and version in sections:
+        return f"# jqmaster {version}\n\n{sections[version].strip()}\n"
+    parts = [f"# jqmaster {version}"]
+    for name, title in SECTIONS.items():
+        if texts := fragments.get(name):
+            parts.append(f"## {title}\n\n" + "\n".join("- " + text.replace("\n", "\n  ") for text in texts))
+    if waiting := sections.get("Unreleased", "").strip():
+        parts.append(waiting if len(parts) == 1 else f"## More\n\n{waiting}")
+    return "\n\n".join(parts) + "\n"
+
+
+def fragments_by_section() -> dict[str, list[str]]:
+    """Return the texts of changes.d by section."""
+    found: dict[str, list[str]] = {}
+    for file in sorted(FRAGMENTS.glob("*.*.md")):
+        found.setdefault(file.name.split(".")[-2], []).append(file.read_text("utf-8").strip())
+    return found
+
+
+def chart(directory: Path, folder: Path = CHART) -> Path:
+    """Package the chart as `helm package` does: an archive of one folder, without what .helmignore names, and both
+    versions of Chart.yaml replaced."""
+    if not (folder / "Chart.yaml").is_file():
+        raise LeftOutError("the chart: deploy/helm/jqmaster/Chart.yaml does not exist")
+    version = wheels.version()
+    ignore = folder / ".helmignore"
+    lines = ignore.read_text("utf-8").splitlines() if ignore.is_file() else []
+    patterns = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    target = directory / f"jqmaster-chart-{version}.tgz"
+    with (
+        target.open("wb") as raw,
+        gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=_epoch()) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive,
+    ):
+        for path in sorted(file for file in folder.rglob("*") if file.is_file()):
+            name = path.relative_to(folder).as_posix()
+            if _is_ignored(name, patterns):
+                continue
+            data = path.read_bytes()
+            if name == "Chart.yaml":
+                data = _with_version(data.decode(), version).encode()
+            entry = tarfile.TarInfo(f"{folder.name}/{name}")
+            entry.size, entry.mtime, entry.mode = len(data), _epoch(), 0o644
+            archive.addfile(entry, io.BytesIO(data))
+    return target
+
+
+def bill(directory: Path, command: Sequence[str] = (sys.executable, "-m", "cyclonedx_py")) -> Path:
+    """Write the bill of materials: the Python part by cyclonedx-bom from the lock, and the libraries in the web UI."""
+    target = directory / f"jqmaster-{wheels.version()}.cdx.json"
+    tool = (*command, "requirements", str(sbom.LOCK), "--pyproject", str(ROOT / "pyproject.toml"),
+            "--output-reproducible", "--spec-version", "1.6", "--output-format", "JSON")  # fmt: skip
+    try:
+        done = _run(tool)
+        made: dict[str, Any] = json.loads(done.stdout)
+        listed = {one["name"].lower().replace("_", "-") for one in made["components"]}
+    except (OSError, ValueError, KeyError) as exc:
+        shutil.copy(sbom.FILE, target)
+        raise LeftOutError(
+            f"the bill of materials by cyclonedx-bom ({exc}): the committed sbom.cdx.json stands in for it"
+        ) from exc
+    if missing := sbom.pinned(sbom.LOCK).keys() - {re.sub(r"[-_.]+", "-", name) for name in listed}:
+        raise ValueError(f"the bill of materials lacks {sorted(missing)}")
+    made["components"] += [one for one in sbom.document()["components"] if one["purl"].startswith("pkg:npm/")]
+    target.write_text(json.dumps(made, indent=2, sort_keys=True) + "\n", "utf-8")
+    return target
+
+
+def container(directory: Path, image: str, epoch: str) -> None:
+    """Build the image with buildah, and write it as an archive of the OCI."""
+    if shutil.which("buildah") is None:
+        raise LeftOutError("the image: buildah is not here (on Debian: apt install buildah)")
+    version = wheels.version()
+    name = f"{image}:{version}"
+    # Without the format, the image would lose its health check.
+    build = ("buildah", "build", "--format", "docker", "--timestamp", epoch, "--tag", name, ".")
+    archive = directory / f"jqmaster-{version}-image.tar"
+    for command in (build, ("buildah", "push", name, f"docker-archive:{archive}:{name}")):
+        done = _run(command)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no reason was given"])[-1]
+            raise LeftOutError(f"the image: `{' '.join(command[:2])}` failed: {last}")
+
+
+def check(directory: Path) -> None:
+    """Check what a package index would refuse or show badly."""
+    files = [str(path) for path in sorted(directory.iterdir()) if path.name.endswith((".whl", ".tar.gz"))]
+    command = (sys.executable, "-m", "twine", "check", "--strict", *files)
+    done = _run(command)
+    if "No module named twine" in done.stderr:
+        raise LeftOutError("the check by twine: it is not installed")
+    if done.returncode:
+        raise ValueError(done.stdout + done.stderr)
+
+
+def sums(directory: Path) -> None:
+    """Write the checksums, as `sha256sum --check` reads them."""
+    lines = []
+    for path in sorted(directory.iterdir()):
+        if path.is_file() and path.name not in (SUMS, ".gitignore"):
+            with path.open("rb") as file:
+                lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
+    (directory / SUMS).write_text("".join(lines), "utf-8")
+
+
+def _with_version(text: str, version: str) -> str:
+    text = re.sub(r"^version:.*$", f"version: {version}", text, flags=re.MULTILINE)
+    return re.sub(r"^appVersion:.*$", f'appVersion: "{version}"', text, flags=re.MULTILINE)
+
+
+def _is_ignored(name: str, patterns: Sequence[str]) -> bool:
+    parents = [name, *(parent.as_posix() for parent in Path(name).parents)]
+    for pattern in patterns:
+        plain = pattern.strip("/")
+        # A pattern without a slash inside matches at any depth.
+        if any(fnmatch(one if "/" in plain else Path(one).name, plain) for one in parents if one != "."):
+            return True
+    return False
+
+
+def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)  # noqa: S603
+
+
+def _epoch() -> int:
+    return int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+
+
+def _commit_time() -> str:
+    done = _run(("git", "log", "-1", "--format=%ct"))
+    # A source archive has no history.
+    return done.stdout.strip() or "315532800"
+
+
+def main() -> int:
+    """Make a release, say what was made and what was not, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--strict", action="store_true", help="fail if a part cannot be made here")
+    parser.add_argument("--image", default="localhost/jqmaster", help="name of the image, without its tag")
+    arguments = parser.parse_args()
+    directory = arguments.directory.resolve()
+    left_out = release(directory, arguments.image)
+    for path in sorted(directory.iterdir()):
+        if path.name != ".gitignore":
+            print(f"{path.stat().st_size:>12,}  {path.name}")
+    for part in left_out:
+        print(f"LEFT OUT: {part}", file=sys.stderr)
+    if not IS_PUBLISHED and any(url.startswith(PLACEHOLDER) for url in URLS.values()):
+        print(
+            f"The addresses in these files are placeholders ({PLACEHOLDER}): see docs/releasing.md.",
+            file=sys.stderr,
+        )
+    return LEFT_OUT if left_out and arguments.strict else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
