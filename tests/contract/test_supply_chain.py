@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,30 @@ def test_an_audit_of_npm_and_images_never_takes_silence_for_good_news(
         assert audit.audit_images(says(json.dumps(results))) == code
     assert audit.worst(0, 3, 1) == audit.VULNERABLE
     assert audit.worst(0, 3) == audit.NOT_AUDITED
+
+
+def test_an_audit_of_programs_asks_whether_the_source_knows_them_at_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    inside = audit.programs()
+    assert {name for name, _ in inside.values()} == {"python", "valkey"}
+    assert inside["the embedded Valkey"][1].count(".") == 2
+    hole = {"id": "BIT-1", "aliases": ["CVE-1"]}
+
+    def known_holes_only(name: str, version: str) -> list[dict[str, Any]]:
+        return [hole] if version == audit.KNOWN_HOLES[name] else []
+
+    def away(name: str, version: str) -> list[dict[str, Any]]:
+        raise OSError("no route")
+
+    assert audit.audit_programs(known_holes_only) == audit.CLEAN
+    assert "no vulnerability is known" in capsys.readouterr().out
+    assert audit.audit_programs(lambda *_: [hole]) == audit.VULNERABLE
+    assert "the embedded Valkey: CVE-1, BIT-1 in valkey" in capsys.readouterr().out
+    silent: Callable[[str, str], list[dict[str, Any]]] = lambda *_: []  # noqa: E731
+    for source in (silent, away):
+        assert audit.audit_programs(source) == audit.NOT_AUDITED
+        seen = capsys.readouterr()
+        assert seen.err.count("NOT AUDITED: ") == len(inside)
+        assert all(where in seen.err for where in inside)
+        assert "no vulnerability" not in seen.out

@@ -23,8 +23,9 @@ _OLDEST: Final = {"Redis": (7, 0), "Valkey": (7, 2)}
 HOLES: Final = {
     # Escapes from the Lua sandbox.
     "Redis": "CVE-2025-49844, 46817, 46818 and 46819",
-    # Also uses of freed memory and corrupt streams, of May and July 2026.
-    "Valkey": "CVE-2025-49844, CVE-2026-23479, 25243, 23631, 56684 and 63639",
+    # Also uses of freed memory and corrupt streams, of May and July 2026; of August, a use of freed memory by
+    # scripts, and a way around the rights of a user's keys.
+    "Valkey": "CVE-2025-49844, CVE-2026-23479, 25243, 23631, 56684, 63639 and GHSA-fq2f-crmw-q97r",
 }
 # The first release of each line without these holes. A line that is not listed and older than the newest one here has
 # no such release that is known to us. `make audit` compares our own images and the embedded server with these, too.
@@ -34,10 +35,10 @@ PATCHED: Final = {
     ("Redis", (8, 0)): 4,
     ("Redis", (8, 2)): 2,
     ("Valkey", (7, 2)): 14,
-    ("Valkey", (8, 0)): 10,
-    ("Valkey", (8, 1)): 9,
-    ("Valkey", (9, 0)): 5,
-    ("Valkey", (9, 1)): 1,
+    ("Valkey", (8, 0)): 11,
+    ("Valkey", (8, 1)): 10,
+    ("Valkey", (9, 0)): 6,
+    ("Valkey", (9, 1)): 2,
 }
 LEVELS: Final[tuple[Durability, ...]] = ("besteffort", "fsync", "fsync+quorum")
 # Asked for by name: for a pattern, the store goes through all its settings.
