@@ -52,7 +52,7 @@ COMPOSE: Final = ROOT / "docker-compose.yml"
 _FLOOR: Final = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?>=([0-9.]+)")
 _FROM: Final = re.compile(r"^FROM (\S+)", re.MULTILINE)
 _IMAGE: Final = re.compile(r"^ +image: (\S+)", re.MULTILINE)
-# Who builds these programs from source publishes advisories about them in this ecosystem.
+# This ecosystem has advisories about programs that are built from source.
 OSV: Final = "https://api.osv.dev/v1/query"
 OSV_ECOSYSTEM: Final = "Bitnami"
 OSV_TIMEOUT_S: Final = 30

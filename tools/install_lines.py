@@ -27,7 +27,7 @@ def pages() -> list[Path]:
         *ROOT.glob("examples/**/*.md"),
         ROOT / "worker_sdk/README.md",
     ]
-    # What the changelog says was true then.
+    # The changelog tells of the past.
     return sorted(page for page in found if page.name != "CHANGELOG.md")
 
 

@@ -1,8 +1,8 @@
 """Make all that a release consists of: `python -m tools.release DIRECTORY [--strict] [--image REFERENCE]`.
 
 Wheels and source distributions, the image, the chart, a bill of materials, notes and checksums, all of the one version
-in worker_sdk/transport/release.py. What cannot be made here is named; with `--strict`, the exit code is 3 then. The
-same commit gives the same wheels, source distributions, chart, bill of materials and notes, byte for byte.
+in worker_sdk/transport/release.py. A part that cannot be made here is named; with `--strict`, the exit code is 3 then.
+The same commit gives the same wheels, source distributions, chart, bill of materials and notes, byte for byte.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What is made from docs/runbooks.md: `python -m tools.runbooks --write`.
+"""Write everything that is made from docs/runbooks.md: `python -m tools.runbooks --write`.
 
 The page that masters serve, the table by which the web UI finds the section of a fault, and the `runbook_url` of each
 alert.

@@ -95,8 +95,8 @@ async def test_a_constraint_that_holds_jobs_back_is_a_fault_with_their_number(
     async with screens.open() as page:
         fault = page.locator("li.fault").filter(has_text=f"Constraint {name} is full")
         await expect(fault).to_contain_text("at 1 of 1 values: 2 jobs wait for it.", timeout=30_000)
-        what_to_do = fault.get_by_role("link", name="What to do")
-        await expect(what_to_do).to_have_attribute("href", "runbooks.html#a-constraint-holds-jobs-back")
+        runbook = fault.get_by_role("link", name="Runbook")
+        await expect(runbook).to_have_attribute("href", "runbooks.html#a-constraint-holds-jobs-back")
         await fault.get_by_role("link", name="Constraints").click()
         await expect(page.get_by_text("2 of 2 waiting jobs are held back")).to_be_visible()
         await page.goto("/#/constraints")

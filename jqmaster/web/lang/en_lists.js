@@ -65,7 +65,7 @@ export default {
   "fault.acknowledge": "Acknowledge",
   "fault.acknowledged":
     "1 acknowledged fault is hidden until it is over.||{count} acknowledged faults are hidden until they are over.",
-  "fault.runbook": "What to do",
+  "fault.runbook": "Runbook",
   "fault.show": "Show",
   "fault.dead_worker":
     "Worker {worker} is dead: last heard {seen}, 1 job still assigned.||Worker {worker} is dead: last heard {seen}, {count} jobs still assigned.",

@@ -17,7 +17,7 @@ pytestmark = real_time.MASTER
 
 SELECTOR = re.compile(r"\b((?:jqmaster|process)_\w+)\{([^}]*)\}")
 MATCHER = re.compile(r'(\w+)\s*(=~|=)\s*"([^"]*)"')
-# What Prometheus adds when it scrapes, and what the variables of dashboards are for.
+# Prometheus adds them when it scrapes, and variables of dashboards are for them.
 ADDED = {"job", "instance"}
 # They have a sample only while something is wrong, with TLS, or with a bound of memory.
 RARE = {
