@@ -102,7 +102,10 @@ def chart(directory: Path, folder: Path = CHART) -> Path:
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=_epoch()) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
-        for path in sorted(file for file in folder.rglob("*") if file.is_file()):
+        # Rules and dashboards are links to other folders: the archive has their content.
+        for path in sorted(
+            Path(where, file) for where, _, found in os.walk(folder, followlinks=True) for file in found
+        ):
             name = path.relative_to(folder).as_posix()
             if _is_ignored(name, patterns):
                 continue

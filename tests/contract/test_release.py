@@ -153,13 +153,17 @@ def test_a_chart_is_packaged_as_helm_does(tmp_path: Path) -> None:
     (folder / ".helmignore").write_text("# not these\nci/\n*.orig\n")
     for name in ("templates/master.yaml", "templates/master.yaml.orig", "ci/values.yaml"):
         (folder / name).write_text("x")
+    (folder / "files").symlink_to(ROOT / "deploy" / "systemd")
     packed = release.chart(tmp_path, folder)
     with tarfile.open(packed) as archive:
         assert archive.getnames() == [
             "jqmaster/.helmignore",
             "jqmaster/Chart.yaml",
+            "jqmaster/files/jqmaster-worker@.service",
+            "jqmaster/files/jqmaster.service",
             "jqmaster/templates/master.yaml",
         ]
+        assert all(entry.isfile() and entry.size for entry in archive)
         member = archive.extractfile("jqmaster/Chart.yaml")
         assert member
         chart = yaml.safe_load(member.read())
