@@ -199,6 +199,7 @@ def test_every_variable_that_another_names_stands_before_it(name: str, pod: Pod)
 
 
 @EACH_POD
+@pytest.mark.req("D27")
 def test_every_probe_asks_what_its_container_answers(name: str, pod: Pod) -> None:
     routes = {
         "http": {operation.path for operation in OPERATIONS if operation.method == "GET"},
@@ -230,6 +231,7 @@ def test_every_probe_asks_what_its_container_answers(name: str, pod: Pod) -> Non
 
 
 @EACH_POD
+@pytest.mark.req("D27")
 def test_every_pod_is_given_the_time_that_it_takes_to_stop(name: str, pod: Pod) -> None:
     grace_s = pod.spec["terminationGracePeriodSeconds"]
     for container in pod.containers:
@@ -247,7 +249,7 @@ def test_every_pod_is_given_the_time_that_it_takes_to_stop(name: str, pod: Pod) 
 
 
 @EACH_POD
-@pytest.mark.req("D18")
+@pytest.mark.req("D18", "D27")
 def test_every_pod_fits_the_standard_restricted(name: str, pod: Pod) -> None:
     spec = pod.spec
     assert spec["securityContext"]["runAsNonRoot"] is True
@@ -357,6 +359,7 @@ def test_workers_and_the_test_call_the_service(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [one for one in NAMES if of_kind(one, "ScaledObject", "ScaledJob")])
+@pytest.mark.req("D27")
 def test_keda_asks_for_the_demand_of_the_slots(name: str) -> None:
     [operation] = [one for one in OPERATIONS if one.path == "/api/demand"]
     for one in of_kind(name, "ScaledObject", "ScaledJob"):
@@ -457,6 +460,7 @@ def test_names_are_looked_up_and_the_store_is_reached(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [one for one in NAMES if of_kind(one, "Certificate")])
+@pytest.mark.req("D27")
 def test_every_secret_with_a_certificate_is_made_and_names_what_is_called(name: str) -> None:
     certificates = {one["spec"]["secretName"]: one["spec"] for one in of_kind(name, "Certificate")}
     used = {

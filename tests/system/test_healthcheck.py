@@ -85,6 +85,25 @@ def answer_once(server: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
 
+def test_ready_asks_for_more_than_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bytes] = []
+
+    def answer(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            asked.append(connection.recv(4096).split(b" ")[1])
+            connection.sendall(b"HTTP/1.1 503 Not ready\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("JQMASTER_PORT", str(server.getsockname()[1]))
+        monkeypatch.delenv("JQMASTER_HEALTH_FILE", raising=False)
+        thread = threading.Thread(target=answer, args=(server,))
+        thread.start()
+        assert alive.quick_exit_code(["--ready"]) == 5
+        thread.join()
+    assert asked == [b"/readyz"]
+
+
 def test_a_file_of_settings_names_the_port(tmp_path: Path) -> None:
     config = tmp_path / "jqmaster.toml"
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -113,7 +132,12 @@ async def test_a_master_that_asks_for_certificates_of_clients_is_alive(
     async with running_master(settings) as master:
         monkeypatch.setenv("JQMASTER_PORT", str(master.server.port))
         await asyncio.to_thread(alive.check)
-        if not has_certificate:
+        if has_certificate:
+            await asyncio.to_thread(alive.check, is_ready=True)
+        else:
+            # It is alive, but it has not said that it is ready.
+            with pytest.raises(alive.NotAliveError):
+                await asyncio.to_thread(alive.check, is_ready=True)
             # Another address is asked for an answer, not for a sign of life.
             with pytest.raises(alive.NotAliveError):
                 await asyncio.to_thread(alive.check, f"https://127.0.0.1:{master.server.port}/healthz")
