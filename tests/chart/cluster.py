@@ -288,5 +288,5 @@ def _count(given: int | str, whole: int, rounded: Callable[[float], int]) -> int
 
 
 def parsed(manifests: Iterable[Any]) -> list[Spec]:
-    """Return the manifests without the hooks of Helm, which are no part of what runs."""
+    """Return the manifests without the hooks of Helm, which do not run here."""
     return [one for one in manifests if one and "helm.sh/hook" not in one["metadata"].get("annotations", {})]

@@ -1,5 +1,4 @@
-"""What the images of workers hold in these tests: handlers that keep a journal of their runs, an oracle outside the
-system."""
+"""Handlers that the images of workers hold in these tests. They keep a journal of their runs outside the system."""
 
 import asyncio
 import os

@@ -21,7 +21,7 @@ class Keda:
 
     def __init__(self, cluster: Cluster, *, pace: float) -> None:
         self._cluster, self._pace = cluster, pace
-        # What was seen and wanted: (name, demand, pods).
+        # The demands that were seen, and the pods wanted for each: (name, demand, pods).
         self.history: list[tuple[str, float, int]] = []
         # A Deployment without a number starts with one pod until KEDA has looked.
         for one in cluster.of_kind("ScaledObject").values():

@@ -29,12 +29,12 @@ _LEAST_GRACE_S: Final = 2.0
 
 
 class Around(Protocol):
-    """What a pod needs of its cluster."""
+    """The part of a cluster that a pod asks for addresses and data."""
 
     namespace: str
 
     def address_of(self, host: str) -> str | None:
-        """Return the address of a name, or None if it is no name of the cluster."""
+        """Return the address of a name, or None if the cluster does not know it."""
 
     def data_of(self, kind: str, name: str) -> Mapping[str, str]:
         """Return the entries of a Secret or ConfigMap."""
@@ -108,7 +108,7 @@ class Pod:
                 await asyncio.wait([probes])
                 if not probes.cancelled() and (fault := probes.exception()):
                     raise fault
-                # What a container leaves behind ends with it, as in a process namespace.
+                # Processes that a container leaves behind end with it, as in a process namespace.
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._process.pid, signal.SIGKILL)
                 self._set_ready(False)
@@ -287,7 +287,7 @@ class Pod:
         raise NotImplementedError(action)
 
     def _set_ready(self, is_ready: bool) -> None:
-        # A pod that is being deleted is no endpoint any more, whatever its probe says.
+        # A pod that is being deleted stops being an endpoint, whatever its probe says.
         is_ready = is_ready and not self.is_deleting
         if is_ready is not self.is_ready:
             self.is_ready = is_ready

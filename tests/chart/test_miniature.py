@@ -147,7 +147,7 @@ async def test_each_connection_is_allowed_and_no_rule_is_in_vain(tmp_path: Path)
         pods = {pod.name: pod for pod in (*cluster.pods, *cluster.ended)}
         assert policies.refused_connections(pods, tracer, cluster) == []
 
-        # What the values allow besides, and does not run here.
+        # The values allow these rules too; nothing here uses them.
         master, worker = policies.pod(masters[1]), policies.pod(cluster.owned(MAIL)[0])
         store = Peer({"app.kubernetes.io/name": "valkey"}, policies.own, {})
         ingress, monitoring, elsewhere = (
@@ -162,7 +162,7 @@ async def test_each_connection_is_allowed_and_no_rule_is_in_vain(tmp_path: Path)
         assert policies.refusals(worker, elsewhere, 587) == []
         assert policies.unused() == set()
 
-        # What nobody needs is refused.
+        # Any other connection is refused.
         stranger = Peer({}, policies.own, {})
         for caller, called, port in (
             (stranger, master, 8080), (stranger, worker, 9000), (stranger, store, 6379), (elsewhere, master, 8080),

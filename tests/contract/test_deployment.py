@@ -40,7 +40,7 @@ def test_a_unit_ends_in_good_order_and_comes_back(file: Path) -> None:
     assert service["ProtectSystem"] == "strict"
 
 
-# What belongs to running a program, and not to what it may do.
+# These say how the program runs, not what it may do.
 NOT_CONFINING = {
     "Type", "NotifyAccess", "WatchdogSec", "ExecStart", "EnvironmentFile", "Environment", "WorkingDirectory",
     "StateDirectory", "StateDirectoryMode", "Restart", "RestartSec", "KillMode", "TimeoutStartSec", "TimeoutStopSec",

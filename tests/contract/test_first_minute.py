@@ -75,7 +75,7 @@ def test_the_tests_of_a_room_need_the_extra_test_alone(room: str) -> None:
         (module, file)
         for path in files
         for module, file in needed_by(path)
-        # A test that can do without says so by `pytest.importorskip`, which is no import.
+        # A test that can do without it calls `pytest.importorskip` instead of importing it.
         if not {installed.normalized(name) for name in names.get(module, ())} & there
     }
     assert missing == set()
@@ -95,7 +95,7 @@ def test_every_version_that_development_installs_is_pinned() -> None:
     here = {installed.normalized(one.name) for one in distributions()}
     every = installed.requirements(PROJECT, EXTRAS)
     assert closure(one for one in every if installed.normalized(Requirement(one).name) in here) <= pinned
-    # Whoever installs chooses the index.
+    # The user who installs chooses the index.
     assert "://" not in text
     assert not re.search(r"^\s*-", text, re.MULTILINE)
 
