@@ -199,7 +199,7 @@ chart: $(CHART_VENV)/.installed ## Render the Helm chart anew: deploy/helm/golde
 
 test-chart: $(CHART_VENV)/.installed setup ## Render, lint and validate the Helm chart, then run its pods as processes of a cluster in miniature
 	$(CHART_VENV)/bin/python -m tools.chart.verify
-	JQMASTER_CHART=1 $(PYTEST) -rs -n 2 tests/chart
+	JQMASTER_CHART=1 $(PYTEST) -rs tests/chart
 
 wheels: setup ## Build the wheels of a release into dist/: jqmaster, and jqmaster-sdk for workers and pushers alone
 	$(BIN)/python -m tools.wheels dist

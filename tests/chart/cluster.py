@@ -168,7 +168,7 @@ class Cluster:
         self.pods.append(pod)
         return pod
 
-    async def settled(self, *, timeout_s: float = 90) -> None:
+    async def settled(self, *, timeout_s: float = 150) -> None:
         """Wait until all workloads have their pods, of the newest template, ready, and Services know them."""
 
         def is_settled() -> bool:

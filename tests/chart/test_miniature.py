@@ -20,7 +20,7 @@ from tests.chart.network_policies import Peer, Policies, Tracer
 from tests.support import real_time
 from tests.support.waiting import wait_until
 
-pytestmark = [runs_by_make_test_chart, pytest.mark.timeout(300), real_time.PROCESSES]
+pytestmark = [runs_by_make_test_chart, pytest.mark.timeout(600), real_time.PROCESSES]
 
 MAIL, VIDEO, REPORTS = "jqmaster-worker-mail", "jqmaster-worker-video", "jqmaster-worker-reports"
 
@@ -41,7 +41,7 @@ async def test_a_rolling_update_and_a_drained_node_refuse_no_push(tmp_path: Path
             assert {pod.node for pod in cluster.pods} == {"node-b"}
             least.cancel()
             assert await least >= 1, "the budget lets one of two masters be away"
-        await wait_until(lambda: installation.journal.has_all(pushes), timeout_s=30)
+        await wait_until(lambda: installation.journal.has_all(pushes), timeout_s=60)
         installation.journal.assert_once_each(pushes)
 
 
@@ -104,11 +104,11 @@ async def test_new_certificates_are_served_without_a_restart(tmp_path: Path) -> 
                 now = await serials(installation)
                 return now.keys() == before.keys() and all(now[one] != before[one] for one in now)
 
-            await wait_until(are_all_new, timeout_s=20)
+            await wait_until(are_all_new, timeout_s=60)
             # Some seconds of work with the new ones, in both directions.
             pushed = len(pushes.accepted)
             await wait_until(lambda: len(pushes.accepted) > pushed + 30)
-        await wait_until(lambda: installation.journal.has_all(pushes), timeout_s=30)
+        await wait_until(lambda: installation.journal.has_all(pushes), timeout_s=60)
         installation.journal.assert_once_each(pushes)
         assert not cluster.ended
 
