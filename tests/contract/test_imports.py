@@ -165,6 +165,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "django",
             "celery_compat",
             "dependencies.depends",
+            "transport.console_log",
             "transport.tls",
         },
         "outbox": {
