@@ -61,12 +61,17 @@ def texts() -> dict[Path, str]:
 
 
 def _shortened(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out the names of rules and dashboards too, so that a new one there needs no new rendering here."""
+    kept: list[dict[str, Any]] = []
     for one in objects:
         if one["kind"] == "PrometheusRule":
+            if kept and kept[-1]["kind"] == one["kind"]:
+                continue
             one["spec"] = {"groups": [], "x-content": _ELSEWHERE.format("prometheus")}
         if one["kind"] == "ConfigMap" and one["metadata"]["name"].endswith("-dashboard"):
-            one["data"] = dict.fromkeys(one["data"], _ELSEWHERE.format("grafana"))
-    return objects
+            one["data"] = {"dashboards": _ELSEWHERE.format("grafana")}
+        kept.append(one)
+    return kept
 
 
 def _is_plain(one: dict[str, Any]) -> bool:
