@@ -26,7 +26,7 @@ _INSTEAD_OF_SELF: Final = {
 OWN_HEADERS: Final = "celery-"
 
 
-class Declared(Protocol):
+class DeclaredTask(Protocol):
     """The part of a task that its function sees."""
 
     name: str
@@ -83,7 +83,7 @@ class BoundTask:
     * `max_retries`, `default_retry_delay`: as they were declared.
     """
 
-    def __init__(self, task: Declared, request: Request, ctx: Context | None) -> None:
+    def __init__(self, task: DeclaredTask, request: Request, ctx: Context | None) -> None:
         self._task = task
         self._ctx = ctx
         self.name = task.name

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, Protocol
 
 from worker_sdk.celery_compat import signals
-from worker_sdk.celery_compat.bound import OWN_HEADERS, BoundTask, Declared, Request
+from worker_sdk.celery_compat.bound import OWN_HEADERS, BoundTask, DeclaredTask, Request
 from worker_sdk.celery_compat.parameters import Parameters
 from worker_sdk.celery_compat.retries import Retries
 from worker_sdk.celery_compat.soft_limit import await_within, call_within
@@ -22,7 +22,7 @@ ARGS: Final = f"{OWN_HEADERS}args"  # the number of arguments that were given by
 SOFT_LIMIT: Final = f"{OWN_HEADERS}soft-time-limit"
 
 
-class Runnable(Declared, Protocol):
+class Runnable(DeclaredTask, Protocol):
     """The part of a task that its runs need."""
 
     task: TypedTask[..., Any]
