@@ -31,7 +31,6 @@ KINDS: Final[Mapping[str, _Kind]] = {
     "delay": _SECONDS,
     "run_at": _INSTANT,
     "expires": _SECONDS._replace(expected="seconds or a timedelta, or an instant as expires_at"),
-    "expires_s": _SECONDS,
     "expires_at": _INSTANT,
     "id": _TEXT._replace(expected="a UUID as text, such as str(value)"),
     "key": _TEXT,

@@ -14,6 +14,7 @@ from jqmaster.api.jobs.schemas import JobRequest, RetryRequest
 from jqmaster.cli.commands import jobs as commands
 from jqmaster.domain.jobs import job_terms as terms
 from jqmaster.domain.jobs.job import JobSpec, RetryPolicy
+from worker_sdk import option_types
 from worker_sdk.pusher.jobs import JobOptions
 
 pytestmark = pytest.mark.req("J2")
@@ -80,8 +81,11 @@ PLACES = {
     "jqmaster/domain/jobs/job.py", "jqmaster/store/codec.py", "jqmaster/api/jobs/schemas.py",
     "jqmaster/spec/examples.py", "jqmaster/cli/commands/jobs.py", "worker_sdk/pusher/jobs.py",
 }  # fmt: skip
-# Signatures of task-making functions, read by editors and type checkers.
-SIGNATURES = {"worker_sdk/tasks/collection.py", "worker_sdk/tasks/options.py", "worker_sdk/django/options.py"}
+# Signatures of task-making functions, read by editors and type checkers, and what the SDK checks of their values.
+SIGNATURES = {
+    "worker_sdk/tasks/collection.py", "worker_sdk/tasks/options.py", "worker_sdk/django/options.py",
+    "worker_sdk/option_types.py",
+}  # fmt: skip
 # Files that act on the term.
 USERS = {"jqmaster/domain/jobs/outcome.py", "jqmaster/domain/notices/delivery.py"}
 
@@ -96,3 +100,8 @@ def test_a_term_of_a_job_is_named_in_six_files() -> None:
     }
     assert named - SIGNATURES - USERS == PLACES
     assert len(PLACES) <= 6
+
+
+def test_the_type_of_each_option_is_checked_where_it_is_written() -> None:
+    # What a job waits for is checked where it is converted.
+    assert set(option_types.KINDS) == set(JobOptions.__annotations__) - {"after"}
