@@ -79,6 +79,14 @@ def test_each_class_has_its_status_and_keeps_its_code(cls: type[JqmasterError], 
     assert response.headers["content-type"] == content_type
 
 
+# What an error needs to be made.
+GIVEN: dict[type, tuple[str, ...]] = {
+    errors.NotUniqueError: ("held", "a job"),
+    errors.OfferUnderWayError: ("held", "a job"),
+    errors.ArchiveUnavailableError: ("the archive is away",),
+}
+
+
 def test_every_error_that_is_no_fault_of_ours_has_a_status_below_500() -> None:
     ours = {
         errors.ArchiveDamagedError,
@@ -91,7 +99,7 @@ def test_every_error_that_is_no_fault_of_ours_has_a_status_below_500() -> None:
         cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, JqmasterError)
     }
     for cls in classes - ours:
-        error = cls("held", "a job") if issubclass(cls, errors.NotUniqueError) else cls()
+        error = cls(*GIVEN.get(cls, ()))
         status = problem_response(error, Encoding.JSON).status_code
         assert status < 500 or status == 503, cls
     # These classes take the status of their base class.
