@@ -44,6 +44,7 @@ class Prepared:
         self.pid = pid
         self.returncode: int | None = None
         self._ended = ended
+        self._reading = threading.Lock()
 
     def poll(self) -> int | None:
         return self._look(0)
@@ -67,15 +68,16 @@ class Prepared:
 
     def _look(self, timeout_s: float | None) -> int | None:
         if self.returncode is None and select.select([self._ended], [], [], timeout_s)[0]:
-            told = os.read(self._ended, 16)
-            os.close(self._ended)
-            # If the preparing process was killed, there is no status to read.
-            self.returncode = int(told) if told else -signal.SIGKILL
+            # Several threads may wait for one end.
+            with self._reading:
+                if self.returncode is None:
+                    told = os.read(self._ended, 16)
+                    # If the preparing process was killed, there is no status to read.
+                    self.returncode = int(told) if told else -signal.SIGKILL
         return self.returncode
 
     def __del__(self) -> None:
-        if self.returncode is None:
-            os.close(self._ended)
+        os.close(self._ended)
 
 
 def is_preparable(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
