@@ -201,3 +201,16 @@ async def test_many_leases_end_at_once(world: StoreWorld) -> None:
         endings = [ending(world, lease.job, LOST) for lease in leases if lease.job]
         assert await world.leases.reclaim(world.epoch, [*endings, endings[0]]) == [True] * expected + [False]
     assert (await world.inspector.counts())[JobState.READY] == 1_100
+
+
+@pytest.mark.req("M3")
+async def test_a_claim_of_which_nothing_can_be_told_is_found_again_later(world: StoreWorld) -> None:
+    _worker, _claimed, job = await expired(world)
+    await world.leases.look_later(world.epoch, [(job.id, world.now_ms + 500)])
+    _, found, next_ms = await world.leases.expired_leases()
+    assert (found, next_ms) == ([], 500)
+    world.pass_ms(500)
+    _, found, _ = await world.leases.expired_leases()
+    assert [lease.job_id for lease in found] == [job.id]
+    with pytest.raises(StaleEpochError):
+        await world.leases.look_later("1", [(job.id, world.now_ms + 500)])

@@ -1,0 +1,57 @@
+"""What the store's part tells about pushed jobs and connections at `log_level` debug."""
+
+import logging
+
+import pytest
+
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.store.jobs import enqueue
+from jqmaster.store.jobs.enqueue import (
+    Accepted,
+    BacklogFull,
+    BatchClosed,
+    Conflict,
+    NotUnique,
+    Outcome,
+    PredecessorRefused,
+    PushExpired,
+)
+from jqmaster.store.link.client import StoreClient
+from tests.support.ports import free_port
+from tests.support.server import StoreServer
+
+TOLD: list[tuple[Outcome, str]] = [
+    (Accepted.NEW, "accepted"),
+    (Accepted.KNOWN, "pushed again, and known"),
+    (Accepted.TAKEN, "refused: its ID stands for another request"),
+    (BacklogFull("g"), "refused: the backlog of gate g is full"),
+    (NotUnique("h", Conflict.EXISTING), "not made: job h holds its uniqueness key (existing)"),
+    (BatchClosed("b", is_none=False), "refused: batch b takes no new member"),
+    (PredecessorRefused("p", is_none=False), "refused: it cannot wait for job p"),
+    (PushExpired(5), "refused: its expires_at is past"),
+]
+
+
+def test_each_outcome_of_a_push_has_words(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "jqmaster.store.jobs.enqueue")
+    specs = [JobSpec(f"j{n}", "work", b"\xc0") for n in range(len(TOLD))]
+    enqueue._log(specs, [outcome for outcome, _ in TOLD])
+    assert caplog.messages == [f"job j{n} (work): {words}" for n, (_, words) in enumerate(TOLD)]
+    assert {type(outcome) for outcome, _ in TOLD} == set(Outcome.__args__)
+
+
+async def test_connections_are_told_with_their_address(
+    lone_server: StoreServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "jqmaster.store.link.connection")
+    client = StoreClient(lone_server.url, connections=2)
+    await client.command("PING")
+    await client.close()
+    away = StoreClient(f"redis://:secret@127.0.0.1:{free_port()}", connections=2)
+    with pytest.raises(StoreUnavailableError):
+        await away.command("PING")
+    await away.close()
+    assert any(text.startswith("a new connection to the store at ") for text in caplog.messages)
+    assert any(text.startswith("no connection to the store at 127.0.0.1:") for text in caplog.messages)
+    assert "secret" not in caplog.text
