@@ -18,6 +18,7 @@ from jqmaster.domain.jobs.outcome import (
     decide,
     decide_expired,
     decide_not_ready,
+    decide_restored,
     decide_unanswered,
 )
 from jqmaster.domain.jobs.retry import AT_ONCE, MOST_FLOOR_MS, backoff_ms
@@ -325,3 +326,11 @@ def test_a_challenge_without_a_callback_is_a_failed_attempt(job: Job, jitter: fl
     assert decision == decide(job, outcome("failure", reason="callback_timeout"), jitter=jitter)
     assert (decision.state is JobState.RETRYING) is (job.failures < job.max_retry)
     assert decision.state in TRANSITIONS[JobState.AWAITING_CALLBACK, "expire_challenge"]
+
+
+@pytest.mark.req("D31")
+def test_a_job_that_ran_when_its_backup_was_taken_begins_again_if_it_may() -> None:
+    again = Decision(JobState.READY, "lost")
+    assert decide_restored(replace(JOB, max_retry=1)) == again
+    assert decide_restored(replace(JOB, max_retry=0, rerun_lost=True)) == again
+    assert decide_restored(replace(JOB, max_retry=0)) == Decision(JobState.FAILED, "lost", cause=Cause.LOST)

@@ -462,3 +462,34 @@ def test_a_job_whose_callbacks_are_there_waits_for_a_worker() -> None:
     assert told(snapshot(job)) == [("awaiting_callback", expected)]
     assert codes(snapshot(job), fleet()) == ["awaiting_callback", "no_worker"]
     assert codes(snapshot(job, has_leader=False), fleet()) == ["awaiting_callback", "no_leader", "no_worker"]
+
+
+# --- labels and predecessors
+
+
+def with_labels(one: Worker, **labels: str) -> Worker:
+    return replace(one, spec=replace(one.spec, labels=labels))
+
+
+def test_labels_that_no_worker_has_are_told_with_the_nearest_workers() -> None:
+    job = replace(JOB, requires={"gpu": "1", "zone": "b"})
+    workers = [with_labels(worker(1), zone="b"), with_labels(worker(2), gpu="2", zone="a")]
+    assert told(snapshot(job), fleet(*workers)) == [
+        (
+            "no_matching_worker",
+            "None of the 2 live workers for jobs named mail has the labels that it requires (gpu=1, zone=b). Nearest: "
+            "node has no label gpu; node has gpu=2 instead of 1, zone=a instead of b.",
+        )
+    ]
+    assert only(snapshot(job), fleet(workers[0])).startswith(
+        "The only live worker for jobs named mail does not have"
+    )
+    assert codes(snapshot(job), fleet(with_labels(worker(), gpu="1", zone="b"))) == ["next"]
+
+
+def test_predecessors_are_told_with_their_states() -> None:
+    job = replace(JOB, state=JobState.AWAITING_JOBS)
+    one = snapshot(job, awaits=(("job-1", "running"), ("job-2", None)), awaits_count=4)
+    assert only(one) == "It waits for jobs job-1 (running), job-2 (gone) and 2 others."
+    alone = snapshot(job, awaits=(("job-1", "ready"),), awaits_count=1)
+    assert only(alone) == "It waits for job job-1 (ready)."

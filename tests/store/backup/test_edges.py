@@ -97,14 +97,14 @@ async def test_a_store_that_hangs_up_or_is_emptied_ends_the_backup(
         async def nothing(_: int) -> bytes:
             return b""
 
-        store._reader.read = nothing  # type: ignore[method-assign]
+        store._reader.read = nothing
         with pytest.raises(StoreUnavailableError, match="hung up"):
             await store.ask(("PING",))
 
         async def fails(_: int) -> bytes:
             raise OSError("gone")
 
-        store._reader.read = fails  # type: ignore[method-assign]
+        store._reader.read = fails
         with pytest.raises(StoreUnavailableError, match=r"did not answer.*gone"):
             await store.ask(("PING",))
 
