@@ -67,3 +67,10 @@ def test_quantiles_ascend() -> None:
     assert found == sorted(found)
     assert found[-1] == 10**10
     assert histogram.buckets()[-1] == (None, 1)
+
+
+def test_what_statistics_show_is_none_until_something_was_counted() -> None:
+    histogram = Histogram()
+    assert histogram.distribution() is None
+    histogram.add(7)
+    assert histogram.distribution() == {"count": 1, "p50_ms": 7, "p95_ms": 7, "p99_ms": 7, "max_ms": 7}

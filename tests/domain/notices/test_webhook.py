@@ -17,6 +17,7 @@ from jqmaster.domain.notices.webhook import (
     JobEnd,
     body_of,
     delivery_id,
+    delivery_ids,
     delivery_job,
     end_subject,
     origin_of,
@@ -130,3 +131,10 @@ def test_of_a_job_that_runs_again_only_its_end_is_told() -> None:
     message = json.loads(body_of(again, end, None))
     assert message["type"] == "job.failed"
     assert set(message["data"]) == {"job_id", "name", "state", "finished_at"}
+
+
+def test_each_end_of_a_job_has_a_delivery_of_its_own_the_newest_first() -> None:
+    job, _ = ended_job(at_ms=3_000)
+    ids = delivery_ids(job, [1_000, 3_000, 0, 2_000])
+    assert ids == [delivery_id(job.id, at_ms) for at_ms in (3_000, 2_000, 1_000)]
+    assert len(set(ids)) == 3

@@ -12,6 +12,7 @@ from jqmaster.domain.constraints.limit_kinds import CONCURRENCY, HOLD, PAUSE, RA
 from jqmaster.domain.content.content import full_access
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.order import After
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.domain.why.facts import Accuracy, JobsAhead, Snapshot
@@ -52,6 +53,15 @@ def limited(world: StoreWorld) -> ConstrainedWorld:
 
 async def test_an_unknown_job_has_no_snapshot(world: StoreWorld) -> None:
     assert await WhyStore(world.shard, world.records).snapshot(new_id()) is None
+
+
+async def test_a_job_that_waits_for_others_names_them_with_their_states(world: StoreWorld) -> None:
+    _, running = await world.running()
+    first = await world.enqueue()
+    second = await world.enqueue(after=After((first, running.job_id)))
+    snapshot = await look(world, second)
+    assert set(snapshot.awaits) == {(first, "ready"), (running.job_id, "running")}
+    assert snapshot.awaits_count == 2
 
 
 async def test_it_writes_nothing(world: StoreWorld, limited: ConstrainedWorld) -> None:

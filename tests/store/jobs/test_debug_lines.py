@@ -20,6 +20,7 @@ from jqmaster.store.jobs.enqueue import (
 from jqmaster.store.link.client import StoreClient
 from tests.support.ports import free_port
 from tests.support.server import StoreServer
+from tests.support.store import StoreWorld
 
 TOLD: list[tuple[Outcome, str]] = [
     (Accepted.NEW, "accepted"),
@@ -39,6 +40,12 @@ def test_each_outcome_of_a_push_has_words(caplog: pytest.LogCaptureFixture) -> N
     enqueue._log(specs, [outcome for outcome, _ in TOLD])
     assert caplog.messages == [f"job j{n} (work): {words}" for n, (_, words) in enumerate(TOLD)]
     assert {type(outcome) for outcome, _ in TOLD} == set(Outcome.__args__)
+
+
+async def test_a_pushed_job_is_told(world: StoreWorld, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "jqmaster.store.jobs.enqueue")
+    job_id = await world.enqueue(name="mail")
+    assert f"job {job_id} (mail): accepted" in caplog.messages
 
 
 async def test_connections_are_told_with_their_address(
