@@ -103,5 +103,5 @@ def test_a_term_of_a_job_is_named_in_six_files() -> None:
 
 
 def test_the_type_of_each_option_is_checked_where_it_is_written() -> None:
-    # What a job waits for is checked where it is converted.
+    # `after` is checked where it is converted.
     assert set(option_types.KINDS) == set(JobOptions.__annotations__) - {"after"}

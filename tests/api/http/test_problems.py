@@ -79,7 +79,7 @@ def test_each_class_has_its_status_and_keeps_its_code(cls: type[JqmasterError], 
     assert response.headers["content-type"] == content_type
 
 
-# What an error needs to be made.
+# The arguments with which an error is made.
 GIVEN: dict[type, tuple[str, ...]] = {
     errors.NotUniqueError: ("held", "a job"),
     errors.OfferUnderWayError: ("held", "a job"),

@@ -1,4 +1,4 @@
-"""What the store's part tells about pushed jobs and connections at `log_level` debug."""
+"""At `log_level` debug, the store's part tells about pushed jobs and connections."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What is told of a connection to the store that fails, and the remedy."""
+"""A connection to the store that fails is told with its remedy."""
 
 import pytest
 from redis import exceptions as redis_errors
