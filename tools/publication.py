@@ -1,4 +1,4 @@
-"""Whether jqmaster is published, and where.
+"""Tells whether jqmaster is published, and where.
 
 Only `[tool.jqmaster]` and `[project.urls]` of pyproject.toml say so. The documents follow: `make docs` after a change.
 """

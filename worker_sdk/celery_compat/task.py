@@ -104,7 +104,7 @@ class CeleryTask:
 
     @property
     def ignore_result(self) -> bool:
-        """Whether its jobs drop their results."""
+        """Return whether its jobs drop their results."""
         return bool(self._options.get("ignore_result", self._conf()["task_ignore_result"]))
 
     @property

@@ -17,8 +17,10 @@ _MOST_CAUSES: Final = 20
 
 
 class Descriptors:
-    """Whether the process can still open files and connections. Call `look` from the heartbeat thread, before each
-    heartbeat. `on_change` is called when `is_short` has changed."""
+    """Tells whether the process can still open files and connections.
+
+    Call `look` from the heartbeat thread, before each heartbeat. `on_change` is called when `is_short` has changed.
+    """
 
     def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
         self._on_change = on_change

@@ -203,7 +203,7 @@ class BackupReader:
 
     @property
     def is_readable(self) -> bool:
-        """Whether the content can be read: a backup that is encrypted needs its passphrase."""
+        """Return whether the content can be read: a backup that is encrypted needs its passphrase."""
         return self.manifest.encryption is None or self._seal is not None
 
     def check(self) -> int:

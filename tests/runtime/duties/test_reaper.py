@@ -133,6 +133,25 @@ async def test_a_job_that_may_run_once_is_not_started_again_unless_it_was_handed
     assert (found.state, found.cause) == (JobState.FAILED, Cause.LOST)
 
 
+@pytest.mark.req("M14")
+@pytest.mark.parametrize("is_named", [False, True], ids=["offered", "named in a heartbeat"])
+async def test_what_a_worker_held_when_it_unregistered_counts_only_if_it_named_it(
+    reaping: Reaping, *, is_named: bool
+) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(max_retry=0)
+    await reaping.beat(worker, *([(job.job_id, job.token)] if is_named else []))
+    assert await world.workers.forget(worker)
+    await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
+    found = await world.get(job.job_id)
+    if is_named:
+        assert (found.state, found.cause, found.attempt) == (JobState.FAILED, Cause.LOST, 1)
+    else:
+        assert (found.state, found.losses, found.attempt) == (JobState.READY, 0, 0)
+        assert await world.records.history(job.job_id) == []
+
+
 @pytest.mark.req("M6")
 async def test_a_living_workers_job_is_never_taken_back(reaping: Reaping) -> None:
     world = reaping.world

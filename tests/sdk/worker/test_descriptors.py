@@ -1,4 +1,4 @@
-"""Whether a worker can still open files and connections."""
+"""A worker learns whether it can still open files and connections."""
 
 import errno
 import logging
