@@ -33,7 +33,7 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rooms run test test-all test-cluster test-django quick coverage check format browser faketime promtool vendor bundle check-web spec docs chart test-chart wheels release conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
+.PHONY: help setup setup-rooms run test test-long test-all test-cluster test-django quick coverage check format browser faketime promtool vendor bundle check-web spec docs chart test-chart wheels release conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -96,7 +96,10 @@ promtool: setup ## Put promtool, which checks alerts, into .venv, where Debian's
 test: setup check browser faketime promtool ## All checks, then the whole suite, with the table of requirements at its end
 	$(BIN)/python -m tests.support.suite $(TEST_ARGS) -p tests.support.req_report --req-report -p tests.support.branch_coverage
 
-test-all: test test-chart ## The suite also on another Python and on another Redis, and the Helm chart
+test-long: setup browser ## What takes long, whole: deploys by the hundred, a hundred thousand jobs, people at work in the web UI
+	JQMASTER_TEST_LONG=1 $(BIN)/python -m tests.support.suite $(TEST_ARGS) -m 'long or sized'
+
+test-all: test test-long test-chart ## The suite also on another Python and on another Redis, what takes long, and the Helm chart
 	$(if $(OTHER_SERVER),JQMASTER_TEST_SERVER=$(OTHER_SERVER) $(BIN)/python -m tests.support.suite $(TEST_ARGS),@echo "no redis-server found: skipped" >&2)
 	$(if $(OTHER_PYTHON),$(MAKE) test PYTHON=$(OTHER_PYTHON) VENV=$(OTHER_VENV),@echo "no other Python found: skipped" >&2)
 

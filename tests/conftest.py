@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from tests.support.master import Api
 
 
-pytest_plugins = ["tests.support.hung", "tests.support.req_report", "tests.support.reruns"]
+pytest_plugins = [
+    "tests.support.hung",
+    "tests.support.run_limit",
+    "tests.support.long",
+    "tests.support.req_report",
+    "tests.support.reruns",
+]
 
 # A deadline for each example, and the check of how fast examples come, measure how busy the machine is, not the code.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])

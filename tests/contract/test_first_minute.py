@@ -30,7 +30,8 @@ ROOMS = (
 )  # fmt: skip
 
 
-def imported(path: Path) -> set[str]:
+@functools.cache
+def imported(path: Path) -> frozenset[str]:
     """Return the modules that a file imports, at its top or later, but for those within `if TYPE_CHECKING`."""
     found: set[str] = set()
     waiting: list[ast.AST] = [ast.parse(path.read_text())]
@@ -44,7 +45,7 @@ def imported(path: Path) -> set[str]:
             case ast.ImportFrom(module=str(module), names=names, level=0):
                 found |= {module, *(f"{module}.{alias.name}" for alias in names)}
         waiting.extend(ast.iter_child_nodes(node))
-    return found
+    return frozenset(found)
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import suite
+from tests.support import run_limit, suite
 from tests.support.order import longest_first
 
 ROOT = Path(__file__).parents[2]
@@ -32,14 +32,18 @@ def test_broken():
     assert 1 == 2
 """
 
+# Importing all installed plugins takes longer than the tests.
+PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist -p pytest_timeout"}
 
-def run(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
+
+def run(folder: Path, tests: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_inner.py").write_text(tests)
     (folder / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "tests.support.suite", "-n", "1", "test_inner.py"]
     return subprocess.run(
-        [sys.executable, "-m", "tests.support.suite", "-p", "no:rerunfailures", "-n", "1", "test_inner.py"],
+        [*command, *arguments],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "COLUMNS": "200", **PLUGINS, **env},
         capture_output=True,
         text=True,
         check=False,
@@ -98,8 +102,8 @@ def test_a_run_without_a_failed_test_ends_with_its_own_code(code: int) -> None:
     assert len(runs.asked) == 1
 
 
-# 10: too few branches were covered (`branch_coverage.NOT_COVERED`).
-@pytest.mark.parametrize("code", [2, 3, 10])
+# 10: too few branches were covered (`branch_coverage.NOT_COVERED`). 11: the run took too long (`run_limit.TOO_LONG`).
+@pytest.mark.parametrize("code", [2, 3, 10, 11])
 def test_a_run_that_broke_off_is_not_repeated(code: int) -> None:
     runs = Runs(code, failed=["test_it.py::test_1"])
     assert suite.main([], runs) == code
@@ -163,3 +167,31 @@ def test_a_test_that_heeds_no_time_limit_ends_its_process_and_no_other_test(tmp_
     assert f"run once more alone:\n  test_inner.py::test_crowded\n  {name}\n" in done.stdout
     # The stacks of its threads tell where it stood, both times.
     assert done.stderr.count("in test_that_takes_the_signal_of_its_time_limit") >= 2
+
+
+STANDING = """
+import threading
+
+
+def test_that_stands():
+    threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_a_run_that_takes_too_long_names_the_tests_that_run(tmp_path: Path, processes: str) -> None:
+    arguments = ("-p", "tests.support.run_limit", "-n", processes)
+    done = run(tmp_path, STANDING, *arguments, JQMASTER_TEST_LIMIT_S="3")
+    assert done.returncode == run_limit.TOO_LONG, done.stdout + done.stderr
+    *_, took, ended, standing = done.stderr.splitlines()
+    assert took.startswith("This run is ended: it took more than 0 minutes")
+    assert ended == "0 tests have ended. These run:"
+    assert standing.startswith("  test_inner.py::test_that_stands for ")
+
+
+def test_a_run_within_its_limit_ends_as_usual(tmp_path: Path) -> None:
+    done = run(
+        tmp_path, "def test_passes(): pass", "-p", "tests.support.run_limit", JQMASTER_TEST_LIMIT_S="60"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "is ended" not in done.stderr

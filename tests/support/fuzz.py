@@ -18,7 +18,7 @@ from schemathesis.specs.openapi import checks
 
 MSGPACK = "application/msgpack"
 JSON = "application/json"
-EXAMPLES = int(os.environ.get("JQMASTER_FUZZ_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("JQMASTER_FUZZ_EXAMPLES", "4"))
 
 ANSWERS = [
     schemathesis.checks.not_a_server_error,

@@ -40,7 +40,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
     _end_after(LAST_S, session.config)
-    return (yield)
+    try:
+        return (yield)
+    finally:
+        # A process of pytest-xdist then waits for the others, which may take long, and is ended by the first one.
+        if hasattr(session.config, "workerinput"):
+            faulthandler.cancel_dump_traceback_later()
 
 
 def _end_after(limit_s: float, config: pytest.Config) -> None:

@@ -43,7 +43,11 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert one.end() == 0
 
 
-@pytest.fixture(scope="module", params=list(LOCALES))
+# A walk starts dozens of commands, and the locale C is ASCII too.
+WALKED = [pytest.param(name, marks=[pytest.mark.long] if name == "ascii" else []) for name in LOCALES]
+
+
+@pytest.fixture(scope="module", params=WALKED)
 def locale(request: pytest.FixtureRequest) -> dict[str, str]:
     return LOCALES[request.param]
 

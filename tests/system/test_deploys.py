@@ -1,4 +1,4 @@
-"""A hundred deploys in a row, while a job blocks its thread for longer than all of them."""
+"""Many deploys in a row, while a job blocks its thread for longer than all of them."""
 
 import asyncio
 import os
@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.master import Api
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600), real_time.PROCESSES]
 
-DEPLOYS = 100
+DEPLOYS = long.size(10, 100)
 
 
+@pytest.mark.sized
 @pytest.mark.req("M14")
-async def test_a_hundred_deploys_end_no_job_and_run_none_twice_at_a_time(tmp_path: Path) -> None:
+async def test_many_deploys_end_no_job_and_run_none_twice_at_a_time(tmp_path: Path) -> None:
     master = MasterProcess(tmp_path)
     ticks, may_end = tmp_path / "ticks", tmp_path / "may_end"
 

@@ -74,9 +74,9 @@ def test_a_process_that_was_stopped_runs_on() -> None:
 
 
 def test_a_process_without_processor_time_runs_on() -> None:
-    # A dozen others, which take all of it.
+    # Others take all of it.
     with contextlib.ExitStack() as stack:
-        for _ in range(12):
+        for _ in range(6):
             other = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
             stack.callback(other.kill)
         with running("return", limit_s=2.0) as process:

@@ -17,7 +17,7 @@ import pytest
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from examples.microblog.system import FEEDS_AT_ONCE
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.cli import clean_environment
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until
@@ -38,7 +38,10 @@ TOLD = (
 
 
 @real_time.PROCESSES
-@pytest.mark.parametrize(("database", "followers"), [("sqlite", 300), ("postgresql", 100)])
+@pytest.mark.sized
+@pytest.mark.parametrize(
+    ("database", "followers"), [("sqlite", long.size(100, 300)), ("postgresql", long.size(50, 100))]
+)
 def test_a_post_reaches_every_follower_and_the_example_tells_how_long_it_took(
     database: str, followers: int
 ) -> None:

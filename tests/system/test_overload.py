@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from jqmaster.domain.ids import new_id
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.master import Api
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.waiting import wait_until
@@ -16,12 +16,13 @@ from tests.system.test_kill import starts
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240), real_time.PROCESSES]
 
-BULKS, OF_JOBS, AT_ONCE = 100, 1000, 25
+BULKS, OF_JOBS, AT_ONCE = long.size(30, 100), 1000, 25
 MOST_MORE_MIB = 150
 
 
+@pytest.mark.sized
 @pytest.mark.req("M1", "M6")
-async def test_a_fan_out_of_a_hundred_thousand_jobs_costs_no_lease_no_lead_and_little_memory(
+async def test_a_fan_out_of_many_thousand_jobs_costs_no_lease_no_lead_and_little_memory(
     tmp_path: Path,
 ) -> None:
     master = MasterProcess(tmp_path, worker_stale_s=5, leader_ttl_s=5, lease_ms=10_000)

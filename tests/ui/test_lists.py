@@ -330,6 +330,7 @@ async def _leave_and_return(screens: Screens, api: Api, made: Things) -> None:
             await expect(row).not_to_be_focused()
 
 
+@pytest.mark.long
 async def test_nothing_jumps_in_any_list_while_jobs_run(screens: Screens, api: Api) -> None:
     is_over = False
     places = asyncio.Semaphore(WATCHED)

@@ -28,6 +28,7 @@ pytestmark = [
     pytest.mark.req("J15"),
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.timeout(540),
+    pytest.mark.long,
     real_time.BROWSER,
 ]
 

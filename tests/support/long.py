@@ -1,0 +1,24 @@
+"""A pytest plugin for tests that take long.
+
+`make test` leaves out a test with the mark `long`: another one proves the same promise on a smaller scale. It runs a
+test with the mark `sized` on a smaller scale (`size`). `make test-long` runs both kinds whole.
+"""
+
+import os
+from typing import Final
+
+import pytest
+
+IS_LONG: Final = os.environ.get("JQMASTER_TEST_LONG") == "1"
+_LEFT_OUT: Final = pytest.mark.skip(reason="runs by `make test-long`")
+
+
+def size(usual: int, whole: int) -> int:
+    """Return how much a test with the mark `sized` does in this run."""
+    return whole if IS_LONG else usual
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not IS_LONG and item.get_closest_marker("long"):
+            item.add_marker(_LEFT_OUT)
