@@ -180,8 +180,15 @@ def marks(text: str, of: tuple[str, ...]) -> set[str]:
     return {mark for mark in of if mark in text}
 
 
-@pytest.mark.parametrize("is_redacted", [False, True], ids=["all shown", "redacted"])
-@pytest.mark.parametrize("viewers_see_content", [False, True], ids=["viewers blind", "viewers see"])
+@pytest.mark.parametrize(
+    ("viewers_see_content", "is_redacted"),
+    [
+        pytest.param(False, False, id="viewers blind-all shown"),
+        pytest.param(True, True, id="viewers see-redacted"),
+        pytest.param(False, True, id="viewers blind-redacted", marks=pytest.mark.long),
+        pytest.param(True, False, id="viewers see-all shown", marks=pytest.mark.long),
+    ],
+)
 async def test_content_shows_only_where_the_right_is_given(
     store_server: StoreServer,
     caplog: pytest.LogCaptureFixture,

@@ -133,29 +133,36 @@ def test_one_bad_entry_fails_alone_and_what_the_store_raises_concerns_all(
             raise error
 
 
-@real_time.MASTER
-async def test_a_duty_that_fails_is_shown_and_the_master_stays_ready(
-    api: Api, master: Master, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def failing_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the notices of masters that start later fail in each round."""
+
     async def fail(self: NoticeLoop) -> float:
         raise KeyError("an unlisted condition")
 
-    resets: list[int] = []
     monkeypatch.setattr(NoticeLoop, "_round", fail)
+
+
+@real_time.MASTER
+async def test_a_duty_that_fails_is_shown_and_the_master_stays_ready(
+    failing_notices: None, api: Api, master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resets: list[int] = []
     monkeypatch.setattr(type(master.shard.parts.store.client), "reset", lambda self: resets.append(1))
 
     async def is_shown() -> bool:
         _, ready = await api.call("GET", "/readyz")
         return bool(ready["duty_faults"])
 
-    while not await is_shown():
-        await asyncio.sleep(0.1)
+    await wait_until(is_shown, what="the duty is shown")
     status, ready = await api.call("GET", "/readyz")
     assert (status, ready["status"], ready["faults"]) == (200, "ready", [])
     assert "notices.rounds fails (KeyError: 'an unlisted condition')" in ready["duty_faults"][0]
-    await asyncio.sleep(1.1)  # statistics may be a second old
-    _, stats = await api.call("GET", "/api/stats")
-    assert stats["duty_faults"][0].startswith("notices.rounds fails")
+
+    async def told() -> list[str]:
+        return list((await api.call("GET", "/api/stats"))[1]["duty_faults"])
+
+    assert (await wait_until(told, what="statistics tell of it"))[0].startswith("notices.rounds fails")
     metrics = (await api.http.get("/metrics")).text
     assert 'jqmaster_duty_faults{duty="notices.rounds"} 1' in metrics
     assert resets == []
@@ -163,12 +170,8 @@ async def test_a_duty_that_fails_is_shown_and_the_master_stays_ready(
 
 @real_time.MASTER
 async def test_a_duty_that_fails_at_the_leader_is_shown_by_the_other_masters(
-    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+    failing_notices: None, store_server: StoreServer
 ) -> None:
-    async def fail(self: NoticeLoop) -> float:
-        raise KeyError("an unlisted condition")
-
-    monkeypatch.setattr(NoticeLoop, "_round", fail)
     # The lead stays where it is, even if the machine stands still.
     async with master_on(store_server.url, leader_ttl_s=30.0) as (leader, _):
         settings = leader.settings.model_copy()

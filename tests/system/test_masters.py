@@ -63,7 +63,7 @@ class Masters:
         _, answer = await self.apis[name].call("GET", "/healthz")
         return str(answer["id"])
 
-    async def until_leads(self, name: str, *, as_seen_by: str, timeout_s: float = 15) -> float:
+    async def until_leads(self, name: str, *, as_seen_by: str, timeout_s: float = 45) -> float:
         """Wait until this master leads, and return when that was seen."""
 
         async def leads() -> bool:
