@@ -467,6 +467,42 @@ async def _(master: MasterUnderTest) -> None:
     raise FailedError("nobody else is given the jobs")
 
 
+@TOPIC.question(
+    "leaving_offer",
+    "a job that may run once starts elsewhere if its worker announced its end and unregistered before a heartbeat "
+    "named the job, and fails if the worker had not announced its end",
+)
+async def _(master: MasterUnderTest) -> None:
+    jobs = {}
+    for announces in (True, False):
+        worker = await master.register()
+        job_id = await master.push(timeout=60, max_retry=0)
+        status, answer = await worker.ask_claim(wait=10)
+        expect(
+            status == 200 and len(answer["jobs"]) == 1, f"its call for jobs was answered {status}: {answer}"
+        )
+        if announces:
+            await _announce_end(master, worker)
+        await _unregister(master, worker)
+        jobs[announces] = job_id
+    await asyncio.sleep(worker.registered["lease_s"] + 0.5)
+    other = await master.register()
+    again = await other.one(jobs[True])
+    expect(again["attempt"] == 1, f"what never began is attempt {again['attempt']}")
+    await other.report(again)
+    for _ in range(15):
+        if (await master.view(jobs[False]))["state"] != "running":
+            break
+        await asyncio.sleep(1)
+    await master.expect_state(jobs[False], "failed")
+
+
+async def _unregister(master: MasterUnderTest, worker: PullingWorker) -> None:
+    status, _ = await master.ask("DELETE", f"/api/workers/{worker.id}")
+    expect(status == 204, f"DELETE was answered {status}")
+    master.workers.remove(worker.id)
+
+
 async def _announce_end(master: MasterUnderTest, worker: PullingWorker) -> None:
     status, answer = await master.ask("POST", f"/api/workers/{worker.id}/leaving")
     expect(status == 204, f"the announcement of an end was answered {status}: {answer}")
@@ -475,9 +511,7 @@ async def _announce_end(master: MasterUnderTest, worker: PullingWorker) -> None:
 @TOPIC.question("leave", "a worker that leaves is unknown afterwards")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
-    status, _ = await master.ask("DELETE", f"/api/workers/{worker.id}")
-    expect(status == 204, f"DELETE was answered {status}")
-    master.workers.remove(worker.id)
+    await _unregister(master, worker)
     await master.refused(
         404, "unknown_worker", "POST", f"/api/workers/{worker.id}/heartbeat", {"running": [], "free": 1}
     )

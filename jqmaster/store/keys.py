@@ -427,6 +427,12 @@ class Keys:
         of=("worker_id",),
     )
     claims = NamedKey("set", "while not empty", "jobs that the worker holds", of=("worker_id",))
+    left = NamedKey(
+        "string",
+        "expires",
+        "there if the worker announced its end, and then unregistered with claims: when it announced it, ms",
+        of=("worker_id",),
+    )
     mail = NamedKey(
         "string",
         "expires",
@@ -567,6 +573,7 @@ class Keys:
         self.result_prefix = self.result("")
         self.ready_prefix = self.ready("")
         self.worker_prefix = self.worker("")
+        self.left_prefix = self.left("")
         self.contracts_prefix = self.contracts("")
         self.claims_prefix = self.claims("")
         self.lane_prefix = self.lane("")

@@ -78,6 +78,8 @@ class _Checker:
             for line in history.lines
             if line.what == "registered"
         }
+        # Nobody knows what they had begun when they left.
+        self._left_unannounced = {line.detail for line in history.lines if line.what == "left"}
         self._end_s = max(
             [line.at_s for line in history.lines]
             + [call.returned_s for call in history.calls]
@@ -460,7 +462,9 @@ class _Checker:
                 by_attempt[run.attempt].append(run)
             for entry in job.attempts:
                 runs = by_attempt.get(entry.attempt, [])
-                if entry.outcome in BY_HANDLER and not runs:
+                if entry.outcome == "handed_back" and not runs and entry.worker_id in self._left_unannounced:
+                    self._excused["claims not begun, of a worker that left unannounced"] += 1
+                elif entry.outcome in BY_HANDLER and not runs:
                     yield Violation("ending of nothing", job_id, f"attempt {entry.attempt}: {entry.outcome}")
                 elif entry.outcome == "failure" and all(run.ending == "success" for run in runs):
                     yield Violation(
@@ -544,6 +548,8 @@ class _Checker:
         # A worker that died before may be given jobs until its silence is noticed.
         if not worker or self._was_killed(worker, began_s, to_s):
             self._excused["losses of claims not begun, with a killed worker"] += 1
+        elif entry.worker_id in self._left_unannounced:
+            self._excused["claims not begun, of a worker that left unannounced"] += 1
         elif self._was_detached(worker, from_s, to_s) or self._was_disturbed(worker, from_s, to_s):
             self._excused["losses of claims not begun, with a cut or stopped worker"] += 1
         else:

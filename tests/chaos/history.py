@@ -86,7 +86,8 @@ class DefinitionRuns:
 class Line:
     """One line of a worker's file. `life` is its process ID.
 
-    life: the process begins. registered: a master gave it the worker ID `detail`. offer: it judged a push, `detail` is
+    life: the process begins. registered: a master gave it the worker ID `detail`. left: it unregisters that worker,
+    without having announced its end. offer: it judged a push, `detail` is
     its verdict, `epoch` that of the push. start, end: before and after a handler; `detail` of a start is "callback"
     where it has the callbacks of its challenge, and that of an end success, failure, discarded, challenged or stopped.
     tick: a blocking handler still runs. backfilled: the job belongs to an instant of a backfill. opened: a challenge;

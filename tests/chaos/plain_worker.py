@@ -467,6 +467,7 @@ class Plain:
                 claim.task.cancel()
         while any(claim.is_running or claim.result is not None for claim in self.claims.values()):
             await asyncio.sleep(TICK_S)
+        note("left", detail=self.worker_id)
         for _ in range(len(MASTERS)):
             status, _, _ = await self.call("DELETE", f"/api/workers/{self.worker_id}")
             if status:

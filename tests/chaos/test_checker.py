@@ -143,6 +143,17 @@ def an_untaken_claim_of_a_stopped_worker(s: Story) -> None:
     s.end(claim=claim, attempt=2, losses=1, attempts=(EndedAttempt(1, "lost", "w1"),))
 
 
+def an_untaken_claim_of_a_worker_that_left_unannounced(s: Story) -> None:
+    an_untaken_claim_of_a_stopped_worker(s)
+    s.h.faults = [Fault("term", "worker-1", 1.0, 8.0)]
+    s.h.lines.append(Line("left", "worker-1", 101, 1.1, detail="w1"))
+
+
+def an_untaken_claim_that_waited_again_after_its_worker_left_unannounced(s: Story) -> None:
+    an_untaken_claim_of_a_worker_that_left_unannounced(s)
+    s.h.jobs["a"] = replace(s.h.jobs["a"], losses=0, attempts=(EndedAttempt(1, "handed_back", "w1"),))
+
+
 def a_backfilled_one(s: Story) -> None:
     of, fence = s.run("past")
     claim: dict[str, Any] = {"job_id": "past", "attempt": 1, "token": of, "fence": fence, "epoch": 10}
@@ -394,7 +405,8 @@ def odd_values_that_were_judged_well(s: Story) -> None:
 
 GOOD = [
     a_blocking_one_that_a_deploy_moves, a_blocking_one_on_a_cut_worker,
-    an_untaken_claim_of_a_stopped_worker, a_backfilled_one,
+    an_untaken_claim_of_a_stopped_worker, an_untaken_claim_of_a_worker_that_left_unannounced,
+    an_untaken_claim_that_waited_again_after_its_worker_left_unannounced, a_backfilled_one,
     a_master_that_was_away,
     odd_values_that_were_judged_well,
     a_timeout_by_a_clock_that_was_set, a_clock_that_was_set_before_a_lost_run_was_found,
@@ -675,6 +687,16 @@ def untaken_claim_counted(s: Story) -> None:
     s.h.faults = [Fault("term", "worker-1", 1.0, 8.0), Fault("kill", "master-1", 1.0, 1.5, is_leader=True)]
 
 
+def untaken_claim_counted_after_another_worker_left(s: Story) -> None:
+    an_untaken_claim_of_a_worker_that_left_unannounced(s)
+    s.h.lines[-1] = replace(s.h.lines[-1], detail="w2")
+
+
+def untaken_claim_handed_back(s: Story) -> None:
+    an_untaken_claim_that_waited_again_after_its_worker_left_unannounced(s)
+    s.h.lines.pop()
+
+
 def instant_ran_twice(s: Story) -> None:
     a_backfilled_one(s)
     s.run("past", 9.0, 9.2, worker=2)
@@ -905,7 +927,10 @@ BAD = [
     ("wrong ending", a_success_that_became_a_failure), ("wrong ending", a_killed_run_that_succeeded),
     ("attempt forgotten", attempt_forgotten), ("needless loss", needless_loss),
     ("needless loss", needless_loss_by_a_deploy), ("ran twice at once", ran_twice_at_a_deploy),
-    ("untaken claim counted", untaken_claim_counted), ("instant ran twice", instant_ran_twice),
+    ("untaken claim counted", untaken_claim_counted),
+    ("untaken claim counted", untaken_claim_counted_after_another_worker_left),
+    ("ending of nothing", untaken_claim_handed_back),
+    ("instant ran twice", instant_ran_twice),
     ("master stood still", master_stood_still), ("master ended by itself", master_ended_by_itself),
     ("needless loss", needless_loss_by_a_short_stop), ("needless loss", needless_loss_by_one_master_of_three),
     ("success of nothing", success_of_nothing), ("stale result", stale_result),

@@ -30,13 +30,15 @@ _START: Final = "import json; f = open({fd}); order = json.loads(f.readline()); 
 @dataclass(frozen=True, slots=True)
 class Farewell:
     """The reports about the jobs of a worker that are left when its process has ended. `headers` go with each call.
-    `reports` are encoded items of the outbox. `threads` are the handlers' threads, by the system's numbers."""
+    `reports` are encoded items of the outbox. `threads` are the handlers' threads, by the system's numbers.
+    `is_announced`: masters know that the process is ending."""
 
     masters: Sequence[str]
     headers: Mapping[str, str]
     worker_id: str
     reports: Sequence[bytes]
-    threads: Sequence[int] = ()
+    threads: Sequence[int]
+    is_announced: bool
 
     def replace_process(self, exit_code: int) -> NoReturn:
         """Report it in the place of this process, which ends with `exit_code`."""
@@ -71,6 +73,7 @@ class Farewell:
             "masters": list(self.masters),
             "headers": dict(self.headers),
             "worker_id": self.worker_id,
+            "is_announced": self.is_announced,
             "head": _text(HEAD),
             "batches": [[_text(one) for one in batch] for batch in batches_of(self.reports)],
             "tls": files and [str(one) if one else None for one in files],

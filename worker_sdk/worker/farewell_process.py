@@ -2,9 +2,9 @@
 
 It runs in the place of the process or after it, so none of these handlers runs any more. It needs only the standard
 library, because a deploy may have replaced the packages on the disk. `main` gets a map of `masters` (addresses),
-`headers`, `worker_id`, `head` (of a call, in base64), `batches` (lists of reports, each in base64), `tls` (three names
-of files, or None), `parent` (the process to wait for, or None), `children` (started by these handlers, to be ended),
-`within_s` and `exit_code`.
+`headers`, `worker_id`, `is_announced` (masters know of the end), `head` (of a call, in base64), `batches` (lists of
+reports, each in base64), `tls` (three names of files, or None), `parent` (the process to wait for, or None), `children`
+(started by these handlers, to be ended), `within_s` and `exit_code`.
 """
 
 import base64
@@ -57,6 +57,7 @@ class FarewellCalls:
         self._masters: list[str] = order["masters"]
         self._headers: dict[str, str] = order["headers"]
         self._path = "/api/workers/" + order["worker_id"]
+        self._is_announced: bool = order["is_announced"]
         self._head = base64.b64decode(order["head"])
         self._batches = [[base64.b64decode(one) for one in batch] for batch in order["batches"]]
         self._end_s = time.monotonic() + order["within_s"]
@@ -68,6 +69,8 @@ class FarewellCalls:
                 self._context.load_cert_chain(certfile, keyfile)
 
     def say(self) -> None:
+        if not self._is_announced:
+            self._call("POST", self._path + "/leaving", None)
         while self._batches:
             batch = self._batches.pop()
             body = self._head + len(batch).to_bytes(2, "big") + b"".join(batch)
@@ -85,7 +88,10 @@ class FarewellCalls:
             tries += 1
             with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
                 status, data = self._ask(address, method, path, body, min(left_s, CALL_S))
-                if status < 300 or status in (400, 413, 422) or (status == 404 and b"unknown_worker" in data):
+                if status < 300 or status in (400, 405, 413, 422):
+                    return status
+                # Masters of 0.3 do not know the announcement.
+                if status == 404 and (b"unknown_worker" in data or path.endswith("/leaving")):
                     return status
             if tries % len(self._masters) == 0:
                 time.sleep(min(1.0, 0.05 * 2 ** min(tries, 8)))

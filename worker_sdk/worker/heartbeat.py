@@ -181,6 +181,10 @@ class Heartbeat:
         if self._thread.is_alive():
             self._thread.join()
 
+    def has_told_leaving(self, worker_id: str) -> bool:
+        """Return whether masters know that the process of this worker is ending."""
+        return self._told_leaving == worker_id
+
     def beat_now(self) -> None:
         self._must_beat = True
         self._wake.set()
@@ -352,7 +356,7 @@ class Heartbeat:
 
     def _announce_leave(self, member: Registered) -> None:
         """Tell the masters that this process is ending, so that no loss is counted if it ends sooner than planned."""
-        if self._told_leaving == member.worker_id:
+        if self.has_told_leaving(member.worker_id):
             return
         path = f"/api/workers/{member.worker_id}/leaving"
         try:

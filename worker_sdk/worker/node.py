@@ -290,7 +290,14 @@ class Node:
                 reports.append(self._outbox.encoded(run.job_id, run.token, fields))
         masters = self._heard_masters
         headers = {**headers_for(self._config.token), **masters.store_headers()}
-        return Farewell(masters.in_turn, headers, worker_id, reports, self.executor.thread_ids)
+        return Farewell(
+            masters.in_turn,
+            headers,
+            worker_id,
+            reports,
+            self.executor.thread_ids,
+            is_announced=self._has_told_leaving(worker_id),
+        )
 
     def leave_behind(self) -> None:
         """Go on reporting the runs that are left, from threads, because this process lives on without the worker."""
@@ -368,14 +375,20 @@ class Node:
             await asyncio.gather(idle, hurried, return_exceptions=True)
 
     async def _leave(self) -> None:
-        if self.identity.worker_id is None:
+        worker_id = self.identity.worker_id
+        if worker_id is None:
             return
         try:
             async with asyncio.timeout(_LEAVE_S):
-                await self._client.call("DELETE", f"/api/workers/{self.identity.worker_id}")
+                if not self._has_told_leaving(worker_id):
+                    await self._client.call("POST", f"/api/workers/{worker_id}/leaving")
+                await self._client.call("DELETE", f"/api/workers/{worker_id}")
         except (MasterUnreachableError, TimeoutError) as exc:
             # best effort: a worker that falls silent is removed as well.
             logger.debug("no answer to the farewell: %s", exc)
+
+    def _has_told_leaving(self, worker_id: str) -> bool:
+        return self._heartbeat is not None and self._heartbeat.has_told_leaving(worker_id)
 
     # --- orders of masters, from the heartbeat thread
 

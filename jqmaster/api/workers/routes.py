@@ -39,12 +39,13 @@ _LEAVING_TEXT: Final = (
     "it renews its leases, finishes jobs or hands them back, and unregisters at last. If the lease of one of its jobs "
     "ends after this call, for example because the process was killed, the job waits again and no loss is counted. A "
     "job with `max_retry` 0 that was not handed back fails nevertheless, because nobody can tell whether it ended. "
-    "Repeating the call changes nothing."
+    "Before the worker unregisters, an answered heartbeat must have named each job that it accepted, or its end must "
+    "be reported. Repeating the call changes nothing."
 )
 _LEAVE_TEXT: Final = (
     "Jobs that the worker still holds wait again when their leases end. This does not count as a loss. A job "
-    "with `max_retry` 0 that a heartbeat named fails instead. A job that no heartbeat named waits again as if it had "
-    "never been offered. Hand jobs back first, and they run elsewhere at once."
+    "with `max_retry` 0 fails instead. If the worker announced its end before (`POST …/leaving`), a job that no "
+    "heartbeat named waits again as if it had never been offered. Hand jobs back first, and they run elsewhere at once."
 )
 _CLAIM_TEXT: Final = (
     "Answers as soon as there are jobs. The jobs are leased exactly like pushed jobs: name them in heartbeats, and "

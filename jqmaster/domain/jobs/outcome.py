@@ -155,10 +155,15 @@ class ExpiryRules:
     alone_wait_ms: int = 0
 
 
-def never_reached_worker(job: Job, worker_as_of_ms: int, *, has_unregistered: bool = False) -> bool:
+# How a worker said that its process ends. `left`: it announced its end and then unregistered.
+OrderlyEnd = Literal["announced", "unregistered", "left"]
+
+
+def never_reached_worker(job: Job, worker_as_of_ms: int, *, orderly_end: OrderlyEnd | None = None) -> bool:
     """Return whether no heartbeat named the offer, although one was composed after its end, or although the worker
-    has unregistered: it names the jobs that it holds until then."""
-    return not job.is_confirmed and (has_unregistered or worker_as_of_ms > job.not_after_ms)
+    has left. A worker that announces its end names what it holds before it unregisters. One that only unregisters may
+    have run the job and given up its result."""
+    return not job.is_confirmed and (orderly_end == "left" or worker_as_of_ms > job.not_after_ms)
 
 
 def proof_due_ms(
@@ -186,7 +191,7 @@ def decide_expired(
     worker_as_of_ms: int,
     rules: ExpiryRules,
     jitter: float,
-    has_worker_left: bool = False,
+    orderly_end: OrderlyEnd | None = None,
 ) -> Decision | None:
     """Return the decision on a lease that ended, or on a run that outlived `deadline_ms`.
 
@@ -195,13 +200,12 @@ def decide_expired(
     `worker_seen_ms` is when its worker's last heartbeat arrived (0: it is not registered any more), and
     `worker_as_of_ms` is the earliest time at which that heartbeat can have been composed (0: unknown; negative:
     it does not name all claims yet). An offer was never taken up if no heartbeat named it, although one was
-    composed after it was over, or although its worker has unregistered: nothing
+    composed after it was over, or although its worker announced its end and unregistered: nothing
     happened then. None: that cannot be told yet, see `proof_due_ms`. Otherwise the job may have started, and
-    may even have killed its worker, so it counts as a loss. `has_worker_left`: its
-    worker announced that its process ends. Then it was not the job that ended it, and the job is handed back.
+    may even have killed its worker, so it counts as a loss. `orderly_end`: its
+    worker said that its process ends. Then it was not the job that ended it, and the job is handed back.
     """
-    has_unregistered = has_worker_left and worker_seen_ms == 0
-    if never_reached_worker(job, worker_as_of_ms, has_unregistered=has_unregistered):
+    if never_reached_worker(job, worker_as_of_ms, orderly_end=orderly_end):
         return Decision(JobState.READY, "returned")
     due_ms = proof_due_ms(
         job, now_ms=now_ms, worker_seen_ms=worker_seen_ms, worker_as_of_ms=worker_as_of_ms, rules=rules
@@ -212,7 +216,7 @@ def decide_expired(
     if lease_until_ms >= deadline_ms and now_ms - worker_seen_ms <= rules.stale_ms:
         return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
     may_rerun = job.max_retry > 0 or job.rerun_lost
-    if has_worker_left and may_rerun:
+    if orderly_end is not None and may_rerun:
         return Decision(JobState.READY, "handed_back")
     if job.losses + 1 >= rules.max_losses or not may_rerun:
         return Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)

@@ -41,6 +41,7 @@ SILENT_SINCE_OFFER_MESSAGE: Final = (
 NOT_NAMED_MESSAGE: Final = (
     "the worker went on sending heartbeats, but they did not name the job, so its lease ended"
 )
+UNREGISTERED_MESSAGE: Final = "the worker unregistered while it held the job, and told nothing of its end"
 LEFT_MESSAGE: Final = "the worker ended in order, but did not hand the job back in time"
 # For a lost job whose worker was detached.
 DETACHED_MESSAGES: Final = {
@@ -151,7 +152,7 @@ class Reaper(LeaderLoop):
                 worker_as_of_ms=lease.worker_as_of_ms,
                 rules=self._policy.current.rules,
                 jitter=self._rng.random(),
-                has_worker_left=lease.has_worker_left,
+                orderly_end=lease.orderly_end,
             )
             if decision is None:
                 undecided.append((job.id, self._next_look_ms(lease, job, now_ms)))
@@ -208,6 +209,8 @@ class Reaper(LeaderLoop):
             return TIMEOUT_MESSAGE if decision.ending == "timeout" else ""
         if lease.detached_by in DETACHED_MESSAGES:
             return DETACHED_MESSAGES[lease.detached_by]
+        if lease.orderly_end in ("unregistered", "left"):
+            return UNREGISTERED_MESSAGE
         if now_ms - lease.worker_seen_ms <= self._policy.current.rules.stale_ms:
             return NOT_NAMED_MESSAGE
         return SILENT_MESSAGE if job.is_confirmed else SILENT_SINCE_OFFER_MESSAGE
@@ -217,11 +220,7 @@ def _is_certainly_free(lease: ExpiredLease) -> bool:
     return lease.is_worker_gone or (
         lease.job is not None
         and lease.job.state is JobState.RUNNING
-        and never_reached_worker(
-            lease.job,
-            lease.worker_as_of_ms,
-            has_unregistered=lease.has_worker_left and lease.worker_seen_ms == 0,
-        )
+        and never_reached_worker(lease.job, lease.worker_as_of_ms, orderly_end=lease.orderly_end)
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.domain.jobs.job import Job
+from jqmaster.domain.jobs.outcome import OrderlyEnd
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.domain.workers.worker import DetachedBy
 from jqmaster.live_value import LiveValue
@@ -25,10 +26,9 @@ SET_ASIDE_PER_CALL: Final = 50
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
     """A lease that is over. `worker_as_of_ms`: 0 if the worker does not say, negative until its heartbeat has named all
-    claims. `job` is `None` if its record cannot be read: see `LeaseStore.set_aside`. `detached_by` as
-    in `Worker`; `is_worker_gone`: its process is known to have ended. `has_worker_left`: it announced its end, or
-    unregistered. `lease_until_ms`: when the lease ended, in store time; no heartbeat renews it beyond the deadline of
-    its run."""
+    claims. `job` is `None` if its record cannot be read: see `LeaseStore.set_aside`. `detached_by` as in `Worker`;
+    `is_worker_gone`: its process is known to have ended. `lease_until_ms`: when the lease ended, in store time; no
+    heartbeat renews it beyond the deadline of its run."""
 
     job: Job | None
     job_id: str
@@ -37,7 +37,7 @@ class ExpiredLease:
     lease_until_ms: int
     detached_by: DetachedBy | None = None
     is_worker_gone: bool = False
-    has_worker_left: bool = False
+    orderly_end: OrderlyEnd | None = None
 
 
 class LeaseStore:
@@ -82,11 +82,13 @@ class LeaseStore:
         _, (now_ms, flat, next_ms) = await self._client.run(
             "expired_leases",
             (k.running, k.workers),
-            (self._shard.now_arg, MAX_PER_CALL, k.job_prefix, k.worker_prefix),
+            (self._shard.now_arg, MAX_PER_CALL, k.job_prefix, k.worker_prefix, k.left_prefix),
         )
         found = []
         for n in range(0, len(flat), 8):
-            job_id, head, seen_ms, as_of_ms, detached_by, is_gone, has_left, lease_until_ms = flat[n : n + 8]
+            job_id, head, seen_ms, as_of_ms, detached_by, is_gone, orderly_end, lease_until_ms = flat[
+                n : n + 8
+            ]
             text = job_id.decode()
             found.append(
                 ExpiredLease(
@@ -97,7 +99,7 @@ class LeaseStore:
                     lease_until_ms,
                     detached_by.decode() or None,
                     bool(is_gone),
-                    bool(has_left),
+                    orderly_end.decode() or None,
                 )
             )
         return now_ms, found, next_ms

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import msgpack
 
@@ -21,6 +21,9 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import WorkersChanged
 
 logger = logging.getLogger(__name__)
+
+# A lease ends within a minute, but all masters may be away when it does.
+LEFT_NOTE_MS: Final = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,12 +289,13 @@ class WorkerStore:
         return word == "ok"
 
     async def forget(self, worker_id: str) -> bool:
-        """Remove a worker; False when it was not known. Claims that it holds end with their leases."""
+        """Remove a worker; False when it was not known. Claims that it holds end with their leases. Whether it
+        announced its end is kept until then."""
         k = self._keys
         word, _ = await self._client.run(
             "forget_worker",
-            (k.worker(worker_id), k.workers, k.worker_urls, k.claims(worker_id)),
-            (worker_id,),
+            (k.worker(worker_id), k.workers, k.worker_urls, k.claims(worker_id), k.left(worker_id)),
+            (worker_id, LEFT_NOTE_MS),
         )
         self._shard.leader.wake(WorkersChanged())
         return word == "ok"

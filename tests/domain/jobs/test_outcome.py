@@ -12,6 +12,7 @@ from jqmaster.domain.jobs.outcome import (
     ExpiryRules,
     NotReadyRecord,
     NotReadyReport,
+    OrderlyEnd,
     Outcome,
     Reason,
     Report,
@@ -183,7 +184,7 @@ def test_the_edges_of_an_ended_lease() -> None:
             "now_ms": 16_000, "deadline_ms": 40_000, "lease_until_ms": 16_000, "worker_seen_ms": 0,
             "worker_as_of_ms": 0,
         } | fields  # fmt: skip
-        return decide_expired(job, **times, rules=RULES, jitter=0.0, has_worker_left=False)
+        return decide_expired(job, **times, rules=RULES, jitter=0.0, orderly_end=None)
 
     def decided(job: Job, **fields: int) -> Decision:
         decision = told(job, **fields)
@@ -239,7 +240,7 @@ def test_a_lease_of_a_worker_that_left_in_order_is_no_loss() -> None:
 
     def decided(**fields: object) -> Decision | None:
         job = replace(JOB, **fields)  # type: ignore[arg-type]
-        return decide_expired(job, rules=rules, has_worker_left=True, **times)  # type: ignore[arg-type]
+        return decide_expired(job, rules=rules, orderly_end="announced", **times)  # type: ignore[arg-type]
 
     again = Decision(JobState.READY, "handed_back")
     assert [decided(losses=losses) for losses in (0, 1, 2, 7)] == [again] * 4
@@ -249,19 +250,22 @@ def test_a_lease_of_a_worker_that_left_in_order_is_no_loss() -> None:
 
 
 @pytest.mark.req("M14")
-def test_an_offer_that_no_heartbeat_named_before_its_worker_unregistered_never_began() -> None:
-    def decided(*, seen_ms: int, **fields: object) -> Decision | None:
+def test_an_offer_never_began_if_its_worker_announced_its_end_and_left_without_naming_it() -> None:
+    def decided(end: OrderlyEnd, *, seen_ms: int = 0, **fields: object) -> Decision | None:
         return decide_expired(
-            replace(JOB, max_retry=0, **fields),  # type: ignore[arg-type]
+            replace(JOB, **{"max_retry": 0, "is_confirmed": False, **fields}),  # type: ignore[arg-type]
             now_ms=16_000, deadline_ms=99_000, lease_until_ms=16_000, worker_seen_ms=seen_ms, worker_as_of_ms=0,
-            rules=RULES, jitter=0.5, has_worker_left=True,
+            rules=RULES, jitter=0.5, orderly_end=end,
         )  # fmt: skip
 
     lost = Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
-    assert decided(seen_ms=0, is_confirmed=False) == Decision(JobState.READY, "returned")
-    assert decided(seen_ms=0, is_confirmed=True) == lost
+    assert decided("left") == Decision(JobState.READY, "returned")
+    assert decided("left", is_confirmed=True) == lost
     # It announced its end and was killed: it may have begun what it named in no heartbeat.
-    assert decided(seen_ms=9_000, is_confirmed=False) == lost
+    assert decided("announced", seen_ms=9_000) == lost
+    # It knows nothing of announcements, and may have given up a result that no master took.
+    assert decided("unregistered") == lost
+    assert decided("unregistered", max_retry=1) == Decision(JobState.READY, "handed_back")
 
 
 @pytest.mark.req("P6")

@@ -12,7 +12,7 @@ from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace, GracePolicy
-from jqmaster.runtime.duties.reaper import Reaper, ReaperPolicy
+from jqmaster.runtime.duties.reaper import UNREGISTERED_MESSAGE, Reaper, ReaperPolicy
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.claims import Claim
 from jqmaster.store.leadership.leadership import Leadership
@@ -134,19 +134,25 @@ async def test_a_job_that_may_run_once_is_not_started_again_unless_it_was_handed
 
 
 @pytest.mark.req("M14")
+@pytest.mark.parametrize("is_announced", [False, True], ids=["unannounced", "announced"])
 @pytest.mark.parametrize("is_named", [False, True], ids=["offered", "named in a heartbeat"])
-async def test_what_a_worker_held_when_it_unregistered_counts_only_if_it_named_it(
-    reaping: Reaping, *, is_named: bool
+async def test_what_a_worker_held_when_it_unregistered_waits_again_only_if_it_announced_its_end_and_never_named_it(
+    reaping: Reaping, *, is_named: bool, is_announced: bool
 ) -> None:
+    """A worker that only unregisters may have run the job, and may have given up its result."""
     world = reaping.world
     await reaping.past_grace()
     worker, job = await world.running(max_retry=0)
     await reaping.beat(worker, *([(job.job_id, job.token)] if is_named else []))
+    if is_announced:
+        assert await world.workers.announce_leave(worker)
     assert await world.workers.forget(worker)
     await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
     found = await world.get(job.job_id)
-    if is_named:
+    if is_named or not is_announced:
         assert (found.state, found.cause, found.attempt) == (JobState.FAILED, Cause.LOST, 1)
+        (attempt,) = await world.records.history(job.job_id)
+        assert attempt.message == UNREGISTERED_MESSAGE
     else:
         assert (found.state, found.losses, found.attempt) == (JobState.READY, 0, 0)
         assert await world.records.history(job.job_id) == []

@@ -15,11 +15,13 @@ import psutil
 import pytest
 import uvicorn
 
-from tests.sdk.fake_master import FakeMaster
+from tests.sdk.fake_master import MSGPACK, FakeMaster
 from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
 from worker_sdk.transport.http_server import WorkerServer
+from worker_sdk.worker.farewell_process import FarewellCalls
+from worker_sdk.worker.heartbeat import Heartbeat
 from worker_sdk.worker.node import own_url
 
 pytestmark = real_time.WORKER
@@ -199,6 +201,42 @@ async def test_a_second_signal_does_not_wait(master: FakeMaster) -> None:
         process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(process.wait(), 10) == 0
     assert master.results[job["job_id"]][0]["type"] == "handed_back"
+
+
+@pytest.mark.req("M14")
+async def test_a_worker_announces_its_end_before_it_unregisters(
+    master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only then does it count that no heartbeat has named an offer. Its heartbeats end before they announce it."""
+    monkeypatch.setattr(Heartbeat, "_announce_leave", lambda heartbeat, member: None)
+    worker = Worker(master.url, token=master.token, grace_s=0.1)
+    worker.handler("note")(lambda argument: None)
+    async with worker.running():
+        worker_id = await wait_until(lambda: worker.worker_id)
+    ends = [(method, path) for method, path, _ in master.calls if method == "DELETE" or "leaving" in path]
+    assert ends[-2:] == [
+        ("POST", f"/api/workers/{worker_id}/leaving"), ("DELETE", f"/api/workers/{worker_id}"),
+    ]  # fmt: skip
+    assert master.leaving == [worker_id]
+
+
+@pytest.mark.req("M14")
+@pytest.mark.parametrize("answer", [204, 404, 405], ids=["taken", "not found", "not allowed"])
+@pytest.mark.parametrize("is_announced", [False, True])
+def test_the_last_calls_of_a_process_announce_its_end_unless_masters_know_of_it(
+    master: FakeMaster, *, is_announced: bool, answer: int
+) -> None:
+    """Masters of 0.3 do not know the announcement."""
+    if answer != 204:
+        master.hooks["leaving"] = lambda body: (answer, None, {})
+    order = {
+        "masters": [master.url], "headers": {"Authorization": f"Bearer {master.token}", "Content-Type": MSGPACK},
+        "worker_id": "w", "is_announced": is_announced, "head": "", "batches": [], "tls": None, "within_s": 5.0,
+    }  # fmt: skip
+    FarewellCalls(order).say()
+    said = [(method, path) for method, path, _ in master.calls]
+    announcement = [] if is_announced else [("POST", "/api/workers/w/leaving")]
+    assert said == [*announcement, ("DELETE", "/api/workers/w")]
 
 
 async def test_an_embedded_worker_hands_back_what_it_can_stop(master: FakeMaster) -> None:

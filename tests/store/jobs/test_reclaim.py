@@ -4,12 +4,13 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.jobs.job import Cause, Job, JobState
-from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.jobs.outcome import Decision, OrderlyEnd
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.leases import ExpiredLease
 from jqmaster.store.jobs.records import HEAD_READ
 from jqmaster.store.jobs.settlements import Settlement
+from jqmaster.store.workers.workers import LEFT_NOTE_MS
 from tests.store.jobs.test_claim import damage
 from tests.support.store import LEASE_MS, RESULT_TTL_MS, StoreWorld
 
@@ -133,16 +134,22 @@ async def test_expired_leases_tell_what_the_decision_needs(world: StoreWorld) ->
     seen_ms = world.now_ms
     assert await world.workers.announce_leave(worker)
     assert (await world.leases.expired_leases())[1] == [
-        lease_of(job, seen_ms, ended_ms, as_of_ms=seen_ms - 7, has_left=True)
+        lease_of(job, seen_ms, ended_ms, as_of_ms=seen_ms - 7, orderly_end="announced")
     ]
     await world.workers.forget(worker)
-    assert (await world.leases.expired_leases())[1] == [lease_of(job, 0, ended_ms, has_left=True)]
+    assert (await world.leases.expired_leases())[1] == [lease_of(job, 0, ended_ms, orderly_end="left")]
+    # The note of a worker expires in the end.
+    assert 0 < await world.redis.pttl(world.shard.keys.left(worker)) <= LEFT_NOTE_MS
+    await world.redis.delete(world.shard.keys.left(worker))
+    assert (await world.leases.expired_leases())[1] == [
+        lease_of(job, 0, ended_ms, orderly_end="unregistered")
+    ]
 
 
 def lease_of(
-    job: Job, seen_ms: int, ended_ms: int, *, as_of_ms: int = 0, has_left: bool = False
+    job: Job, seen_ms: int, ended_ms: int, *, as_of_ms: int = 0, orderly_end: OrderlyEnd | None = None
 ) -> ExpiredLease:
-    return ExpiredLease(job, job.id, seen_ms, as_of_ms, ended_ms, has_worker_left=has_left)
+    return ExpiredLease(job, job.id, seen_ms, as_of_ms, ended_ms, orderly_end=orderly_end)
 
 
 async def test_headers_longer_than_one_read_do_not_hide_an_ended_lease(world: StoreWorld) -> None:

@@ -84,7 +84,7 @@ async def test_a_worker_that_leaves_is_forgotten_and_its_claims_end_with_their_l
     assert await world.workers.get(worker_id) is None
     assert await world.workers.all() == []
     redis, k = world.redis, world.shard.keys
-    assert not await redis.exists(k.worker(worker_id), k.workers, k.worker_urls)
+    assert not await redis.exists(k.worker(worker_id), k.workers, k.worker_urls, k.left(worker_id))
     async with world.unchanged():
         assert await world.workers.forget(worker_id) is False
     world.pass_ms(LEASE_MS)

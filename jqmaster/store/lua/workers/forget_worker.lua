@@ -1,18 +1,22 @@
 #!lua flags=allow-oom
--- Removes a worker that leaves. Claims that it still holds end with their leases.
--- KEYS worker:hash workers:zset worker_urls:hash claims:set
--- ARGV worker_id
+-- Removes a worker that leaves. Claims that it still holds end with their leases. If it announced its end before, a
+-- note of that stays until then.
+-- KEYS worker:hash workers:zset worker_urls:hash claims:set left:string
+-- ARGV worker_id note_ms(how long the note stays)
 -- REPLY ok:claims it still holds | unknown
 -- CHECKS FIRST that it is registered
-local worker_key, workers_key, urls_key, claims_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local worker_id = ARGV[1]
+local worker_key, workers_key, urls_key, claims_key, left_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local worker_id, note_ms = ARGV[1], ARGV[2]
 
-local url = redis.call('HGET', worker_key, 'url')
+local worker = redis.call('HMGET', worker_key, 'url', 'leaving_at_ms')
+local url, leaving_at_ms = worker[1], worker[2]
 if not url then
   redis.call('ZREM', workers_key, worker_id)
   return {'unknown'}
 end
+local held = redis.call('SCARD', claims_key)
 redis.call('UNLINK', worker_key)
 redis.call('ZREM', workers_key, worker_id)
 if url ~= '' and redis.call('HGET', urls_key, url) == worker_id then redis.call('HDEL', urls_key, url) end
-return {'ok', redis.call('SCARD', claims_key)}
+if leaving_at_ms and held > 0 then redis.call('SET', left_key, leaving_at_ms, 'PX', note_ms) end
+return {'ok', held}

@@ -1,17 +1,24 @@
 #!lua flags=no-writes
 -- Claims whose lease or time is over, with what is needed to decide on them.
 -- KEYS running:zset workers:zset
--- ARGV now_ms limit job_prefix worker_prefix
+-- ARGV now_ms limit job_prefix worker_prefix left_prefix
 -- REPLY ok:now_ms,[id head worker_seen_ms(0: gone) worker_as_of_ms(0: unknown) detached_by(empty: it was not)
---   is_gone(1: the worker is known to have ended) has_left(1: it said that it ends) lease_until_ms],
---   ms until the next lease ends (-1: none)
+--   is_gone(1: the worker is known to have ended) orderly_end(empty: none is known; announced, unregistered, or left:
+--   first the one and then the other) lease_until_ms],ms until the next lease ends (-1: none)
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 local running_key, workers_key = KEYS[1], KEYS[2]
 local now_ms, limit, job_prefix, worker_prefix = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local left_prefix = ARGV[5]
 -- Enough for all of a record but its argument, unless its headers are long.
 local HEAD_BYTES = 1024
+
+-- A worker that holds claims is removed only if it unregisters.
+local function orderly_end(worker_id, is_registered, leaving_at_ms)
+  if is_registered then return leaving_at_ms and 'announced' or '' end
+  return redis.call('EXISTS', left_prefix .. worker_id) == 1 and 'left' or 'unregistered'
+end
 
 local found = {}
 local ended = redis.call('ZRANGEBYSCORE', running_key, '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, limit)
@@ -28,8 +35,7 @@ for n = 1, #ended, 2 do
   found[#found + 1] = worker[1] and tonumber(worker[1]) or 0
   found[#found + 1] = worker[2] or ''
   found[#found + 1] = worker[3] == '1' and 1 or 0
-  -- A worker that holds claims is removed only if it unregisters.
-  found[#found + 1] = (worker[4] or not worker[5]) and 1 or 0
+  found[#found + 1] = orderly_end(worker_id, worker[5], worker[4])
   found[#found + 1] = tonumber(ended[n + 1])
 end
 local later = redis.call('ZRANGEBYSCORE', running_key, '(' .. string.format('%.0f', now_ms), '+inf',
