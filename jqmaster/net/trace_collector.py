@@ -35,6 +35,7 @@ class TraceCollector:
     def __init__(self, endpoint: str, *, timeout_s: float = TIMEOUT_S) -> None:
         self.url = endpoint.rstrip("/") + TRACES_PATH
         self._timeout_s = timeout_s
+        self._has_answered = False
 
     async def probe(self) -> None:
         """Send an empty list of spans, which collectors must take. Raise JqmasterError."""
@@ -62,14 +63,20 @@ class TraceCollector:
                 self.url, b"", {"content-type": "application/x-protobuf", **_headers()}, method="POST"
             )
             with urllib.request.urlopen(request, timeout=self._timeout_s, context=self._context()):  # noqa: S310
+                self._has_answered = True
                 return ""
         except urllib.error.HTTPError as exc:
             exc.close()
+            self._has_answered = True
             advice = _BY_STATUS.get(exc.code, "")
             return f"it answers {exc.code}" + (f"; {advice}" if advice else "")
         except Exception as exc:  # whatever it is: the caller waits for an answer
             cause = exc.reason if isinstance(exc, urllib.error.URLError) else exc
-            text = explained(cause, self.url, _REMEDIES) if isinstance(cause, BaseException) else str(cause)
+            text = (
+                explained(cause, self.url, _REMEDIES, has_answered=self._has_answered)
+                if isinstance(cause, BaseException)
+                else str(cause)
+            )
             is_grpc = urlsplit(self.url).port == _GRPC_PORT
             return (
                 f"{text}; {_GRPC_PORT} is the port of gRPC, and OTLP over HTTP has 4318" if is_grpc else text

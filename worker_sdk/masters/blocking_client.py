@@ -65,9 +65,8 @@ class BlockingClient:
         except (OSError, http.client.HTTPException, ValueError) as exc:
             self.close()
             self._masters.failed(address, was_silent=isinstance(exc, TimeoutError))
-            raise MasterUnreachableError(
-                f"{address}: {explained(exc, address, OF_CLIENTS)}", is_final=is_final(exc)
-            ) from None
+            told = explained(exc, address, OF_CLIENTS, has_answered=self._masters.has_answered(address))
+            raise MasterUnreachableError(f"{address}: {told}", is_final=is_final(exc)) from None
         except MasterUnreachableError:
             self.close()
             self._masters.failed(address)

@@ -91,7 +91,9 @@ class MasterClient:
             )
         except (NotSentError, NoAnswerError) as exc:
             self._masters.failed(address)
-            advice = remedy(cause_of(exc), address, OF_CLIENTS)
+            advice = remedy(
+                cause_of(exc), address, OF_CLIENTS, has_answered=self._masters.has_answered(address)
+            )
             raise MasterUnreachableError(
                 f"{address}: {exc}" + (f"; {advice}" if advice else ""), is_final=is_final(exc)
             ) from None

@@ -94,6 +94,7 @@ class Masters:
         self._turn = 0
         self._avoided_until_s = [0.0] * len(self._addresses)
         self._now_s = now_s
+        self._answered: set[str] = set()
         # A signal handler may interrupt a call and make one of its own.
         self._lock = threading.RLock()
         forked.renew_in_child(self)
@@ -125,12 +126,17 @@ class Masters:
     def verified(self, address: str, answer: MasterAnswer) -> MasterAnswer:
         """Return the answer if it may be believed. Raise MasterUnreachableError if a master of another store gave it;
         then it is another master's turn, as it is after a 5xx."""
+        self._answered.add(address)
         if not self.affinity.admits(address, answer.store, is_ok=answer.is_ok, addresses=self._addresses):
             self.failed(address, avoided_s=_AVOIDED_FOREIGN_S)
             raise MasterUnreachableError(f"{address}: a master of another store")
         if answer.status >= 500:
             self.failed(address)
         return answer
+
+    def has_answered(self, address: str) -> bool:
+        """Return whether a call to this address was ever answered."""
+        return address in self._answered
 
     def failed(self, address: str, *, was_silent: bool = False, avoided_s: float = 0.0) -> None:
         """Note that the master at an address gave no answer (if `was_silent`, not even a refusal) or a 5xx. Several

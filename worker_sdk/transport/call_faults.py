@@ -9,6 +9,8 @@ from typing import Final
 # Ends of a connection without a word. Behind one may be a server that speaks TLS, or one that misses a certificate.
 _CLOSED: Final = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected, EOFError)
 _CLOSED_BY_TLS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+# The remedy for such an end at an address that has answered before.
+HUNG_UP: Final = "it answered before: it may have restarted, or it, or a proxy, takes no more connections"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,9 @@ def fault_text(exc: BaseException) -> str:
     return text or type(exc).__name__
 
 
-def remedy(exc: BaseException, address: str, remedies: Remedies) -> str:
-    """Return what may mend the fault of a call to `address`; an empty text if nothing is known."""
+def remedy(exc: BaseException, address: str, remedies: Remedies, *, has_answered: bool = False) -> str:
+    """Return what may mend the fault of a call to `address`; an empty text if nothing is known. `has_answered`: a call
+    to this address was answered before, so its scheme is right."""
     is_tls = address.startswith(("https:", "rediss:"))
     if isinstance(exc, ssl.SSLCertVerificationError):
         return _certificate_remedy(exc, remedies)
@@ -71,6 +74,8 @@ def remedy(exc: BaseException, address: str, remedies: Remedies) -> str:
     ):
         return "does it serve TLS? Its address may begin with http://"
     if isinstance(exc, _CLOSED + _CLOSED_BY_TLS):
+        if has_answered:
+            return HUNG_UP
         if is_tls:
             return (
                 f"does it require a client certificate ({remedies.certfile})? does it serve TLS at all, or is its "
@@ -78,13 +83,13 @@ def remedy(exc: BaseException, address: str, remedies: Remedies) -> str:
             )
         return "is it https?"
     if isinstance(exc, http.client.HTTPException):
-        return "is it https?" if not is_tls else ""
+        return "is it https?" if not is_tls and not has_answered else ""
     return ""
 
 
-def explained(exc: BaseException, address: str, remedies: Remedies) -> str:
-    """Return what happened, and what may mend it."""
-    advice = remedy(exc, address, remedies)
+def explained(exc: BaseException, address: str, remedies: Remedies, *, has_answered: bool = False) -> str:
+    """Return what happened, and what may mend it. `has_answered` as for `remedy`."""
+    advice = remedy(exc, address, remedies, has_answered=has_answered)
     return f"{fault_text(exc)}; {advice}" if advice else fault_text(exc)
 
 

@@ -29,6 +29,7 @@ class PeerClient:
     def __init__(self, tls: LiveContext | None = None) -> None:
         """`tls`: shown to masters that ask for a certificate; theirs is not checked."""
         self._tls = tls
+        self._answered: set[str] = set()
         # Questions are rare, and a kept connection could outlive what the master's address stands for.
         self._http = HttpClient(
             DirectRoute(self._context),
@@ -55,6 +56,7 @@ class PeerClient:
                 timeout_s=ANSWER_WITHIN_S,
                 connect_timeout_s=ANSWER_WITHIN_S,
             )
+            self._answered.add(master.url)
             if answer.status != 200 or len(answer.body) > MAX_ANSWER_BYTES:
                 return False
             return bool(msgpack.unpackb(answer.body)["id"] == master.id)
@@ -63,7 +65,7 @@ class PeerClient:
                 "no answer from master %s at %s (%s)",
                 master.id,
                 master.url,
-                explained(cause_of(exc), master.url, _REMEDIES),
+                explained(cause_of(exc), master.url, _REMEDIES, has_answered=master.url in self._answered),
             )
             return False
         except msgpack.UnpackException:

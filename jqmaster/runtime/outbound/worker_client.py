@@ -130,9 +130,9 @@ class WorkerClient:
         try:
             answer = await self._call(worker, "/jobs", body)
         except (AddressRefusedError, NotSentError) as exc:
-            return NotDelivered(f"cannot connect ({_explained(exc, worker.spec.url)})")
+            return NotDelivered(f"cannot connect ({_explained(exc, worker.spec.url, is_proven=True)})")
         except NoAnswerError as exc:
-            return MaybeDelivered(_explained(exc, worker.spec.url))
+            return MaybeDelivered(_explained(exc, worker.spec.url, is_proven=True))
         status = answer.status
         if status == 200:
             return _read_push_answer(answer.body, [job.job_id for job in claim.jobs])
@@ -224,9 +224,10 @@ def _system_context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _explained(exc: Exception, address: str | None) -> str:
-    """Return the text of an error, and what may mend it."""
-    advice = remedy(cause_of(exc), address or "", _REMEDIES)
+def _explained(exc: Exception, address: str | None, *, is_proven: bool = False) -> str:
+    """Return the text of an error, and what may mend it. `is_proven`: the worker proved the address when it
+    registered."""
+    advice = remedy(cause_of(exc), address or "", _REMEDIES, has_answered=is_proven)
     return f"{exc}; {advice}" if advice else str(exc)
 
 

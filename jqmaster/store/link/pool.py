@@ -77,11 +77,11 @@ class StorePool:
             try:
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
             except _LOST as exc:
-                kind = (
-                    "no connection to the store is free"
-                    if isinstance(exc, MaxConnectionsError)
-                    else f"the store cannot be reached: {explained(exc, is_tls=self._is_tls)}"
-                )
+                if isinstance(exc, MaxConnectionsError):
+                    kind = "no connection to the store is free"
+                else:
+                    told = explained(exc, is_tls=self._is_tls, has_answered=self._has_answered)
+                    kind = f"the store cannot be reached: {told}"
                 raise StoreUnavailableError(kind, retry_after_s=RETRY_AFTER_S) from exc
             finally:
                 self._asking_the_pool -= 1

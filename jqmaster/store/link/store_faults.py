@@ -5,7 +5,7 @@ from typing import Final
 from redis.exceptions import AuthenticationError, InvalidResponse
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from worker_sdk.transport.call_faults import Remedies, remedy
+from worker_sdk.transport.call_faults import HUNG_UP, Remedies, remedy
 
 _REMEDIES: Final = Remedies(
     "does the store run there, and is its address right?", "redis_cafile", "redis_certfile"
@@ -13,14 +13,15 @@ _REMEDIES: Final = Remedies(
 _MOST_CHARS: Final = 300
 
 
-def explained(error: BaseException, *, is_tls: bool) -> str:
-    """Return the text of an error of the connection, and what may mend it."""
+def explained(error: BaseException, *, is_tls: bool, has_answered: bool = False) -> str:
+    """Return the text of an error of the connection, and what may mend it. `has_answered`: the store has answered at
+    this address before, so the scheme of the address is right."""
     text = " ".join(str(error).split())[:_MOST_CHARS].rstrip(".") or type(error).__name__
-    advice = _advice(error, text, is_tls=is_tls)
+    advice = _advice(error, text, is_tls=is_tls, has_answered=has_answered)
     return f"{text}; {advice}" if advice else text
 
 
-def _advice(error: BaseException, text: str, *, is_tls: bool) -> str:
+def _advice(error: BaseException, text: str, *, is_tls: bool, has_answered: bool) -> str:
     if isinstance(error, AuthenticationError) or "NOAUTH" in text or "Authentication required" in text:
         return "set user and password in redis_url"
     if isinstance(error, InvalidResponse) or text.startswith("Protocol error"):
@@ -32,10 +33,16 @@ def _advice(error: BaseException, text: str, *, is_tls: bool) -> str:
     while not isinstance(cause, OSError) and (inner := cause.__cause__ or cause.__context__) is not None:
         cause = inner
     if isinstance(error, RedisTimeoutError) or isinstance(cause, TimeoutError):
-        return "does this port speak TLS? If not, the address begins with redis://" if is_tls else ""
-    if advice := remedy(cause, "rediss:" if is_tls else "redis:", _REMEDIES):
+        if has_answered or not is_tls:
+            return ""
+        return "does this port speak TLS? If not, the address begins with redis://"
+    if advice := remedy(cause, "rediss:" if is_tls else "redis:", _REMEDIES, has_answered=has_answered):
+        if advice == HUNG_UP:
+            return _MAY_BE_FULL
         return advice.replace("http://", "redis://") if is_tls or advice != "is it https?" else _MAY_BE_TLS
     if any(words in text.lower() for words in ("reset by peer", "closed by server", "connection was lost")):
+        if has_answered:
+            return _MAY_BE_FULL
         return _MAY_ASK if is_tls else _MAY_BE_TLS
     return ""
 
@@ -44,4 +51,8 @@ _MAY_ASK: Final = (
     "does it require a client certificate (redis_certfile)? does this port speak TLS at all? If not, its address begins"
     " with redis://"
 )
-_MAY_BE_TLS: Final = "does this port speak TLS? If so, the address begins with rediss://"
+_MAY_BE_TLS: Final = (
+    "does this port speak TLS? If so, the address begins with rediss://. If not, it may take no more connections "
+    "(maxclients)"
+)
+_MAY_BE_FULL: Final = "it answered before: it may have restarted, or take no more connections (maxclients)"

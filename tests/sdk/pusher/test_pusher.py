@@ -551,3 +551,22 @@ async def test_a_worker_that_is_told_nothing_reads_the_variables(
         await wait_until(lambda: master.result(job["job_id"]))
     assert list(master.jobs) == [master.results[job["job_id"]][0]["result"]]
     assert Worker("http://127.0.0.1:1", token="").token == ""
+
+
+async def test_a_cut_connection_is_taken_for_tls_only_where_no_answer_ever_came(
+    master: FakeMaster, kind: str
+) -> None:
+    def hang_up(body: Any) -> Any:
+        raise ConnectionResetError
+
+    for is_first in (True, False):
+        pusher = AnyPusher(kind, master.url, token=master.token, max_wait_s=0)
+        if not is_first:
+            await pusher.enqueue("x")
+        master.hooks["jobs"] = hang_up
+        with pytest.raises(UnavailableError) as told:
+            await pusher.enqueue("x")
+        del master.hooks["jobs"]
+        assert ("is it https?" in str(told.value)) is is_first, told.value
+        assert ("it answered before" in str(told.value)) is not is_first, told.value
+        await pusher.close()
