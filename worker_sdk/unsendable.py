@@ -1,4 +1,4 @@
-"""Say which part of a value has no MessagePack form, and what to give instead."""
+"""Encode what goes to a master. An error says which part of a value a master cannot get, and what to give instead."""
 
 import dataclasses
 import datetime
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from worker_sdk.errors import InvalidArgument
-from worker_sdk.wire import encode
+from worker_sdk.wire import encode, has_text_keys
 
 Unsendable = TypeError | ValueError | OverflowError
 
@@ -25,19 +25,36 @@ _HINTS: Final = {
 _FORMS: Final = "give it as None, bool, int, float, str, bytes, list, dict, or datetime with a time zone"
 
 
+def sendable(value: Any, fields: Mapping[str, Any] | None = None) -> bytes:
+    """Encode a value for a master. Raise TypeError, ValueError or OverflowError that names the path of a part that
+    cannot be sent. `fields`: the map in which the value has a name; None: the value is such a map itself."""
+    try:
+        data = encode(value)
+        check_keys(value)
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise explained(exc, value if fields is None else fields) from None
+    return data
+
+
+def check_keys(value: Any) -> None:
+    """Raise TypeError, which `explained` completes, for a key that is not text in a value that can be encoded."""
+    if not has_text_keys(value):
+        raise TypeError("a key is not text")
+
+
 def explained(exc: Unsendable, fields: Mapping[str, Any]) -> Unsendable:
-    """Return an error of the class of `exc`, which `encode(fields)` raised, that names the path of the culprit. For an
-    argument of a task it is InvalidArgument."""
+    """Return an error of the class of `exc`, which `encode(fields)` or `check_keys(fields)` raised, that names the path
+    of the culprit. For an argument of a task it is InvalidArgument."""
     path, value, is_key = _culprit(fields)
+    reason = _reason_for_key(value) if is_key and not isinstance(value, str) else _reason_for(value, exc)
     if getattr(fields, "task", None) is not None and path.startswith("argument["):
         parameter, _, rest = path.removeprefix("argument[").partition("]")
         place = parameter.strip("'") + rest
-        reason = _reason_for(value, exc)
         return InvalidArgument(str(fields["name"]), [(f"a key of {place}" if is_key else place, reason)])
     whole = f"a key of {path}" if is_key else path
     if len(whole) > _MAX_SHOWN:
         whole = f"{whole[: _MAX_SHOWN // 2]} … {whole[-_MAX_SHOWN // 2 :]}"
-    message = f"{whole} {_reason_for(value, exc)}"
+    message = f"{whole} {reason}"
     if isinstance(exc, TypeError | OverflowError):
         return type(exc)(message)
     return ValueError(message)
@@ -52,9 +69,10 @@ def _culprit(fields: Mapping[str, Any]) -> tuple[str, Any, bool]:
             break  # it holds itself
         above.add(id(value))
         for step, part, is_key in _parts(value):
-            if not _has_form(part):
-                if is_key:
+            if is_key:
+                if not isinstance(part, str) or not _has_form(part):
                     return path, part, True
+            elif not _has_form(part):
                 path += str(step) if depth == 0 else f"[{step!r}]"
                 value = part
                 break
@@ -76,9 +94,17 @@ def _parts(value: Any) -> Iterator[tuple[Any, Any, bool]]:
 def _has_form(value: Any) -> bool:
     try:
         encode(value)
+        check_keys(value)
     except (TypeError, ValueError, OverflowError):
         return False
     return True
+
+
+def _reason_for_key(value: Any) -> str:
+    kind = type(value).__name__
+    article = "an" if kind[0] in "aeioAEIO" else "a"
+    hint = "key.decode()" if isinstance(value, bytes) else "str(key)"
+    return f"is {article} {kind}, and only str can be a key: give {hint}"
 
 
 def _reason_for(value: Any, exc: Unsendable) -> str:

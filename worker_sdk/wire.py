@@ -8,6 +8,12 @@ import msgpack
 CONTENT_TYPE: Final = "application/msgpack"
 
 
+# Types of values that hold no others.
+_PLAIN: Final = frozenset({str, int, float, bool, bytes, datetime, type(None)})
+_TEXT: Final = frozenset({str})
+_LISTS: Final = (list, tuple)
+
+
 class DecodeError(ValueError):
     """The bytes are not one MessagePack value that Python can hold."""
 
@@ -21,6 +27,23 @@ def encode(value: Any) -> bytes:
     """Encode a value. Aware datetimes become timestamps (ext −1). Raise TypeError, ValueError or OverflowError for a
     value without a MessagePack form."""
     return bytes(msgpack.packb(value, datetime=True))
+
+
+def has_text_keys(value: Any) -> bool:
+    """Return whether all keys in a value are text: masters take no others, though MessagePack has them. The value is
+    one that `encode` takes."""
+    left = [value]
+    while left:
+        parts = left.pop()
+        if isinstance(parts, dict):
+            if not _TEXT.issuperset(map(type, parts)) and not all(isinstance(key, str) for key in parts):
+                return False
+            parts = parts.values()
+        elif not isinstance(parts, _LISTS):
+            continue
+        if not _PLAIN.issuperset(map(type, parts)):
+            left += [part for part in parts if type(part) not in _PLAIN]
+    return True
 
 
 def decode(data: bytes) -> Any:

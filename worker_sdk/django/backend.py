@@ -26,6 +26,7 @@ from worker_sdk.errors import RefusedError
 from worker_sdk.pusher.by_process import LazyPushers
 from worker_sdk.pusher.jobs import make_job
 from worker_sdk.tasks.client import pushers_for
+from worker_sdk.unsendable import sendable
 
 
 @dataclass(slots=True)
@@ -132,6 +133,7 @@ class JqmasterBackend(BaseTaskBackend):
             object.__setattr__(result, "id", str(self.client().enqueue_job(job)))
             send_signal()
         elif mode == "on_commit":
+            sendable(job)  # after the commit it is too late for an error
 
             def push() -> None:
                 self.client().enqueue_job(job)
@@ -170,6 +172,8 @@ class JqmasterBackend(BaseTaskBackend):
             send_signal()
         elif mode == "on_commit":
             waiting = list(jobs())
+            for job in waiting:
+                sendable(job)
 
             def push() -> None:
                 self.client().enqueue_many(waiting)

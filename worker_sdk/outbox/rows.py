@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
-from worker_sdk.unsendable import explained
-from worker_sdk.wire import decode, encode, iso
+from worker_sdk.unsendable import sendable
+from worker_sdk.wire import decode, iso
 
 # The newest version of rows that this release reads. It writes this one.
 FORMAT: Final = 1
@@ -118,7 +118,4 @@ def body_of(job: Mapping[str, Any], key_ttl_s: float | None) -> bytes:
     if key_ttl_s is not None and "key" not in kept:
         # A master knows an ID only as long as it keeps the job, and a repeat may come later.
         kept["key"], kept["key_ttl"] = kept["id"], key_ttl_s
-    try:
-        return encode(kept)
-    except (TypeError, ValueError, OverflowError) as exc:
-        raise explained(exc, kept) from None
+    return sendable(kept)

@@ -9,7 +9,7 @@ from worker_sdk import forked
 from worker_sdk.enqueueing import EnqueueChain, OpenJob
 from worker_sdk.errors import EnqueueRefused, InvalidArgument
 from worker_sdk.pusher.jobs import MAYBE_ANOTHER, NONE_KEYED, JobLike, one_of_many
-from worker_sdk.unsendable import explained
+from worker_sdk.unsendable import check_keys, explained
 from worker_sdk.wire import encode, packer
 
 MAX_CHUNK_JOBS: Final = 1_000
@@ -51,9 +51,10 @@ class Chunker:
         if self._chain is not None:
             job, opened = self._chain.open_of_many(job)
             self._opened.append(opened)
-        # This inlines `encoded` and `may_be_another`, to save two calls for each job of a bulk.
+        # This inlines `sendable` and `may_be_another`, to save two calls for each job of a bulk.
         try:
             data = self._pack(job)
+            check_keys(job)
         except (TypeError, ValueError, OverflowError) as exc:
             raise explained(exc, job) from None
         parts, size = self._parts, self._size + len(data)

@@ -24,7 +24,6 @@ from worker_sdk.pusher.jobs import (
     JobLike,
     JobMap,
     JobOptions,
-    encoded,
     make_job,
     may_be_another,
 )
@@ -34,7 +33,7 @@ from worker_sdk.pusher.opening import cannot_be_sent, masters_of
 from worker_sdk.pusher.parts import BEGINNING, parts_path
 from worker_sdk.pusher.results import JobResult, next_poll_in_s, path_of, result_of, result_path
 from worker_sdk.transport.loops import PerLoop
-from worker_sdk.wire import encode
+from worker_sdk.unsendable import sendable
 
 # Maximum number of calls that enqueue at a time; further calls wait. More connections would not make a master faster.
 MAX_CALLS: Final = 100
@@ -131,7 +130,7 @@ class Pusher(AsyncWithOnly):
             return await self._send(job)
 
     async def _send(self, job: JobMap) -> str:
-        body = encoded(job)
+        body = sendable(job)
         async with self._rooms.get():
             answer = await self._call(
                 "POST",
@@ -191,7 +190,7 @@ class Pusher(AsyncWithOnly):
         * `occurred_at`: time of the event, with a time zone.
         """
         event = Event(event_type, payload, dedupe_key, source, subject, occurred_at)
-        return sent_event((await self._call("POST", EVENTS_PATH, encode(event.to_wire()))).body)
+        return sent_event((await self._call("POST", EVENTS_PATH, sendable(event.to_wire()))).body)
 
     async def send_events(self, events: Iterable[Event]) -> list[SentEvent]:
         """Send any number of events, 500 in one call, and return what each started.
@@ -280,7 +279,7 @@ class Pusher(AsyncWithOnly):
 
         * `fields`: those of BatchRequest in the OpenAPI document, an ID among them.
         """
-        await self._call("POST", BATCHES_PATH, encode(fields), of=str(fields["id"]))
+        await self._call("POST", BATCHES_PATH, sendable(fields), of=str(fields["id"]))
 
     async def seal_batch(self, batch_id: str) -> None:
         """Seal a batch. `Batch` does so.

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from worker_sdk.pusher.ids import new_job_id
-from worker_sdk.wire import encode, iso
+from worker_sdk.unsendable import sendable
+from worker_sdk.wire import iso
 
 MAX_EVENTS: Final = 500
 EVENTS_PATH: Final = "/api/events"
@@ -73,10 +74,10 @@ def bodies_of(events: Iterable[Event]) -> Iterator[bytes]:
     for event in events:
         chunk.append(event.to_wire())
         if len(chunk) == MAX_EVENTS:
-            yield encode({"events": chunk})
+            yield sendable({"events": chunk})
             chunk = []
     if chunk:
-        yield encode({"events": chunk})
+        yield sendable({"events": chunk})
 
 
 def sent_event(answer: Mapping[str, Any]) -> SentEvent:

@@ -11,8 +11,7 @@ from worker_sdk.pusher.after import After, JobRef, after_on_the_wire
 from worker_sdk.pusher.batch_paths import BatchLike
 from worker_sdk.pusher.ids import new_job_id, next_id
 from worker_sdk.pusher.unique import Debounce, Unique
-from worker_sdk.unsendable import explained
-from worker_sdk.wire import encode, iso
+from worker_sdk.wire import iso
 
 JobMap = dict[str, Any]
 JobLike = Mapping[str, Any] | tuple[str, Any]
@@ -196,13 +195,6 @@ def _note_trace(job: JobMap) -> None:
     # same ID or key.
     if "key" not in job:
         tracing.note_creation(job)
-
-
-def encoded(job: JobMap) -> bytes:
-    try:
-        return encode(job)
-    except (TypeError, ValueError, OverflowError) as exc:
-        raise explained(exc, job) from None
 
 
 # A job with one of these options may have been pushed before, under another ID.

@@ -44,14 +44,6 @@ def _walk(fields: Any) -> Iterator[tuple[_Path, Any]]:
             left += (((*path, index), part) for index, part in enumerate(value))
 
 
-def _key_not_str(fields: Any) -> tuple[_Path, str]:
-    for path, value in _walk(fields):
-        if isinstance(value, dict) and (keys := [key for key in value if not isinstance(key, str)]):
-            kind = type(keys[0]).__name__
-            return path or ("the job",), f"has a key that is a {kind}, and only str can be one: give str(key)"
-    return (), ""
-
-
 def _too_deep(fields: Any) -> tuple[_Path, str]:
     path = max((path for path, _ in _walk(fields)), key=len, default=())
     return path, f"is {len(path)} levels deep"
@@ -63,7 +55,7 @@ def _too_many_nodes(fields: Any) -> tuple[_Path, str]:
     return path, f"alone holds {size}: give less at once, or an ID of data that are kept elsewhere"
 
 
-_FINDERS: Final = {"key_not_str": _key_not_str, "too_deep": _too_deep, "too_many_nodes": _too_many_nodes}
+_FINDERS: Final = {"too_deep": _too_deep, "too_many_nodes": _too_many_nodes}
 
 
 def _text(path: _Path) -> str:

@@ -24,7 +24,6 @@ from worker_sdk.pusher.jobs import (
     JobLike,
     JobMap,
     JobOptions,
-    encoded,
     make_job,
     may_be_another,
 )
@@ -33,7 +32,7 @@ from worker_sdk.pusher.older_masters import for_older_master
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
 from worker_sdk.pusher.parts import BEGINNING, parts_path
 from worker_sdk.pusher.results import JobResult, next_poll_in_s, path_of, result_of, result_path
-from worker_sdk.wire import encode
+from worker_sdk.unsendable import sendable
 
 _MAX_IDLE_CONNECTIONS: Final = 100
 
@@ -111,7 +110,7 @@ class SyncPusher(WithOnly):
         answer = self._call(
             "POST",
             "/api/jobs",
-            encoded(job),
+            sendable(job),
             job_ids=[job["id"]],
             keyed=ALONE_KEYED if may_be_another(job) else NONE_KEYED,
         )
@@ -162,7 +161,7 @@ class SyncPusher(WithOnly):
         * `occurred_at`: time of the event, with a time zone.
         """
         event = Event(event_type, payload, dedupe_key, source, subject, occurred_at)
-        return sent_event(self._call("POST", EVENTS_PATH, encode(event.to_wire())).body)
+        return sent_event(self._call("POST", EVENTS_PATH, sendable(event.to_wire())).body)
 
     def send_events(self, events: Iterable[Event]) -> list[SentEvent]:
         """Send any number of events, 500 in one call, and return what each started.
@@ -250,7 +249,7 @@ class SyncPusher(WithOnly):
 
         * `fields`: those of BatchRequest in the OpenAPI document, an ID among them.
         """
-        self._call("POST", BATCHES_PATH, encode(fields), of=str(fields["id"]))
+        self._call("POST", BATCHES_PATH, sendable(fields), of=str(fields["id"]))
 
     def seal_batch(self, batch_id: str) -> None:
         """Seal a batch. `Batch` does so.

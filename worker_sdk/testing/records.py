@@ -10,8 +10,8 @@ from worker_sdk.tasks.task import Task, TaskJob
 from worker_sdk.testing.challenges import KeptChallenges
 from worker_sdk.testing.log import KeptLog
 from worker_sdk.testing.progress import KeptReports
-from worker_sdk.unsendable import explained
-from worker_sdk.wire import decode, encode
+from worker_sdk.unsendable import sendable
+from worker_sdk.wire import decode
 
 # Characters of the arguments of a job that a failed assertion shows.
 _MOST_SHOWN = 200
@@ -146,10 +146,7 @@ def _shown(job: TaskJob[Any]) -> str:
 def recorded(job: Mapping[str, Any]) -> TaskJob[Any]:
     """Return a job as a `TaskJob`, also one that no task made. Raise what a pusher would, if it cannot be sent."""
     made = make_job(**job)
-    try:
-        decode(encode(dict(made)))
-    except (TypeError, ValueError, OverflowError) as exc:
-        raise explained(exc, job if isinstance(job, TaskJob) else made) from None
+    sendable(job if isinstance(job, TaskJob) else made)
     if isinstance(job, TaskJob):
         return job
     one: TaskJob[Any] = TaskJob(made)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from worker_sdk.errors import UnavailableError, refused
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import MasterUnreachableError, pause_s
-from worker_sdk.wire import encode
+from worker_sdk.unsendable import sendable
 from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import now_s
 
@@ -51,7 +51,7 @@ class ChallengeOpener:
             if worker_id is not None:
                 try:
                     answer = await self._client.call(
-                        "POST", f"/api/workers/{worker_id}/challenges", encode(dict(request))
+                        "POST", f"/api/workers/{worker_id}/challenges", sendable(dict(request))
                     )
                 except MasterUnreachableError as exc:
                     logger.debug("no answer to a challenge: %s", exc)

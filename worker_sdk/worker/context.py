@@ -372,9 +372,10 @@ class Context:
 
         Await it in an `async def` handler; in a `def` handler it blocks. Raise PartNotKept if no master keeps it.
         """
-        from worker_sdk.wire import encode
+        from worker_sdk.unsendable import sendable
 
-        kept = self._reports.emit(self.job_id, self._token, encode(value), self.deadline_s)
+        data = sendable(value, {"value": value})
+        kept = self._reports.emit(self.job_id, self._token, data, self.deadline_s)
         if not is_in_loop():
             return cast("Saved", kept.result())
         import asyncio

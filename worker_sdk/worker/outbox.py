@@ -9,6 +9,7 @@ from typing import Final
 
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import MasterAnswer, MasterUnreachableError, pause_s
+from worker_sdk.unsendable import check_keys
 from worker_sdk.wire import DecodeError, decode, encode, iso, packer
 from worker_sdk.worker import outcomes
 from worker_sdk.worker.identity import WorkerIdentity
@@ -133,10 +134,10 @@ class ReportOutbox:
         return self._encode(job_id, token, fields)
 
     def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None:
-        """Add a report; call it from the event loop. A value without a MessagePack form becomes a failure that says
-        so."""
+        """Add a report; call it from the event loop. A value that cannot be sent becomes a failure that says so."""
         try:
             data = self._encode(job_id, token, fields)
+            check_keys(fields)
         except Exception as exc:  # the value is the handler's, and encoding it may do anything
             data = self._encode(job_id, token, outcomes.unsendable(exc, fields))
         self._add(Item(job_id, token, data))

@@ -212,6 +212,19 @@ def test_many_calls_follow_their_transaction(told: FakeMaster, mode: str) -> Non
         assert rows() == 0
 
 
+@pytest.mark.parametrize("mode", ["outbox", "on_commit", "immediately"])
+def test_a_key_that_is_not_text_is_refused_at_the_call(told: FakeMaster, mode: str) -> None:
+    """JSON has such keys, but the function would get texts instead."""
+    with override_settings(TASKS=tasks_setting(enqueue=mode)), transaction.atomic():
+        for refused in (
+            lambda: tasks.add.enqueue({1: 2}),
+            lambda: tasks.add.enqueue_many([(1,), ({1: 2},)]),
+        ):
+            with pytest.raises(TypeError, match=r"a key of argument\['args'\]\[0\] is an int"):
+                refused()
+    assert pushed(told) == []
+
+
 def test_immediately_means_at_once(told: FakeMaster) -> None:
     with transaction.atomic():
         tasks.elsewhere.enqueue()
