@@ -28,6 +28,8 @@ def instrument(tracer_provider: "TracerProvider | None" = None, *, exception_tex
     Raise ImportError without the package opentelemetry-api (the extra `tracing`).
     """
     global _tracer, _has_exception_texts  # noqa: PLW0603  one switch for the process, as instrumentations have it
+    # A handler of signals may enqueue in the midst of the first push.
+    import opentelemetry.trace.propagation.tracecontext  # noqa: F401
     from opentelemetry.trace import get_tracer
 
     _tracer = get_tracer("worker_sdk", tracer_provider=tracer_provider)

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.environment import configuration, masters_or_default, token_or_default
+from worker_sdk.loading import OF_TASKS, load
 from worker_sdk.outbox.rows import OutboxStats, Rows
 from worker_sdk.outbox.steps import Done, drain, drain_own
 from worker_sdk.tasks.client import outbox_pushers, pushers_for, substitutes
@@ -192,6 +193,7 @@ class Outbox:
         return bool(substitutes) or running_job.get() is not None
 
     def _process_pushers(self) -> "LazyPushers":
+        load(OF_TASKS)
         from worker_sdk.pusher.by_process import LazyPushers
 
         masters, token = self._access or (masters_or_default(None), token_or_default(None))

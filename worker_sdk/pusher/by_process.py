@@ -4,6 +4,7 @@ to import."""
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from worker_sdk.loading import OF_ASYNC_CALLS, OF_SYNC_CALLS, load
 from worker_sdk.masters.masters import Masters
 from worker_sdk.masters.store_affinity import StoreAffinity
 
@@ -44,6 +45,7 @@ class LazyPushers:
     def pusher(self) -> "Pusher":
         """Return the pusher for the event loop."""
         if self._pusher is None:
+            load(OF_ASYNC_CALLS)
             from worker_sdk.pusher.client import Pusher
 
             masters = Masters(self._masters, affinity=self._affinity)
@@ -60,6 +62,7 @@ class LazyPushers:
     def sync_pusher(self) -> "SyncPusher":
         """Return the pusher for threads."""
         if self._sync_pusher is None:
+            load(OF_SYNC_CALLS)
             from worker_sdk.pusher.sync_client import SyncPusher
 
             # Two threads may both get here. Then one pusher is dropped, which has no connection yet. There is no lock,

@@ -11,6 +11,7 @@ from worker_sdk.blocks import AsyncWithOnly
 from worker_sdk.enqueueing import EnqueueMiddleware, chain_of, ending
 from worker_sdk.environment import middleware_or_default, token_or_default
 from worker_sdk.errors import AnswerMismatchError, NotFinishedError, WorkerSdkError
+from worker_sdk.loading import OF_ASYNC_CALLS, load
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError
 from worker_sdk.pusher.answers import check_jobs, id_of, ids_of, refused_after
@@ -76,6 +77,7 @@ class Pusher(AsyncWithOnly):
         durability: str | None = None,
         middleware: Iterable[EnqueueMiddleware] | None = None,
     ) -> None:
+        load(OF_ASYNC_CALLS)
         self._chain = chain_of(middleware_or_default(middleware))
         self._masters = masters_of(master)
         self._timeout_s = timeout_s

@@ -11,6 +11,7 @@ from worker_sdk.blocks import WithOnly
 from worker_sdk.enqueueing import EnqueueMiddleware, chain_of, ending
 from worker_sdk.environment import middleware_or_default, token_or_default
 from worker_sdk.errors import AnswerMismatchError, NotFinishedError, WorkerSdkError
+from worker_sdk.loading import OF_SYNC_CALLS, load
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError
 from worker_sdk.pusher.answers import check_jobs, id_of, ids_of, refused_after
@@ -53,6 +54,7 @@ class SyncPusher(WithOnly):
         durability: str | None = None,
         middleware: Iterable[EnqueueMiddleware] | None = None,
     ) -> None:
+        load(OF_SYNC_CALLS)
         self._chain = chain_of(middleware_or_default(middleware))
         self._masters = masters_of(master)
         self._token = token_or_default(token)

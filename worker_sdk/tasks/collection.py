@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
+from worker_sdk.loading import OF_TASKS, load
 from worker_sdk.option_types import check_options
 from worker_sdk.tasks.task import Task
 from worker_sdk.worker.names import ATTRIBUTE, check_name
@@ -254,6 +255,7 @@ class Tasks:
         if self._access is None:
             return None
         if self._own_pushers is None:
+            load(OF_TASKS)
             from worker_sdk.pusher.by_process import LazyPushers
 
             self._own_pushers = LazyPushers(*self._access)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, Type
 
 from worker_sdk.errors import InvalidArgument
 from worker_sdk.job import Job
+from worker_sdk.loading import OF_TASKS, load
 from worker_sdk.option_types import check_options
 from worker_sdk.tasks.signature import Signature
 from worker_sdk.worker.policies import ExceptionType, RetryOn
@@ -78,6 +79,7 @@ class _Maker:
     """Make the jobs of one task with the same options. Raise TypeError if a type of the task cannot travel."""
 
     def __init__(self, task: "Task[..., Any]", options: Mapping[str, Any]) -> None:
+        load(OF_TASKS)
         from worker_sdk.pusher.jobs import PLAIN_OPTIONS, give_id, wire_options
 
         self._task = task
@@ -126,6 +128,7 @@ class Calls(Generic[P, ResultT_co]):
 
         * `options`: see `TaskOptions`.
         """
+        load(("worker_sdk.pusher.jobs",))
         from worker_sdk.pusher.jobs import JobOptions, unknown_options
 
         if unknown := options.keys() - JobOptions.__annotations__.keys():
@@ -297,6 +300,7 @@ class Task(Calls[P, ResultT_co]):
 
         * `job_id`: its ID.
         """
+        load(OF_TASKS)
         from worker_sdk.tasks.handle import JobHandle
 
         return JobHandle(self, job_id, self.pushers())
@@ -307,6 +311,7 @@ class Task(Calls[P, ResultT_co]):
     def codec(self) -> "Codec":
         """Return the codec of arguments and results. Raise TypeError if a type cannot travel."""
         if self._codec is None:
+            load(("worker_sdk.tasks.codec",))
             from worker_sdk.tasks.codec import Codec
 
             self._codec = Codec(self.name, self.signature)

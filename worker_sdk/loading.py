@@ -1,0 +1,60 @@
+"""Imports that wait for a first call, because many programs never make one."""
+
+import contextlib
+import importlib
+import sys
+import threading
+from collections.abc import Sequence
+from types import FrameType
+from typing import Final
+
+# Modules for calls from threads, and for those from an event loop. Python looks up host names with `encodings.idna`.
+OF_SYNC_CALLS: Final = ("worker_sdk.pusher.sync_client", "worker_sdk.transport.tls", "encodings.idna")
+OF_ASYNC_CALLS: Final = ("worker_sdk.pusher.client", "worker_sdk.transport.tls", "encodings.idna")
+# The further modules for the calls of tasks.
+OF_TASKS: Final = (
+    "worker_sdk.pusher.jobs",
+    "worker_sdk.tasks.codec",
+    "worker_sdk.tasks.client",
+    "worker_sdk.pusher.by_process",
+    "worker_sdk.pusher.results",
+    "worker_sdk.tasks.handle",
+    "worker_sdk.tasks.parts",
+    "worker_sdk.tasks.log_stream",
+)
+
+
+def load(names: Sequence[str]) -> None:
+    """Import modules so that a handler of signals may use them at any moment.
+
+    A handler that interrupts an import in its own thread finds a module half made, and fails with ImportError. One that
+    needs a module which another thread imports waits for it. So the main thread, in which handlers run, has another
+    thread import.
+    """
+    if all(name in sys.modules for name in names):
+        return
+    if threading.current_thread() is threading.main_thread() and not _is_importing():
+        thread = threading.Thread(target=_import, args=(names,), name="jq-import", daemon=True)
+        # Without another thread, the caller imports the modules itself.
+        with contextlib.suppress(RuntimeError):
+            thread.start()
+            thread.join()
+            return
+    _import(names)
+
+
+def _import(names: Sequence[str]) -> None:
+    # The import at the place of use raises the error.
+    with contextlib.suppress(ImportError):
+        for name in names:
+            importlib.import_module(name)
+
+
+def _is_importing() -> bool:
+    """Return whether this thread is in the midst of an import. Then another thread might wait for it without end."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
