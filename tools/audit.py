@@ -48,10 +48,14 @@ PROJECTS: Final = (ROOT / "pyproject.toml", ROOT / "worker_sdk" / "pyproject.tom
 RUN_EXTRAS: Final = ("tracing", "archive", "sqlalchemy", "django")
 DOCKERFILE: Final = ROOT / "Dockerfile"
 COMPOSE: Final = ROOT / "docker-compose.yml"
+# The renderings of the chart name every image that it can run.
+CHART: Final = ROOT / "deploy" / "helm" / "golden"
 
 _FLOOR: Final = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?>=([0-9.]+)")
 _FROM: Final = re.compile(r"^FROM (\S+)", re.MULTILINE)
-_IMAGE: Final = re.compile(r"^ +image: (\S+)", re.MULTILINE)
+_IMAGE: Final = re.compile(r"^ +(?:- )?image: (\S+)", re.MULTILINE)
+# Our own image is what the others and the locks make; images of examples stand for those of users.
+_OURS: Final = re.compile(r"(registry\.example/|jqmaster[:@])")
 # This ecosystem has advisories about programs that are built from source.
 OSV: Final = "https://api.osv.dev/v1/query"
 OSV_ECOSYSTEM: Final = "Bitnami"
@@ -126,9 +130,13 @@ def audit_npm(command: Sequence[str] = NPM) -> int:
 
 
 def images() -> list[str]:
-    """Return the images of others that our containers are made of."""
-    named = _FROM.findall(DOCKERFILE.read_text()) + _IMAGE.findall(COMPOSE.read_text())
-    return sorted({image for image in named if ":" in image})
+    """Return the images of others that our containers are made of, and that Compose and the Helm chart run."""
+    named = _FROM.findall(DOCKERFILE.read_text())
+    for file in (COMPOSE, *sorted(CHART.glob("*.yaml"))):
+        named += _IMAGE.findall(file.read_text())
+    return sorted(
+        {image.strip("\"'") for image in named if ":" in image and not _OURS.match(image.strip("\"'"))}
+    )
 
 
 def audit_images(command: Sequence[str] = TRIVY) -> int:

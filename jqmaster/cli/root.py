@@ -48,6 +48,8 @@ COMMANDS: Final = (
     CommandOnDemand("backup", f"{_ROOM}backup:backup"),
     CommandOnDemand("verify", f"{_ROOM}backup:verify"),
     CommandOnDemand("restore", f"{_ROOM}backup:restore"),
+    CommandOnDemand("export", f"{_ROOM}transfer:export"),
+    CommandOnDemand("import", f"{_ROOM}transfer:import_"),
     CommandOnDemand("healthcheck", f"{_ROOM}healthcheck:healthcheck"),
     CommandOnDemand("openapi", f"{_ROOM}contract:openapi"),
     CommandOnDemand("version", f"{_ROOM}contract:version"),

@@ -149,7 +149,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "app": {"": set()},
     "cli": {
         "": {"commands", "console"},
-        "commands": {"console", "declared", "process"},
+        "commands": {"console", "declared", "process", "transfer"},
+        "transfer": {"console"},
         "declared": {"console"},
         "process": {"console", "commands.serve", "commands.worker"},
         "console": set(),

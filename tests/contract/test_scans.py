@@ -11,7 +11,7 @@ ALLOWED = {
     # Strays are keys that no index names: `jqmaster fsck`, once after each election, and while ready jobs are not
     # claimed although workers are free.
     "store/health/fsck.py": ['"SCAN"'],
-    # `jqmaster backup` and `jqmaster restore` only.
+    # `jqmaster backup`, `jqmaster restore` and `jqmaster export` only.
     "store/backup/copying.py": ['"SCAN"'],
     "store/backup/loading.py": ['"SCAN"'],
     # `jqmaster fsck` only.

@@ -127,11 +127,43 @@ def test_an_audit_covers_floors_images_and_the_embedded_server(
     assert any(image.startswith("docker.io/valkey/valkey:") for image in found)
     assert any(image.startswith("docker.io/library/python:") for image in found)
     # Our own image is what the others and the locks make.
-    assert "jqmaster" not in found
+    assert not [image for image in found if "jqmaster" in image or "registry.example" in image]
     assert audit.audit_servers() == audit.CLEAN
     monkeypatch.setattr(audit, "images", lambda: ["docker.io/valkey/valkey:8.1.4-alpine"])
     assert audit.audit_servers() == audit.VULNERABLE
     assert "image docker.io/valkey/valkey:8.1.4-alpine: Valkey 8.1.4 lacks" in capsys.readouterr().out
+
+
+def test_an_audit_reads_the_images_that_the_chart_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.yaml").write_text(
+        """
+      initContainers:
+        - image: docker.io/library/python:3.13.5-slim
+      containers:
+        - name: store
+          image: "docker.io/valkey/valkey:8.1.4-alpine"
+        - name: master
+          image: jqmaster:0.3.0
+        - name: worker
+          image: registry.example/app@sha256:aa
+"""
+    )
+    before = set(audit.images())
+    monkeypatch.setattr(audit, "CHART", tmp_path)
+    assert set(audit.images()) - before == {
+        "docker.io/library/python:3.13.5-slim",
+        "docker.io/valkey/valkey:8.1.4-alpine",
+    }
+    assert "image docker.io/valkey/valkey:8.1.4-alpine" in audit.programs()
+    monkeypatch.undo()
+    named = {
+        image
+        for file in audit.CHART.glob("*.yaml")
+        for image in re.findall(r"image: (\S+)", file.read_text())
+    }
+    assert named, "the renderings name images"
 
 
 def test_an_audit_of_npm_and_images_never_takes_silence_for_good_news(

@@ -2,14 +2,21 @@
 
 import asyncio
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jqmaster.service.operations.restoring import WHO
 from jqmaster.store.backup import loading
+from jqmaster.store.keys import Keys
+from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
 from tests.support import real_time
+from tests.support.admin import forget_keys
 from tests.support.cli import Outcome, jqmaster
 from tests.support.master import PATIENT, Api, forget, master_on
 from tests.support.processes import MasterProcess, running
@@ -139,14 +146,33 @@ async def test_refusals_name_what_to_do(tmp_path: Path, store_server: Any) -> No
     await forget(store_server.url, "tdrill")
 
 
+async def test_a_restore_that_was_interrupted_while_it_led_says_until_when(
+    tmp_path: Path, store_server: Any
+) -> None:
+    client = StoreClient(store_server.url, connections=2)
+    shard = Shard(client, Keys("tlead"))
+    backup, risks = tmp_path / "backup", tmp_path / "risks.jsonl"
+    url = {"JQMASTER_REDIS_URL": store_server.backup_url, "JQMASTER_SHARD": "tlead"}
+    assert (await asyncio.to_thread(jqmaster, "backup", backup, **url)).code == 0
+    url["JQMASTER_REDIS_URL"] = store_server.url
+    await loading.begin(shard, "jq of yesterday")
+    leadership = await LeadershipStore(shard).elect(WHO, "nonce", ttl_ms=50_000)
+    assert leadership
+    refused = await asyncio.to_thread(jqmaster, "restore", backup, "--report", risks, **url)
+    assert refused.code == 4
+    (seconds,) = re.findall(r"run the command again in (\d+) s, when its lead is over", refused.err)
+    assert 1 <= int(seconds) <= 50
+    await LeadershipStore(shard).resign(leadership)
+    done = await asyncio.to_thread(jqmaster, "restore", backup, "--report", risks, **url)
+    assert done.code == 0, done.err
+    await forget_keys(shard)
+    await client.close()
+
+
 async def test_no_master_starts_on_a_store_that_was_half_restored(tmp_path: Path, store_server: Any) -> None:
     from jqmaster.app import running_master
     from jqmaster.config import Settings
     from jqmaster.errors import StoreUnfitError
-    from jqmaster.store.keys import Keys
-    from jqmaster.store.link.client import StoreClient
-    from jqmaster.store.link.shard import Shard
-    from tests.support.admin import forget_keys
 
     client = StoreClient(store_server.url, connections=2)
     shard = Shard(client, Keys("thalf"))

@@ -53,6 +53,44 @@ REFUSED: Final[tuple[tuple[Object, str], ...]] = (
         "a Secret with tls.crt, tls.key and ca.crt",
     ),
     ({"ingress": {"enabled": True}}, "ingress.host is missing"),
+    # Policies that name no peer would cut these off.
+    (
+        {"workers": [{"name": "a", "target": "a:b", "scaling": {"by": "keda"}}]},
+        "networkPolicy.keda names nobody",
+    ),
+    ({"monitoring": {"podMonitor": {"enabled": True}}}, "networkPolicy.prometheus names nobody"),
+    (
+        {"ingress": {"enabled": True, "host": "jobs.example.org"}},
+        "networkPolicy.ingressController names nobody",
+    ),
+    (
+        {"masters": {"settings": {"oidc_issuer": "https://login.example.org"}}},
+        "networkPolicy.mastersEgress is empty",
+    ),
+    (
+        {"masters": {"secretSettings": {"smtp_url": {"secret": "mail", "key": "url"}}}},
+        "networkPolicy.mastersEgress is empty",
+    ),
+    (
+        {"masters": {"settings": {"log_archive_url": "s3://logs"}}},
+        "networkPolicy.mastersEgress is empty",
+    ),
+)
+# The remedies for what is refused above because of a policy.
+_REMEDIES: Final[tuple[Object, ...]] = (
+    {"enabled": False},
+    {
+        "keda": [{"podSelector": {}}],
+        "prometheus": [{"podSelector": {}}],
+        "ingressController": [{"podSelector": {}}],
+        "mastersEgress": [{"ports": [{"port": 443}]}],
+    },
+)
+ACCEPTED: Final[tuple[Object, ...]] = tuple(
+    {**values, "networkPolicy": remedy}
+    for values, said in REFUSED
+    if "networkPolicy" in said
+    for remedy in _REMEDIES
 )
 # Maps whose keys are the user's.
 _FREE: Final = frozenset({"resources", "labels", "annotations"})
@@ -107,6 +145,11 @@ def check_refusals() -> Faults:
                     yield f"{json.dumps(wrong)}: {error}"
                 continue
             yield f"{json.dumps(wrong)} is accepted"
+        for right in ACCEPTED:
+            try:
+                chart.render(right, name=files.RELEASE, namespace=files.NAMESPACE)
+            except helm.HelmError as error:
+                yield f"{json.dumps(right)}: {error}"
 
 
 def _misspelt(values: Object) -> Iterator[tuple[Object, str]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from jqmaster.domain.jobs.job import Cause, Job, JobState
+from jqmaster.domain.jobs.job import Cause, Job, JobSpec, JobState
 from jqmaster.domain.jobs.retry import backoff_ms, floor_ms
 
 Report = Literal["success", "failure", "deferred", "handed_back", "canceled", "discarded", "challenged"]
@@ -232,9 +232,14 @@ def decide_restored(job: Job) -> Decision:
     Nobody knows how that attempt ended. As after the loss of its worker, the job begins again if it may. It did not
     lose a worker, so this counts neither as a failure nor as a loss.
     """
-    if job.max_retry > 0 or job.rerun_lost:
+    if may_begin_again(job):
         return Decision(JobState.READY, "lost")
     return Decision(JobState.FAILED, "lost", cause=Cause.LOST)
+
+
+def may_begin_again(job: Job | JobSpec) -> bool:
+    """Return whether a job may run once more where nobody knows how its attempt ends."""
+    return job.max_retry > 0 or job.rerun_lost
 
 
 def _free_attempts(job: Job) -> int:

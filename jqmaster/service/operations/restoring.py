@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.instant import iso_ms, span
 from jqmaster.domain.jobs.job import FINISHED, TIMED, Job, JobState
 from jqmaster.domain.jobs.outcome import Outcome, decide_restored
 from jqmaster.domain.operations.tally import Tally
@@ -69,8 +69,14 @@ class Restoring:
         self._leases = LeaseStore(shard, self._records, Tally(), LiveValue(times))
 
     async def refuse_masters(self) -> None:
-        """Raise ConflictError while a master runs on the shard."""
+        """Raise ConflictError while a master runs on the shard, or another restore ends there."""
         registry = await MasterStore(self._shard).look()
+        if registry.leadership is not None and registry.leadership.master_id == WHO:
+            left_ms = await self._shard.client.command("PTTL", self._shard.keys.leader)
+            raise ConflictError(
+                "another restore leads the shard while it ends attempts, or was interrupted then; if nobody runs one, "
+                f"run the command again in {span(max(left_ms, 0))}, when its lead is over"
+            )
         running = [
             seen.record.url or seen.record.id
             for seen in registry.seen

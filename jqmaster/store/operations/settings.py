@@ -32,7 +32,9 @@ class SettingsStore:
 
     async def load(self) -> StoredSettings:
         """Read the settings. Raise DamagedError if the document cannot be read."""
-        version, document = await self._shard.client.command("HMGET", self._key, "version", "document")
+        flat = await self._shard.client.command("HGETALL", self._key)
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        version, document = fields.get(b"version"), fields.get(b"document")
         if document is None:
             return StoredSettings(int(version or 0), {})
         try:

@@ -257,6 +257,14 @@ class WorkerStore:
                 logger.error("the rule of slots %s cannot be read", raw_id.decode(errors="replace"))
         return sorted(rules, key=lambda rule: (rule.node_id, sorted(rule.labels.items())))
 
+    async def add_slot_rule(self, rule: SlotRule) -> bool:
+        """Keep a rule for workers that register from now on; False: there is one for that node and these labels."""
+        if await self._client.command("HEXISTS", self._keys.slot_rules, rule.id):
+            return False
+        packed = codec.pack([rule.node_id, dict(rule.labels), rule.set_by, rule.set_at_ms])
+        await self._client.command("HSET", self._keys.slot_rules, rule.id, b"%d %b" % (rule.max_jobs, packed))
+        return True
+
     async def drop_slot_rule(self, rule_id: str, audit_entry: bytes) -> bool:
         """Remove a rule; False: there is none. Workers that are registered keep their slots."""
         word, _ = await self._client.run(

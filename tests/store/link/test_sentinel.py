@@ -5,6 +5,7 @@ import contextlib
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
@@ -19,6 +20,7 @@ from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.sentinel import SentinelLocator
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import WakeMessage
+from tests.support.drill import backed_up_and_restored
 from tests.support.server import started
 from tests.support.store import StoreWorld
 from tests.support.topology import SERVICE, Sentinels, StoreNode, wait_for
@@ -209,3 +211,12 @@ async def test_a_search_that_nobody_waits_for_any_more_ends_with_its_locator() -
     assert told == []
     with pytest.raises(RedisConnectionError, match="closed"):
         await locator.address()
+
+
+@pytest.mark.req("D31")
+async def test_a_backup_is_taken_of_the_primary_and_restored_there(
+    sentinels: Sentinels, tmp_path: Path
+) -> None:
+    async with world_on(sentinels.url) as world:
+        await world.enqueue_many(30)
+        await backed_up_and_restored(world, tmp_path, JQMASTER_REDIS_URL=sentinels.url)

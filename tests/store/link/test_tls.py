@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 import subprocess
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -11,12 +12,16 @@ import pytest
 import redis
 
 from jqmaster.errors import StoreUnavailableError
+from jqmaster.store.keys import Keys
 from jqmaster.store.link.access import StoreAccess
 from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
 from tests.support import server as servers
+from tests.support.drill import backed_up_and_restored
 from tests.support.master import master_on
 from tests.support.ports import free_port
 from tests.support.server import server_binary, started
+from tests.support.store import StoreWorld
 from tests.support.topology import SERVICE, SLOTS, SentinelServer, StoreNode
 from tests.support.waiting import wait_until
 
@@ -194,3 +199,21 @@ async def test_a_cluster_is_spoken_to_by_tls(pki: Path, tls_binary: None) -> Non
                 return False
 
             await wait_until(serves)
+
+
+@pytest.mark.req("D31")
+async def test_a_backup_is_taken_and_restored_by_tls(node: StoreNode, pki: Path, tmp_path: Path) -> None:
+    url = f"rediss://{node.endpoint}"
+    async with (
+        client_of(url, known(pki)) as client,
+        StoreWorld.on(Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world,
+    ):
+        await world.enqueue_many(30)
+        await backed_up_and_restored(
+            world,
+            tmp_path,
+            JQMASTER_REDIS_URL=url,
+            JQMASTER_REDIS_CAFILE=str(pki / "ca.pem"),
+            JQMASTER_REDIS_CERTFILE=str(pki / "master.pem"),
+            JQMASTER_REDIS_KEYFILE=str(pki / "master.key"),
+        )

@@ -120,3 +120,12 @@ async def test_a_rule_that_is_removed_holds_for_nobody_who_comes(world: StoreWor
 async def test_a_damaged_rule_is_left_out(world: StoreWorld) -> None:
     await world.redis.hset(world.shard.keys.slot_rules, "broken", b"\xff")
     assert await world.workers.slot_rules() == []
+
+
+@pytest.mark.req("D24", "D31")
+async def test_a_rule_that_is_added_counts_for_later_workers_and_replaces_none(world: StoreWorld) -> None:
+    assert await world.workers.add_slot_rule(rule(world, 2))
+    assert not await world.workers.add_slot_rule(rule(world, 9))
+    assert await world.workers.slot_rules() == [rule(world, 2)]
+    assert await slots(world, await registered(world)) == (2, 4)
+    assert await world.workers.drop_slot_rule(rule(world, 2).id, ENTRY)

@@ -232,3 +232,31 @@ true
     {{- toYaml . | nindent 4 }}
   {{- end }}
 {{- end -}}
+
+{{/* Policies without a peer that another value needs would cut it off, and nobody would be told. Takes root, workers. */}}
+{{- define "jqmaster.checkPeers" -}}
+{{- $values := .root.Values -}}
+{{- $policy := $values.networkPolicy -}}
+{{- $otherwise := "or set networkPolicy.enabled: false" -}}
+{{- range .workers -}}
+{{- if and (eq .scaling.by "keda") (not $policy.keda) -}}
+{{- fail (printf "workers: %s has scaling.by: keda, but KEDA could not ask the masters for the demand, because networkPolicy.keda names nobody: name its pods, such as networkPolicy: {keda: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: keda}}}]}, %s" .name $otherwise) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $values.monitoring.podMonitor.enabled (not $policy.prometheus) -}}
+{{- fail (printf "monitoring.podMonitor.enabled: Prometheus could not reach the masters, because networkPolicy.prometheus names nobody: name its pods, such as networkPolicy: {prometheus: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]}, %s" $otherwise) -}}
+{{- end -}}
+{{- if and $values.ingress.enabled $values.ingress.host (not $policy.ingressController) -}}
+{{- fail (printf "ingress.enabled: the controller could not reach the masters, because networkPolicy.ingressController names nobody: name its pods, such as networkPolicy: {ingressController: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ingress-nginx}}}]}, %s" $otherwise) -}}
+{{- end -}}
+{{- if not $policy.mastersEgress -}}
+{{- range $setting := list "smtp_url" "oidc_issuer" "traces_endpoint" "log_archive_endpoint" "webhook_secrets" -}}
+{{- if or (hasKey $values.masters.settings $setting) (hasKey $values.masters.secretSettings $setting) -}}
+{{- fail (printf "masters: %s needs connections that the NetworkPolicy does not let the masters open, because networkPolicy.mastersEgress is empty: allow them, such as networkPolicy: {mastersEgress: [{ports: [{port: 443}]}]}, %s" $setting $otherwise) -}}
+{{- end -}}
+{{- end -}}
+{{- if hasPrefix "s3:" (get $values.masters.settings "log_archive_url" | default "") -}}
+{{- fail (printf "masters: log_archive_url needs connections that the NetworkPolicy does not let the masters open, because networkPolicy.mastersEgress is empty: allow them, such as networkPolicy: {mastersEgress: [{ports: [{port: 443}]}]}, %s" $otherwise) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

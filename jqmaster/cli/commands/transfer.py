@@ -1,0 +1,254 @@
+"""Commands that write what an installation holds as JSON lines, and bring such lines into another one."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.http import JsonOption
+from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOption, load_settings
+
+if TYPE_CHECKING:
+    from jqmaster.cli.transfer.importing import CheckedFile, Imported
+    from jqmaster.config import Settings
+    from jqmaster.store.link.shard import Shard
+
+T = TypeVar("T")
+
+# Further reasons are in the JSON output.
+_MOST_SHOWN: Final = 20
+
+
+def export(  # noqa: PLR0917 - options of a command
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File to write; it must not exist. -: standard output.")
+    ],
+    redis: RedisOption = None,
+    data_dir: DataDirOption = None,
+    config: ConfigOption = None,
+    with_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--with-secrets",
+            help="Write the hashes of passwords and tokens, and the addresses and secrets of notices, too.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write unfinished jobs, definitions, constraints and the like as JSON lines, while masters and workers go on.
+
+    Only you can read the file: arguments of jobs are in it as they are.
+    """
+    settings = load_settings(config, redis_url=redis, data_dir=data_dir)
+    if str(file) == "-" and with_secrets:
+        exits.fail(exits.USAGE, "--with-secrets: name a file, which nobody else can read, and not -")
+    lines, left_out = _run(_write(settings, file, with_secrets=with_secrets))
+    if as_json:
+        report = {"file": str(file), "lines": dict(lines), "left_out": dict(left_out)}
+        # Standard output has the lines.
+        output.say_json(report) if str(file) != "-" else None
+    elif str(file) != "-":
+        output.show_fields([("exported", _counted(lines)), ("left out", _counted(left_out)), ("file", file)])
+
+
+def import_(  # noqa: PLR0917 - options of a command
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File of `jqmaster export`. -: standard input.")
+    ],
+    redis: RedisOption = None,
+    data_dir: DataDirOption = None,
+    config: ConfigOption = None,
+    without_results: Annotated[
+        bool,
+        typer.Option(
+            "--without-results",
+            help="Import jobs, too, that wait for others of which some were over. They start without their results.",
+        ),
+    ] = False,
+    skip_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--skip-unknown",
+            help="Leave out kinds and fields that this version does not know, and count them. Without it, a file with "
+            "any of them is refused.",
+        ),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file, and write nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the lines of an export into an installation. What is there already stays as it is.
+
+    Every line is checked before anything is written. A second import changes nothing.
+    """
+    settings = load_settings(config, redis_url=redis, data_dir=data_dir)
+    with _opened(file) as stream:
+        checked = _checked(stream, skips_unknown=skip_unknown)
+        if dry_run:
+            _show(checked, None, as_json=as_json)
+            return
+        done = _run(_bring_in(settings, stream, checked, without_results=without_results))
+    _show(checked, done, as_json=as_json)
+    if any(one.is_refused for one in done.left_out):
+        raise typer.Exit(exits.REFUSED)
+
+
+async def _write(
+    settings: "Settings", file: Path, *, with_secrets: bool
+) -> tuple[Counter[str], Counter[str]]:
+    from jqmaster import __version__
+    from jqmaster.app.policies import job_times
+    from jqmaster.cli.transfer.exporting import Exporting
+
+    async with _shard(settings) as shard:
+        exporting = Exporting(shard, job_times(settings), version=__version__, has_secrets=with_secrets)
+        with _new_file(file) as stream:
+            async for line in exporting.run():
+                stream.write(line)
+    return exporting.lines, +exporting.left_out
+
+
+async def _bring_in(
+    settings: "Settings", stream: IO[bytes], checked: "CheckedFile", *, without_results: bool
+) -> "Imported":
+    from dataclasses import replace
+
+    from jqmaster.cli.transfer.importing import Importing
+    from jqmaster.cli.transfer.installation import Installation
+    from jqmaster.store.health import generation
+
+    async with _shard(settings) as shard:
+        marked = replace(shard, mark=await generation.read(shard) or "")
+        parts = Installation(marked, settings)
+        return await Importing(parts, without_results=without_results).run(stream, checked)
+
+
+def _checked(stream: IO[bytes], *, skips_unknown: bool) -> "CheckedFile":
+    from jqmaster.cli.transfer.importing import check
+    from jqmaster.cli.transfer.lines import LineError, Unknown
+
+    try:
+        return check(stream, Unknown(skips_unknown))
+    except LineError as error:
+        hint = "\n--skip-unknown leaves out what this version does not know" if error.is_unknown else ""
+        exits.fail(exits.REFUSED, f"nothing was imported:\n{error.text}{hint}")
+
+
+@contextlib.asynccontextmanager
+async def _shard(settings: "Settings") -> "AsyncIterator[Shard]":
+    from jqmaster.embedded import url_of_running
+    from jqmaster.store.keys import Keys
+    from jqmaster.store.link.access import StoreAccess
+    from jqmaster.store.link.client import StoreClient
+    from jqmaster.store.link.shard import Shard
+
+    url = settings.redis_url.get_secret_value() if settings.redis_url else url_of_running(settings.data_dir)
+    if url is None:
+        exits.fail(
+            exits.UNREACHABLE,
+            f"no store runs in {settings.data_dir}; start `jqmaster serve`, or give --redis",
+        )
+    client = StoreClient(
+        url, timeout_s=settings.store_timeout_s, connections=4, access=StoreAccess.of(settings)
+    )
+    try:
+        yield Shard(client, Keys(settings.shard))
+    finally:
+        await client.close()
+
+
+@contextlib.contextmanager
+def _new_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a new file that only its owner can read. If the block fails, nothing is left of it."""
+    if str(path) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        exits.fail(exits.USAGE, f"{path} cannot be written: {error.strerror}")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that can be read twice; a copy of standard input in a file of its own, which has no name."""
+    if str(path) == "-":
+        with tempfile.TemporaryFile() as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.seek(0)
+            yield copy
+        return
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        exits.fail(exits.USAGE, f"cannot read {path}: {error.strerror}")
+    with stream:
+        yield stream
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    from jqmaster.errors import JqmasterError
+
+    try:
+        return asyncio.run(work)
+    except JqmasterError as error:
+        exits.fail(exits.code_of(error), error.detail)
+
+
+def _show(checked: "CheckedFile", done: "Imported | None", *, as_json: bool) -> None:
+    unknown = checked.unknown
+    skipped = unknown.kinds + unknown.fields
+    if as_json:
+        report: dict[str, Any] = {"lines": dict(checked.counts), "skipped": dict(skipped)}
+        if done is not None:
+            report |= {
+                "new": dict(done.new),
+                "there": dict(done.there),
+                "may_run_again": dict(done.may_run_again),
+                "left_out": [
+                    {"kind": one.kind, "id": one.id, "reason": one.reason, "is_refused": one.is_refused}
+                    for one in done.left_out
+                ],
+            }
+        output.say_json(report)
+        return
+    if done is None:
+        output.show_fields(
+            [("valid", _counted(checked.counts)), ("skipped", _counted(skipped) if skipped else "")]
+        )
+        return
+    output.show_fields(
+        [
+            ("imported", _counted(done.new)),
+            ("there already", _counted(done.there)),
+            ("may run again", _counted(done.may_run_again) if done.may_run_again else ""),
+            ("left out", len(done.left_out) or ""),
+            ("skipped as unknown", _counted(skipped) if skipped else ""),
+        ]
+    )
+    for one in done.left_out[:_MOST_SHOWN]:
+        output.say(f"  {one.kind} {one.id}: {one.reason}")
+    if (more := len(done.left_out) - _MOST_SHOWN) > 0:
+        output.say(f"  … and {more} more; --json lists all")
+
+
+def _counted(counts: "Counter[str]") -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing"

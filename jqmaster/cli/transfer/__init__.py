@@ -1,0 +1,1 @@
+"""Exports: what an installation holds as JSON lines, and its way into another one."""

@@ -1,0 +1,105 @@
+"""The stores and services that an import writes through, the same as those of a master."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jqmaster.app import policies
+from jqmaster.clock import SystemClock
+from jqmaster.domain.content.content import full_access
+from jqmaster.domain.definitions.figures import FiringFigures
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.operations.tally import Tally
+from jqmaster.errors import ConflictError, NotFoundError
+from jqmaster.live_value import LiveValue
+from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.service.constraints.editor import ConstraintEditor
+from jqmaster.service.constraints.key_values import KeyValues
+from jqmaster.service.definitions.editor import DefinitionEditor
+from jqmaster.service.definitions.firing import DefinitionFiring
+from jqmaster.service.notices.editor import NoticeEditor
+from jqmaster.service.operations.live_settings import LiveSettings
+from jqmaster.store.backup import loading
+from jqmaster.store.batches.batches import BatchStore
+from jqmaster.store.constraints.constraints import ConstraintStore
+from jqmaster.store.constraints.lanes import LaneStore
+from jqmaster.store.constraints.usage import UsageStore
+from jqmaster.store.definitions.definitions import DefinitionStore, KeptRuns
+from jqmaster.store.health import generation
+from jqmaster.store.identity.audit import AuditStore
+from jqmaster.store.identity.credentials import CredentialStore
+from jqmaster.store.jobs.enqueue import AcceptanceStore, Outcome
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.notices.notices import NoticeStore
+from jqmaster.store.operations.settings import SettingsStore
+from jqmaster.store.workers.workers import WorkerStore
+
+if TYPE_CHECKING:
+    from jqmaster.config import Settings
+
+
+class Installation:
+    """The shard that takes an import. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, settings: "Settings") -> None:
+        self._shard = shard
+        tally, records = Tally(), RecordStore(shard)
+        store, usage = ConstraintStore(shard), UsageStore(shard, records)
+        self._cache = ConstraintCache(store)
+        self._acceptance = AcceptanceStore(shard, tally)
+        self.settings_store = SettingsStore(shard)
+        self.settings = LiveSettings(settings, self.settings_store)
+        self.max_definitions = settings.max_definitions
+        self.batch_life_ms = round(settings.batch_life_s * 1000)
+        # An export is the work of whoever may read and write the store, and so see everything.
+        self.access = full_access(())
+        self.audit = AuditStore(shard)
+        self.constraint_editor = ConstraintEditor(
+            store,
+            self._cache,
+            usage,
+            shard.now_ms,
+            KeyValues(usage, LaneStore(shard), SystemClock()),
+            audience=LiveValue(full_access(settings.redact_paths)),
+        )
+        definitions = DefinitionStore(shard, tally)
+        self.definition_editor = DefinitionEditor(
+            definitions,
+            DefinitionFiring(
+                definitions,
+                self._cache,
+                kept=LiveValue(
+                    KeptRuns(settings.definition_runs_max, round(settings.definition_runs_s * 1000))
+                ),
+                figures=FiringFigures(),
+            ),
+            self.audit,
+            shard.now_ms,
+        )
+        # Only a master knows how it is configured to sign and to mail.
+        self.notice_editor = NoticeEditor(
+            NoticeStore(shard), self.audit, shard.now_ms, can_sign=True, can_mail=True
+        )
+        self.workers = WorkerStore(shard, LiveValue(policies.job_times(settings)))
+        self.batches = BatchStore(shard, tally)
+        self.credentials = CredentialStore(shard)
+
+    async def refuse_unserved(self) -> None:
+        """Raise NotFoundError where no master has ever served, and ConflictError during a restore."""
+        if await loading.is_under_way(self._shard):
+            raise ConflictError("a restore is under way: let it end, or run it again, before you import")
+        if await generation.read(self._shard) is None:
+            raise NotFoundError(
+                "no master has ever served this shard: start `jqmaster serve` once before you import"
+            )
+        await self._cache.reload()
+
+    async def existing(self, job_ids: Sequence[str]) -> set[str]:
+        """Return those of these jobs that exist."""
+        found = await self._shard.client.pipeline(
+            [("EXISTS", self._shard.keys.job(job_id)) for job_id in job_ids]
+        )
+        return {job_id for job_id, count in zip(job_ids, found, strict=True) if count}
+
+    async def enqueue(self, specs: Sequence[JobSpec]) -> list[Outcome]:
+        return await self._cache.under(lambda constraints: self._acceptance.enqueue(specs, constraints))

@@ -1,0 +1,181 @@
+"""The lines of an export. Each is a JSON object with its kind, the version of that kind's format, and an ID.
+
+The `document` of a line is what the API takes to make such an object, so it may grow and never changes its meaning.
+`facts` are what no request can say. The first line describes the file, and the last one counts the others, so that a
+file that was cut off is recognized.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
+
+from jqmaster.errors import JqmasterError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+ModelT = TypeVar("ModelT", bound="BaseModel")
+
+HEAD: Final = "export"
+END: Final = "end"
+# The kinds in the order in which a file has them, each with the version of its format. A version grows when a reader of
+# the former one would misunderstand the lines; new fields alone do not need that, because no reader drops a field that
+# it does not know.
+FORMATS: Final[Mapping[str, int]] = {
+    HEAD: 1, "setting": 1, "constraint": 1, "definition": 1, "notice": 1, "slot_rule": 1, "user": 1, "token": 1,
+    "batch": 1, "job": 1, END: 1,
+}  # fmt: skip
+_MEMBERS: Final = frozenset({"kind", "format", "id", "document", "facts"})
+# A line holds one argument, which may be as large as a job's.
+MOST_LINE_BYTES: Final = 1 << 30
+_EXTRA_RULE: Final = "Extra inputs are not permitted"
+_UNKNOWN_RULE: Final = "this version knows no such field"
+_MAX_NESTING: Final = 200
+_MAX_NODES: Final = 10_000_000
+
+
+class LineError(Exception):
+    """A line that cannot be used as it is. `is_unknown`: a later release may have written it; `kind`: its kind, if all
+    of it is unknown."""
+
+    def __init__(self, text: str, *, is_unknown: bool = False, kind: str = "") -> None:
+        super().__init__(text)
+        self.text = text
+        self.is_unknown = is_unknown
+        self.kind = kind
+
+
+@dataclass(slots=True)
+class Unknown:
+    """What this version does not know in a file: either all of it is skipped and counted, or its line is refused."""
+
+    are_skipped: bool
+    fields: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportLine:
+    """One line, at `offset` bytes of its file."""
+
+    number: int
+    offset: int
+    kind: str
+    id: str
+    document: dict[str, Any]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        return f"line {self.number}, {self.kind} {self.id}"
+
+
+def written(
+    kind: str, own_id: str, document: Mapping[str, Any], facts: Mapping[str, Any] | None = None
+) -> bytes:
+    """Return the line of an object. Facts without a value are left out."""
+    from jqmaster.api.encoding.answers import encode
+    from jqmaster.api.encoding.negotiation import Encoding
+
+    line: dict[str, Any] = {"kind": kind, "format": FORMATS[kind], "id": own_id, "document": dict(document)}
+    if kept := {name: value for name, value in (facts or {}).items() if value is not None}:
+        line["facts"] = kept
+    return encode(line, Encoding.JSON) + b"\n"
+
+
+def raw_lines(stream: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the number, the offset and the bytes of each line that is not blank."""
+    number = offset = 0
+    while raw := stream.readline(MOST_LINE_BYTES):
+        number += 1
+        if raw.strip():
+            yield number, offset, raw
+        offset += len(raw)
+
+
+def parsed(number: int, offset: int, raw: bytes, unknown: Unknown) -> ExportLine:
+    """Return a line with a kind and a format that this version knows. Raise LineError."""
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise LineError(f"line {number}: not JSON ({error})") from None
+    if not isinstance(found, dict) or not isinstance(kind := found.get("kind"), str):
+        raise LineError(f"line {number}: not a line of an export, which is an object with a kind")
+    own_id, version = found.get("id", ""), found.get("format")
+    if not isinstance(own_id, str) or not isinstance(version, int):
+        raise LineError(f"line {number}: `id` must be a text, and `format` a whole number")
+    place = f"line {number}, {kind} {own_id}"
+    if kind not in FORMATS:
+        raise LineError(f"{place}: this version knows no such kind", is_unknown=True, kind=kind)
+    if version > FORMATS[kind]:
+        raise LineError(
+            f"{place}: format {version} is newer than this version, which reads up to {FORMATS[kind]}",
+            is_unknown=True,
+            kind=kind,
+        )
+    if others := found.keys() - _MEMBERS:
+        if not unknown.are_skipped:
+            raise LineError(f"{place}: unknown members {', '.join(sorted(others))}", is_unknown=True)
+        unknown.fields.update(f"{kind}.{name}" for name in others)
+    document, facts = found.get("document", {}), found.get("facts", {})
+    if not isinstance(document, dict) or not isinstance(facts, dict):
+        raise LineError(f"{place}: `document` and `facts` must be objects")
+    return ExportLine(number, offset, kind, own_id, document, facts)
+
+
+def checked(
+    model: type[ModelT],
+    line: ExportLine,
+    document: Mapping[str, Any],
+    unknown: Unknown,
+    *,
+    raw_fields: frozenset[str] = frozenset(),
+    given: Mapping[str, Any] | None = None,
+) -> ModelT:
+    """Return a document as the request that it is. Fields of `raw_fields` come as MessagePack; `given` replaces fields.
+    Raise LineError with the field, the rule and the line."""
+    from pydantic import ValidationError
+
+    from jqmaster.api.encoding.envelopes import read_map
+    from jqmaster.api.encoding.json_bridge import json_to_msgpack
+    from jqmaster.api.encoding.validator import ScanLimits
+
+    try:
+        packed = json_to_msgpack(json.dumps(document).encode())
+        limits = ScanLimits(max_nesting=_MAX_NESTING, max_nodes=_MAX_NODES)
+        fields = read_map(packed, raw_fields, limits=limits) | dict(given or {})
+        while True:
+            try:
+                return model.model_validate(fields)
+            except ValidationError as error:
+                from jqmaster.api.http.problems import invalid_from
+
+                extra = [
+                    e["loc"] for e in error.errors(include_input=False) if e["type"] == "extra_forbidden"
+                ]
+                if not extra or not unknown.are_skipped:
+                    raise _line_error(line, invalid_from(error), is_unknown=bool(extra)) from None
+                for loc in extra:
+                    _remove(fields, loc)
+                    unknown.fields[
+                        f"{line.kind}.{'.'.join(str(part) for part in loc if isinstance(part, str))}"
+                    ] += 1
+    except JqmasterError as error:
+        raise _line_error(line, error) from None
+
+
+def _line_error(line: ExportLine, error: JqmasterError, *, is_unknown: bool = False) -> LineError:
+    from jqmaster.cli.console.http import rule_line
+
+    rules = [
+        rule_line(rule.loc, _UNKNOWN_RULE if rule.msg == _EXTRA_RULE else rule.msg) for rule in error.errors
+    ] or [f"  {error.detail}"]
+    return LineError("\n".join([line.place, *rules]), is_unknown=is_unknown)
+
+
+def _remove(fields: Any, loc: tuple[int | str, ...]) -> None:
+    for part in loc[:-1]:
+        fields = fields[part]
+    del fields[loc[-1]]

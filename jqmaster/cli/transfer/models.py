@@ -1,0 +1,102 @@
+"""Documents and facts of lines that no request of the API has."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from jqmaster.api.schemas import Instant, JobId, Request
+from jqmaster.domain.identity.access import Role, Scope
+from jqmaster.domain.jobs.job import FINISHED, JobState
+
+
+def _unfinished(state: JobState) -> JobState:
+    if state in FINISHED:
+        raise ValueError("must be a state of a job that is not over")
+    return state
+
+
+class HeadDocument(Request):
+    """What a file is: the version and the shard that it was written from, and when. `secrets`: whether it has them."""
+
+    version: str
+    shard: str
+    exported_at: Instant
+    secrets: bool
+
+
+class EndDocument(Request):
+    """The numbers of lines by kind, and of what an export leaves out."""
+
+    lines: dict[str, int]
+    left_out: dict[str, int] = Field(default_factory=dict)
+
+
+class SettingDocument(Request):
+    """A setting that was changed at run time."""
+
+    value: bool | int | float | str | list[str]
+
+
+class SlotRuleDocument(Request):
+    """The number of slots of workers of a node with these labels."""
+
+    node_id: str
+    labels: dict[str, str]
+    max_jobs: int = Field(ge=1)
+    set_by: str
+    set_at: Instant
+
+
+class UserDocument(Request):
+    """A user. The password is there as its argon2id hash, if the export was asked for secrets."""
+
+    role: Role = Field(strict=False)
+    is_disabled: bool = False
+    created_at: Instant
+    password_hash: str | None = Field(None, pattern=r"^\$argon2id\$")
+
+
+class TokenDocument(Request):
+    """A token. Its SHA-256, by which it is recognized, is there if the export was asked for secrets."""
+
+    label: str
+    scopes: list[Annotated[Scope, Field(strict=False)]]
+    names: list[str] = Field(default_factory=list)
+    created_at: Instant
+    created_by: str
+    expires_at: Instant | None = None
+    lineage: str = ""
+    sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
+
+
+class ArgumentFacts(Request):
+    """An argument that JSON cannot carry unchanged, as MessagePack in base64. It replaces that of the document."""
+
+    argument_packed: str | None = None
+
+
+class BatchFacts(Request):
+    """How far a batch is."""
+
+    is_sealed: bool = False
+    owner: str = ""
+    created_at: Instant
+    ended: dict[str, int] = Field(default_factory=dict)
+    started: list[str] = Field(default_factory=list, description="Callbacks that have started already.")
+    arguments_packed: dict[str, str] = Field(default_factory=dict)
+
+
+class JobFacts(ArgumentFacts):
+    """How far a job is. `over`: those of its predecessors that are over or gone."""
+
+    state: Annotated[JobState, Field(strict=False), AfterValidator(_unfinished)]
+    attempt: int = 0
+    failures: int = 0
+    losses: int = 0
+    created_at: Instant
+    due_at: Instant | None = None
+    definition: str | None = None
+    definition_due_at: Instant | None = None
+    callback_of: JobId | None = None
+    callback: str | None = None
+    over: list[JobId] = Field(default_factory=list)
