@@ -185,6 +185,7 @@ docs: setup ## Write the generated parts of docs/, deploy/valkey.acl, the chart'
 	$(BIN)/python -m jqmaster.store.health.rights --write
 	$(BIN)/python -m jqmaster.store.layout --write
 	$(BIN)/python -m jqmaster.spec.ui_tables --write
+	$(BIN)/python -m tools.twin_docstrings --write
 	$(BIN)/python -m tools.sdk_reference --write
 	$(BIN)/python -m tools.runbooks --write
 	$(BIN)/python -m tools.install_lines --write

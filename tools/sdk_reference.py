@@ -103,7 +103,7 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("errors.JobCanceled", is_constructed=False),
         Entry("errors.JobDiscarded", is_constructed=False),
         Entry("errors.JobSkipped", is_constructed=False),
-        Entry("errors.NotKept", is_constructed=False),
+        Entry("errors.ResultNotKept", is_constructed=False),
         Entry("errors.ResultGone", is_constructed=False),
         Entry("errors.UnreadableResult", is_constructed=False),
     ],
@@ -190,7 +190,6 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("errors.RefusedError", is_constructed=False),
         Entry("errors.Duplicate", is_constructed=False),
         Entry("errors.UnavailableError", is_constructed=False),
-        Entry("errors.NotFinishedError", is_constructed=False),
         Entry("errors.AnswerMismatchError", is_constructed=False),
     ],
     "Tests": [

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
+from worker_sdk.errors import RENAMED as _RENAMED
 from worker_sdk.errors import (
     AnswerMismatchError,
     Challenged,
@@ -23,16 +24,16 @@ from worker_sdk.errors import (
     JobSkipped,
     NoResultError,
     NotFinished,
-    NotFinishedError,
-    NotKept,
     PartNotKept,
     RefusedError,
     ResultGone,
+    ResultNotKept,
     Retry,
     UnavailableError,
     UnreadableResult,
     WorkerSdkError,
 )
+from worker_sdk.errors import renamed as _renamed
 
 if TYPE_CHECKING:
     from worker_sdk.approval import Approval
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     )
     from worker_sdk.dependencies.depends import Depends
     from worker_sdk.environment import configure
+    from worker_sdk.errors import NotFinishedError as NotFinishedError
+    from worker_sdk.errors import NotKept as NotKept
     from worker_sdk.forms import Choice, Form, FormAnswer
     from worker_sdk.middleware.base import Middleware
     from worker_sdk.outside import OutsideWork, Ready
@@ -125,8 +128,6 @@ __all__ = [
     "Middleware",
     "NoResultError",
     "NotFinished",
-    "NotFinishedError",
-    "NotKept",
     "OutsideWork",
     "OutstandingBelow",
     "PartNotKept",
@@ -135,6 +136,7 @@ __all__ = [
     "Ready",
     "RefusedError",
     "ResultGone",
+    "ResultNotKept",
     "Retry",
     "SentEvent",
     "SinceLastRun",
@@ -225,6 +227,8 @@ _MODULES: Final = {
 
 
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        return _renamed(name)
     if name not in _MODULES:
         raise AttributeError(f"module 'worker_sdk' has no attribute {name!r}")
     from importlib import import_module

@@ -20,6 +20,20 @@ class Approval(OutsideWork):
     * `remind_after_s`: seconds after which the master's notices `challenge_waiting` tell people that nobody has
       answered. 0: at once. None: never.
     * `name`, `answer_within_s`, `retry_codes` and the others: as in `OutsideWork`.
+
+    For example:
+
+        class Refund(Approval):
+            name = "refund.approve"
+
+            def form(self, argument: int, ctx: Context) -> Form:
+                return Form(f"Refund order {argument}?")
+
+            def ask(self, argument: int, ctx: Context, url: str) -> None:
+                print(f"please answer at {url}")
+
+            def on_answer(self, answer: FormAnswer, ctx: Context) -> bool:
+                return answer.is_approved
     """
 
     audience: ClassVar[Literal["link", "users"]] = "link"
@@ -51,6 +65,15 @@ class Approval(OutsideWork):
         """Open the challenge with the form, and tell people.
 
         * `argument`, `ctx`: as for a handler.
+
+        For example:
+
+            class Refund(Approval):
+                name = "refund.approve"
+
+                def challenge(self, argument: int, ctx: Context) -> None:
+                    ctx.logger.info("asking about %s", argument)
+                    super().challenge(argument, ctx)
         """
         if any(map(inspect.iscoroutinefunction, self._phases())):
             return self._challenge(argument, ctx)
@@ -62,6 +85,15 @@ class Approval(OutsideWork):
 
         * `callback`: the callback that holds it.
         * `ctx`: as for a handler.
+
+        For example:
+
+            class Refund(Approval):
+                name = "refund.approve"
+
+                def on_callback(self, callback: Callback, ctx: Context) -> bool:
+                    ctx.logger.info("answered at %s", callback.received_at)
+                    return bool(super().on_callback(callback, ctx))
         """
         return self.on_answer(callback.answer(), ctx)
 

@@ -61,6 +61,10 @@ class SinceLastRun(Condition):
     * `name`: name of the jobs.
     * `at_least_s`: seconds since the last one ended.
     * `tag`: only jobs with this tag. It is the key where several things share a name.
+
+    For example:
+
+        condition = SinceLastRun("report.send", at_least_s=600)
     """
 
     name: str
@@ -100,6 +104,10 @@ class OutstandingBelow(Condition):
     * `name`: name of the jobs.
     * `limit`: how many are too many, up to 100.
     * `after_s`: seconds until it is checked again.
+
+    For example:
+
+        condition = OutstandingBelow("film.render", 3)
     """
 
     name: str
@@ -125,6 +133,10 @@ class JobIs(Condition):
     * `job_id`: the other job.
     * `states`: the states, such as `{"succeeded"}`.
     * `after_s`: seconds until it is checked again.
+
+    For example:
+
+        condition = JobIs("0190f5c2-7b1e-7c3a-8000-000000000000", states=("succeeded", "discarded"))
     """
 
     job_id: str
@@ -156,6 +168,10 @@ class DefinitionRan(Condition):
     * `name`: name of the definition.
     * `within_s`: seconds within which it must have been due. Default: any time.
     * `after_s`: seconds until it is checked again.
+
+    For example:
+
+        condition = DefinitionRan("import.nightly", within_s=86_400)
     """
 
     name: str
@@ -185,6 +201,10 @@ class HttpOk(Condition):
     * `url`: address of the probe, with http or https.
     * `timeout_s`: time of the call.
     * `after_s`: seconds until it is checked again. A `Retry-After` of its answer may lengthen it.
+
+    For example:
+
+        condition = HttpOk("http://render.example/health")
     """
 
     url: str
@@ -212,6 +232,11 @@ def ready_when(ctx: "Context", *conditions: Condition) -> "Answered":
 
     Await it in an `async def`; in a `def` it blocks. Those that ask a master need the scope `read` beside `work`. Raise
     RefusedError if the master refuses, UnavailableError if no master answers: then the attempt fails.
+
+    For example:
+
+        def prepare(self, argument: str, ctx: Context) -> Ready | Defer:
+            return ready_when(ctx, OutstandingBelow("film.render", 3))
     """
     # The test kit decides which conditions are not met, and asks nobody.
     unmet: Collection[Condition] | None = getattr(pushers_of(ctx), "unmet", None)

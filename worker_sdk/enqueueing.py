@@ -15,7 +15,18 @@ logger = logging.getLogger(__name__)
 
 
 class EnqueueMiddleware:
-    """The part of `Middleware` that pushers use."""
+    """The part of `Middleware` that pushers use.
+
+    For example:
+
+        class Tagged(Middleware):
+            def around_enqueue(self, job: dict[str, Any]) -> Iterator[None]:
+                job["tags"] = [*job.get("tags", ()), "web"]
+                yield
+    """
+
+    def __repr__(self) -> str:
+        return f"<middleware {type(self).__name__}>"
 
     def around_enqueue(self, job: dict[str, Any]) -> Iterator[None]:
         """Surround the enqueueing of a job: a generator that yields once. The call to the master runs at the `yield`.

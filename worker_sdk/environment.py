@@ -3,9 +3,11 @@
 import logging
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from worker_sdk.suggesting import suggesting
 
 if TYPE_CHECKING:
     from worker_sdk.enqueueing import EnqueueMiddleware
@@ -20,7 +22,7 @@ class Configuration:
     """The arguments of `configure`."""
 
     url: str | tuple[str, ...] | None = None
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     cafile: Path | None = None
     certfile: Path | None = None
     keyfile: Path | None = None
@@ -36,6 +38,7 @@ class _Process:
     configuration = Configuration()
 
 
+@suggesting("configure")
 def configure(
     *,
     url: str | Sequence[str] | None = None,
@@ -58,6 +61,10 @@ def configure(
     * `max_wait_s`: for tasks: time for which a call is repeated while no master answers.
     * `durability`: for tasks: as for `Pusher`.
     * `middleware`: instances of `Middleware`, the outermost first. Clients and workers that exist already keep theirs.
+
+    For example:
+
+        configure(url="http://127.0.0.1:8080", max_wait_s=3)
     """
     if middleware:
         from worker_sdk.enqueueing import checked_middleware

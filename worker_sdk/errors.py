@@ -1,7 +1,7 @@
 """Exceptions that a handler may raise to say how its job goes on, and those that a Pusher raises."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 # A master lets no worker delay a job for longer than this.
 MAX_RETRY_AFTER_S: Final = 7 * 86_400.0
@@ -15,6 +15,10 @@ class Defer(Exception):  # noqa: N818 - an order, not an error
     * `reason`: the reason, for people.
     * `hold`: a constraint that also holds back all other jobs until then: `"NAME"`, or `("NAME", value)` for one value
       of its key. A constraint that does not exist holds nothing.
+
+    For example:
+
+        raise Defer(60, "the file is not there yet", hold="render-farm")
     """
 
     def __init__(
@@ -31,6 +35,10 @@ class Retry(Exception):  # noqa: N818
 
     * `after_s`: minimum seconds until the retry. Default: the backoff of the job.
     * `message`: message to show to people.
+
+    For example:
+
+        raise Retry(after_s=30, message="the server is busy")
     """
 
     def __init__(self, after_s: float | None = None, message: str = "") -> None:
@@ -42,6 +50,10 @@ class Fail(Exception):  # noqa: N818
     """Raise it in a handler to fail the job for good, even if retries are left.
 
     * `message`: message to show to people.
+
+    For example:
+
+        raise Fail("there is no such photo")
     """
 
     def __init__(self, message: str = "failed for good by the handler") -> None:
@@ -55,6 +67,13 @@ class InputMissing(Fail):
     * `job_id`: the job that has none.
     * `state`: how that job ended. None: it was deleted.
     * `omitted`: `not_kept` or `too_large`. None: the result is there, and does not fit.
+
+    For example:
+
+        try:
+            width = ctx.inputs[0].result
+        except InputMissing as exc:
+            print(exc.job_id, exc.state)
     """
 
     def __init__(self, job_id: str, state: str | None, omitted: str | None, fault: str = "") -> None:
@@ -76,6 +95,10 @@ class Discard(Exception):  # noqa: N818
     as `discarded`: no failure, no retry, no result.
 
     * `message`: message to show to people.
+
+    For example:
+
+        raise Discard("the photo was deleted")
     """
 
     def __init__(self, message: str = "discarded by the handler") -> None:
@@ -89,6 +112,10 @@ class CodedError(Exception):
 
     * `code`: the name of the failure, such as `"RESOURCE_CONFLICT"`, up to 64 characters.
     * `message`: message to show to people.
+
+    For example:
+
+        raise CodedError("RESOURCE_CONFLICT", "somebody else edits the album")
     """
 
     def __init__(self, code: str, message: str = "") -> None:
@@ -112,6 +139,10 @@ class Challenged(Exception):  # noqa: N818
     handler is called again with `ctx.callback`. `OutsideWork` does so by itself.
 
     * `request_id`: the `request_id` of the challenge.
+
+    For example:
+
+        raise Challenged(ctx.open_challenge().request_id)
     """
 
     def __init__(self, request_id: str) -> None:
@@ -128,7 +159,17 @@ class PhaseTimeout(Exception):  # noqa: N818
 
 class Interrupted(Exception):  # noqa: N818
     """Raised by `ctx.iterate` and `ctx.track` in a `def` handler when the job is to stop: the worker ends, the job was
-    canceled, or its time is over. Let it pass, or clean up and raise it again."""
+    canceled, or its time is over. Let it pass, or clean up and raise it again.
+
+    For example:
+
+        try:
+            for row in ctx.iterate(["a", "b"]):
+                print(row)
+        except Interrupted:
+            print("cleaning up")
+            raise
+    """
 
     def __init__(self) -> None:
         super().__init__("the job is to stop")
@@ -136,12 +177,28 @@ class Interrupted(Exception):  # noqa: N818
 
 class CheckpointNotSaved(Exception):  # noqa: N818
     """Raised by `ctx.save` when the checkpoint does not count: the job is another worker's by now, or over, or the
-    master is of a release without checkpoints."""
+    master is of a release without checkpoints.
+
+    For example:
+
+        try:
+            ctx.save(100)
+        except CheckpointNotSaved:
+            raise Discard("another worker has the job") from None
+    """
 
 
 class PartNotKept(Exception):  # noqa: N818
     """Raised by `ctx.emit` when no master keeps the value: the attempt has too many, the job is another worker's by
-    now, or over, no master was in reach until the timeout, or it is of a release without partial results."""
+    now, or over, no master was in reach until the timeout, or it is of a release without partial results.
+
+    For example:
+
+        try:
+            ctx.emit("a word")
+        except PartNotKept:
+            print("nobody reads along")
+    """
 
 
 class IsolatedHandlerError(Exception):
@@ -150,6 +207,16 @@ class IsolatedHandlerError(Exception):
 
     * `fields`: the report to a master: `type`, such as `failure`, `discarded` or `deferred`; of a failure also
       `reason`, `should_retry`, `message` and `error` with the traceback as text. Empty if the attempt was stopped.
+
+    For example:
+
+        class Alarm(Middleware):
+            def around_job(self, ctx: Context) -> Iterator[None]:
+                try:
+                    yield
+                except IsolatedHandlerError as exc:
+                    print(exc.fields.get("message"))
+                    raise
     """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
@@ -162,6 +229,13 @@ class WorkerSdkError(Exception):
 
     * `accepted_ids`: after `enqueue_many`, the jobs that were accepted although a later one failed.
     * `unknown_ids`: the jobs that may have been accepted. You can safely enqueue them again with these IDs.
+
+    For example:
+
+        try:
+            pusher.enqueue_many([("thumbnail.make", {"photo_id": 42})])
+        except WorkerSdkError as exc:
+            print(exc.accepted_ids, exc.unknown_ids)
     """
 
     accepted_ids: Sequence[str] = ()
@@ -176,6 +250,13 @@ class RefusedError(WorkerSdkError):
     * `detail`: the reason, for people.
     * `errors`: for each invalid field, a map of `loc` (its path) and `msg` (what is wrong). After `enqueue_many`, an
       index in `loc` counts from the start of the iterable.
+
+    For example:
+
+        try:
+            pusher.cancel(job_id)
+        except RefusedError as exc:
+            print(exc.status, exc.code, exc.detail)
     """
 
     def __init__(self, status: int, problem: Mapping[str, Any], *, unknown_ids: Sequence[str] = ()) -> None:
@@ -195,6 +276,13 @@ class Duplicate(RefusedError):  # noqa: N818 - what it is
     """The job was refused because another job holds its uniqueness key.
 
     * `job_id`: the job that holds the key. After `enqueue_many`, that of the first such job; `errors` names each.
+
+    For example:
+
+        try:
+            make_thumbnail.using(unique=Unique("photo-42")).enqueue(42)
+        except Duplicate as exc:
+            print(f"job {exc.job_id} does it already")
     """
 
     def __init__(self, status: int, problem: Mapping[str, Any], *, unknown_ids: Sequence[str] = ()) -> None:
@@ -212,6 +300,13 @@ class UnavailableError(WorkerSdkError):
     """No master gave a final answer in time. The call may have been carried out.
 
     * `job_ids`: the jobs that were being enqueued. For `enqueue_many`, the jobs of the chunk that failed.
+
+    For example:
+
+        try:
+            make_thumbnail.enqueue(42)
+        except UnavailableError as exc:
+            print(exc.job_ids)
     """
 
     def __init__(self, detail: str, job_ids: Sequence[str] = (), *, unknown_ids: Sequence[str] = ()) -> None:
@@ -225,6 +320,14 @@ class EnqueueRefused(WorkerSdkError):  # noqa: N818 - an order, not an error
     `enqueue_many` raises it from the exception of the middleware, if that was another one.
 
     * `message`: the reason, for people.
+
+    For example:
+
+        class OnlyOnWeekdays(Middleware):
+            def around_enqueue(self, job: dict[str, Any]) -> Iterator[None]:
+                if datetime.now(UTC).weekday() >= 5:
+                    raise EnqueueRefused("not on weekends")
+                yield
     """
 
     def __init__(self, message: str = "refused by a middleware") -> None:
@@ -238,6 +341,13 @@ class AnswerMismatchError(WorkerSdkError):
 
     * `asked`: the IDs in the call.
     * `answered`: the IDs in the answer.
+
+    For example:
+
+        try:
+            pusher.status(job_id)
+        except AnswerMismatchError as exc:
+            print(exc.asked, exc.answered)
     """
 
     def __init__(
@@ -259,6 +369,13 @@ class InvalidArgument(WorkerSdkError, TypeError):  # noqa: N818 - as the cause o
 
     * `task`: name of the task.
     * `problems`: pairs of the path of an argument and what is wrong with it. No argument's value is among them.
+
+    For example:
+
+        try:
+            make_thumbnail.enqueue("forty-two")
+        except InvalidArgument as exc:
+            print(exc.task, exc.problems)
     """
 
     def __init__(self, task: str, problems: Sequence[tuple[str, str]]) -> None:
@@ -269,14 +386,29 @@ class InvalidArgument(WorkerSdkError, TypeError):  # noqa: N818 - as the cause o
 
 class InvalidFlow(WorkerSdkError, ValueError):  # noqa: N818
     """A flow cannot run as it is: its jobs wait for one another, or for jobs that are not in it, or are too many.
-    Nothing was enqueued."""
+    Nothing was enqueued.
+
+    For example:
+
+        try:
+            Flow().enqueue()
+        except InvalidFlow as exc:
+            print(exc)
+    """
 
 
-class NotFinishedError(WorkerSdkError):
+class NotFinished(WorkerSdkError):  # noqa: N818 - one of the answers of `JobHandle.get`
     """The job did not end in time.
 
     * `job_id`: the job.
     * `state`: the current state of the job.
+
+    For example:
+
+        try:
+            make_thumbnail.using(delay=60).enqueue(42).get(timeout=0)
+        except NotFinished as exc:
+            print(exc.job_id, exc.state)
     """
 
     def __init__(self, job_id: str, state: str) -> None:
@@ -285,18 +417,17 @@ class NotFinishedError(WorkerSdkError):
         self.state = state
 
 
-class NotFinished(NotFinishedError):  # noqa: N818 - one of the answers of `JobHandle.get`
-    """The job did not end within the time that `JobHandle.get` was given.
-
-    * `job_id`: the job.
-    * `state`: the current state of the job.
-    """
-
-
 class NoResultError(WorkerSdkError):
     """The job has no result to return. The subclasses say why.
 
     * `job_id`: the job.
+
+    For example:
+
+        try:
+            handle.get(timeout=10)
+        except NoResultError as exc:
+            print(exc.job_id, exc)
     """
 
     def __init__(self, job_id: str, message: str) -> None:
@@ -306,7 +437,15 @@ class NoResultError(WorkerSdkError):
 
 class ResultGone(NoResultError):  # noqa: N818
     """The job succeeded and its result was kept, but it was fetched before, or nobody fetched it in time. Or no job has
-    this ID any more."""
+    this ID any more.
+
+    For example:
+
+        try:
+            make_thumbnail.handle(job_id).get(timeout=10)
+        except ResultGone:
+            print("somebody has fetched it")
+    """
 
     def __init__(self, job_id: str, message: str = "") -> None:
         super().__init__(
@@ -314,8 +453,16 @@ class ResultGone(NoResultError):  # noqa: N818
         )
 
 
-class NotKept(NoResultError):  # noqa: N818
-    """The job succeeded, but was enqueued without `keep_result`."""
+class ResultNotKept(NoResultError):  # noqa: N818
+    """The job succeeded, but was enqueued without `keep_result`.
+
+    For example:
+
+        try:
+            handle.get(timeout=10)
+        except ResultNotKept:
+            print("enqueue it by make_thumbnail.using(keep_result=True)")
+    """
 
     def __init__(self, job_id: str) -> None:
         super().__init__(
@@ -324,7 +471,15 @@ class NotKept(NoResultError):  # noqa: N818
 
 
 class JobCanceled(NoResultError):  # noqa: N818
-    """The job was canceled."""
+    """The job was canceled.
+
+    For example:
+
+        try:
+            handle.get(timeout=10)
+        except JobCanceled as exc:
+            print(exc.job_id)
+    """
 
     def __init__(self, job_id: str) -> None:
         super().__init__(job_id, f"job {job_id} was canceled")
@@ -334,6 +489,13 @@ class JobDiscarded(NoResultError):  # noqa: N818
     """The handler discarded the job: there was nothing left to do.
 
     * `message`: the reason, for people.
+
+    For example:
+
+        try:
+            handle.get(timeout=10)
+        except JobDiscarded as exc:
+            print(exc.message)
     """
 
     def __init__(self, job_id: str, message: str = "") -> None:
@@ -347,6 +509,13 @@ class JobSkipped(NoResultError):  # noqa: N818
 
     * `cause`: the reason, `expired`, `dependency` or `superseded`.
     * `skipped_by`: of `dependency`, the ID of the job whose end was the first cause; else None.
+
+    For example:
+
+        try:
+            handle.get(timeout=10)
+        except JobSkipped as exc:
+            print(exc.cause, exc.skipped_by)
     """
 
     def __init__(self, job_id: str, cause: str, skipped_by: Mapping[str, Any] | None = None) -> None:
@@ -368,6 +537,13 @@ class JobFailed(NoResultError):  # noqa: N818
     * `traceback`: its traceback as text. Empty if there was none.
     * `should_retry`: whether the last failure allowed a retry; None if unknown.
     * `error`: the error as the worker reported it.
+
+    For example:
+
+        try:
+            handle.get(timeout=10)
+        except JobFailed as exc:
+            print(exc.cause, exc.error_type, exc.traceback)
     """
 
     def __init__(
@@ -390,4 +566,42 @@ class JobFailed(NoResultError):  # noqa: N818
 
 
 class UnreadableResult(NoResultError):  # noqa: N818
-    """The result of the job does not fit the annotation of the task."""
+    """The result of the job does not fit the annotation of the task.
+
+    For example:
+
+        try:
+            handle.get(timeout=10)
+        except UnreadableResult as exc:
+            print(exc)
+    """
+
+
+# The former names of these, until the next release: two names stood for one thing, or were nearly equal.
+RENAMED: Final[Mapping[str, type[WorkerSdkError]]] = {
+    "NotFinishedError": NotFinished,
+    "NotKept": ResultNotKept,
+}
+
+if TYPE_CHECKING:
+    NotFinishedError = NotFinished
+    NotKept = ResultNotKept
+
+
+def renamed(name: str) -> type[WorkerSdkError]:
+    """Return the class of a former name, and warn the module that imports it."""
+    import warnings
+
+    now = RENAMED[name]
+    warnings.warn(
+        f"{name} is now {now.__name__}; the former name will be removed in the next release",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return now
+
+
+def __getattr__(name: str) -> Any:
+    if name in RENAMED:
+        return renamed(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

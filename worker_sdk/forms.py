@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+from worker_sdk.shown import without_content
+
 _NO_TIME: Final = datetime.fromtimestamp(0, UTC)
 APPROVE: Final = "approve"
 REJECT: Final = "reject"
@@ -19,6 +21,10 @@ class Choice:
       `value`.
     * `needs_comment`: an answer with it must have a comment.
     * `skips_fields`: an answer with it has no values, and required fields may stay empty.
+
+    For example:
+
+        later = Choice("later", "Ask me next week", skips_fields=True)
     """
 
     value: str
@@ -38,6 +44,10 @@ class Form:
     * `fields`: JSON Schema of an object with at most 20 fields to fill in. A field is a `string` (with `enum`,
       `minLength`, `maxLength`, and `format` `date`, `email` or `uri`), an `integer` or a `number` (with `enum`,
       `minimum`, `maximum`) or a `boolean`, each with `title`, `description` and `default`.
+
+    For example:
+
+        form = Form("Refund order 7?", "It was damaged.", comment="required")
     """
 
     title: str
@@ -47,7 +57,12 @@ class Form:
     fields: Mapping[str, Any] | None = None
 
     def request(self) -> dict[str, Any]:
-        """Return the form as masters take it."""
+        """Return the form as masters take it.
+
+        For example:
+
+            print(Form("Refund order 7?").request()["choices"])
+        """
         return {
             "title": self.title,
             "description": self.description,
@@ -75,6 +90,11 @@ class FormAnswer:
     * `by`: the person, such as `user:ada`, as the audit log names them. None: somebody who had the link.
     * `address`: the network address that the answer came from.
     * `at`: when it came, in UTC.
+
+    For example:
+
+        answer = FormAnswer("approve", by="user:ada")
+        print(answer.is_approved)
     """
 
     choice: str
@@ -83,6 +103,9 @@ class FormAnswer:
     by: str | None = None
     address: str = ""
     at: datetime = _NO_TIME
+
+    def __repr__(self) -> str:
+        return without_content(self, "comment", "values")
 
     @property
     def is_approved(self) -> bool:

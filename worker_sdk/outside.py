@@ -22,7 +22,16 @@ RETRY_CODES: Final = frozenset({"TEMPORARY_UNAVAILABLE", "RESOURCE_CONFLICT", "N
 
 
 class Ready:
-    """Return it from `prepare`: the work can begin."""
+    """Return it from `prepare`: the work can begin.
+
+    For example:
+
+        def prepare(argument: str, ctx: Context) -> Ready | Defer:
+            return Ready() if argument else Defer(60, "the file is not there yet")
+    """
+
+    def __repr__(self) -> str:
+        return "Ready()"
 
 
 class OutsideWork:
@@ -39,6 +48,17 @@ class OutsideWork:
       one is twice as long.
     * `not_ready_for_s`: the job fails with the cause `not_ready` when it was not ready for so long, in seconds. None:
       it waits on.
+
+    For example:
+
+        class Render(OutsideWork):
+            name = "film.render"
+
+            def challenge(self, argument: str, ctx: Context) -> None:
+                print(argument, ctx.open_challenge().callback_url)
+
+            def on_callback(self, callback: Callback, ctx: Context) -> str:
+                return callback.text()
     """
 
     name: ClassVar[str]
@@ -50,11 +70,19 @@ class OutsideWork:
     max_wait_s: ClassVar[float] = 300.0
     not_ready_for_s: ClassVar[float | None] = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} for jobs named {getattr(self, 'name', '?')}>"
+
     def prepare(self, argument: Any, ctx: "Context") -> Any:
         """Check whether the work can begin. Return `Ready()`, or `Defer(after_s, reason)` to be asked again; no retry
         is used. Default: it can.
 
         * `argument`, `ctx`: as for a handler.
+
+        For example:
+
+            def prepare(self, argument: str, ctx: Context) -> Ready | Defer:
+                return Ready() if argument else Defer(60, "the file is not there yet")
         """
         return Ready()
 

@@ -26,6 +26,10 @@ def instrument(tracer_provider: "TracerProvider | None" = None, *, exception_tex
       may hold what the setting `redact_paths` of the masters hides from people.
 
     Raise ImportError without the package opentelemetry-api (the extra `tracing`).
+
+    For example:
+
+        tracing.instrument()
     """
     global _tracer, _has_exception_texts  # noqa: PLW0603  one switch for the process, as instrumentations have it
     # A handler of signals may enqueue in the midst of the first push.
@@ -37,7 +41,12 @@ def instrument(tracer_provider: "TracerProvider | None" = None, *, exception_tex
 
 
 def uninstrument() -> None:
-    """Undo `instrument`."""
+    """Undo `instrument`.
+
+    For example:
+
+        tracing.uninstrument()
+    """
     global _tracer  # noqa: PLW0603
     _tracer = None
 

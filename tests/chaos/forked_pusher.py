@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.history import Call, Outcome
-from worker_sdk import AnswerMismatchError, NotFinishedError, RefusedError, SyncPusher, UnavailableError
+from worker_sdk import AnswerMismatchError, NotFinished, RefusedError, SyncPusher, UnavailableError
 from worker_sdk.pusher.ids import new_job_id
 from worker_sdk.pusher.results import JobResult
 
@@ -84,7 +84,7 @@ class Forking:
     def _result(self, job_id: str) -> tuple[Outcome, str, Any]:
         try:
             found = self._pusher.result(job_id, wait=2)
-        except NotFinishedError as exc:
+        except NotFinished as exc:
             return "done", exc.state, None
         except AnswerMismatchError as exc:
             return "done", "", {"type": "success", "result": {"of": exc.answered}}

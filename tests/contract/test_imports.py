@@ -182,11 +182,12 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "worker": {"", "pusher", "masters", "transport", "middleware.base", "dependencies"},
         "middleware": {"", "worker.context"},
         "dependencies": {".generators", ".parameters", "worker.context"},
-        "testing": {"", "worker", "pusher", "tasks"},
+        "testing": {"", "worker", "pusher", "tasks", "transport.suggestions"},
         "tasks": {
             "",
             "pusher",
             "dependencies.depends",
+            "transport.suggestions",
             "worker.command",
             "worker.context",
             "worker.inputs",

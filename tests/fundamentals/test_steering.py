@@ -8,7 +8,7 @@ import pytest
 from tests.support import real_time
 from tests.support.master import Api
 from tests.support.waiting import wait_until
-from worker_sdk import Context, NotFinishedError, Pusher, RefusedError, SyncPusher, Worker
+from worker_sdk import Context, NotFinished, Pusher, RefusedError, SyncPusher, Worker
 
 pytestmark = real_time.MASTER
 
@@ -49,7 +49,7 @@ async def test_a_result_is_kept_only_where_asked_for(url: str, pusher: Pusher) -
 
     kept = await pusher.enqueue("echo", 1, keep_result=True)
     dropped = await pusher.enqueue("echo", 2)
-    with pytest.raises(NotFinishedError):
+    with pytest.raises(NotFinished):
         await pusher.result(kept)
     async with worker.running():
         result = await pusher.result(kept, wait=10)

@@ -24,10 +24,10 @@ from worker_sdk import (
     JobFailed,
     JobSkipped,
     NotFinished,
-    NotKept,
     Pusher,
     RefusedError,
     ResultGone,
+    ResultNotKept,
     Tasks,
     UnreadableResult,
     Worker,
@@ -355,7 +355,7 @@ async def test_each_reason_for_no_result_has_an_exception_of_its_own(url: str) -
         return 1
 
     async with running(url, tasks):
-        with pytest.raises(NotKept, match="enqueue the job with keep_result=True"):
+        with pytest.raises(ResultNotKept, match="enqueue the job with keep_result=True"):
             await (await load.aenqueue()).aget(10)
         kept = await load.using(keep_result=True).aenqueue()
         assert await kept.aget(10) == 1
@@ -463,7 +463,7 @@ async def test_a_task_that_enqueues_uses_the_master_of_its_worker(url: str) -> N
             result = await pusher.result(job.id, wait=10)
             assert result
             other = Tasks(master=url)
-            with pytest.raises(NotKept):
+            with pytest.raises(ResultNotKept):
                 await other.task("child")(child.function).handle(result.result).aget(10)
             await other.aclose()
     assert seen == [1, 2]

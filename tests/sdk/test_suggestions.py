@@ -6,14 +6,27 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from enum import IntEnum
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from worker_sdk import Pusher, SyncPusher, Tasks, Unique, Worker, make_job, retry_on
+from worker_sdk import (
+    Batch,
+    JobHandle,
+    Pusher,
+    SyncPusher,
+    Tasks,
+    Unique,
+    Worker,
+    configure,
+    make_job,
+    other_queues,
+    retry_on,
+)
 from worker_sdk.option_types import KINDS
 from worker_sdk.pusher import JobOptions
-from worker_sdk.testing import drain, recording
+from worker_sdk.tasks.scheduled import DefinitionOptions
+from worker_sdk.testing import WorkerHarness, drain, inline, recording
 
 tasks = Tasks()
 
@@ -30,12 +43,98 @@ def test_a_handler_without_a_name_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "meant"), [("max_retries", "max_retry"), ("countdown", "delay"), ("prioritee", "priority")]
+    ("option", "told"),
+    [
+        ("max_retries", "did you mean max_retry?"),
+        ("max_attempts", "did you mean max_retry? It does not count the first attempt."),
+        ("countdown", "did you mean delay?"),
+        ("_defer_by", "did you mean delay?"),
+        ("eta", "did you mean run_at?"),
+        ("schedule_at", "did you mean run_at?"),
+        ("time_limit", "did you mean timeout?"),
+        ("retry_backoff", "did you mean retry? A map of base_s, factor, max_s and jitter."),
+        ("depends_on", "did you mean after?"),
+        ("ignore_result", "did you mean keep_result? It says the opposite."),
+        ("queue", "did you mean requires? Jobs have names in place of queues, and labels choose workers."),
+        ("rate_limit", "limit it by a constraint of the master"),
+        ("Priority", "did you mean priority?"),
+        ("prioritee", "did you mean priority?"),
+    ],
 )
-def test_an_unknown_option_comes_with_the_one_that_is_meant(option: str, meant: str) -> None:
+def test_an_unknown_option_comes_with_the_one_that_is_meant(option: str, told: str) -> None:
     for given in (lambda: send.using(**{option: 3}), lambda: make_job("x", **{option: 3})):  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match=re.escape(f"{option} (did you mean {meant}?)")):
+        with pytest.raises(TypeError, match=re.escape(f"{option} ({told})")):
             given()
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (
+            lambda **given: tasks.task("a", **given),
+            "not an option of a task: max_retries (did you mean max_retry?)",
+        ),
+        (
+            lambda **given: tasks.task("a", **given),
+            "countdown (an option of jobs: give delay where they are enqueued)",
+        ),
+        (lambda **given: tasks.command("a", ["true"], **given), "retry_limit (did you mean max_retry?)"),
+        (
+            lambda **given: tasks.every(**given)(send),
+            "not an option of a definition: seconds (did you mean minutes?)",
+        ),
+        (Tasks, "not an option of Tasks: broker (did you mean master?)"),
+        (Worker, "not an option of a worker: concurrency (did you mean max_jobs?)"),
+        (Worker, "queues (a worker runs the jobs of all names that it has a handler for)"),
+        (lambda **given: Worker().handler("a", **given), "autoretry_for (did you mean retry_on?)"),
+        (
+            lambda **given: Worker().handler("a", **given),
+            "max_retry (an option of jobs: give max_retry where they are enqueued)",
+        ),
+        (SyncPusher, "not an option of a pusher: timeout (did you mean timeout_s?)"),
+        (Pusher, "not an option of a pusher: redis_url (did you mean master?)"),
+        (Batch, "not an option of a batch: ttl (did you mean expires?)"),
+        (
+            lambda **given: retry_on(KeyError, **given),
+            "max_retries (did you mean attempts? It counts the first",
+        ),
+        (configure, "not an option of configure: api_key (did you mean token?)"),
+    ],
+)
+def test_a_call_with_options_of_its_own_tells_them_too(call: Callable[..., Any], told: str) -> None:
+    option = re.sub(r"^not an option of [^:]+: ", "", told).partition(" ")[0]
+    with pytest.raises(TypeError, match=re.escape(told)):
+        call(**{option: 3})
+
+
+def test_each_option_that_is_suggested_exists() -> None:
+    calls: list[Any] = [Tasks.task, Tasks.every, Tasks.cron, Worker, SyncPusher, retry_on, Batch, Tasks]
+    known = {name for one in calls for name in inspect.signature(one).parameters}
+    known |= JobOptions.__annotations__.keys() | DefinitionOptions.__annotations__.keys()
+    # Those of tasks of Django.
+    known |= {"run_after", "queue_name"}
+    assert {meant for found in other_queues.OPTIONS.values() for meant in found} - known == set()
+    assert {"retries", "delay", "eta", "queue", "timeout"} <= other_queues.OPTIONS.keys()
+
+
+@pytest.mark.parametrize(
+    ("owner", "names"),
+    [
+        (send, other_queues.TASK_METHODS),
+        (JobHandle(send, "x", cast(Any, None)), other_queues.HANDLE_METHODS),
+        (SyncPusher(), other_queues.PUSHER_METHODS),
+        (Pusher(), other_queues.PUSHER_METHODS),
+    ],
+    ids=["task", "handle", "sync pusher", "pusher"],
+)
+def test_each_method_of_another_queue_comes_with_one_that_exists(owner: Any, names: dict[str, str]) -> None:
+    for name, meant in names.items():
+        with pytest.raises(AttributeError, match=re.escape(f"has no {name}: did you mean {meant}?")):
+            getattr(owner, name)
+        if not meant.startswith("the task itself"):
+            assert hasattr(owner, re.split(r"\W", meant)[0]), meant
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        owner.nothing  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -88,13 +187,6 @@ def test_subclasses_and_forms_that_are_converted_are_taken() -> None:
     assert make_job(**job) == job
 
 
-def test_a_method_of_another_queue_comes_with_ours() -> None:
-    with pytest.raises(AttributeError, match=r"did you mean enqueue\?"):
-        send.delay(3)  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        send.nothing  # type: ignore[attr-defined]  # noqa: B018
-
-
 def test_what_is_no_exception_class_is_named() -> None:
     with pytest.raises(TypeError, match="retry_on: exception classes are needed, not 'TimeoutError'"):
         tasks.task("a", retry_on="TimeoutError")  # type: ignore[arg-type]
@@ -109,8 +201,37 @@ def test_only_shows_the_arguments_of_what_was_enqueued() -> None:
         send.enqueue(1, subject="hello")
     with pytest.raises(AssertionError, match=re.escape("enqueued: mail.send(user_id=1, subject='hello')")):
         jobs.only(send, user_id=2)
-    with pytest.raises(TypeError, match=r"mail\.send has no parameter userid"):
-        jobs.only(send, userid=1)
+    for given in (send, "mail.send", tasks):
+        with pytest.raises(TypeError, match=r"mail\.send has no parameter userid; did you mean user_id\?"):
+            jobs.only(given, userid=1)
+    with pytest.raises(AssertionError, match="expected one job, found 0"):
+        jobs.only(user_id=2)
+    assert jobs.only(user_id=1) is jobs.only(tasks) is jobs[0]
+    assert repr(jobs) == "<jobs: mail.send(user_id=1, subject='hello')>"
+
+
+def test_a_misspelt_parameter_comes_with_the_nearest() -> None:
+    with pytest.raises(TypeError, match=r"userid: is no parameter; did you mean user_id\?"):
+        send.enqueue(userid=1)  # type: ignore[call-arg]
+
+
+async def test_the_test_kit_takes_tasks_wherever_it_takes_a_worker() -> None:
+    with inline(worker=tasks) as jobs:
+        send.enqueue(1)
+    assert jobs.only().arguments == {"user_id": 1}
+    with recording() as jobs:
+        send.enqueue(1)
+    assert [run.state for run in drain(jobs, worker=tasks)] == ["succeeded"]
+    harness = WorkerHarness(tasks)
+    assert (await harness.run(send.to_job(1))).type == "success"
+    assert repr(harness) == "<WorkerHarness of <Worker of mail.send>>"
+    for call in (lambda: WorkerHarness(send), lambda: Worker(tasks=send)):  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="needed here, not a Task"):
+            call()
+    with pytest.raises(TypeError, match=r"mail\.send takes its parameters as a map, or give the call"):
+        await harness.run(send, 1)
+    with pytest.raises(LookupError, match=r"no handler for mail\.sent; did you mean mail\.send\?"):
+        await harness.run("mail.sent")
 
 
 def test_drain_takes_a_list_of_jobs() -> None:
@@ -124,25 +245,3 @@ def test_a_missing_argument_of_a_step_comes_with_its_remedy() -> None:
         send.to_job()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"user_id: is missing$"):
         send.enqueue()  # type: ignore[call-arg]
-
-
-def test_clients_and_workers_show_what_they_are() -> None:
-    worker = Worker()
-    worker.handler("mail.send")(lambda argument: None)
-    assert repr(worker) == "<Worker of mail.send>"
-    assert repr(Worker()) == "<Worker of no names>"
-    for pusher in (
-        SyncPusher(["http://a:1", "http://b:2"], token="secret"),
-        Pusher(["http://a:1", "http://b:2"]),
-    ):
-        assert repr(pusher) == f"<{type(pusher).__name__} of http://a:1, http://b:2>"
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in vars(SyncPusher) if name in vars(Pusher) and name[0] != "_"]
-)
-def test_each_call_of_both_pushers_is_explained_where_it_is_used(name: str) -> None:
-    explained, given = (" ".join((getattr(one, name).__doc__ or "").split()) for one in (SyncPusher, Pusher))
-    assert explained == given.replace(
-        "an iterable, which may be an async one, of maps", "an iterable of maps"
-    )

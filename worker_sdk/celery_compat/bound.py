@@ -91,6 +91,9 @@ class BoundTask:
         self.max_retries = task.max_retries
         self.default_retry_delay = task.default_retry_delay
 
+    def __repr__(self) -> str:
+        return f"<task {self.name} of job {self.request.id or 'none'}>"
+
     def __init_subclass__(cls) -> None:
         raise TypeError(f"a class of tasks has no counterpart here: {INSTEAD_OF_OPTION['base']}; {GUIDE}")
 

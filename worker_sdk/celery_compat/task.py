@@ -1,6 +1,7 @@
 """Functions as Celery's tasks: `delay`, `apply_async`, and signatures."""
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -76,6 +77,10 @@ class CeleryTask:
             isolated=is_isolated,
         )(runs.function())
         functools.update_wrapper(self, function)
+        if self._is_bound:
+            # Its callers do not give `self`.
+            given = inspect.signature(function)
+            self.__signature__ = given.replace(parameters=list(given.parameters.values())[1:])
         if is_isolated:
             from worker_sdk.tasks.handler import handler_of
 

@@ -73,6 +73,16 @@ def Depends(function: Callable[..., Any], *, scope: Scope = "job") -> Any:  # no
 
     A `def` handler needs functions that are not async, unless their scope is `worker`. For an `async def` handler, all
     run in the event loop. An isolated handler makes all values in its own process.
+
+    For example:
+
+        def opened() -> Iterator[io.StringIO]:
+            with io.StringIO() as file:
+                yield file
+
+        @tasks.task("line.write")
+        def write_line(text: str, *, file: io.StringIO = Depends(opened)) -> None:
+            file.write(text)
     """
     if not callable(function):
         raise TypeError(f"Depends takes a function, not a {type(function).__name__}")

@@ -55,6 +55,15 @@ class JqmasterBackend(BaseTaskBackend):
     * `commands`: names of the management commands that workers run as jobs.
     * the options of jobs that `JqmasterTask` lists, of which `keep_result` is True by default. Those of a task take
       precedence.
+
+    For example:
+
+        TASKS = {
+            "default": {
+                "BACKEND": "worker_sdk.django.JqmasterBackend",
+                "OPTIONS": {"master": "http://127.0.0.1:8080", "timeout": 60},
+            }
+        }
     """
 
     task_class = JqmasterTask
@@ -82,6 +91,9 @@ class JqmasterBackend(BaseTaskBackend):
         )
         return _Shared(params, outbox, pushers)
 
+    def __repr__(self) -> str:
+        return f"<JqmasterBackend {self.alias!r}>"
+
     @property
     def outbox(self) -> DjangoOutbox:
         """The outbox of this backend."""
@@ -96,6 +108,10 @@ class JqmasterBackend(BaseTaskBackend):
         """Raise InvalidTask if this backend cannot run a task.
 
         * `task`: the task.
+
+        For example:
+
+            task_backends["default"].validate_task(make_thumbnail)
         """
         super().validate_task(task)
         if fault := options_fault(task):
@@ -104,7 +120,12 @@ class JqmasterBackend(BaseTaskBackend):
         _declared[self.alias].setdefault(task.module_path, task)
 
     def job_of(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the job of a call, as `make_job` does."""
+        """Return the job of a call, as `make_job` does.
+
+        For example:
+
+            job = task_backends["default"].job_of(make_thumbnail, [42], {})
+        """
         run_at = task.run_after
         if run_at is not None and timezone.is_naive(run_at):
             run_at = timezone.make_aware(run_at)
@@ -121,6 +142,10 @@ class JqmasterBackend(BaseTaskBackend):
         not take, or that JSON cannot carry.
 
         * `task`, `args`, `kwargs`: the call.
+
+        For example:
+
+            result = task_backends["default"].enqueue(make_thumbnail, [42], {})
         """
         self.validate_task(task)
         result, job = self._result_and_job(task, args, kwargs)
@@ -149,6 +174,10 @@ class JqmasterBackend(BaseTaskBackend):
         """Enqueue calls of a task, and return their result objects.
 
         * `task`, `calls`: as for `JqmasterTask.enqueue_many`.
+
+        For example:
+
+            results = task_backends["default"].enqueue_many(make_thumbnail, [[number] for number in range(20)])
         """
         self.validate_task(task)
         results: list[Any] = []
@@ -228,6 +257,11 @@ class JqmasterBackend(BaseTaskBackend):
         """Return the result object of a job. Raise TaskResultDoesNotExist if no job of a task has this ID.
 
         * `result_id`: ID of the job.
+
+        For example:
+
+            result = task_backends["default"].get_result(job_id)
+            print(result.status)
         """
         from worker_sdk.django.results import result_of
 
@@ -242,20 +276,37 @@ class JqmasterBackend(BaseTaskBackend):
         return found
 
     async def aget_result(self, result_id: str) -> Any:
-        """Do as `get_result`, without blocking the event loop.
+        """Return the result object of a job. Raise TaskResultDoesNotExist if no job of a task has this ID. It does not
+        block the event loop.
 
-        * `result_id`: as for `get_result`.
+        * `result_id`: ID of the job.
+
+        For example:
+
+            result = await task_backends["default"].aget_result(job_id)
+            print(result.status)
         """
         return await sync_to_async(self.get_result)(result_id)
 
     def check(self, **kwargs: Any) -> Iterable[Any]:
-        """Return what is wrong with the settings."""
+        """Return what is wrong with the settings.
+
+        For example:
+
+            for message in task_backends["default"].check():
+                print(message)
+        """
         from worker_sdk.django.checks import problems_of
 
         return problems_of(self)
 
     def client(self) -> Any:
-        """Return the `SyncPusher` of this backend."""
+        """Return the `SyncPusher` of this backend.
+
+        For example:
+
+            job = task_backends["default"].client().status(job_id)
+        """
         return pushers_for(self._shared.pushers, is_outbox_left_out=True).sync_pusher()
 
     def _waiting(self, job_id: str) -> Mapping[str, Any] | None:

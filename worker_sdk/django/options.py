@@ -47,6 +47,12 @@ class JqmasterTask(Task):
     * `timeout`, `max_retry`, `retry`, `tags`, `headers`, `unique`, `debounce`, `expires`, `rerun_lost`, `keep_result`,
       `key`, `requires`: as in `TaskOptions`. None leaves the choice to the settings of the backend, and then to the
       master. An empty map as `requires` takes away the labels of the settings or of the task.
+
+    For example:
+
+        @task(timeout=600, max_retry=3)
+        def make_thumbnail(photo_id: int) -> None:
+            print(photo_id)
     """
 
     timeout: float | timedelta | None = None
@@ -67,6 +73,10 @@ class JqmasterTask(Task):
         value that cannot be.
 
         * `changes`: `priority`, `queue_name`, `run_after` and `backend`, and the options of jqmaster.
+
+        For example:
+
+            result = make_thumbnail.using(timeout=60, priority=10).enqueue(42)
         """
         _check_names(changes, _CHANGES)
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
@@ -78,14 +88,26 @@ class JqmasterTask(Task):
           iterable is read as its jobs are sent.
 
         In a transaction the jobs do what those of `enqueue` do.
+
+        For example:
+
+            results = make_thumbnail.enqueue_many([number] for number in range(20))
         """
         found: list[Any] = self.get_backend().enqueue_many(self, calls)
         return found
 
     async def aenqueue_many(self, calls: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Any]:
-        """Do as `enqueue_many`, without blocking the event loop.
+        """Enqueue a job for each call, many with one request to a master, and return their result objects. It does not
+        block the event loop.
 
-        * `calls`: as for `enqueue_many`.
+        * `calls`: for each call its positional arguments as a list or tuple, or its keyword arguments as a map. An
+          iterable is read as its jobs are sent.
+
+        In a transaction the jobs do what those of `enqueue` do.
+
+        For example:
+
+            results = await make_thumbnail.aenqueue_many([number] for number in range(20))
         """
         found: list[Any] = await sync_to_async(self.enqueue_many)(calls)
         return found

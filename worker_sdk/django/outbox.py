@@ -31,6 +31,12 @@ class DjangoOutbox(Outbox):
       master. Inside jobs, and where callbacks of `on_commit` run before the commit, pushes are direct.
 
     The other arguments are those of `Outbox`. The table comes with the migrations of `worker_sdk.django`.
+
+    For example:
+
+        outbox = DjangoOutbox()
+        with outbox.transaction():
+            make_thumbnail.enqueue(42)
     """
 
     def __init__(
@@ -48,12 +54,20 @@ class DjangoOutbox(Outbox):
         self.using = using
         self._background = BackgroundPushes(self) if in_background else None
 
+    def _where(self) -> str:
+        return f"the database {self.using!r}"
+
     @with_only("transactions of Django are synchronous, so call the block by `sync_to_async`")
     def transaction(self, **options: Any) -> Iterator[None]:
         """Run the block in `transaction.atomic`. Tasks of `worker_sdk.Tasks` that it enqueues are jobs if the outermost
         transaction commits.
 
         * `options`: those of `transaction.atomic`, such as `durable`.
+
+        For example:
+
+            with outbox.transaction(durable=True):
+                make_thumbnail.enqueue(42)
         """
         with transaction.atomic(self.using, **options), self.writing():
             yield
@@ -62,7 +76,13 @@ class DjangoOutbox(Outbox):
     def writing(self) -> Iterator[None]:
         """Let tasks that the block enqueues take part in the transaction that is open, such as that of
         `ATOMIC_REQUESTS`. Without one, their rows are pushed at once. While autocommit is off, the relay pushes them
-        after the commit."""
+        after the commit.
+
+        For example:
+
+            with outbox.writing():
+                make_thumbnail.enqueue(42)
+        """
         ainsert = sync_to_async(self.insert)
         with written_by(Writer(self.key_ttl_s, insert=self.insert, ainsert=ainsert)):
             yield
@@ -71,20 +91,33 @@ class DjangoOutbox(Outbox):
         """Add jobs to the open transaction, and return their IDs.
 
         * `jobs`: what `make_job` or `Task.to_job` returned, or pairs `(name, argument)`.
+
+        Raise the errors of the database, and TypeError for a value that cannot be sent:
+
+            outbox.add(make_job("thumbnail.make", {"photo_id": 42}))
         """
         return self.add_many(jobs)
 
     def add_many(self, jobs: Iterable[JobLike]) -> list[str]:
-        """Do as `add`, with an iterable of jobs, which is read as it is written.
+        """Add any number of jobs to the open transaction, and return their IDs.
 
-        * `jobs`: as for `add`.
+        * `jobs`: an iterable of what `make_job` or `Task.to_job` returned, or of pairs `(name, argument)`. It is read
+          as it is written.
+
+        Raise the errors of the database, and TypeError for a value that cannot be sent:
+
+            outbox.add_many(("thumbnail.make", {"photo_id": number}) for number in range(20))
         """
         return Writer(self.key_ttl_s, insert=self.insert).write(jobs)
 
     async def aadd(self, *jobs: JobLike) -> list[str]:
-        """Do as `add`, in the thread of Django's asynchronous code.
+        """Add jobs to the open transaction, and return their IDs. It does not block the event loop.
 
-        * `jobs`: as for `add`.
+        * `jobs`: what `make_job` or `Task.to_job` returned, or pairs `(name, argument)`.
+
+        Raise the errors of the database, and TypeError for a value that cannot be sent:
+
+            await outbox.aadd(make_job("thumbnail.make", {"photo_id": 42}))
         """
         ids: list[str] = await sync_to_async(self.add)(*jobs)
         return ids
@@ -93,6 +126,10 @@ class DjangoOutbox(Outbox):
         """Wait for the pushes in the background, and return whether all have ended.
 
         * `timeout_s`: longest wait in seconds.
+
+        For example:
+
+            outbox.wait(timeout_s=3)
         """
         return self._background is None or self._background.wait(timeout_s)
 
@@ -102,6 +139,10 @@ class DjangoOutbox(Outbox):
         """Return whether code that runs here is in a transaction of the database, without connecting to it.
 
         Code that turned autocommit off is in one at any time, as is all code with `AUTOCOMMIT: False` in `DATABASES`.
+
+        For example:
+
+            print(outbox.is_in_transaction())
         """
         connection: Any = connections[self.using]
         if connection.in_atomic_block:
@@ -111,7 +152,12 @@ class DjangoOutbox(Outbox):
         return not connection.autocommit
 
     def after_commit(self, callback: Callable[[], object]) -> None:
-        """Call back as `transaction.on_commit` does. While autocommit is off, Django does so when it is turned on."""
+        """Call back as `transaction.on_commit` does. While autocommit is off, Django does so when it is turned on.
+
+        For example:
+
+            outbox.after_commit(lambda: print("committed"))
+        """
         with transaction.atomic(self.using, savepoint=False):
             transaction.on_commit(callback, using=self.using)
 
@@ -152,12 +198,22 @@ class DjangoOutbox(Outbox):
             raise
 
     def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Do `work` in a transaction that is committed at its end, also if Django leaves commits to its users."""
+        """Do `work` in a transaction that is committed at its end, also if Django leaves commits to its users.
+
+        For example:
+
+            outbox.in_own_transaction(lambda rows: rows.retry_stuck())
+        """
         with self._committed():
             return self.in_transaction(work)
 
     def own_read(self, work: Callable[[Rows], Any]) -> Any:
-        """Do `work`, which only reads, and leave no transaction behind."""
+        """Do `work`, which only reads, and leave no transaction behind.
+
+        For example:
+
+            stats = outbox.own_read(lambda rows: rows.stats())
+        """
         with self._committed():
             return self.read(work)
 

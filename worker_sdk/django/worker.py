@@ -45,6 +45,11 @@ def django_worker(
     * `relays`: relay the outbox, too.
     * `middleware`: middleware inside of `DjangoConnections`.
     * `options`: those of `Worker`.
+
+    For example:
+
+        if __name__ == "__main__":
+            django_worker(max_jobs=20).run()
     """
     autodiscover_modules("tasks")
     found = backends(aliases)

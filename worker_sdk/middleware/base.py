@@ -14,6 +14,23 @@ class Middleware(EnqueueMiddleware):
 
     Override the methods that you need, and give an instance to `Worker`, `Pusher`, `SyncPusher` or `configure`. The
     first of several is outermost. A method that is not overridden costs nothing.
+
+    For example:
+
+        class Timed(Middleware):
+            def on_start(self) -> None:
+                print("the worker starts")
+
+            def on_stop(self) -> None:
+                print("the worker has stopped")
+
+            def around_job(self, ctx: Context) -> Iterator[None]:
+                began_s = time.monotonic()
+                yield
+                print(ctx.name, time.monotonic() - began_s)
+
+            async def around_async_job(self, ctx: Context) -> AsyncIterator[None]:
+                yield
     """
 
     def on_start(self) -> Awaitable[None] | None:

@@ -14,6 +14,10 @@ class DjangoConnections(Middleware):
     broken or older than `CONN_MAX_AGE`, and forget the queries that `DEBUG` collects.
 
     Call `django.setup()` before the worker starts.
+
+    For example:
+
+        worker = Worker(tasks=tasks, middleware=[DjangoConnections()])
     """
 
     def around_job(self, ctx: "Context") -> Iterator[None]:

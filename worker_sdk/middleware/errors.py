@@ -27,6 +27,13 @@ class ErrorHook(Middleware):
 
     `Defer`, `Retry`, `Discard`, `Fail` and cancellations are not reported: they are not errors. For an isolated handler
     the exception is an `IsolatedHandlerError`.
+
+    For example:
+
+        def report(exc: BaseException, ctx: Context) -> None:
+            print(ctx.job_id, exc)
+
+        worker = Worker(tasks=tasks, middleware=[ErrorHook(report)])
     """
 
     def __init__(

@@ -24,6 +24,10 @@ class JobLogs(Middleware):
     * `level`: level of the record at the end of a successful attempt. Failures are logged by the worker itself.
 
     If structlog is installed, its context variables get the same fields.
+
+    For example:
+
+        worker = Worker(tasks=tasks, middleware=[JobLogs()])
     """
 
     def __init__(
@@ -66,12 +70,28 @@ class JobLogs(Middleware):
 
 class JobContextFilter(logging.Filter):
     """A filter for log handlers that gives records the attributes `job_id`, `job_name` and `attempt` of the job that
-    runs. A format may name them, because records outside of jobs have them with the value None."""
+    runs. A format may name them, because records outside of jobs have them with the value None.
+
+    For example:
+
+        log = logging.StreamHandler()
+        log.addFilter(JobContextFilter())
+        log.setFormatter(logging.Formatter("%(job_name)s %(job_id)s %(message)s"))
+    """
+
+    def __repr__(self) -> str:
+        return "<JobContextFilter>"
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add the attributes, unless they are there.
+        """Add the attributes, unless they are there. Return True.
 
         * `record`: the record.
+
+        For example:
+
+            record = logging.makeLogRecord({})
+            JobContextFilter().filter(record)
+            print(record.job_id)
         """
         ctx = running_job.get()
         for field, value in (_NO_JOB if ctx is None else _fields_of(ctx)).items():
@@ -82,12 +102,25 @@ class JobContextFilter(logging.Filter):
 
 class JsonFormatter(logging.Formatter):
     """Format log records as one line of JSON: `time`, `level`, `logger`, `message`, `exception`, and all attributes
-    that were given as `extra`, those of the job among them."""
+    that were given as `extra`, those of the job among them.
+
+    For example:
+
+        log = logging.StreamHandler()
+        log.setFormatter(JsonFormatter())
+    """
+
+    def __repr__(self) -> str:
+        return "<JsonFormatter>"
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line.
 
         * `record`: the record.
+
+        For example:
+
+            print(JsonFormatter().format(logging.makeLogRecord({"msg": "done"})))
         """
         fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

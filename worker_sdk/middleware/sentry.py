@@ -18,6 +18,10 @@ class Sentry(Middleware):
 
     It needs the package `sentry-sdk`. It does not send the argument of the job. Sentry itself sends the local variables
     of handlers, unless `include_local_variables=False` is given to `sentry_sdk.init`.
+
+    For example:
+
+        worker = Worker(tasks=tasks, middleware=[Sentry(ignore=(TimeoutError,))])
     """
 
     def __init__(self, *, ignore: tuple[type[BaseException], ...] = ()) -> None:

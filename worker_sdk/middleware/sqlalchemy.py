@@ -18,6 +18,10 @@ class SqlAlchemyConnections(Middleware):
 
     A `scoped_session` by thread is removed after `def` handlers alone, because async handlers share their thread. Give
     those an `async_scoped_session`, or a session as a dependency.
+
+    For example:
+
+        worker = Worker(tasks=tasks, middleware=[SqlAlchemyConnections(engine)])
     """
 
     def __init__(self, *owners: Any) -> None:

@@ -41,6 +41,11 @@ class Outbox:
     * `key_ttl`: time after a push for which repeating it makes no second job, even if the first is long over; up to 30
       days. None: only as long as the master keeps the first.
     * `is_direct`: push right after the commit. Otherwise the relay alone pushes.
+
+    For example:
+
+        outbox = SqlAlchemyOutbox(engine, key_ttl=timedelta(days=7))
+        print(outbox.stats())
     """
 
     def __init__(
@@ -65,6 +70,13 @@ class Outbox:
         self._of_worker: weakref.WeakKeyDictionary[Any, LazyPushers] = weakref.WeakKeyDictionary()
         self._rest_until_s = 0.0
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} for {self._where()}>"
+
+    def _where(self) -> str:
+        """Return the place of the rows, for people."""
+        return "a database"
+
     # --- of each database
 
     def in_transaction(self, work: Callable[[Rows], Any]) -> Any:
@@ -74,7 +86,7 @@ class Outbox:
     is_async = False
 
     async def ain_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Do as `in_transaction`, without blocking the event loop."""
+        """Run `work` in a transaction of its own, and return its result. It does not block the event loop."""
         raise NotImplementedError
 
     def read(self, work: Callable[[Rows], Any]) -> Any:
@@ -82,26 +94,49 @@ class Outbox:
         return self.in_transaction(work)
 
     async def aread(self, work: Callable[[Rows], Any]) -> Any:
-        """Do as `read`, without blocking the event loop."""
+        """Run `work`, which only reads, and return its result. It does not block the event loop."""
         return await self.ain_transaction(work)
 
     def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Do `work` as `in_transaction` does, for pushes and relays: the application has no part in the transaction."""
+        """Do `work` as `in_transaction` does, for pushes and relays: the application has no part in the transaction.
+
+        For example:
+
+            outbox.in_own_transaction(lambda rows: rows.retry_stuck())
+        """
         return self.in_transaction(work)
 
     def own_read(self, work: Callable[[Rows], Any]) -> Any:
-        """Do `work` as `read` does, for pushes and relays."""
+        """Do `work` as `read` does, for pushes and relays.
+
+        For example:
+
+            stats = outbox.own_read(lambda rows: rows.stats())
+        """
         return self.read(work)
 
     # --- for operators
 
     def stats(self) -> OutboxStats:
-        """Return the number of jobs that wait or are stuck, and the age of the oldest."""
+        """Return the number of jobs that wait or are stuck, and the age of the oldest.
+
+        For example:
+
+            stats = outbox.stats()
+            print(stats.waiting, stats.stuck)
+        """
         found: OutboxStats = self.read(lambda rows: rows.stats())
         return found
 
     async def astats(self) -> OutboxStats:
-        """Do as `stats`, without blocking the event loop."""
+        """Return the number of jobs that wait or are stuck, and the age of the oldest. It does not block the event
+        loop.
+
+        For example:
+
+            stats = await outbox.astats()
+            print(stats.waiting, stats.stuck)
+        """
         found: OutboxStats = await self.aread(lambda rows: rows.stats())
         return found
 
@@ -109,24 +144,44 @@ class Outbox:
         """Return pairs (job ID, error) of the jobs that were set aside, oldest first.
 
         * `limit`: most pairs to return.
+
+        For example:
+
+            for job_id, error in outbox.stuck(limit=10):
+                print(job_id, error)
         """
         found: list[tuple[str, str]] = self.read(lambda rows: rows.stuck(limit))
         return found
 
     def retry_stuck(self) -> int:
-        """Let the relay push the jobs that were set aside again, and return their number."""
+        """Let the relay push the jobs that were set aside again, and return their number.
+
+        For example:
+
+            print(f"{outbox.retry_stuck()} jobs are pushed again")
+        """
         count: int = self.in_transaction(lambda rows: rows.retry_stuck())
         return count
 
     def close(self) -> None:
-        """Close the connections to masters."""
+        """Close the connections to masters.
+
+        For example:
+
+            outbox.close()
+        """
         for one in (self._own, *self._of_worker.values()):
             if one is not None:
                 one.close()
         self._own = None
 
     async def aclose(self) -> None:
-        """Do as `close`, also with connections of the event loop."""
+        """Close the connections to masters. It does not block the event loop.
+
+        For example:
+
+            await outbox.aclose()
+        """
         for one in (self._own, *self._of_worker.values()):
             if one is not None:
                 await one.stop()

@@ -16,6 +16,10 @@ class OutboxRelay(Middleware):
 
     * `outbox`: the outbox.
     * `poll_s`: as for `Relay`.
+
+    For example:
+
+        worker = Worker(tasks=tasks, middleware=[OutboxRelay(outbox)])
     """
 
     def __init__(self, outbox: "Outbox", *, poll_s: float = 1.0) -> None:

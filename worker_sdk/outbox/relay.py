@@ -87,6 +87,11 @@ class Relay:
     * `on_stats`: is called after each round with an `OutboxStats`, for metrics.
 
     Any number of relays may run at a time: each transaction is pushed by one of them, in the order of its jobs.
+
+    For example:
+
+        relay = Relay(outbox, poll_s=0.5)
+        relay.run_once()
     """
 
     def __init__(
@@ -99,8 +104,20 @@ class Relay:
         self._rounds = _Rounds(outbox, poll_s, on_stats)
         self._ending = threading.Event()
 
+    def __repr__(self) -> str:
+        return f"<Relay of {self._rounds.outbox}>"
+
     def run(self) -> None:
-        """Relay until `stop` is called, whatever the database and the masters do."""
+        """Relay until `stop` is called, whatever the database and the masters do.
+
+        Call it in a thread of its own:
+
+            relay = Relay(outbox)
+            thread = threading.Thread(target=relay.run)
+            thread.start()
+            relay.stop()
+            thread.join()
+        """
         while not self._ending.is_set():
             try:
                 pause_s = self._rounds.pause_s(self.run_once())
@@ -115,6 +132,12 @@ class Relay:
         """Push once what nobody else works on, and return what was done; None if there was nothing to do.
 
         Raise the errors of the database. An error of the master is the `failure` of the result.
+
+        For example:
+
+            done = relay.run_once()
+            if done is not None:
+                print(done.pushed)
         """
         return drive(self._rounds.steps(), SyncOf(self._rounds.outbox))
 
@@ -128,7 +151,18 @@ class Relay:
 
 
 class AsyncRelay:
-    """Push what an outbox holds, in an event loop. The arguments are those of `Relay`."""
+    """Push what an outbox holds, in an event loop:
+
+        relay = AsyncRelay(outbox, poll_s=0.5)
+        task = asyncio.create_task(relay.run())
+        task.cancel()
+
+    * `outbox`: the outbox.
+    * `poll_s`: time between two looks at the table while there is nothing to do.
+    * `on_stats`: is called after each round with an `OutboxStats`, for metrics.
+
+    Any number of relays may run at a time: each transaction is pushed by one of them, in the order of its jobs.
+    """
 
     def __init__(
         self,
@@ -139,8 +173,18 @@ class AsyncRelay:
     ) -> None:
         self._rounds = _Rounds(outbox, poll_s, on_stats)
 
+    def __repr__(self) -> str:
+        return f"<AsyncRelay of {self._rounds.outbox}>"
+
     async def run(self) -> None:
-        """Relay until the task is cancelled, whatever the database and the masters do."""
+        """Relay until the task is cancelled, whatever the database and the masters do.
+
+        Call it in a task of its own:
+
+            relay = AsyncRelay(outbox)
+            task = asyncio.create_task(relay.run())
+            task.cancel()
+        """
         while True:
             try:
                 pause_s = self._rounds.pause_s(await self.run_once())
@@ -152,7 +196,16 @@ class AsyncRelay:
             await asyncio.sleep(pause_s)
 
     async def run_once(self) -> Done | None:
-        """Do as `Relay.run_once`, without blocking the event loop."""
+        """Push once what nobody else works on, and return what was done; None if there was nothing to do.
+
+        Raise the errors of the database. An error of the master is the `failure` of the result.
+
+        For example:
+
+            done = await relay.run_once()
+            if done is not None:
+                print(done.pushed)
+        """
         return await adrive(self._rounds.steps(), AsyncOf(self._rounds.outbox))
 
 

@@ -42,6 +42,12 @@ class OutboxStats:
     * `lag_s`: age of the oldest of them in seconds; 0 if there is none.
     * `stuck`: number of jobs that a master refused and that were set aside.
     * `newer`: number of rows that a newer release wrote. This release leaves them alone.
+
+    For example:
+
+        stats = outbox.stats()
+        if stats.lag_s > 60:
+            print(f"{stats.waiting} jobs wait")
     """
 
     waiting: int

@@ -39,6 +39,10 @@ def outbox_table(metadata: sa.MetaData, *, name: str = TABLE, schema: str | None
 
     * `metadata`: the MetaData, such as `Base.metadata`.
     * `name`, `schema`: place of the table.
+
+    For example:
+
+        table = outbox_table(sqlalchemy.MetaData(), name="jobs_to_push")
     """
     return sa.Table(
         name,
@@ -66,6 +70,12 @@ class SqlAlchemyOutbox(Outbox):
     * `table`: what `outbox_table` returned. Default: a table with the default name in a MetaData of its own.
 
     The other arguments are those of `Outbox`.
+
+    For example:
+
+        outbox = SqlAlchemyOutbox(engine)
+        with outbox.transaction(session):
+            make_thumbnail.enqueue(42)
     """
 
     def __init__(
@@ -84,15 +94,30 @@ class SqlAlchemyOutbox(Outbox):
         self.is_async = _is_of_asyncio(engine, "AsyncEngine")
         self.table = outbox_table(sa.MetaData()) if table is None else table
 
+    def _where(self) -> str:
+        # SQLAlchemy leaves out the password.
+        return f"{self.table.fullname} in {self.engine.url!r}"
+
     # --- the table
 
     def create_table(self) -> None:
-        """Create the table if it is not there. Applications with migrations let these do so."""
+        """Create the table if it is not there. Applications with migrations let these do so.
+
+        Raise the errors of the database, and TypeError for an engine of the other kind:
+
+            outbox.create_table()
+        """
         with self._sync_engine().begin() as connection:
             self.table.create(connection, checkfirst=True)
 
     async def acreate_table(self) -> None:
-        """Do as `create_table`, with an `AsyncEngine`."""
+        """Create the table if it is not there. Applications with migrations let these do so. It is for an
+        `AsyncEngine`.
+
+        Raise the errors of the database, and TypeError for an engine of the other kind:
+
+            await outbox.acreate_table()
+        """
         async with self._async_engine().begin() as connection:
             await connection.run_sync(lambda sync: self.table.create(sync, checkfirst=True))
 
@@ -106,6 +131,11 @@ class SqlAlchemyOutbox(Outbox):
           the outer commit.
 
         At its end the block commits, and the jobs are pushed. An exception rolls it back, and there are no jobs.
+
+        Raise the errors of the database, and TypeError for a session of the other kind:
+
+            with outbox.transaction(session):
+                make_thumbnail.enqueue(42)
         """
         given: object = session
         if _is_of_asyncio(given, "AsyncSession"):
@@ -123,6 +153,12 @@ class SqlAlchemyOutbox(Outbox):
         """Let tasks that the block enqueues take part in the transactions of a session. The block does not commit.
 
         * `session`: the session. You commit it, in the block or after it.
+
+        For example:
+
+            with outbox.writing(session):
+                make_thumbnail.enqueue(42)
+            session.commit()
         """
         tied = self._tied(session)
         with written_by(Writer(self.key_ttl_s, insert=tied.insert)):
@@ -133,21 +169,41 @@ class SqlAlchemyOutbox(Outbox):
 
         * `session`: the session.
         * `jobs`: what `make_job` or `Task.to_job` returned.
+
+        Raise the errors of the database, and TypeError for a value that cannot be sent:
+
+            outbox.add(session, make_thumbnail.to_job(42))
+            session.commit()
         """
         return self.add_many(session, jobs)
 
     def add_many(self, session: Session, jobs: Iterable[JobLike]) -> list[str]:
-        """Do as `add`, with an iterable of jobs, which is read as it is written.
+        """Add any number of jobs to the transaction of a session, and return their IDs.
 
-        * `session`, `jobs`: as for `add`.
+        * `session`: the session.
+        * `jobs`: an iterable of what `make_job` or `Task.to_job` returned. It is read as it is written.
+
+        Raise the errors of the database, and TypeError for a value that cannot be sent:
+
+            outbox.add_many(session, (make_thumbnail.to_job(number) for number in range(20)))
+            session.commit()
         """
         return Writer(self.key_ttl_s, insert=self._tied(session).insert).write(jobs)
 
     @async_with_only("for a Session, write `with outbox.transaction(session)`")
     async def atransaction(self, session: "AsyncSession") -> "AsyncIterator[AsyncSession]":
-        """Do as `transaction`, for an `AsyncSession`. Enqueue with `aenqueue` and `amany`.
+        """Run the block in a transaction of a session. Tasks that it enqueues are jobs if the transaction commits. It
+        is for an `AsyncSession`: enqueue with `aenqueue` and `amany`.
 
-        * `session`: the session.
+        * `session`: the session. If it is in a transaction already, the block is a savepoint of it, and the jobs
+          follow the outer commit.
+
+        At its end the block commits, and the jobs are pushed. An exception rolls it back, and there are no jobs.
+
+        Raise the errors of the database, and TypeError for a session of the other kind:
+
+            async with outbox.atransaction(session):
+                await make_thumbnail.aenqueue(42)
         """
         if session.in_transaction():
             await session.run_sync(_begin_before_savepoint)
@@ -160,26 +216,47 @@ class SqlAlchemyOutbox(Outbox):
 
     @either_with
     def awriting(self, session: "AsyncSession") -> "Iterator[AsyncSession]":
-        """Do as `writing`, for an `AsyncSession`.
+        """Let tasks that the block enqueues take part in the transactions of a session. The block does not commit. It
+        is for an `AsyncSession`: enqueue with `aenqueue` and `amany`.
 
-        * `session`: the session.
+        * `session`: the session. You commit it, in the block or after it.
+
+        For example:
+
+            async with outbox.awriting(session):
+                await make_thumbnail.aenqueue(42)
+            await session.commit()
         """
         with written_by(self._awriter(session)):
             yield session
 
     async def aadd(self, session: "AsyncSession", *jobs: JobLike) -> list[str]:
-        """Do as `add`, for an `AsyncSession`.
+        """Add jobs to the transaction of a session, and return their IDs. It does not block the event loop.
 
-        * `session`, `jobs`: as for `add`.
+        * `session`: the session.
+        * `jobs`: what `make_job` or `Task.to_job` returned.
+
+        Raise the errors of the database, and TypeError for a value that cannot be sent:
+
+            await outbox.aadd(session, make_thumbnail.to_job(42))
+            await session.commit()
         """
         return await self.aadd_many(session, jobs)
 
     async def aadd_many(
         self, session: "AsyncSession", jobs: Iterable[JobLike] | AsyncIterable[JobLike]
     ) -> list[str]:
-        """Do as `add_many`, for an `AsyncSession`.
+        """Add any number of jobs to the transaction of a session, and return their IDs. It does not block the event
+        loop.
 
-        * `session`, `jobs`: as for `add_many`. An async iterable, too.
+        * `session`: the session.
+        * `jobs`: an iterable, or an async one, of what `make_job` or `Task.to_job` returned. It is read as it is
+          written.
+
+        Raise the errors of the database, and TypeError for a value that cannot be sent:
+
+            await outbox.aadd_many(session, (make_thumbnail.to_job(number) for number in range(20)))
+            await session.commit()
         """
         return await self._awriter(session).awrite(jobs)
 
@@ -228,7 +305,8 @@ class SqlAlchemyOutbox(Outbox):
             self.note_error(transaction)
 
     async def apush_own(self, transaction: str, began_s: float) -> None:
-        """Do as `push_own`, in an event loop."""
+        """Push a transaction right after its commit. A failure leaves it to the relay. It does not block the event
+        loop."""
         try:
             self.note(await adrive(self.own_steps(transaction, began_s), AsyncOf(self)))
         except Exception:

@@ -56,6 +56,12 @@ class Done:
     * `set_aside`: number of jobs that a master refused.
     * `put_off`: number of transactions that wait for room in a backlog.
     * `failure`: the error that ended it, if no master accepted jobs.
+
+    For example:
+
+        done = Relay(outbox).run_once()
+        if done is not None and done.failure is not None:
+            print(done.failure)
     """
 
     pushed: int = 0

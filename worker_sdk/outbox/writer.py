@@ -45,7 +45,7 @@ class Writer:
         return ids
 
     async def awrite(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
-        """Do as `write`, in an event loop."""
+        """Write the rows of jobs, and return their IDs in order. It does not block the event loop."""
         ids: list[str] = []
         chain = chain_of_this_moment()
         page: list[JobMap] = []
@@ -79,7 +79,7 @@ class Writer:
         return str(sent["id"])
 
     async def awrite_one(self, job: JobMap) -> str:
-        """Do as `write_one`, in an event loop."""
+        """Write the row of a job, and return its ID. It does not block the event loop."""
         with around_one(chain_of_this_moment(), job) as sent:
             await self._put(self._rows([sent]))
         return str(sent["id"])

@@ -28,6 +28,11 @@ class After:
     * `jobs`: their IDs, their handles, or the jobs themselves as `make_job` and `to_job` return them.
     * `when`: `succeeded`: the job runs when all of them have succeeded, and is skipped when one of them ends otherwise.
       `finished`: it runs when all of them are over, however they ended.
+
+    For example:
+
+        first = make_thumbnail.enqueue(42)
+        publish.using(after=After([first], when="finished")).enqueue(7)
     """
 
     jobs: Sequence[JobRef]

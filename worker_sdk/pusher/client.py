@@ -5,12 +5,12 @@ import time
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, Unpack
 
 from worker_sdk.blocks import AsyncWithOnly
 from worker_sdk.enqueueing import EnqueueMiddleware, chain_of, ending
 from worker_sdk.environment import middleware_or_default, token_or_default
-from worker_sdk.errors import AnswerMismatchError, NotFinishedError, WorkerSdkError
+from worker_sdk.errors import AnswerMismatchError, NotFinished, WorkerSdkError
 from worker_sdk.loading import OF_ASYNC_CALLS, load
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError
@@ -33,6 +33,7 @@ from worker_sdk.pusher.older_masters import for_older_master
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
 from worker_sdk.pusher.parts import BEGINNING, parts_path
 from worker_sdk.pusher.results import JobResult, next_poll_in_s, path_of, result_of, result_path
+from worker_sdk.suggesting import suggesting
 from worker_sdk.transport.loops import PerLoop
 from worker_sdk.unsendable import sendable
 
@@ -41,7 +42,11 @@ MAX_CALLS: Final = 100
 
 
 class Pusher(AsyncWithOnly):
-    """Enqueue jobs and ask about them, with asyncio.
+    """Enqueue jobs and ask about them, with asyncio:
+
+        async with Pusher("http://127.0.0.1:8080") as pusher:
+            job_id = await pusher.enqueue("thumbnail.make", {"photo_id": 42}, keep_result=True)
+            result = await pusher.result(job_id, wait=10)
 
     * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
     * `token`: bearer token with the scope `push`, and `read` for `status`. Default: `JQMASTER_TOKEN`.
@@ -67,6 +72,7 @@ class Pusher(AsyncWithOnly):
     have belonged to it for 15 s.
     """
 
+    @suggesting("a pusher")
     def __init__(
         self,
         master: str | Sequence[str] | Masters | None = None,
@@ -101,11 +107,26 @@ class Pusher(AsyncWithOnly):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._masters}>"
 
+    if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            from worker_sdk.other_queues import PUSHER_METHODS, missing_attribute
+
+            raise missing_attribute("a pusher", name, PUSHER_METHODS)
+
     def __reduce__(self) -> NoReturn:
         raise cannot_be_sent(self)
 
     async def aclose(self) -> None:
-        """Close all connections; `async with` does so too."""
+        """Close all connections; the end of the block does so too. No call may be under way. It does not block the
+        event loop.
+
+        A later call opens new ones:
+
+            pusher = Pusher()
+            await pusher.enqueue("thumbnail.make", {"photo_id": 42})
+            await pusher.aclose()
+        """
         await self._client.stop()
 
     async def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
@@ -113,10 +134,16 @@ class Pusher(AsyncWithOnly):
 
         * `name`: name of the job, which selects the handler.
         * `argument`: any value that MessagePack can encode: None, bool, int, float, str, bytes, list, dict, and
-          datetime with a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the path
-          of a value that it cannot encode.
-        * `options`: see `JobOptions`. If another job holds the `unique` key, the call raises `Duplicate`, or it returns
-          the ID of that job; `is_duplicate` and `is_replaced` tell.
+          datetime with a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the
+          path of a value that it cannot encode.
+        * `options`: see `JobOptions`. If another job holds the `unique` key, the call raises `Duplicate`, or it
+          returns the ID of that job; `is_duplicate` and `is_replaced` tell.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+        Raise Duplicate, a RefusedError, for a `unique` key that is taken, and TypeError for an option that does not
+        exist or has a wrong type:
+
+            job_id = await pusher.enqueue("thumbnail.make", {"photo_id": 42}, keep_result=True, delay=60)
         """
         return await self.enqueue_job(make_job(name, argument, **options))
 
@@ -124,6 +151,13 @@ class Pusher(AsyncWithOnly):
         """Enqueue a job, and return its ID once the master has stored it.
 
         * `job`: what `make_job` or `Task.to_job` returned. Enqueueing it again does not create a second job.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+
+        For example:
+
+            job = make_job("thumbnail.make", {"photo_id": 42})
+            await pusher.enqueue_job(job)
         """
         if self._chain is None:
             return await self._send(job)
@@ -148,14 +182,22 @@ class Pusher(AsyncWithOnly):
     ) -> list[str]:
         """Enqueue any number of jobs, and return their IDs in order.
 
-        * `jobs`: an iterable, which may be an async one, of maps with the arguments of `make_job`, or of pairs
-          `(name, argument)`.
+        * `jobs`: an iterable, or an async one, of maps with the arguments of `make_job`, or of pairs `(name,
+          argument)`.
         * `in_one_call`: send all jobs, up to 10,000, in one call: the master accepts all of them, or none.
 
-        The iterable is otherwise read as it is sent, in chunks of up to 1,000 jobs. If a job is refused, its chunk is.
-        The error lists in `accepted_ids` the jobs that were accepted before, and in `unknown_ids` those that may have
-        been. If a middleware refuses a job, it raises EnqueueRefused, and the jobs that are not in `accepted_ids` were
-        not sent.
+        The iterable is otherwise read as it is sent, in chunks of up to 1,000 jobs. If a job is refused, its chunk
+        is. The error lists in `accepted_ids` the jobs that were accepted before, and in `unknown_ids` those that may
+        have been. If a middleware refuses a job, it raises EnqueueRefused, and the jobs that are not in
+        `accepted_ids` were not sent.
+
+        Raise RefusedError, UnavailableError and EnqueueRefused, all of which are WorkerSdkError:
+
+            calls = (("thumbnail.make", {"photo_id": number}) for number in range(20))
+            try:
+                ids = await pusher.enqueue_many(calls)
+            except WorkerSdkError as exc:
+                print(f"{len(exc.accepted_ids)} jobs were accepted")
         """
         ids: list[str] = []
         chunker = Chunker(self._chain, is_whole=in_one_call)
@@ -190,6 +232,12 @@ class Pusher(AsyncWithOnly):
         * `source`: origin of the event.
         * `subject`: object that it is about, within the source.
         * `occurred_at`: time of the event, with a time zone.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+        Raise ValueError for a time without a time zone:
+
+            sent = await pusher.send_event("order.paid", {"order": 7}, dedupe_key="order-7")
+            print(sent.job_ids)
         """
         event = Event(event_type, payload, dedupe_key, source, subject, occurred_at)
         return sent_event((await self._call("POST", EVENTS_PATH, sendable(event.to_wire()))).body)
@@ -200,6 +248,12 @@ class Pusher(AsyncWithOnly):
         * `events`: an iterable of `Event`.
 
         Each event counts by itself: if a call fails, the events of the calls before it are in.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+
+        For example:
+
+            sent = await pusher.send_events(Event("order.paid", {"order": number}) for number in range(3))
         """
         sent: list[SentEvent] = []
         for body in bodies_of(events):
@@ -207,14 +261,20 @@ class Pusher(AsyncWithOnly):
         return sent
 
     async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
-        """Return the result of the job.
+        """Wait for a job to end, and return its result.
 
         * `job_id`: the job.
-        * `wait`: seconds to wait for the job to end.
+        * `wait`: seconds to wait for the job to end. Default: ask once.
 
-        None means that there is nothing to return: the job was enqueued without `keep_result`, it was discarded,
-        canceled or skipped, its result is no longer kept, or no job has this ID. `status` distinguishes these cases.
-        Raise NotFinishedError if the job has not ended within `wait`.
+        The job needs `keep_result`. The result of a failed job has its reason. None means that there is nothing to
+        return: the job was enqueued without `keep_result`, it was discarded, canceled or skipped, its result is no
+        longer kept, or no job has this ID. `status` distinguishes these cases. A master hands a result out once.
+
+        Raise NotFinished if the job has not ended within `wait`, and UnavailableError if no master answers:
+
+            result = await pusher.result(job_id, wait=10)
+            if result is not None and result.is_success:
+                print(result.result)
         """
         end_s = time.monotonic() + wait
         while True:
@@ -223,7 +283,7 @@ class Pusher(AsyncWithOnly):
             if answer.status != 202:
                 return result_of(answer)
             if time.monotonic() >= end_s:
-                raise NotFinishedError(job_id, str(answer.body.get("state")))
+                raise NotFinished(job_id, str(answer.body.get("state")))
             await asyncio.sleep(next_poll_in_s(answer, end_s))
 
     async def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
@@ -233,6 +293,14 @@ class Pusher(AsyncWithOnly):
         * `job_id`: the job.
         * `after`: `next` of the answer before. Default: from the first part on.
         * `wait`: seconds to wait for further parts.
+
+        Raise RefusedError if the master knows no such job, and UnavailableError if no master answers within
+        `max_wait_s`.
+
+        For example:
+
+            page = await pusher.parts(job_id, wait=1)
+            print([part["value"] for part in page["parts"]])
         """
         end_s = time.monotonic() + wait
         answer = await self._call("GET", parts_path(job_id, after, wait, self._timeout_s), of=job_id)
@@ -259,6 +327,14 @@ class Pusher(AsyncWithOnly):
         * `level`: only lines of this level or above.
         * `attempt`: only lines of this attempt.
         * `tail`: begin at most this many lines before the newest one.
+
+        Raise RefusedError if the master knows no such job, and UnavailableError if no master answers within
+        `max_wait_s`.
+
+        For example:
+
+            page = await pusher.logs(job_id, level="warning", tail=20)
+            print([line["text"] for line in page["entries"]])
         """
         end_s = time.monotonic() + wait
         path = logs_path(job_id, after, wait, self._timeout_s, level=level, attempt=attempt, tail=tail)
@@ -269,17 +345,43 @@ class Pusher(AsyncWithOnly):
 
     async def status(self, job_id: str) -> Mapping[str, Any]:
         """Return the job as the master shows it: a map with `state`, `attempts` and so on (JobView in the OpenAPI
-        document)."""
+        document).
+
+        * `job_id`: the job.
+
+        Raise RefusedError if the master knows no such job, and UnavailableError if no master answers within
+        `max_wait_s`.
+
+        For example:
+
+            job = await pusher.status(job_id)
+            print(job["state"], len(job["attempts"]))
+        """
         return (await self._call("GET", path_of(job_id), of=job_id)).body
 
     async def cancel(self, job_id: str) -> Mapping[str, Any]:
-        """Cancel the job, and return it as `status` does. A running job ends as soon as its worker has stopped it."""
+        """Cancel the job, and return it as `status` does. A running job ends as soon as its worker has stopped it.
+
+        * `job_id`: the job.
+
+        Raise RefusedError if the job is over or unknown, and UnavailableError if no master answers within
+        `max_wait_s`:
+
+            later = await pusher.enqueue("thumbnail.make", {"photo_id": 42}, delay=3600)
+            await pusher.cancel(later)
+        """
         return (await self._call("POST", f"{path_of(job_id)}/cancel", of=job_id)).body
 
     async def create_batch(self, fields: Mapping[str, Any]) -> None:
         """Make a batch. `Batch` does so.
 
         * `fields`: those of BatchRequest in the OpenAPI document, an ID among them.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+
+        For example:
+
+            await pusher.create_batch({"id": batch_id, "description": "thumbnails of May"})
         """
         await self._call("POST", BATCHES_PATH, sendable(fields), of=str(fields["id"]))
 
@@ -287,6 +389,11 @@ class Pusher(AsyncWithOnly):
         """Seal a batch. `Batch` does so.
 
         * `batch_id`: its ID.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+
+            await pusher.enqueue("thumbnail.make", {"photo_id": 42}, batch=batch_id)
+            await pusher.seal_batch(batch_id)
         """
         await self._call("POST", path_of_batch(batch_id, "/seal"), of=batch_id)
 
@@ -294,6 +401,10 @@ class Pusher(AsyncWithOnly):
         """Cancel a batch. `Batch.cancel` does so.
 
         * `batch_id`: its ID.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+
+            await pusher.cancel_batch(batch_id)
         """
         await self._call("POST", path_of_batch(batch_id, "/cancel"), of=batch_id)
 
@@ -301,6 +412,10 @@ class Pusher(AsyncWithOnly):
         """Retry the failed jobs of a batch. `Batch.retry` does so.
 
         * `batch_id`: its ID.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+
+            await pusher.retry_batch(batch_id)
         """
         await self._call("POST", path_of_batch(batch_id, "/retry"), of=batch_id)
 
@@ -308,6 +423,11 @@ class Pusher(AsyncWithOnly):
         """Return a batch as the master shows it. `Batch.status` does so.
 
         * `batch_id`: its ID.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+
+            batch = await pusher.batch_status(batch_id)
+            print(batch["state"], batch["counts"])
         """
         return (await self._call("GET", path_of_batch(batch_id), of=batch_id)).body
 

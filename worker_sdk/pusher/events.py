@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from worker_sdk.pusher.ids import new_job_id
+from worker_sdk.shown import without_content
 from worker_sdk.unsendable import sendable
 from worker_sdk.wire import iso
 
@@ -24,6 +25,11 @@ class Event:
     * `source`: where it happened.
     * `subject`: what it is about, within the source.
     * `occurred_at`: when it happened, with a time zone.
+
+    For example:
+
+        event = Event("order.paid", {"order": 7}, source="shop", subject="order-7")
+        pusher.send_events([event])
     """
 
     event_type: str
@@ -32,6 +38,9 @@ class Event:
     source: str = ""
     subject: str = ""
     occurred_at: datetime | None = None
+
+    def __repr__(self) -> str:
+        return without_content(self, "payload")
 
     def to_wire(self) -> dict[str, Any]:
         """Return the map that travels, with a key."""
@@ -60,6 +69,11 @@ class SentEvent:
     * `job_ids`: the jobs that it started.
     * `runs`: what each definition made of it: maps of `definition`, `outcome` (`fired`, `skipped` or `waiting`),
       `reason` and `job_id`.
+
+    For example:
+
+        sent = pusher.send_event("order.paid", {"order": 7})
+        print(sent.event_id, sent.is_duplicate, sent.job_ids)
     """
 
     event_id: str

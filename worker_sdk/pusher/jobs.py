@@ -96,6 +96,11 @@ def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> 
     * `options`: see `JobOptions`.
 
     Raise TypeError for an unknown option, and ValueError for a time without a time zone.
+
+    For example:
+
+        job = make_job("thumbnail.make", {"photo_id": 42}, delay=60)
+        pusher.enqueue_job(job)
     """
     forked.check()
     return _assembled(name, argument, **options)
@@ -149,21 +154,6 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# The names of these options in other queues.
-_OF_OTHERS: Final = {
-    "max_retries": ("max_retry",),
-    "retries": ("max_retry",),
-    "countdown": ("delay", "run_after"),
-    "eta": ("run_at", "run_after"),
-    "delay": ("run_after",),
-    "run_at": ("run_after",),
-    "queue": ("queue_name",),
-    "time_limit": ("timeout",),
-    "task_id": ("id",),
-    "job_id": ("id",),
-}
-
-
 def unknown_options(
     names: Collection[str], known: Collection[str] = JobOptions.__annotations__.keys(), of: str = "a job"
 ) -> TypeError:
@@ -173,14 +163,9 @@ def unknown_options(
     * `known`: those that exist.
     * `of`: what has them.
     """
-    import difflib
+    from worker_sdk import other_queues
 
-    told = []
-    for name in sorted(names):
-        candidates = (*_OF_OTHERS.get(name, ()), *difflib.get_close_matches(name, known, 1))
-        meant = next((one for one in candidates if one in known), "")
-        told.append(f"{name} (did you mean {meant}?)" if meant else name)
-    return TypeError(f"not an option of {of}: {', '.join(told)}")
+    return other_queues.unknown_options(names, known, of)
 
 
 def give_id(job: JobMap) -> None:

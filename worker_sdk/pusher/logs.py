@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
 from worker_sdk.pusher.results import MAX_LONG_POLL_S, path_of
+from worker_sdk.shown import without_content
 
 JobLogLevel = Literal["debug", "info", "warning", "error", "critical"]
 # The levels in their order.
@@ -21,6 +22,10 @@ class JobLogLine:
     * `at`: the time at which it was written, in UTC.
     * `level`: `debug`, `info`, `warning`, `error` or `critical`.
     * `text`: the line, or the lines of one message. None: the token may not see the content of jobs.
+
+    For example:
+
+        warnings = [line.text for line in handle.logs(level="warning")]
     """
 
     seq: int
@@ -28,6 +33,9 @@ class JobLogLine:
     at: datetime
     level: JobLogLevel
     text: str | None
+
+    def __repr__(self) -> str:
+        return without_content(self, "text")
 
 
 def logs_path(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from worker_sdk.pusher.results import MAX_LONG_POLL_S, path_of
+from worker_sdk.shown import without_content
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -18,11 +19,18 @@ class JobPart(Generic[T_co]):
     * `attempt`: number of the attempt that handed it out. A later attempt begins anew.
     * `number`: its number within the attempt, counted from 1.
     * `value`: the value.
+
+    For example:
+
+        values = [part.value for part in handle.stream() if part.attempt == 1]
     """
 
     attempt: int
     number: int
     value: T_co
+
+    def __repr__(self) -> str:
+        return without_content(self, "value")
 
 
 def parts_path(job_id: str, after: str, wait_s: float, timeout_s: float) -> str:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from worker_sdk.errors import UnavailableError
 from worker_sdk.masters.masters import MasterAnswer, pause_s
+from worker_sdk.shown import without_content
 
 MAX_LONG_POLL_S: Final = 60.0
 
@@ -25,6 +26,12 @@ class JobResult:
     * `should_retry`: whether the last failure allowed a retry.
     * `error`: a map of `type`, `message` and `traceback`, if an exception was the reason.
     * `message`: the reason, for people.
+
+    For example:
+
+        result = pusher.result(job_id, wait=10)
+        if result is not None and not result.is_success:
+            print(result.reason, result.message)
     """
 
     type: str
@@ -34,6 +41,9 @@ class JobResult:
     should_retry: bool | None = None
     error: Any = None
     message: str | None = None
+
+    def __repr__(self) -> str:
+        return without_content(self, "result", "error")
 
     @property
     def is_success(self) -> bool:
@@ -48,6 +58,12 @@ class JobProgress:
     * `fraction`: share that is done, 0 to 1. None: unknown.
     * `message`: text for people.
     * `at`: the time at which it was told, in UTC.
+
+    For example:
+
+        told = handle.progress()
+        if told is not None:
+            print(told.fraction, told.message)
     """
 
     fraction: float | None

@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, Unpack
 
 from worker_sdk.blocks import WithOnly
 from worker_sdk.enqueueing import EnqueueMiddleware, chain_of, ending
 from worker_sdk.environment import middleware_or_default, token_or_default
-from worker_sdk.errors import AnswerMismatchError, NotFinishedError, WorkerSdkError
+from worker_sdk.errors import AnswerMismatchError, NotFinished, WorkerSdkError
 from worker_sdk.loading import OF_SYNC_CALLS, load
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError
@@ -33,17 +33,44 @@ from worker_sdk.pusher.older_masters import for_older_master
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
 from worker_sdk.pusher.parts import BEGINNING, parts_path
 from worker_sdk.pusher.results import JobResult, next_poll_in_s, path_of, result_of, result_path
+from worker_sdk.suggesting import suggesting
 from worker_sdk.unsendable import sendable
 
 _MAX_IDLE_CONNECTIONS: Final = 100
 
 
 class SyncPusher(WithOnly):
-    """Enqueue jobs and ask about them, without asyncio. The arguments are those of `Pusher`.
+    """Enqueue jobs and ask about them, without asyncio:
 
-    Threads may share it, and so may a parent and its forked processes: each call uses a connection of its own.
+        with SyncPusher("http://127.0.0.1:8080") as pusher:
+            job_id = pusher.enqueue("thumbnail.make", {"photo_id": 42}, keep_result=True)
+            result = pusher.result(job_id, wait=10)
+
+    * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
+    * `token`: bearer token with the scope `push`, and `read` for `status`. Default: `JQMASTER_TOKEN`.
+    * `timeout_s`: maximum time of one try.
+    * `max_wait_s`: time for which a call is repeated before it raises UnavailableError.
+    * `durability`: durability that a job must have before it is accepted: `besteffort`, `fsync` or `fsync+quorum`.
+      Default: the master's setting.
+    * `middleware`: instances of `Middleware`, the outermost first, whose `around_enqueue` surrounds each job that is
+      enqueued. Default: those of `configure`.
+
+    A call that gets no answer, 429 or 5xx is repeated after a random pause, and after the pause that the master asks
+    for. The first repeat is logged as a warning. Enqueueing is safe to repeat, because the pusher chooses the ID of a
+    job.
+
+    All calls raise RefusedError if the master refuses, UnavailableError if the time is over, and AnswerMismatchError if
+    the answer is about another job.
+
+    Keep a pusher as long as the application runs. Threads may share it, and so may a parent and its forked processes:
+    each call uses a connection of its own.
+
+    A pusher belongs to the store of the first master that grants a call. If an address later leads to a master of
+    another store, the pusher logs this and sends it no jobs. A store that was begun anew is believed when all masters
+    have belonged to it for 15 s.
     """
 
+    @suggesting("a pusher")
     def __init__(
         self,
         master: str | Sequence[str] | Masters | None = None,
@@ -77,11 +104,25 @@ class SyncPusher(WithOnly):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._masters}>"
 
+    if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            from worker_sdk.other_queues import PUSHER_METHODS, missing_attribute
+
+            raise missing_attribute("a pusher", name, PUSHER_METHODS)
+
     def __reduce__(self) -> NoReturn:
         raise cannot_be_sent(self)
 
     def close(self) -> None:
-        """Close all connections; `with` does so too. No call may be under way."""
+        """Close all connections; the end of the block does so too. No call may be under way.
+
+        A later call opens new ones:
+
+            pusher = SyncPusher()
+            pusher.enqueue("thumbnail.make", {"photo_id": 42})
+            pusher.close()
+        """
         while self._idle:
             self._idle.pop().close()
 
@@ -94,6 +135,12 @@ class SyncPusher(WithOnly):
           of a value that it cannot encode.
         * `options`: see `JobOptions`. If another job holds the `unique` key, the call raises `Duplicate`, or it returns
           the ID of that job; `is_duplicate` and `is_replaced` tell.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+        Raise Duplicate, a RefusedError, for a `unique` key that is taken, and TypeError for an option that does not
+        exist or has a wrong type:
+
+            job_id = pusher.enqueue("thumbnail.make", {"photo_id": 42}, keep_result=True, delay=60)
         """
         return self.enqueue_job(make_job(name, argument, **options))
 
@@ -101,6 +148,13 @@ class SyncPusher(WithOnly):
         """Enqueue a job, and return its ID once the master has stored it.
 
         * `job`: what `make_job` or `Task.to_job` returned. Enqueueing it again does not create a second job.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+
+        For example:
+
+            job = make_job("thumbnail.make", {"photo_id": 42})
+            pusher.enqueue_job(job)
         """
         if self._chain is None:
             return self._send(job)
@@ -128,6 +182,14 @@ class SyncPusher(WithOnly):
         The error lists in `accepted_ids` the jobs that were accepted before, and in `unknown_ids` those that may have
         been. If a middleware refuses a job, it raises EnqueueRefused, and the jobs that are not in `accepted_ids` were
         not sent.
+
+        Raise RefusedError, UnavailableError and EnqueueRefused, all of which are WorkerSdkError:
+
+            calls = (("thumbnail.make", {"photo_id": number}) for number in range(20))
+            try:
+                ids = pusher.enqueue_many(calls)
+            except WorkerSdkError as exc:
+                print(f"{len(exc.accepted_ids)} jobs were accepted")
         """
         ids: list[str] = []
         chunker = Chunker(self._chain, is_whole=in_one_call)
@@ -161,6 +223,12 @@ class SyncPusher(WithOnly):
         * `source`: origin of the event.
         * `subject`: object that it is about, within the source.
         * `occurred_at`: time of the event, with a time zone.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+        Raise ValueError for a time without a time zone:
+
+            sent = pusher.send_event("order.paid", {"order": 7}, dedupe_key="order-7")
+            print(sent.job_ids)
         """
         event = Event(event_type, payload, dedupe_key, source, subject, occurred_at)
         return sent_event(self._call("POST", EVENTS_PATH, sendable(event.to_wire())).body)
@@ -171,6 +239,12 @@ class SyncPusher(WithOnly):
         * `events`: an iterable of `Event`.
 
         Each event counts by itself: if a call fails, the events of the calls before it are in.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+
+        For example:
+
+            sent = pusher.send_events(Event("order.paid", {"order": number}) for number in range(3))
         """
         sent: list[SentEvent] = []
         for body in bodies_of(events):
@@ -178,14 +252,20 @@ class SyncPusher(WithOnly):
         return sent
 
     def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
-        """Return the result of the job.
+        """Wait for a job to end, and return its result.
 
         * `job_id`: the job.
-        * `wait`: seconds to wait for the job to end.
+        * `wait`: seconds to wait for the job to end. Default: ask once.
 
-        None means that there is nothing to return: the job was enqueued without `keep_result`, it was discarded,
-        canceled or skipped, its result is no longer kept, or no job has this ID. `status` distinguishes these cases.
-        Raise NotFinishedError if the job has not ended within `wait`.
+        The job needs `keep_result`. The result of a failed job has its reason. None means that there is nothing to
+        return: the job was enqueued without `keep_result`, it was discarded, canceled or skipped, its result is no
+        longer kept, or no job has this ID. `status` distinguishes these cases. A master hands a result out once.
+
+        Raise NotFinished if the job has not ended within `wait`, and UnavailableError if no master answers:
+
+            result = pusher.result(job_id, wait=10)
+            if result is not None and result.is_success:
+                print(result.result)
         """
         end_s = time.monotonic() + wait
         while True:
@@ -193,7 +273,7 @@ class SyncPusher(WithOnly):
             if answer.status != 202:
                 return result_of(answer)
             if time.monotonic() >= end_s:
-                raise NotFinishedError(job_id, str(answer.body.get("state")))
+                raise NotFinished(job_id, str(answer.body.get("state")))
             time.sleep(next_poll_in_s(answer, end_s))
 
     def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
@@ -203,6 +283,14 @@ class SyncPusher(WithOnly):
         * `job_id`: the job.
         * `after`: `next` of the answer before. Default: from the first part on.
         * `wait`: seconds to wait for further parts.
+
+        Raise RefusedError if the master knows no such job, and UnavailableError if no master answers within
+        `max_wait_s`.
+
+        For example:
+
+            page = pusher.parts(job_id, wait=1)
+            print([part["value"] for part in page["parts"]])
         """
         end_s = time.monotonic() + wait
         answer = self._call("GET", parts_path(job_id, after, wait, self._timeout_s), of=job_id)
@@ -229,6 +317,14 @@ class SyncPusher(WithOnly):
         * `level`: only lines of this level or above.
         * `attempt`: only lines of this attempt.
         * `tail`: begin at most this many lines before the newest one.
+
+        Raise RefusedError if the master knows no such job, and UnavailableError if no master answers within
+        `max_wait_s`.
+
+        For example:
+
+            page = pusher.logs(job_id, level="warning", tail=20)
+            print([line["text"] for line in page["entries"]])
         """
         end_s = time.monotonic() + wait
         path = logs_path(job_id, after, wait, self._timeout_s, level=level, attempt=attempt, tail=tail)
@@ -239,17 +335,42 @@ class SyncPusher(WithOnly):
 
     def status(self, job_id: str) -> Mapping[str, Any]:
         """Return the job as the master shows it: a map with `state`, `attempts` and so on (JobView in the OpenAPI
-        document)."""
+        document).
+
+        * `job_id`: the job.
+
+        Raise RefusedError if the master knows no such job, and UnavailableError if no master answers within
+        `max_wait_s`.
+
+        For example:
+
+            job = pusher.status(job_id)
+            print(job["state"], len(job["attempts"]))
+        """
         return self._call("GET", path_of(job_id), of=job_id).body
 
     def cancel(self, job_id: str) -> Mapping[str, Any]:
-        """Cancel the job, and return it as `status` does. A running job ends as soon as its worker has stopped it."""
+        """Cancel the job, and return it as `status` does. A running job ends as soon as its worker has stopped it.
+
+        * `job_id`: the job.
+
+        Raise RefusedError if the job is over or unknown, and UnavailableError if no master answers within `max_wait_s`:
+
+            later = pusher.enqueue("thumbnail.make", {"photo_id": 42}, delay=3600)
+            pusher.cancel(later)
+        """
         return self._call("POST", f"{path_of(job_id)}/cancel", of=job_id).body
 
     def create_batch(self, fields: Mapping[str, Any]) -> None:
         """Make a batch. `Batch` does so.
 
         * `fields`: those of BatchRequest in the OpenAPI document, an ID among them.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+
+        For example:
+
+            pusher.create_batch({"id": batch_id, "description": "thumbnails of May"})
         """
         self._call("POST", BATCHES_PATH, sendable(fields), of=str(fields["id"]))
 
@@ -257,6 +378,11 @@ class SyncPusher(WithOnly):
         """Seal a batch. `Batch` does so.
 
         * `batch_id`: its ID.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+
+            pusher.enqueue("thumbnail.make", {"photo_id": 42}, batch=batch_id)
+            pusher.seal_batch(batch_id)
         """
         self._call("POST", path_of_batch(batch_id, "/seal"), of=batch_id)
 
@@ -264,6 +390,10 @@ class SyncPusher(WithOnly):
         """Cancel a batch. `Batch.cancel` does so.
 
         * `batch_id`: its ID.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+
+            pusher.cancel_batch(batch_id)
         """
         self._call("POST", path_of_batch(batch_id, "/cancel"), of=batch_id)
 
@@ -271,6 +401,10 @@ class SyncPusher(WithOnly):
         """Retry the failed jobs of a batch. `Batch.retry` does so.
 
         * `batch_id`: its ID.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+
+            pusher.retry_batch(batch_id)
         """
         self._call("POST", path_of_batch(batch_id, "/retry"), of=batch_id)
 
@@ -278,6 +412,11 @@ class SyncPusher(WithOnly):
         """Return a batch as the master shows it. `Batch.status` does so.
 
         * `batch_id`: its ID.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers within `max_wait_s`:
+
+            batch = pusher.batch_status(batch_id)
+            print(batch["state"], batch["counts"])
         """
         return self._call("GET", path_of_batch(batch_id), of=batch_id).body
 

@@ -20,6 +20,11 @@ class Unique:
     * `on_conflict`: what happens to a job whose key another job holds. `reject`: the call raises `Duplicate`.
       `existing`: it returns the ID of the other job. `replace`: so too, and the other job takes the new argument and
       options if it has not started.
+
+    Raise ValueError for a scope or a conflict that does not exist, and for a window without `ttl_s`:
+
+        handle = make_thumbnail.using(unique=Unique("photo-42", on_conflict="existing")).enqueue(42)
+        print(handle.is_duplicate)
     """
 
     key: str | None = None
@@ -48,6 +53,10 @@ class Debounce:
     * `wait_s`: seconds to wait after the last one.
     * `max_s`: seconds after the first one beyond which the job is not delayed. Default: no bound.
     * `key`: text of up to 200 bytes; jobs of the name with the same key are one. Default: the name and the argument.
+
+    For example:
+
+        make_thumbnail.using(debounce=Debounce(wait_s=5, max_s=60, key="album-7")).enqueue(42)
     """
 
     wait_s: float
@@ -86,6 +95,11 @@ def is_duplicate(job_id: str) -> bool:
     """Return whether a call to enqueue returned the ID of another job, which stayed as it was.
 
     * `job_id`: what the call returned.
+
+    For example:
+
+        job_id = pusher.enqueue("thumbnail.make", {"photo_id": 42}, unique=Unique(on_conflict="existing"))
+        print(is_duplicate(job_id))
     """
     return isinstance(job_id, EnqueuedId) and job_id.is_duplicate
 
@@ -94,5 +108,10 @@ def is_replaced(job_id: str) -> bool:
     """Return whether a call to enqueue returned the ID of another job, which took its argument and options.
 
     * `job_id`: what the call returned.
+
+    For example:
+
+        job_id = pusher.enqueue("thumbnail.make", {"photo_id": 42}, unique=Unique(on_conflict="replace"))
+        print(is_replaced(job_id))
     """
     return isinstance(job_id, EnqueuedId) and job_id.is_replaced

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from worker_sdk.errors import WorkerSdkError
 from worker_sdk.pusher.ids import new_job_id
 from worker_sdk.pusher.jobs import STORED_OPTIONS, JobLike, JobMap, made_job, wire_options
+from worker_sdk.suggesting import suggesting
 from worker_sdk.tasks.client import outbox_pushers, pushers_for
 from worker_sdk.tasks.task import TaskJob
 
@@ -24,8 +25,8 @@ class Batch:
     """Jobs that belong together. As a context manager it makes the batch, and seals it when the block ends:
 
         with Batch(on_success=publish.to_job(album=7)) as batch:
-            for photo in photos:
-                thumbnail.using(batch=batch).enqueue(photo)
+            for photo_id in range(20):
+                make_thumbnail.using(batch=batch).enqueue(photo_id)
 
     An exception in the block cancels the batch. `async with` does the same without blocking the event loop.
 
@@ -43,6 +44,7 @@ class Batch:
     Batches use the clients of tasks: those of `configure`, or of the worker whose job runs. An outbox cannot hold them.
     """
 
+    @suggesting("a batch")
     def __init__(
         self,
         *,
@@ -106,24 +108,48 @@ class Batch:
 
     def create(self) -> None:
         """Make the batch, which is open. To do so again changes nothing while the batch is kept: until 7 days
-        (`batch_retention_s`) after it is complete. After that it makes a new batch."""
+        (`batch_retention_s`) after it is complete. After that it makes a new batch.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers:
+
+            batch = Batch(description="thumbnails of May")
+            batch.create()
+        """
         self._pushers().sync_pusher().create_batch(self._fields)
 
     async def acreate(self) -> None:
-        """Do as `create`, without blocking the event loop."""
+        """Make the batch, which is open. To do so again changes nothing while the batch is kept: until 7 days
+        (`batch_retention_s`) after it is complete. After that it makes a new batch. It does not block the event
+        loop.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers:
+
+            batch = Batch(description="thumbnails of May")
+            await batch.acreate()
+        """
         await self._pushers().pusher().create_batch(self._fields)
 
     def add(self, jobs: Iterable[JobLike]) -> list[str]:
         """Enqueue jobs as members of the batch, and return their IDs in order.
 
         * `jobs`: as for `Pusher.enqueue_many`.
+
+        Raise RefusedError if the master refuses a job or the batch takes no more, and UnavailableError if no master
+        answers:
+
+            batch.add(make_thumbnail.to_job(number) for number in range(20))
         """
         return self._pushers().sync_pusher().enqueue_many(self._members(jobs))
 
     async def aadd(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
-        """Do as `add`, without blocking the event loop.
+        """Enqueue jobs as members of the batch, and return their IDs in order. It does not block the event loop.
 
-        * `jobs`: as for `add`; an async iterable, too.
+        * `jobs`: as for `Pusher.enqueue_many`.
+
+        Raise RefusedError if the master refuses a job or the batch takes no more, and UnavailableError if no master
+        answers:
+
+            await batch.aadd(make_thumbnail.to_job(number) for number in range(20))
         """
         pusher = self._pushers().pusher()
         if isinstance(jobs, AsyncIterable):
@@ -131,37 +157,83 @@ class Batch:
         return await pusher.enqueue_many(self._members(jobs))
 
     def seal(self) -> None:
-        """Say that no more jobs come, but from the members themselves. The batch is complete when all are over."""
+        """Say that no more jobs come, but from the members themselves. The batch is complete when all are over.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+
+            batch.seal()
+        """
         self._pushers().sync_pusher().seal_batch(self.id)
 
     async def aseal(self) -> None:
-        """Do as `seal`, without blocking the event loop."""
+        """Say that no more jobs come, but from the members themselves. The batch is complete when all are over. It does
+        not block the event loop.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+
+            await batch.aseal()
+        """
         await self._pushers().pusher().seal_batch(self.id)
 
     def cancel(self) -> None:
         """Cancel the batch: it takes no more jobs, and those that are not over are canceled. `on_success` does not
-        start."""
+        start.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+
+            batch.cancel()
+        """
         self._pushers().sync_pusher().cancel_batch(self.id)
 
     async def acancel(self) -> None:
-        """Do as `cancel`, without blocking the event loop."""
+        """Cancel the batch: it takes no more jobs, and those that are not over are canceled. `on_success` does not
+        start. It does not block the event loop.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+
+            await batch.acancel()
+        """
         await self._pushers().pusher().cancel_batch(self.id)
 
     def status(self) -> Mapping[str, Any]:
         """Return the batch as the master shows it: a map with `state`, `counts`, `callbacks` and so on (BatchView in
-        the OpenAPI document)."""
+        the OpenAPI document).
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+
+            shown = batch.status()
+            print(shown["state"], shown["counts"])
+        """
         return self._pushers().sync_pusher().batch_status(self.id)
 
     async def astatus(self) -> Mapping[str, Any]:
-        """Do as `status`, without blocking the event loop."""
+        """Return the batch as the master shows it: a map with `state`, `counts`, `callbacks` and so on (BatchView in
+        the OpenAPI document). It does not block the event loop.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+
+            shown = await batch.astatus()
+            print(shown["state"], shown["counts"])
+        """
         return await self._pushers().pusher().batch_status(self.id)
 
     def retry(self) -> None:
-        """Retry the members that have failed. `on_success` starts if all have succeeded then."""
+        """Retry the members that have failed. `on_success` starts if all have succeeded then.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+
+            batch.retry()
+        """
         self._pushers().sync_pusher().retry_batch(self.id)
 
     async def aretry(self) -> None:
-        """Do as `retry`, without blocking the event loop."""
+        """Retry the members that have failed. `on_success` starts if all have succeeded then. It does not block the
+        event loop.
+
+        Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
+
+            await batch.aretry()
+        """
         await self._pushers().pusher().retry_batch(self.id)
 
     def _pushers(self) -> "Pushers":

@@ -6,6 +6,7 @@ from typing import Any
 from worker_sdk.errors import InvalidArgument
 from worker_sdk.tasks.compiled import binding_of
 from worker_sdk.tasks.signature import Signature
+from worker_sdk.transport.suggestions import suggestion
 
 
 class Binder:
@@ -41,7 +42,7 @@ class Binder:
             elif name in self._dependencies:
                 problems.append((name, "is a dependency, which the worker gives"))
             elif name not in self._names:
-                problems.append((name, "is no parameter"))
+                problems.append((name, f"is no parameter{suggestion(name, self._names)}"))
             elif name in by_position:
                 problems.append((name, "is given twice"))
         missing = sorted(self._required - set(by_position) - kwargs.keys())

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, 
 
 from worker_sdk.loading import OF_TASKS, load
 from worker_sdk.option_types import check_options
+from worker_sdk.shown import some_of
+from worker_sdk.suggesting import suggesting
 from worker_sdk.tasks.task import Task
 from worker_sdk.worker.names import ATTRIBUTE, check_name
 from worker_sdk.worker.policies import ExceptionType, RetryOn, as_discarded, as_retry_policies
@@ -26,13 +28,20 @@ ResultT = TypeVar("ResultT")
 
 
 class Tasks:
-    """Declare tasks: functions whose calls can be enqueued. A module of tasks needs no master and no worker.
+    """Declare tasks: functions whose calls can be enqueued. A module of tasks needs no master and no worker:
+
+        tasks = Tasks()
+
+        @tasks.task("thumbnail.make", timeout=60)
+        def make_thumbnail(photo_id: int, width: int = 320) -> int:
+            return width
 
     * `master`: address of the master that their jobs go to, or a list of addresses. Default: that of the worker inside
       a job; elsewhere that of `configure`, then `JQMASTER_URL`, then `http://127.0.0.1:8080`.
     * `token`: bearer token with the scopes `push`, and `read` for results. It counts only with `master`.
     """
 
+    @suggesting("Tasks")
     def __init__(self, *, master: str | Sequence[str] | None = None, token: str | None = None) -> None:
         if token is not None and master is None:
             raise TypeError(
@@ -43,6 +52,7 @@ class Tasks:
         self._own_pushers: LazyPushers | None = None
         self._definitions: dict[str, Declared] = {}
 
+    @suggesting("a task")
     def task(
         self,
         name: str,
@@ -64,7 +74,7 @@ class Tasks:
         isolated: bool = False,
         version: str = "",
     ) -> "Decorator":
-        """Decorate a function to make it a task. Its parameters are the arguments of the job.
+        """Decorate a function to make it a task, and return the task. Its parameters are the arguments of the job.
 
         An `async def` runs in the event loop of the worker, a `def` in a thread. A parameter annotated with `Context`
         is filled by the worker: put it first, or give it the default `INJECTED`, so that type checkers let callers
@@ -80,6 +90,13 @@ class Tasks:
           with the types of the parameters.
         * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`, `requires`, `unique`,
           `debounce`: see `JobOptions`.
+
+        Raise TypeError for an option that does not exist or has a wrong type and for a function that cannot be a task,
+        and ValueError for a name that cannot be or is taken:
+
+            @tasks.task("mail.send", max_retry=3, retry_on=TimeoutError)
+            def send_mail(user_id: int, subject: str) -> None:
+                print(user_id, subject)
         """
         if not isinstance(name, str):
             raise TypeError('a task needs a name: write @tasks.task("…")')
@@ -135,7 +152,7 @@ class Tasks:
         file_mb: int | None = None,
         **options: "Unpack[CommandOptions]",
     ) -> "Task[..., CommandOutput]":
-        """Make a command a task: `tasks.command("report.nightly", ["python", "report.py", "--day", "{day}"])`.
+        """Make a command a task, and return the task.
 
         Its placeholders are the arguments of the job: texts and numbers. Each stays one argument of the command, or a
         part of one, whatever the value holds: no shell ever sees it. The command runs in a process group of its own,
@@ -157,6 +174,11 @@ class Tasks:
         * `file_mb`: MiB that a process of the command may write to one file. Beyond it the system ends the process, or
           fails its write, if it ignores the signal.
         * `options`: those of `task` for its jobs.
+
+        Raise ValueError for an argv that cannot be run, and as `task` does:
+
+            report = tasks.command("report.nightly", ["python", "report.py", "--day", "{day}"], timeout=600)
+            job = report.to_job(day="2026-05-01")
         """
         from worker_sdk.tasks.command import Command, function_of
         from worker_sdk.worker.command import Limits
@@ -184,18 +206,26 @@ class Tasks:
         * `minutes`, `hours`: length of the period.
         * `offset`: minutes by which all instants are later. They are counted from midnight UTC of 1 January 1970.
         * `options`: see `DefinitionOptions`.
+
+        Raise TypeError for an option that no definition has, and ValueError for a name that is taken:
+
+            tasks.every(minutes=5)(clean_up)
         """
         return self._schedule({"every_minutes": minutes + 60 * hours, "offset": offset}, options)
 
     def cron(
         self, expression: str, *, tz: str = "UTC", **options: "Unpack[DefinitionOptions]"
     ) -> "Scheduled":
-        """Declare a definition that starts a task by cron, as in `tasks.cron("0 3 * * *", tz="Asia/Tokyo")(task)`. See
-        `every`.
+        """Declare a definition that starts a task by cron, as in `tasks.cron("0 3 * * *", tz="Asia/Tokyo")(task)`. It
+        returns the task. See `every`.
 
         * `expression`: five fields, with names, `L` and `#`, or `@daily` and the like.
         * `tz`: IANA name of the time zone.
         * `options`: see `DefinitionOptions`.
+
+        Raise TypeError for an option that no definition has, and ValueError for a name that is taken:
+
+            tasks.cron("0 3 * * *", tz="Asia/Tokyo", arguments={"older_than_days": 30})(clean_up)
         """
         return self._schedule({"cron": expression}, {**options, "tz": tz})
 
@@ -203,8 +233,15 @@ class Tasks:
         """Return the declared definitions by name, as `PUT /api/definitions/{name}` takes them.
 
         Raise TypeError for arguments that do not fit their task, and for options that a definition cannot have.
+
+        For example:
+
+            print(list(tasks.definitions()))
         """
         return {name: declared.document() for name, declared in self._definitions.items()}
+
+    def __repr__(self) -> str:
+        return f"<Tasks: {some_of(self._tasks, 'none yet')}>"
 
     @property
     def names(self) -> list[str]:
@@ -224,7 +261,12 @@ class Tasks:
         return self._tasks[name]
 
     async def aclose(self) -> None:
-        """Close the connections to the `master` of these tasks. They may be used again."""
+        """Close the connections to the `master` of these tasks. They may be used again.
+
+        For example:
+
+            await tasks.aclose()
+        """
         own, self._own_pushers = self._own_pushers, None
         if own is not None:
             await own.stop()
@@ -313,3 +355,6 @@ class Decorator:
     def __call__(self, function: Callable[P, ResultT], /) -> "SyncTask[P, ResultT]": ...
     def __call__(self, function: Callable[..., Any], /) -> Any:
         return self._add(function)
+
+    def __repr__(self) -> str:
+        return "<decorator of a task: write it above a function>"

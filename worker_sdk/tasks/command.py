@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from worker_sdk.errors import Discard, Fail, Interrupted, Retry
+from worker_sdk.shown import without_content
 from worker_sdk.worker.command import CommandNotStartedError, Ended, Limits, StoppedError, run
 from worker_sdk.worker.context import Context
 from worker_sdk.worker.outcomes import UnfitArgumentError
@@ -26,11 +27,19 @@ class CommandOutput:
 
     * `exit_code`: its exit code.
     * `stdout`, `stderr`: the end of what it wrote, at most 16,384 characters each.
+
+    For example:
+
+        output = CommandOutput(0, "done", "")
+        print(output.exit_code, output.stdout)
     """
 
     exit_code: int
     stdout: str
     stderr: str
+
+    def __repr__(self) -> str:
+        return without_content(self, "stdout", "stderr")
 
 
 class Command:

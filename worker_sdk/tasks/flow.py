@@ -36,9 +36,9 @@ class Flow(Generic[ResultT_co]):
     """Jobs that wait for one another:
 
         flow = Flow()
-        rows = flow.add(load.to_job("orders.csv"))
-        parts = [flow.add(check.to_job(part), after=rows) for part in range(4)]
-        flow.add(report.to_job(), after=parts)
+        first = flow.add(make_thumbnail.to_job(1))
+        others = [flow.add(make_thumbnail.to_job(number), after=first) for number in range(2, 5)]
+        flow.add(add_up.to_job(), after=others)
         handles = flow.enqueue()
 
     It is checked before anything is sent, and enqueued in one call: a master accepts all of its jobs or none. `chain`,
@@ -74,6 +74,11 @@ class Flow(Generic[ResultT_co]):
         * `after`: as for the method `after`. Default: it waits for none of this flow.
 
         Raise InvalidFlow for a job that was added before.
+
+        For example:
+
+            load = flow.add(make_thumbnail.to_job(42))
+            flow.add(publish.to_job(7), after=load)
         """
         if isinstance(step, Flow):
             for job_id, job in step._members.items():
@@ -95,6 +100,11 @@ class Flow(Generic[ResultT_co]):
         * `step`: the job. A flow stands for those of its jobs that wait for no other of it.
         * `jobs`: a member, or several. A flow stands for its last jobs. IDs and handles name jobs that were enqueued
           before. `After(jobs, when="finished")` also runs the job when they did not succeed.
+
+        Raise InvalidFlow for two conditions on one job, and TypeError for a value that names no job:
+
+            first, second = flow.add(make_thumbnail.to_job(42)), flow.add(publish.to_job(7))
+            flow.after(second, first)
         """
         when: AfterWhen = jobs.when if isinstance(jobs, After) else "succeeded"
         named: Any = jobs.jobs if isinstance(jobs, After) else jobs
@@ -108,7 +118,13 @@ class Flow(Generic[ResultT_co]):
 
     def to_jobs(self) -> list[JobMap]:
         """Check the flow, and return its jobs as data, each behind those for which it waits. `Batch.add` and
-        `Pusher.enqueue_many` take them. Raise InvalidFlow."""
+        `Pusher.enqueue_many` take them. Raise InvalidFlow.
+
+        For example:
+
+            flow = chain(make_thumbnail.to_job(42), publish.to_job(7))
+            print([job["name"] for job in flow.to_jobs()])
+        """
         if not self._members:
             raise InvalidFlow("a flow needs at least one job")
         if len(self) > MOST_MEMBERS:
@@ -125,12 +141,27 @@ class Flow(Generic[ResultT_co]):
 
     def enqueue(self) -> "FlowHandles[ResultT_co]":
         """Check the flow, enqueue all of its jobs in one call, and return their handles. To do so again changes
-        nothing. Raise InvalidFlow, and the errors of `Pusher.enqueue_many`."""
+        nothing.
+
+        Raise InvalidFlow if it cannot run as it is, RefusedError if the master refuses it, and UnavailableError if no
+        master answers:
+
+            flow = chain(make_thumbnail.to_job(42), publish.to_job(7))
+            handles = flow.enqueue()
+        """
         jobs, pushers = self.to_jobs(), self._pushers()
         return self._handles(jobs, pushers.sync_pusher().enqueue_many(jobs, in_one_call=True), pushers)
 
     async def aenqueue(self) -> "FlowHandles[ResultT_co]":
-        """Do as `enqueue`, without blocking the event loop."""
+        """Check the flow, enqueue all of its jobs in one call, and return their handles. To do so again changes
+        nothing. It does not block the event loop.
+
+        Raise InvalidFlow if it cannot run as it is, RefusedError if the master refuses it, and UnavailableError if
+        no master answers:
+
+            flow = chain(make_thumbnail.to_job(42), publish.to_job(7))
+            handles = await flow.aenqueue()
+        """
         jobs, pushers = self.to_jobs(), self._pushers()
         return self._handles(jobs, await pushers.pusher().enqueue_many(jobs, in_one_call=True), pushers)
 
@@ -251,7 +282,13 @@ class Flow(Generic[ResultT_co]):
 
 class FlowHandles(Generic[ResultT_co]):
     """The handles of the jobs of a flow. Iterating yields them in the order in which they were added. `Flow.enqueue`
-    returns it."""
+    returns it.
+
+    For example:
+
+        handles = chain(make_thumbnail.to_job(42), publish.to_job(7)).enqueue()
+        print(handles.last.status, len(handles))
+    """
 
     def __init__(self, handles: Mapping[str, JobHandle[Any]], lasts: Sequence[str]) -> None:
         self._handles = handles
@@ -294,6 +331,11 @@ def chain(*steps: Any) -> Flow[Any]:  # type: ignore[misc]  # mypy cannot compar
 
     A task takes the result of the step before with a parameter whose default is `INPUT`, or `INPUTS` behind a group.
     Raise InvalidFlow for a group without jobs that is not the first step.
+
+    For example:
+
+        flow = chain(make_thumbnail.to_job(42), publish.to_job(7))
+        handles = flow.enqueue()
     """
     flow: Flow[Any] = Flow()
     before: list[str] = []
@@ -311,6 +353,11 @@ def group(*jobs: Step | Iterable[Step]) -> Flow[object]:
     """Return a flow of jobs that wait for none of one another.
 
     * `jobs`: jobs, as for `Flow.add`, and flows; or iterables of them.
+
+    For example:
+
+        flow = group(make_thumbnail.to_job(number) for number in range(3))
+        handles = flow.enqueue()
     """
     flow: Flow[object] = Flow()
     for given in jobs:
@@ -327,6 +374,11 @@ def chord(
     * `header`: a group, or an iterable of jobs. If it is empty, the callback waits for nothing.
     * `callback`: the job that runs last. It takes their results with a parameter whose default is `INPUTS`.
     * `when`: `finished`: it also runs when some of them did not succeed.
+
+    For example:
+
+        flow = chord([make_thumbnail.to_job(number) for number in range(3)], add_up.to_job())
+        handles = flow.enqueue()
     """
     flow: Flow[ResultT] = Flow()
     added = flow.add(header if isinstance(header, Flow) else group(header))

@@ -12,10 +12,9 @@ from worker_sdk.errors import (
     JobSkipped,
     NoResultError,
     NotFinished,
-    NotFinishedError,
-    NotKept,
     RefusedError,
     ResultGone,
+    ResultNotKept,
     UnreadableResult,
 )
 from worker_sdk.pusher.unique import is_duplicate, is_replaced
@@ -59,7 +58,10 @@ class AnyTask:
 
 
 class JobHandle(Generic[ResultT_co]):
-    """A job of a task. `enqueue` returns it.
+    """A job of a task. `enqueue` returns it:
+
+        handle = make_thumbnail.enqueue(42)
+        print(handle.get(timeout=10))
 
     * `id`: ID of the job.
     * `name`: its name, which is that of the task.
@@ -99,6 +101,13 @@ class JobHandle(Generic[ResultT_co]):
     def __repr__(self) -> str:
         return f"<job {self.id} of {self.name}, {self.status or 'not asked about'}>"
 
+    if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            from worker_sdk.other_queues import HANDLE_METHODS, missing_attribute
+
+            raise missing_attribute("a handle of a job", name, HANDLE_METHODS)
+
     def get(self, timeout: float | None = None) -> ResultT_co:
         """Wait for the job to end, and return its result as the annotation of the task says.
 
@@ -111,16 +120,26 @@ class JobHandle(Generic[ResultT_co]):
         * `JobCanceled`, `JobSkipped`: the job was canceled, did not start before it expired, or waited
           for a job that did not succeed.
         * `JobDiscarded`: the handler found nothing left to do.
-        * `NotKept`: the job succeeded, but was enqueued without `keep_result`.
+        * `ResultNotKept`: the job succeeded, but was enqueued without `keep_result`.
         * `ResultGone`: the result was fetched before or is no longer kept, or the job is unknown.
         * `UnreadableResult`: the result does not fit the annotation.
+        * `UnavailableError`: no master answers.
+
+        For example:
+
+            handle = make_thumbnail.using(keep_result=True).enqueue(42)
+            try:
+                width = handle.get(timeout=10)
+            except JobFailed as exc:
+                print(exc.message, exc.traceback)
         """
         if not self._is_known:
             pusher = self._pushers.sync_pusher()
             try:
                 result = pusher.result(self.id, wait=_FOREVER_S if timeout is None else timeout)
-            except NotFinishedError as exc:
-                self._raise_unfinished(exc)
+            except NotFinished as exc:
+                self.status = exc.state
+                raise
             if result is not None:
                 self._note_result(result)
             else:
@@ -131,16 +150,39 @@ class JobHandle(Generic[ResultT_co]):
         return self._end()
 
     async def aget(self, timeout: float | None = None) -> ResultT_co:
-        """Do as `get`, without blocking the event loop.
+        """Wait for the job to end, and return its result as the annotation of the task says. It does not block the
+        event loop.
 
-        * `timeout`: as for `get`.
+        * `timeout`: seconds to wait; 0 to look once. Default: wait for as long as it takes.
+
+        The job needs `keep_result`. A master hands a result out once; this handle keeps it. Raise one of these
+        instead:
+
+        * `NotFinished`: the job did not end within `timeout`.
+        * `JobFailed`: the job failed for good. It has the error and the traceback.
+        * `JobCanceled`, `JobSkipped`: the job was canceled, did not start before it expired, or waited
+          for a job that did not succeed.
+        * `JobDiscarded`: the handler found nothing left to do.
+        * `ResultNotKept`: the job succeeded, but was enqueued without `keep_result`.
+        * `ResultGone`: the result was fetched before or is no longer kept, or the job is unknown.
+        * `UnreadableResult`: the result does not fit the annotation.
+        * `UnavailableError`: no master answers.
+
+        For example:
+
+            handle = await make_thumbnail.using(keep_result=True).aenqueue(42)
+            try:
+                width = await handle.aget(timeout=10)
+            except JobFailed as exc:
+                print(exc.message, exc.traceback)
         """
         if not self._is_known:
             pusher = self._pushers.pusher()
             try:
                 result = await pusher.result(self.id, wait=_FOREVER_S if timeout is None else timeout)
-            except NotFinishedError as exc:
-                self._raise_unfinished(exc)
+            except NotFinished as exc:
+                self.status = exc.state
+                raise
             if result is not None:
                 self._note_result(result)
             else:
@@ -151,8 +193,13 @@ class JobHandle(Generic[ResultT_co]):
         return self._end()
 
     def refresh(self) -> "JobHandle[ResultT_co]":
-        """Ask a master about the job, and return this handle with its new `status` and `job`. Raise ResultGone if the
-        job is unknown."""
+        """Ask a master about the job, and return this handle with its new `status` and `job`.
+
+        Raise ResultGone if the job is unknown, and UnavailableError if no master answers:
+
+            handle.refresh()
+            print(handle.status)
+        """
         try:
             self._note_view(self._pushers.sync_pusher().status(self.id))
         except RefusedError as exc:
@@ -160,7 +207,14 @@ class JobHandle(Generic[ResultT_co]):
         return self
 
     async def arefresh(self) -> "JobHandle[ResultT_co]":
-        """Do as `refresh`, without blocking the event loop."""
+        """Ask a master about the job, and return this handle with its new `status` and `job`. It does not block the
+        event loop.
+
+        Raise ResultGone if the job is unknown, and UnavailableError if no master answers:
+
+            await handle.arefresh()
+            print(handle.status)
+        """
         try:
             self._note_view(await self._pushers.pusher().status(self.id))
         except RefusedError as exc:
@@ -169,16 +223,30 @@ class JobHandle(Generic[ResultT_co]):
 
     def progress(self) -> "JobProgress | None":
         """Ask a master how far the job is, and return what its worker told last, also when it is over; None if no
-        attempt told of any. The handle has its new `status` and `job` then. Raise ResultGone if the job is unknown.
+        attempt told of any. The handle has its new `status` and `job` then.
 
-        A worker tells about once a second, so there is no use in asking more often.
+        A worker tells about once a second, so there is no use in asking more often. Raise ResultGone if the job is
+        unknown, and UnavailableError if no master answers:
+
+            told = handle.progress()
+            if told is not None and told.fraction is not None:
+                print(f"{told.fraction:.0%} {told.message}")
         """
         from worker_sdk.pusher.results import progress_of
 
         return progress_of(self.refresh().job or {})
 
     async def aprogress(self) -> "JobProgress | None":
-        """Do as `progress`, without blocking the event loop."""
+        """Ask a master how far the job is, and return what its worker told last, also when it is over; None if no
+        attempt told of any. The handle has its new `status` and `job` then. It does not block the event loop.
+
+        A worker tells about once a second, so there is no use in asking more often. Raise ResultGone if the job is
+        unknown, and UnavailableError if no master answers:
+
+            told = await handle.aprogress()
+            if told is not None and told.fraction is not None:
+                print(f"{told.fraction:.0%} {told.message}")
+        """
         from worker_sdk.pusher.results import progress_of
 
         return progress_of((await self.arefresh()).job or {})
@@ -194,6 +262,11 @@ class JobHandle(Generic[ResultT_co]):
         * `kind`: type of the values, such as a dataclass. Default: as they come.
 
         Iterating raises ResultGone if the job is unknown, and UnreadableResult for a value that does not fit.
+
+        For example:
+
+            for part in handle.stream():
+                print(part.number, part.value)
         """
         from worker_sdk.tasks.parts import PartStream
 
@@ -221,6 +294,11 @@ class JobHandle(Generic[ResultT_co]):
 
         The token needs the scope read. Iterating raises ResultGone if the job is unknown and no log of it is in the
         archive, and RefusedError with the code `archive_damaged` for lines that the archive has lost.
+
+        For example:
+
+            for line in handle.logs(level="warning"):
+                print(line.at, line.text)
         """
         from worker_sdk.tasks.log_stream import LogStream
 
@@ -238,16 +316,27 @@ class JobHandle(Generic[ResultT_co]):
     def _refuse_page(self, exc: Exception) -> None:
         if isinstance(exc, RefusedError):
             self._raise_unknown(exc)
-        if isinstance(exc, NotFinishedError):
-            self._raise_unfinished(exc)
+        if isinstance(exc, NotFinished):
+            self.status = exc.state
 
     def cancel(self) -> None:
-        """Cancel the job. A running job ends as soon as its worker has stopped it. Raise RefusedError if the job is
-        over."""
+        """Cancel the job. A running job ends as soon as its worker has stopped it.
+
+        Raise RefusedError if the job is over, and UnavailableError if no master answers:
+
+            handle = make_thumbnail.using(delay=3600).enqueue(42)
+            handle.cancel()
+        """
         self._note_view(self._pushers.sync_pusher().cancel(self.id))
 
     async def acancel(self) -> None:
-        """Do as `cancel`, without blocking the event loop."""
+        """Cancel the job. A running job ends as soon as its worker has stopped it. It does not block the event loop.
+
+        Raise RefusedError if the job is over, and UnavailableError if no master answers:
+
+            handle = await make_thumbnail.using(delay=3600).aenqueue(42)
+            await handle.acancel()
+        """
         self._note_view(await self._pushers.pusher().cancel(self.id))
 
     # --- what the answers mean
@@ -256,10 +345,6 @@ class JobHandle(Generic[ResultT_co]):
         if self._exception is not None:
             raise self._exception.with_traceback(None)
         return cast("ResultT_co", self._value)
-
-    def _raise_unfinished(self, exc: NotFinishedError) -> NoReturn:
-        self.status = exc.state
-        raise NotFinished(self.id, exc.state) from None
 
     def _raise_unknown(self, exc: RefusedError) -> NoReturn:
         if exc.status != 404:
@@ -313,7 +398,7 @@ def _ending(job_id: str, view: Mapping[str, Any]) -> NoResultError:
     message = str(last.get("message") or "")
     match view.get("state"):
         case "succeeded":
-            return ResultGone(job_id) if view.get("keep_result") else NotKept(job_id)
+            return ResultGone(job_id) if view.get("keep_result") else ResultNotKept(job_id)
         case "canceled":
             return JobCanceled(job_id)
         case "discarded":
@@ -347,6 +432,11 @@ def wait_all(
     * `timeout`: seconds to wait for all of them together. Default: wait for as long as it takes.
     * `return_exceptions`: return what `JobHandle.get` raised in the place of a result. Otherwise raise the first such
       exception, in order, once all jobs were waited for; the handles keep the other results.
+
+    Raise as `JobHandle.get` does, and UnavailableError if no master answers:
+
+        handles = [make_thumbnail.enqueue(number) for number in range(3)]
+        widths = wait_all(handles, timeout=10)
     """
     end_s = None if timeout is None else time.monotonic() + timeout
     results: list[Any] = []
@@ -375,9 +465,17 @@ async def await_all(
 async def await_all(
     handles: Iterable[JobHandle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
 ) -> list[Any]:
-    """Do as `wait_all`, without blocking the event loop.
+    """Wait for several jobs, and return their results in order. It does not block the event loop.
 
-    * `handles`, `timeout`, `return_exceptions`: as for `wait_all`.
+    * `handles`: handles of jobs.
+    * `timeout`: seconds to wait for all of them together. Default: wait for as long as it takes.
+    * `return_exceptions`: return what `JobHandle.get` raised in the place of a result. Otherwise raise the first
+      such exception, in order, once all jobs were waited for; the handles keep the other results.
+
+    Raise as `JobHandle.get` does, and UnavailableError if no master answers:
+
+        handles = [await make_thumbnail.aenqueue(number) for number in range(3)]
+        widths = await await_all(handles, timeout=10)
     """
     end_s = None if timeout is None else time.monotonic() + timeout
     room = asyncio.Semaphore(_POLLS)

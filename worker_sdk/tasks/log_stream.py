@@ -27,6 +27,13 @@ class LogStream:
     """Lines of the log of a job, in order. Use it in `for` or `async for`; each use begins anew.
 
     * `dropped`: number of lines of the job that are gone, as far as it was read.
+
+    For example:
+
+        lines = handle.logs(tail=20, follow=True)
+        for line in lines:
+            print(line.level, line.text)
+        print(lines.dropped)
     """
 
     def __init__(
@@ -46,6 +53,9 @@ class LogStream:
         self._tail = tail
         self._wait_s = _WAIT_S if follow else 0.0
         self.dropped = 0
+
+    def __repr__(self) -> str:
+        return f"<log of job {self._handle.id}>"
 
     def __iter__(self) -> Iterator[JobLogLine]:
         """Read the lines. It blocks."""

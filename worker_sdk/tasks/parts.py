@@ -29,12 +29,21 @@ class Streamed(Protocol):
 
 class PartStream(Generic[T_co]):
     """Partial results of a job, in order, until the job is over. Use it in `for` or `async for`; each use begins with
-    the first part. When it ends, the handle has the final `status`."""
+    the first part. When it ends, the handle has the final `status`.
+
+    For example:
+
+        for part in handle.stream(int):
+            print(part.attempt, part.value)
+    """
 
     def __init__(self, handle: Streamed, pushers: "Pushers", decode: Callable[[Any], Any]) -> None:
         self._handle = handle
         self._pushers = pushers
         self._decode = decode
+
+    def __repr__(self) -> str:
+        return f"<parts of job {self._handle.id}>"
 
     def __iter__(self) -> Iterator[JobPart[T_co]]:
         """Wait for the parts. It blocks."""

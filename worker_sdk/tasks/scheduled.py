@@ -51,7 +51,10 @@ class Declared:
         job_options: Mapping[str, Any] | None = None,
     ) -> None:
         if unknown := options.keys() - DefinitionOptions.__annotations__.keys() - {"tz"}:
-            raise TypeError(f"not an option of a definition: {', '.join(sorted(unknown))}")
+            from worker_sdk.other_queues import unknown_options
+
+            known = {*DefinitionOptions.__annotations__, "minutes", "hours", "offset", "expression", "tz"}
+            raise unknown_options(unknown, known, "a definition")
         self._task = task
         self._schedule = schedule
         self._options = options
@@ -107,6 +110,9 @@ class Scheduled:
         """Declare the definition, and return the task."""
         self._declare(task)
         return task
+
+    def __repr__(self) -> str:
+        return "<definition of a task: call it with the task>"
 
 
 def _instant(option: str, at: datetime) -> str:

@@ -16,6 +16,7 @@ from worker_sdk.errors import InvalidArgument
 from worker_sdk.job import Job
 from worker_sdk.loading import OF_TASKS, load
 from worker_sdk.option_types import check_options
+from worker_sdk.tasks.shown_signature import WithParametersOfTask
 from worker_sdk.tasks.signature import Signature
 from worker_sdk.worker.policies import ExceptionType, RetryOn
 
@@ -34,19 +35,6 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 _WAITS: Final = frozenset({"delay", "run_at", "debounce"})
 
 
-# The names of these methods in other queues.
-_OF_OTHERS: Final = {
-    "delay": "enqueue",
-    "apply_async": "using(…).enqueue",
-    "send": "enqueue",
-    "send_with_options": "using(…).enqueue",
-    "perform_async": "enqueue",
-    "s": "to_job",
-    "si": "to_job",
-    "map": "many",
-}
-
-
 class Owner(Protocol):
     """The part of `Tasks` that its tasks use."""
 
@@ -61,6 +49,11 @@ class TaskJob(Job, Generic[ResultT_co]):
     * `task`: the task; None for a job that a test recorded, and that no task made.
     * `arguments`: its arguments as they were given, by the names of the parameters.
     * `options`: its options as they were given, those of the task among them.
+
+    For example:
+
+        job = make_thumbnail.to_job(42)
+        print(job.id, job.arguments)
     """
 
     __slots__ = ("arguments", "options", "task")
@@ -68,6 +61,10 @@ class TaskJob(Job, Generic[ResultT_co]):
     task: "Task[..., ResultT_co] | None"
     arguments: Mapping[str, Any]
     options: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        # The arguments of a job may be secret.
+        return f"<job {self.get('id', 'without an ID')} of {self.get('name')}>"
 
     @property
     def id(self) -> str:
@@ -113,7 +110,12 @@ def _first_state(job: Mapping[str, Any]) -> str:
 
 
 class Calls(Generic[P, ResultT_co]):
-    """Ways to enqueue calls of a task, with the options that were chosen by `using`."""
+    """Ways to enqueue calls of a task, with the options that were chosen by `using`.
+
+    For example:
+
+        handle = make_thumbnail.using(delay=60).enqueue(42)
+    """
 
     __slots__ = ("_maker", "_options", "_task")
 
@@ -127,6 +129,11 @@ class Calls(Generic[P, ResultT_co]):
         of the task. Raise TypeError for an option that no job has, and for a value of a wrong type.
 
         * `options`: see `TaskOptions`.
+
+        For example:
+
+            urgent = make_thumbnail.using(priority=-1, timeout=60)
+            handle = urgent.enqueue(42)
         """
         load(("worker_sdk.pusher.jobs",))
         from worker_sdk.pusher.jobs import JobOptions, unknown_options
@@ -136,17 +143,25 @@ class Calls(Generic[P, ResultT_co]):
         check_options(options)
         return Calls(self._task, {**self._options, **options})
 
+    def __repr__(self) -> str:
+        return f"<task {self._task.name} with {', '.join(self._options) or 'no options'}>"
+
     if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            if (meant := _OF_OTHERS.get(name)) is not None:
-                raise AttributeError(f"a task has no {name}: did you mean {meant}?")
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            from worker_sdk.other_queues import TASK_METHODS, missing_attribute
+
+            raise missing_attribute("a task", name, TASK_METHODS)
 
     def to_job(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskJob[ResultT_co]:
         """Return the job of a call as data, without enqueueing it. `many` and `Pusher.enqueue_many` take it.
 
         Its arguments are those of the function. Raise TypeError if they do not fit.
+
+        For example:
+
+            jobs = [make_thumbnail.to_job(42), make_thumbnail.to_job(43, width=640)]
+            handles = make_thumbnail.many(jobs)
         """
         try:
             return (self._maker or self._new_maker()).make(args, kwargs)
@@ -164,14 +179,26 @@ class Calls(Generic[P, ResultT_co]):
         """Enqueue a call of the function as a job, and return its handle once a master has stored it.
 
         Its arguments are those of the function, without the context. Raise InvalidArgument, a TypeError, if they do not
-        fit its parameters, and the errors of `Pusher.enqueue`.
+        fit its parameters, RefusedError if the master refuses the job, and UnavailableError if no master answers:
+
+            handle = make_thumbnail.enqueue(42, width=640)
+            print(handle.id)
         """
         job = (self._maker or self._new_maker()).make(args, kwargs)
         pushers = self._task.pushers()
         return self._task.handle_of(job, pushers.sync_pusher().enqueue_job(job), pushers)
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[ResultT_co]":
-        """Do as `enqueue`, without blocking the event loop."""
+        """Enqueue a call of the function as a job, and return its handle once a master has stored it. It does not block
+        the event loop.
+
+        Its arguments are those of the function, without the context. Raise InvalidArgument, a TypeError, if they do
+        not fit its parameters, RefusedError if the master refuses the job, and UnavailableError if no master
+        answers:
+
+            handle = await make_thumbnail.aenqueue(42, width=640)
+            print(handle.id)
+        """
         job = (self._maker or self._new_maker()).make(args, kwargs)
         pushers = self._task.pushers()
         return self._task.handle_of(job, await pushers.pusher().enqueue_job(job), pushers)
@@ -181,7 +208,11 @@ class Calls(Generic[P, ResultT_co]):
 
         * `calls`: an iterable of jobs from `to_job` of this task, or of maps of arguments by name.
 
-        The iterable is read as it is sent, as `Pusher.enqueue_many` does.
+        The iterable is read as it is sent, in chunks of up to 1,000 jobs. Raise InvalidArgument for a call that does
+        not fit, RefusedError if the master refuses a chunk, and UnavailableError if no master answers; `accepted_ids`
+        of the error lists the jobs before it:
+
+            handles = make_thumbnail.many({"photo_id": number} for number in range(20))
         """
         states: list[str] = []
         pushers = self._task.pushers()
@@ -192,9 +223,15 @@ class Calls(Generic[P, ResultT_co]):
         self,
         calls: "Iterable[TaskJob[Any] | Mapping[str, Any]] | AsyncIterable[TaskJob[Any] | Mapping[str, Any]]",
     ) -> "list[JobHandle[ResultT_co]]":
-        """Do as `many`, without blocking the event loop.
+        """Enqueue any number of calls, and return their handles in order. It does not block the event loop.
 
-        * `calls`: as for `many`; an async iterable, too.
+        * `calls`: an iterable, or an async one, of jobs from `to_job` of this task, or of maps of arguments by name.
+
+        The iterable is read as it is sent, in chunks of up to 1,000 jobs. Raise InvalidArgument for a call that does
+        not fit, RefusedError if the master refuses a chunk, and UnavailableError if no master answers;
+        `accepted_ids` of the error lists the jobs before it:
+
+            handles = await make_thumbnail.amany({"photo_id": number} for number in range(20))
         """
         states: list[str] = []
         pushers = self._task.pushers()
@@ -246,8 +283,23 @@ class Calls(Generic[P, ResultT_co]):
         return (self._maker or self._new_maker()).make((), call)
 
 
+if not TYPE_CHECKING:  # type checkers know the parameters by `P`
+
+    def _handle_class() -> Any:
+        from worker_sdk.tasks.handle import JobHandle
+
+        return JobHandle
+
+    Calls.to_job = WithParametersOfTask(Calls.to_job, lambda: TaskJob)
+    Calls.enqueue = WithParametersOfTask(Calls.enqueue, _handle_class)
+    Calls.aenqueue = WithParametersOfTask(Calls.aenqueue, _handle_class)
+
+
 class Task(Calls[P, ResultT_co]):
-    """A function whose calls can be enqueued as jobs. `Tasks.task` makes it; calling it calls the function.
+    """A function whose calls can be enqueued as jobs. `Tasks.task` makes it; calling it calls the function:
+
+        handle = make_thumbnail.enqueue(42)
+        here = make_thumbnail(42)
 
     * `name`: name of its jobs.
     * `function`: the function.
@@ -281,6 +333,8 @@ class Task(Calls[P, ResultT_co]):
         self.version = version
         self.signature = Signature(name, function)
         self._codec: Codec | None = None
+        # By name: the methods that show the parameters of the function.
+        self.shown_methods: dict[str, Callable[..., Any]] = {}
         for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
             setattr(self, attribute, getattr(function, attribute))
         self.__wrapped__ = function
@@ -299,6 +353,11 @@ class Task(Calls[P, ResultT_co]):
         """Return a handle of a job of this task that was enqueued elsewhere.
 
         * `job_id`: its ID.
+
+        For example:
+
+            handle = make_thumbnail.handle(job_id)
+            print(handle.refresh().status)
         """
         load(OF_TASKS)
         from worker_sdk.tasks.handle import JobHandle

@@ -12,9 +12,12 @@ from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
 from worker_sdk.pusher.client import Pusher
 from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.sync_client import SyncPusher
+from worker_sdk.tasks.task import Task, TaskJob
 from worker_sdk.testing.challenges import KeptChallenges, callback_of
+from worker_sdk.testing.lazy_worker import worker_of
 from worker_sdk.testing.order import FINISHED_AT
 from worker_sdk.testing.progress import KeptReports
+from worker_sdk.transport.suggestions import suggestion
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.executor import Executor
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from worker_sdk.conditions import Condition
     from worker_sdk.protocol import Dispatch, JobInput
     from worker_sdk.tasks.collection import Tasks
-    from worker_sdk.tasks.task import Task
     from worker_sdk.worker.context import Pushers
 
 
@@ -43,6 +45,11 @@ class Ending:
     * `parts`: the values that the handler handed out with `ctx.emit`.
     * `challenge`: what the handler asked for with `ctx.open_challenge`, as a master gets it: `form`, `audience`,
       `expect`, `timeout_s`, `meta`. None: it opened no challenge.
+
+    For example:
+
+        ending = await WorkerHarness(tasks).run(make_thumbnail.to_job(42))
+        assert ending.type == "success"
     """
 
     type: str
@@ -70,6 +77,12 @@ class WorkerHarness(AsyncWithOnly):
     * `enqueued`: the jobs that handlers enqueued with `ctx.enqueue`, as maps. Jobs of isolated handlers go to a real
       master.
     * `unmet`: the conditions of `ready_when` that are not met. All others are, and nobody is asked.
+
+    For example:
+
+        async with WorkerHarness(tasks) as harness:
+            ending = await harness.run(make_thumbnail.to_job(42))
+        assert ending.result == 320
     """
 
     worker: "Worker | Tasks"
@@ -79,7 +92,10 @@ class WorkerHarness(AsyncWithOnly):
     _assembly: Assembly | None = None
 
     def __post_init__(self) -> None:
-        self._worker = self.worker if isinstance(self.worker, Worker) else Worker(tasks=[self.worker])
+        self._worker = worker_of(self.worker)
+
+    def __repr__(self) -> str:
+        return f"<WorkerHarness of {self._worker}>"
 
     async def __aenter__(self) -> Self:
         self._assembly = await _started(self._worker)
@@ -94,7 +110,7 @@ class WorkerHarness(AsyncWithOnly):
 
     async def run(
         self,
-        name: "str | Task[..., Any]",
+        name: "str | Task[..., Any] | TaskJob[Any]",
         argument: Any = None,
         *,
         attempt: int = 1,
@@ -108,7 +124,7 @@ class WorkerHarness(AsyncWithOnly):
         """Run one attempt of a job to its end.
 
         * `name`, `argument`: name and argument of the job; the task itself stands for its name. A task takes its
-          parameters as a map. LookupError is raised if the name has no handler.
+          parameters as a map, or give `task.to_job(…)` alone. LookupError is raised if the name has no handler.
         * `attempt`: the attempt number in `ctx.attempt` and for policies.
         * `timeout`: seconds until the attempt is stopped.
         * `headers`: headers of the job.
@@ -118,11 +134,25 @@ class WorkerHarness(AsyncWithOnly):
           of a person. The handler runs as it does after its challenge was answered. Default: none came.
         * `inputs`: results of the jobs for which the job waited, in order, for `ctx.inputs`. An `Ending`, which another
           run returned, stands for a job that ended so. Default: it waited for none.
+
+        For example:
+
+            ending = await WorkerHarness(tasks).run(make_thumbnail, {"photo_id": 42}, attempt=3)
+            assert (ending.type, ending.result) == ("success", 320)
         """
+        if isinstance(name, TaskJob):
+            if argument is not None:
+                raise TypeError("a job of to_job has its arguments: leave out argument")
+            argument, headers = name["argument"], headers or name.get("headers")
+            name = str(name["name"])
         if not isinstance(name, str):
+            if argument is not None and not isinstance(argument, Mapping):
+                raise TypeError(
+                    f"{name.name} takes its parameters as a map, or give the call: run({name.__name__}.to_job(…))"
+                )
             name = name.name
         if self._worker.find(name) is None:
-            raise LookupError(f"no handler for {name}")
+            raise LookupError(f"no handler for {name}{suggestion(name, self._worker.names)}")
         if self._assembly is None:
             async with self:
                 return await self.run(

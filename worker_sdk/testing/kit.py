@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from worker_sdk.blocks import either_with
 from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
 from worker_sdk.environment import middleware_or_default
-from worker_sdk.errors import Duplicate, NotFinishedError, RefusedError
+from worker_sdk.errors import Duplicate, NotFinished, RefusedError
 from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.parts import BEGINNING
 from worker_sdk.pusher.results import JobResult
@@ -28,10 +28,11 @@ from worker_sdk.testing.runner import (
 )
 from worker_sdk.testing.unique import UniqueRule
 from worker_sdk.worker.context import Pushers, running_job
-from worker_sdk.worker.worker import Worker
 
 if TYPE_CHECKING:
     from worker_sdk.protocol import JobInput
+    from worker_sdk.tasks.collection import Tasks
+    from worker_sdk.worker.worker import Worker
 
 
 @either_with
@@ -39,6 +40,12 @@ def recording() -> Iterator[Recorded]:
     """Record the jobs of tasks instead of sending them, in all threads, until the block ends. Yield the list of them.
 
     Handlers do not run; `drain` runs them. `get` of a handle raises NotFinished.
+
+    For example:
+
+        with recording() as jobs:
+            make_thumbnail.enqueue(42)
+        assert jobs.only(make_thumbnail).arguments == {"photo_id": 42}
     """
     jobs = Recorded()
     store = _Store(jobs)
@@ -48,17 +55,23 @@ def recording() -> Iterator[Recorded]:
 
 
 @either_with
-def inline(*, worker: Worker | None = None, raises: bool = True) -> Iterator[Recorded]:
+def inline(*, worker: "Worker | Tasks | None" = None, raises: bool = True) -> Iterator[Recorded]:
     """Run the jobs of tasks where they are enqueued, in all threads, until the block ends. Yield the list of them.
 
     Retries follow at once, and delays are not waited for. As with a master, a handle has the
     result of a job with `keep_result=True` alone. The worker starts with the first
     job: `on_start` of its middleware, and the values that live as long as it. It ends with the block.
 
-    * `worker`: the worker whose handlers run the jobs that are not tasks, and whose middleware counts. Default: that of
-      `configure`, and tasks alone.
+    * `worker`: the worker, or `Tasks`, whose handlers run the jobs that are not tasks, and whose middleware counts.
+      Default: that of `configure`, and tasks alone.
     * `raises`: raise the exception of a job that fails for good from the `enqueue` that made it, with its traceback.
       Otherwise only the handle tells of it.
+
+    For example:
+
+        with inline():
+            handle = make_thumbnail.using(keep_result=True).enqueue(42)
+        assert handle.get(timeout=0) == 320
     """
     jobs = Recorded()
     store = _Store(jobs)
@@ -70,7 +83,7 @@ def inline(*, worker: Worker | None = None, raises: bool = True) -> Iterator[Rec
 
 
 def drain(
-    jobs: "Recorded | Iterable[Any]", *, worker: Worker | None = None, raises: bool = True
+    jobs: "Recorded | Iterable[Any]", *, worker: "Worker | Tasks | None" = None, raises: bool = True
 ) -> list[Run]:
     """Run recorded jobs, and those that they enqueue, until none is left. Return how each of them ended.
 
@@ -82,6 +95,12 @@ def drain(
     * `jobs`: the list from `recording`; or jobs of `to_job`, and maps or pairs as `enqueue_many` takes them.
     * `worker`: as for `inline`.
     * `raises`: raise the exception of the first job that fails for good, with its traceback.
+
+    For example:
+
+        with recording() as jobs:
+            make_thumbnail.using(delay=3600).enqueue(42)
+        assert [run.state for run in drain(jobs)] == ["succeeded"]
     """
     if not isinstance(jobs, Recorded):
         jobs = Recorded(map(recorded, as_maps(jobs)))
@@ -148,7 +167,7 @@ def _substituted(store: "_Store") -> Iterator[None]:
         substitutes.remove(given)
 
 
-def _runner(store: "_Store", worker: Worker | None) -> Runner:
+def _runner(store: "_Store", worker: "Worker | Tasks | None") -> Runner:
     runner = Runner(_OfJobs(store), store.inputs_of, worker)
     store.chain_of_jobs = runner.worker.chain
     return runner
@@ -331,7 +350,7 @@ class _Store:
     def parts(self, job_id: str) -> dict[str, Any]:
         run = self.known(job_id)
         if not run.is_over:
-            raise NotFinishedError(job_id, run.state)
+            raise NotFinished(job_id, run.state)
         parts = [
             {"attempt": run.attempts, "number": number, "value": value}
             for number, value in enumerate(run.parts, 1)
@@ -347,7 +366,7 @@ class _Store:
     def logs(self, job_id: str, *, wait: float, **selection: Any) -> dict[str, Any]:
         run = self.known(job_id)
         if wait and not run.is_over:
-            raise NotFinishedError(job_id, run.state)
+            raise NotFinished(job_id, run.state)
         return {"state": run.state, "is_last": run.is_over, **run.log.page(run.attempts, **selection)}
 
     def result(self, job_id: str) -> JobResult | None:
@@ -355,7 +374,7 @@ class _Store:
             return None
         run = self._runs[job_id]
         if not run.is_over:
-            raise NotFinishedError(job_id, run.state)
+            raise NotFinished(job_id, run.state)
         if not run.keeps_result or run.fields is None or run.state not in ("succeeded", "failed"):
             return None
         known = {field: run.fields[field] for field in JobResult.__slots__ if field in run.fields}

@@ -19,16 +19,30 @@ _ends: Final[set["asyncio.Task[None]"]] = set()
 _portal_of_caller: Final[ContextVar["Portal | None"]] = ContextVar("portal_of_caller", default=None)
 
 
+def worker_of(given: Any) -> Worker:
+    """Return the worker that somebody gave to the test kit, or one for the tasks that were given.
+
+    * `given`: a `Worker`, or `Tasks`. TypeError is raised for anything else.
+    """
+    if isinstance(given, Worker):
+        return given
+    if isinstance(given, Tasks):
+        return Worker(tasks=given)
+    raise TypeError(f"a Worker or Tasks is needed here, not a {type(given).__name__}")
+
+
 class LazyWorker:
     """A worker that starts when the first job is run, and ends with `close`.
 
-    * `worker`: its handlers and its middleware. None: the tasks that are met, with the middleware of `configure`.
+    * `given`: its handlers and its middleware; `Tasks` stand for a worker of theirs. None: the tasks that are met, with
+      the middleware of `configure`.
 
     It starts in the event loop of the test if a job is run there, and else in a loop of its own in a thread, where the
     async functions then run, too.
     """
 
-    def __init__(self, worker: Worker | None) -> None:
+    def __init__(self, given: "Worker | Tasks | None") -> None:
+        worker = given if given is None else worker_of(given)
         self._assembly = (
             worker.assembly(is_in_process=True)
             if worker
@@ -69,7 +83,7 @@ class LazyWorker:
             self._portal.run(self._assembly.start())
 
     async def astart(self) -> None:
-        """Do as `start`, in the running loop."""
+        """Start, and make the values of the worker that are not there yet. It does not block the event loop."""
         if not self._assembly.needs_start:
             return
         if self._loop is None:

@@ -30,14 +30,28 @@ _MOST_S: Final = 300.0
 
 @pytest.fixture
 def recorded_jobs() -> Iterator[Recorded]:
-    """The jobs that the test enqueues through tasks; nothing is sent."""
+    """The jobs that the test enqueues through tasks; nothing is sent.
+
+    For example:
+
+        def test_it_makes_a_thumbnail(recorded_jobs: Recorded) -> None:
+            make_thumbnail.enqueue(42)
+            assert recorded_jobs.only(make_thumbnail, photo_id=42)
+    """
     with recording() as jobs:
         yield jobs
 
 
 @pytest.fixture
 def inline_jobs() -> Iterator[Recorded]:
-    """The jobs that the test enqueues through tasks; each runs at once."""
+    """The jobs that the test enqueues through tasks; each runs at once.
+
+    For example:
+
+        def test_it_makes_a_thumbnail(inline_jobs: Recorded) -> None:
+            make_thumbnail.enqueue(42)
+            assert len(inline_jobs) == 1
+    """
     with inline() as jobs:
         yield jobs
 
@@ -45,7 +59,13 @@ def inline_jobs() -> Iterator[Recorded]:
 @pytest.fixture(scope="session")
 def live_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real master with a store of its own, for the whole session. Tasks use it unless they are told
-    otherwise. It needs the distribution `jqmaster`; the test is skipped without it."""
+    otherwise. It needs the distribution `jqmaster`; the test is skipped without it.
+
+    For example:
+
+        def test_it_is_enqueued(live_master: str) -> None:
+            assert make_thumbnail.enqueue(42).refresh().status == "ready"
+    """
     if find_spec("jqmaster") is None:
         pytest.skip("live_master needs the distribution jqmaster, which holds the master")
     # The directory will hold a socket, whose path must be short.

@@ -1,15 +1,17 @@
 """The records of the test kit: jobs that were enqueued, and jobs that ran."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.unique import EnqueuedId
+from worker_sdk.tasks.collection import Tasks
 from worker_sdk.tasks.task import Task, TaskJob
 from worker_sdk.testing.challenges import KeptChallenges
 from worker_sdk.testing.log import KeptLog
 from worker_sdk.testing.progress import KeptReports
+from worker_sdk.transport.suggestions import suggestion
 from worker_sdk.unsendable import sendable
 from worker_sdk.wire import decode
 
@@ -37,6 +39,11 @@ class Run:
     * `is_awaited`: another job waited for it before it was over, so its result is kept.
     * `skipped_by`: ID and state of the job whose end skipped it, directly or over several steps.
     * `conflict`: `existing` or `replaced` while a call returns the ID of this job instead of that of a new one.
+
+    For example:
+
+        [run] = drain([make_thumbnail.to_job(42)])
+        assert (run.state, run.result, run.attempts) == ("succeeded", 320, 1)
     """
 
     job: TaskJob[Any]
@@ -84,7 +91,14 @@ class Run:
 
 class Recorded(list[TaskJob[Any]]):
     """The jobs that were enqueued, in order. Each is the map that a master would get, with the attributes `task`,
-    `arguments`, `options` and `id`. A job that no task made has None as its `task`."""
+    `arguments`, `options` and `id`. A job that no task made has None as its `task`.
+
+    For example:
+
+        with recording() as jobs:
+            make_thumbnail.enqueue(42)
+        assert [job.arguments for job in jobs] == [{"photo_id": 42}]
+    """
 
     # Stands for the master of these jobs, also after the block that recorded them.
     _store: Any = None
@@ -101,37 +115,84 @@ class Recorded(list[TaskJob[Any]]):
         """Return the life of a job that was enqueued inside the block.
 
         * `job`: the job.
+
+        For example:
+
+            with recording() as jobs:
+                handle = make_thumbnail.enqueue(42)
+                job = jobs[0]
+                drain(jobs)
+                assert jobs.run_of(job).attempts == 1
         """
         run: Run = self._store.run_of(job)
         return run
 
-    def of(self, task: "Task[..., Any] | str", /, **arguments: Any) -> "Recorded":
+    def of(self, task: "Task[..., Any] | Tasks | str", /, **arguments: Any) -> "Recorded":
         """Return the jobs of one task.
 
-        * `task`: the task, or a name.
+        * `task`: the task, or a name. `Tasks` stand for all of theirs.
         * `arguments`: arguments that the jobs must have. Others may be there, too. Raise TypeError for
           those that the task does not have.
-        """
-        if not isinstance(task, str) and (unknown := arguments.keys() - task.signature.annotations.keys()):
-            raise TypeError(f"{task.name} has no parameter {', '.join(sorted(unknown))}")
-        name = task if isinstance(task, str) else task.name
-        return Recorded(
-            job
-            for job in self
-            if job["name"] == name
-            and all(key in job.arguments and job.arguments[key] == value for key, value in arguments.items())
-        )
 
-    def only(self, task: "Task[..., Any] | str | None" = None, /, **arguments: Any) -> TaskJob[Any]:
+        For example:
+
+            with recording() as jobs:
+                make_thumbnail.enqueue(42)
+            assert len(jobs.of(make_thumbnail, photo_id=42)) == 1
+        """
+        return self._with(Recorded(job for job in self if job["name"] in _names_of(task)), task, arguments)
+
+    def only(self, task: "Task[..., Any] | Tasks | str | None" = None, /, **arguments: Any) -> TaskJob[Any]:
         """Return the one job. Raise AssertionError if there is none, or more than one.
 
         * `task`, `arguments`: as for `of`. Default: all jobs.
+
+        For example:
+
+            with recording() as jobs:
+                make_thumbnail.using(priority=3).enqueue(42)
+            assert jobs.only(make_thumbnail, photo_id=42).options["priority"] == 3
         """
-        found = self if task is None else self.of(task, **arguments)
+        found = self._with(self, None, arguments) if task is None else self.of(task, **arguments)
         if len(found) != 1:
-            told = ", ".join(map(_shown, self)) or "none"
-            raise AssertionError(f"expected one job, found {len(found)}; enqueued: {told}")
+            raise AssertionError(f"expected one job, found {len(found)}; enqueued: {self._told()}")
         return found[0]
+
+    def _with(self, jobs: "Recorded", task: Any, arguments: Mapping[str, Any]) -> "Recorded":
+        """Return those of the jobs that have these arguments."""
+        _check_parameters([task] if isinstance(task, Task) else [job.task for job in jobs], arguments)
+        return Recorded(
+            job
+            for job in jobs
+            if all(key in job.arguments and job.arguments[key] == value for key, value in arguments.items())
+        )
+
+    def __repr__(self) -> str:
+        # In a test, the arguments are what one needs to see.
+        return f"<jobs: {self._told()}>"
+
+    def _told(self) -> str:
+        return ", ".join(map(_shown, self)) or "none"
+
+
+def _names_of(task: "Task[..., Any] | Tasks | str") -> Collection[str]:
+    if isinstance(task, str):
+        return (task,)
+    return task.names if isinstance(task, Tasks) else (task.name,)
+
+
+def _check_parameters(tasks: "Iterable[Task[..., Any] | None]", arguments: Mapping[str, Any]) -> None:
+    """Raise TypeError for arguments that none of the tasks has. A job that no task made may have any."""
+    known: dict[str, None] = {}
+    names: dict[str, None] = {}
+    for task in tasks:
+        if task is None:
+            return
+        names[task.name] = None
+        known |= dict.fromkeys(task.signature.annotations)
+    if names and (unknown := sorted(arguments.keys() - known.keys())):
+        told = ", ".join(f"{name}{suggestion(name, known)}" for name in unknown)
+        raise TypeError(f"{' and '.join(names)} has no parameter {told}")
 
 
 def _shown(job: TaskJob[Any]) -> str:

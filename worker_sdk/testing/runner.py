@@ -16,10 +16,11 @@ from worker_sdk.worker import outcomes
 from worker_sdk.worker.context import Context, Pushers, running_job
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.registry import Handler
-from worker_sdk.worker.worker import Worker
 
 if TYPE_CHECKING:
     from worker_sdk.protocol import JobInput
+    from worker_sdk.tasks.collection import Tasks
+    from worker_sdk.worker.worker import Worker
 
 MAX_DEFERRALS: Final = 1_000
 MAX_DEPTH: Final = 50
@@ -38,7 +39,10 @@ class Runner:
     it waited. `worker`: its handlers run jobs that no task made."""
 
     def __init__(
-        self, pushers: Any, inputs_of: "Callable[[Run], list[JobInput]]", worker: Worker | None = None
+        self,
+        pushers: Any,
+        inputs_of: "Callable[[Run], list[JobInput]]",
+        worker: "Worker | Tasks | None" = None,
     ) -> None:
         self._inputs_of = inputs_of
         self._pushers = cast("Pushers", pushers)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from worker_sdk.shown import without_content
+
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
@@ -12,10 +14,18 @@ class Challenge:
 
     * `request_id`: the secret that answers it.
     * `callback_url`: the address at which the outside system posts its callback.
+
+    For example:
+
+        opened = Challenge("a-secret", "http://127.0.0.1:8080/callbacks/a-secret")
+        print(opened.callback_url)
     """
 
     request_id: str
     callback_url: str
+
+    def __repr__(self) -> str:
+        return without_content(self, "request_id", "callback_url")
 
 
 if TYPE_CHECKING:
@@ -34,14 +44,27 @@ class Callback:
     * `content_type`: the type that its sender gave; empty if none.
     * `body`: its bytes.
     * `received_at`: when it came, in UTC.
+
+    For example:
+
+        callback = Callback("application/json", b'{"frames": 120}', datetime.now(UTC))
+        frames = callback.json()["frames"]
     """
 
     content_type: str
     body: bytes
     received_at: datetime
 
+    def __repr__(self) -> str:
+        return without_content(self, "body")
+
     def text(self) -> str:
-        """Return the body as text in UTF-8. Raise UnicodeDecodeError."""
+        """Return the body as text in UTF-8. Raise UnicodeDecodeError.
+
+        For example:
+
+            text = callback.text()
+        """
         return self.body.decode()
 
     def json(self) -> Any:
@@ -52,7 +75,13 @@ class Callback:
 
     def answer(self) -> "FormAnswer":
         """Return the answer of a person to the form of the challenge. Raise ValueError if the callback is
-        something else."""
+        something else.
+
+        For example:
+
+            answer = callback.answer()
+            print(answer.choice, answer.comment)
+        """
         from worker_sdk.forms import answer_of
 
         return answer_of(self.json(), self.received_at)

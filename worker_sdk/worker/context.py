@@ -58,6 +58,12 @@ class CancelSignal:
     The signal is set once. Use `if ctx.cancelled:` or `ctx.cancelled.wait(1.0)` in a `def` handler. An `async def`
     handler is cancelled besides (`asyncio.CancelledError`); `await ctx.cancelled` waits for the signal in a task of its
     own. In a process that a handler forks it is never set.
+
+    For example:
+
+        for number in range(3):
+            if ctx.cancelled:
+                break
     """
 
     # These are class attributes until one is needed: every job gets a signal, and most are never looked at.
@@ -68,12 +74,26 @@ class CancelSignal:
     def __bool__(self) -> bool:
         return self._is_set
 
+    def __repr__(self) -> str:
+        return f"<CancelSignal, {'set' if self._is_set else 'not set'}>"
+
     def is_set(self) -> bool:
-        """Return whether the handler should stop."""
+        """Return whether the handler should stop.
+
+        For example:
+
+            print(ctx.cancelled.is_set())
+        """
         return self._is_set
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Block until the signal is set, for at most `timeout_s`, and return whether the handler should stop."""
+        """Block until the signal is set, for at most `timeout_s`, and return whether the handler should stop.
+
+        For example:
+
+            if ctx.cancelled.wait(0.01):
+                print("it was told to stop")
+        """
         event = self._event
         if event is None:
             import threading
@@ -125,7 +145,12 @@ class Pushers(Protocol):
 
 
 class Context:
-    """One attempt of a job: the second argument of a handler.
+    """One attempt of a job: the second argument of a handler, and the parameter of a task that is annotated so:
+
+        def resize(argument: list[str], ctx: Context) -> int:
+            for path in ctx.track(argument):
+                ctx.logger.info("resizing %s", path)
+            return len(argument)
 
     * `job_id`, `name`: ID and name of the job.
     * `attempt`: number of this attempt, counted from 1.
@@ -207,6 +232,9 @@ class Context:
         self._log = log
         self._logger: logging.LoggerAdapter[logging.Logger] | None = None
 
+    def __repr__(self) -> str:
+        return f"<Context of job {self.job_id} of {self.name}, attempt {self.attempt}>"
+
     @property
     def deadline(self) -> "datetime":
         """End of this attempt's time, in UTC."""
@@ -215,7 +243,13 @@ class Context:
         return datetime.now(UTC) + timedelta(seconds=self.deadline_s - now_s())
 
     def remaining(self) -> float:
-        """Return the seconds until `deadline`, at least 0."""
+        """Return the seconds until `deadline`, at least 0.
+
+        For example:
+
+            if ctx.remaining() < 5:
+                raise Retry(message="too little time is left")
+        """
         return max(0.0, self.deadline_s - now_s())
 
     # --- order
@@ -267,6 +301,12 @@ class Context:
 
         Await it in an `async def` handler; in a `def` handler it blocks. Raise RefusedError if the master opens none,
         UnavailableError if no master answers.
+
+        For example:
+
+            opened = ctx.open_challenge(timeout_s=3600)
+            print(opened.callback_url)
+            raise Challenged(opened.request_id)
         """
         if self._challenges is None:
             raise RuntimeError("a process that a handler forked cannot open challenges")
@@ -309,6 +349,10 @@ class Context:
         * `message`: text to show to people, for example `"row 12,000"`. It is cut after 200 characters.
 
         Raise ValueError if the fraction is out of range.
+
+        For example:
+
+            ctx.progress(0.5, "row 12,000")
         """
         if fraction is not None and not 0 <= fraction <= 1:
             raise ValueError("fraction must be between 0 and 1")
@@ -334,6 +378,11 @@ class Context:
 
         Await it in an `async def` handler; in a `def` handler it blocks. Raise ValueError for a value that is too
         large, CheckpointNotSaved if it does not count any more.
+
+        For example:
+
+            begin = ctx.checkpoint or 0
+            ctx.save(begin + 100)
         """
         saved = self._begin_to_save(value)
         if not is_in_loop():
@@ -343,7 +392,14 @@ class Context:
         return cast("Saved", asyncio.wrap_future(saved))
 
     def save_and_wait(self, value: Any) -> None:
-        """Save as `save` does, but always block."""
+        """Save a checkpoint as `save` does, but always block, also where an event loop runs.
+
+        * `value`: as for `save`.
+
+        Raise ValueError for a value that is too large, CheckpointNotSaved if it does not count any more:
+
+            ctx.save_and_wait(100)
+        """
         self._begin_to_save(value).result()
 
     def _begin_to_save(self, value: Any) -> "Future[None]":
@@ -371,6 +427,11 @@ class Context:
           (`max_parts`, `max_parts_bytes`).
 
         Await it in an `async def` handler; in a `def` handler it blocks. Raise PartNotKept if no master keeps it.
+
+        For example:
+
+            for word in ["one", "two"]:
+                ctx.emit(word)
         """
         from worker_sdk.unsendable import sendable
 
@@ -394,15 +455,26 @@ class Context:
         * `source`: the items, always in the same order; the first ones are skipped when the job goes on. Or a function
           that takes the number of items done, and returns the items from there on: then nothing has to be skipped.
         * `total`: number of items, for progress. Default: `len(source)`, where it has one.
+
+        For example:
+
+            rows = ["a", "b", "c"]
+            for row in ctx.iterate(rows, every_s=2):
+                print(row)
         """
         from worker_sdk.worker.iteration import Iteration
 
         return Iteration(self, source, every_s=every_s, total=total, saves=True)
 
     def track(self, source: "Source[T]", *, every_s: float = 1.0, total: int | None = None) -> "Iteration[T]":
-        """Go through items and tell progress every `every_s` seconds. Nothing is saved.
+        """Return items for `for` or `async for`, and tell progress every `every_s` seconds. Nothing is saved.
 
         * `source`, `every_s`, `total`: as for `iterate`. Every attempt goes through all items.
+
+        For example:
+
+            for row in ctx.track(["a", "b", "c"]):
+                print(row)
         """
         from worker_sdk.worker.iteration import Iteration
 
@@ -450,6 +522,10 @@ class Context:
           job in the place of one is refused (`id_taken`).
 
         Await it in an `async def` handler; in a `def` handler it blocks.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within 60 s:
+
+            job_id = ctx.enqueue("thumbnail.make", {"photo_id": 42}, once=True)
         """
         if once:
             options["id"] = self._next_once_id(options)
@@ -461,7 +537,14 @@ class Context:
     def enqueue_sync(
         self, name: str, argument: Any = None, *, once: bool = False, **options: "Unpack[JobOptions]"
     ) -> str:
-        """Enqueue as `enqueue` does, but always block."""
+        """Enqueue a job as `enqueue` does, but always block, also where an event loop runs, and return its ID.
+
+        * `name`, `argument`, `once`, `options`: as for `enqueue`.
+
+        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within 60 s:
+
+            job_id = ctx.enqueue_sync("thumbnail.make", {"photo_id": 42})
+        """
         if once:
             options["id"] = self._next_once_id(options)
         return self._pushers.sync_pusher().enqueue(name, argument, **options)
@@ -473,6 +556,10 @@ class Context:
         * `once`: as for `enqueue`, for each of the jobs.
 
         Await it in an `async def` handler; in a `def` handler it blocks.
+
+        Raise RefusedError if the master refuses one, and UnavailableError if no master answers within 60 s:
+
+            ids = ctx.enqueue_many([("thumbnail.make", {"photo_id": number}) for number in range(3)], once=True)
         """
         given = map(self._once, jobs) if once else jobs
         if is_in_loop():

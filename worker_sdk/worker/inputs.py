@@ -28,6 +28,11 @@ class Input:
     * `state`: how it ended, such as `succeeded` or `failed`. None: it was deleted.
     * `omitted`: None if its result is here. `not_kept`: it left none, or it was over before this job was enqueued and
       had no `keep_result`. `too_large`: it does not fit in the 1 MiB that all inputs of a job share.
+
+    For example:
+
+        for one in ctx.inputs:
+            print(one.job_id, one.state, one.result if one.is_success else one.outcome)
     """
 
     __slots__ = ("_result", "job_id", "omitted", "state")
@@ -59,6 +64,10 @@ class Input:
         does not fit.
 
         * `task`: the task of that job.
+
+        For example:
+
+            width = ctx.inputs[0].result_of(make_thumbnail)
         """
         try:
             return task.decode_result(self.result)
@@ -77,7 +86,12 @@ class Input:
 
 
 class Inputs(Sequence[Input]):
-    """The jobs for which a job waited, in the order in which its `after` named them."""
+    """The jobs for which a job waited, in the order in which its `after` named them.
+
+    For example:
+
+        total = sum(ctx.inputs.results())
+    """
 
     __slots__ = ("_all",)
 
@@ -101,7 +115,12 @@ class Inputs(Sequence[Input]):
         return len(self._all)
 
     def results(self) -> list[Any]:
-        """Return the results of all of them, in order. Raise InputMissing for the first that has none."""
+        """Return the results of all of them, in order. Raise InputMissing for the first that has none.
+
+        For example:
+
+            total = sum(ctx.inputs.results())
+        """
         return [one.result for one in self._all]
 
     def results_of(self, task: HasResult[ResultT]) -> list[ResultT]:
@@ -109,5 +128,9 @@ class Inputs(Sequence[Input]):
         `Input.result_of` does.
 
         * `task`: the task of those jobs.
+
+        For example:
+
+            widths = ctx.inputs.results_of(make_thumbnail)
         """
         return [one.result_of(task) for one in self._all]

@@ -44,6 +44,9 @@ class Iteration(Generic[T]):
         self._total = len(source) if total is None and isinstance(source, Sized) else total
         self._saves = saves
 
+    def __repr__(self) -> str:
+        return f"<Iteration, {'with' if self._saves else 'without'} checkpoints>"
+
     def __iter__(self) -> Iterator[T]:
         done = self._start()
         items = self._items(done)

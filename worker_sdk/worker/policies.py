@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from worker_sdk.suggesting import suggesting
+
 ExceptionType = type[BaseException]
 # Seconds, or a function that returns them for the number of the attempt (from 1).
 Wait = float | Callable[[int], float] | None
@@ -18,10 +20,15 @@ class RetryOn:
         self.wait = wait
         self.attempts = attempts
 
+    def __repr__(self) -> str:
+        names = ", ".join(one.__name__ for one in self.exceptions)
+        return f"retry_on({names}, wait={self.wait!r}, attempts={self.attempts})"
+
     def wait_s(self, attempt: int) -> float | None:
         return self.wait(attempt) if callable(self.wait) else self.wait
 
 
+@suggesting("retry_on")
 def retry_on(*exceptions: ExceptionType, wait: Wait = None, attempts: int | None = None) -> RetryOn:
     """Return a policy for `Worker.handler(retry_on=…)`.
 
@@ -29,6 +36,12 @@ def retry_on(*exceptions: ExceptionType, wait: Wait = None, attempts: int | None
     * `wait`: minimum seconds before the next attempt, or a function that returns them for the number of the failed
       attempt. Default: the backoff of the job.
     * `attempts`: maximum number of attempts. The job's own `max_retry` still applies.
+
+    Raise TypeError for anything but classes of exceptions, and ValueError for a number that cannot be:
+
+        @tasks.task("photo.fetch", retry_on=retry_on(TimeoutError, wait=10, attempts=3))
+        def fetch(url: str) -> None:
+            print(url)
     """
     if attempts is not None and attempts < 1:
         raise ValueError("attempts must be at least 1")
@@ -42,6 +55,12 @@ def discard_on(*exceptions: ExceptionType) -> tuple[ExceptionType, ...]:
     a failure, because nothing is left to do.
 
     * `exceptions`: the classes.
+
+    Raise TypeError for anything but classes of exceptions:
+
+        @tasks.task("photo.fetch", discard_on=discard_on(FileNotFoundError))
+        def fetch(url: str) -> None:
+            print(url)
     """
     return _exception_types(exceptions)
 

@@ -18,6 +18,8 @@ from worker_sdk.environment import (
     token_or_default,
 )
 from worker_sdk.errors import UnavailableError, refused
+from worker_sdk.shown import some_of
+from worker_sdk.suggesting import suggesting
 from worker_sdk.transport.release import VERSION
 from worker_sdk.worker.policies import ExceptionType, RetryOn
 from worker_sdk.worker.registry import Handler, Registry
@@ -59,7 +61,15 @@ class TaskSource(Protocol):
 
 
 class Worker(NoBlock):
-    """Register handlers, and run the jobs that masters give to this worker.
+    """Register handlers, and run the jobs that masters give to this worker:
+
+        worker = Worker(tasks=tasks, max_jobs=20)
+
+        @worker.handler("word.count")
+        def count_words(argument: str) -> int:
+            return len(argument.split())
+
+    `worker.run()` then serves until the process is told to end.
 
     * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
     * `tasks`: `Tasks`, or several of them, whose jobs this worker runs. `run_tasks` adds more.
@@ -78,7 +88,6 @@ class Worker(NoBlock):
     * `version`: version of your code, shown to people. Default: the version of the SDK.
     * `middleware`: instances of `Middleware`, the outermost first. They surround the handlers, what handlers enqueue,
       and the life of the worker. Default: those of `configure`.
-
     * `job_logs`: send what jobs log to the masters: lines of `ctx.logger`, of other loggers while a handler runs, and
       the output of isolated handlers and of commands.
 
@@ -87,6 +96,7 @@ class Worker(NoBlock):
 
     other_form = "write `async with worker.running()`, or call `worker.run()`"
 
+    @suggesting("a worker")
     def __init__(
         self,
         master: str | Sequence[str] | None = None,
@@ -125,7 +135,8 @@ class Worker(NoBlock):
         self._registry = Registry()
         self._sources: list[TaskSource] = []
         self._task_names: dict[str, TaskSource] = {}
-        self.run_tasks(*([tasks] if hasattr(tasks, "handler_of") else tasks))
+        sources: Any = tasks if isinstance(tasks, Iterable) and not hasattr(tasks, "handler_of") else [tasks]
+        self.run_tasks(*sources)
         self._node: Node | None = None
         # The node of a process that is about to end, if something is left to report then.
         self._left: Node | None = None
@@ -134,6 +145,7 @@ class Worker(NoBlock):
 
     # --- handlers
 
+    @suggesting("a handler")
     def handler(
         self,
         name: str,
@@ -163,6 +175,12 @@ class Worker(NoBlock):
         * `contract`: what masters show of the name, and may check new jobs by: a map of `version`, `argument_schema` (a
           JSON Schema) and `options`, each of which may be missing.
         * `retry_codes`: codes of `CodedError` with which the job is retried; others are final. Default: all.
+
+        Raise ValueError for a name that cannot be or is taken, and TypeError for a function that cannot be called so:
+
+            @worker.handler("mail.send", retry_on=TimeoutError)
+            async def send_mail(argument: dict[str, str], ctx: Context) -> None:
+                ctx.logger.info("to %s", argument["to"])
         """
 
         if not isinstance(name, str):
@@ -189,6 +207,19 @@ class Worker(NoBlock):
         * `work`: an instance of a class derived from `OutsideWork`.
         * `isolated`: run each phase in a separate process, as `handler` does. The class and this call must be at the
           top level of a module.
+
+        For example:
+
+            class Render(OutsideWork):
+                name = "film.render"
+
+                def challenge(self, argument: str, ctx: Context) -> None:
+                    print(argument, ctx.open_challenge().callback_url)
+
+                def on_callback(self, callback: Callback, ctx: Context) -> str:
+                    return callback.text()
+
+            worker.outside(Render())
         """
         from worker_sdk.outside import add_to
 
@@ -199,15 +230,20 @@ class Worker(NoBlock):
         """Run the jobs of these tasks, too. Tasks that are declared before the worker starts are among them.
 
         * `sources`: `Tasks`.
+
+        Raise TypeError for anything else:
+
+            worker.run_tasks(tasks)
         """
         for source in sources:
             if not hasattr(source, "handler_of"):
-                raise TypeError(f"a Tasks is needed here, not a {type(source).__name__}")
+                raise TypeError(f"a Tasks object is needed here, not a {type(source).__name__}")
             if not any(source is one for one in self._sources):
                 self._sources.append(source)
 
     def __repr__(self) -> str:
-        return f"<Worker of {', '.join(self._registry.names) or 'no names'}>"
+        names = {*self._registry.names, *(name for source in self._sources for name in source.names)}
+        return f"<Worker of {some_of(sorted(names), 'no names')}>"
 
     @property
     def names(self) -> list[str]:
@@ -249,6 +285,10 @@ class Worker(NoBlock):
         A URL leads to one process. If several processes serve the application, the first one serves the worker, and the
         others refuse to start. Leave out `url`, and each process listens at an address of its own besides, or use
         `pull=True`.
+
+        For example:
+
+            app = worker.asgi()
         """
         self._is_mounted = True
         return self._app()
@@ -261,6 +301,11 @@ class Worker(NoBlock):
 
         Each process that serves the application runs the worker and registers it at an address of its own, unless
         `asgi()` is mounted at `url`.
+
+        For example:
+
+            async with worker.lifespan():
+                print(worker.worker_id)
         """
         async with self.running(serve=self._owns_server):
             yield
@@ -270,6 +315,11 @@ class Worker(NoBlock):
         """Run the worker inside the running event loop, and drain it at the end of the block.
 
         * `serve`: start a server for the worker. Give False if `asgi()` is mounted at `url`.
+
+        For example:
+
+            async with worker.running():
+                print(worker.worker_id, worker.address)
         """
         await self._start(serve=serve)
         try:
@@ -279,7 +329,13 @@ class Worker(NoBlock):
 
     def run(self) -> None:
         """Serve until SIGTERM, SIGINT or SIGHUP, drain, and return. A second signal hands the running jobs back at
-        once. Raise RefusedError if no master ever registered the worker and its token is refused for 30 s."""
+        once. Raise RefusedError if no master ever registered the worker and its token is refused for 30 s.
+
+        For example:
+
+            if __name__ == "__main__":
+                worker.run()
+        """
         import asyncio
 
         from worker_sdk.transport.standard_streams import escape_unencodable
@@ -297,6 +353,11 @@ class Worker(NoBlock):
 
         * `idle_s`: seconds without a job after which nothing is left to do. A job that becomes due within this time
           is still run.
+
+        For example:
+
+            if __name__ == "__main__":
+                failed = worker.run_burst(idle_s=2)
         """
         import asyncio
 
@@ -315,7 +376,13 @@ class Worker(NoBlock):
         return sorted(burst.failed)
 
     def drain(self) -> None:
-        """Take no more jobs. Call it in the event loop of the worker."""
+        """Take no more jobs. Call it in the event loop of the worker.
+
+        For example:
+
+            async with worker.running():
+                worker.drain()
+        """
         if self._node is not None:
             self._node.drain()
 

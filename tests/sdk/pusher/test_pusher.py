@@ -16,7 +16,7 @@ from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import (
     Context,
-    NotFinishedError,
+    NotFinished,
     Pusher,
     RefusedError,
     SyncPusher,
@@ -397,7 +397,7 @@ async def test_a_master_where_too_many_wait_is_asked_when_it_said(
     # It also does not wait longer than its caller.
     master.script("result", 202, {"state": "running"}, **{"Retry-After": "60"})
     master.script("result", 202, {"state": "running"}, **{"Retry-After": "60"})
-    with pytest.raises(NotFinishedError):
+    with pytest.raises(NotFinished):
         await pusher.result("j", wait=0.2)
 
 
@@ -419,7 +419,7 @@ async def test_results_are_waited_for_in_long_polls(master: FakeMaster, pusher: 
     result = await pusher.result("j")
     assert (result.is_success, result.reason, result.message) == (False, "timeout", "not finished within 1 s")
     master.hooks["result"] = lambda body: (202, {"state": "ready"}, {})
-    with pytest.raises(NotFinishedError, match="ready"):
+    with pytest.raises(NotFinished, match="ready"):
         await pusher.result("j")
 
 

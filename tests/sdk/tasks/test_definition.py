@@ -186,7 +186,7 @@ def test_a_task_and_a_handler_of_one_name_are_refused() -> None:
 
 
 def test_a_worker_takes_tasks_only() -> None:
-    with pytest.raises(TypeError, match="a Tasks is needed here, not a str"):
+    with pytest.raises(TypeError, match="a Tasks object is needed here, not a str"):
         Worker("http://127.0.0.1:1", tasks=["app.tasks"])  # type: ignore[list-item]
 
 

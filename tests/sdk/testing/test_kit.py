@@ -16,9 +16,9 @@ from worker_sdk import (
     JobDiscarded,
     JobFailed,
     NotFinished,
-    NotKept,
     Pusher,
     ResultGone,
+    ResultNotKept,
     SyncPusher,
     Tasks,
     Worker,
@@ -138,7 +138,7 @@ def test_inline_runs_at_once_and_the_handle_has_the_result() -> None:
         handles = [double.enqueue(1), triple.enqueue(2)]
         assert wait_all(handles) == [2, 6]
         assert handles[0].status == "succeeded"
-        with pytest.raises(NotKept):
+        with pytest.raises(ResultNotKept):
             double.using(keep_result=False).enqueue(1).get()
     assert len(jobs) == 3
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from worker_sdk.errors import NotFinishedError, WorkerSdkError
+from worker_sdk.errors import NotFinished, WorkerSdkError
 from worker_sdk.transport.standard_streams import escape_unencodable
 
 
@@ -52,7 +52,7 @@ class Command(BaseCommand):
                 self.stdout.write(job_id)
                 return
             result = client.result(job_id, wait=options["wait"])
-        except NotFinishedError as exc:
+        except NotFinished as exc:
             raise CommandError(str(exc), returncode=3) from exc
         except (WorkerSdkError, ValueError) as exc:
             raise CommandError(str(exc)) from exc
