@@ -23,7 +23,11 @@ TOO_LONG: Final = 11
 def pytest_configure(config: pytest.Config) -> None:
     # The processes of pytest-xdist end with the one that started them.
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(RunLimit(float(os.environ.get(VARIABLE, LIMIT_S))))
+        config.pluginmanager.register(RunLimit(limit_s()))
+
+
+def limit_s() -> float:
+    return float(os.environ.get(VARIABLE, LIMIT_S))
 
 
 class RunLimit:

@@ -7,14 +7,19 @@ Call it as `python -m tests.support.suite ARGUMENTS-OF-PYTEST`. The exit code is
 """
 
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.support import run_limit
+
+_BEGUN_S: Final = time.monotonic()
 MOST_ALONE: Final = 30
 # pytest's cache records the last failures here.
 FAILED: Final = Path(".pytest_cache/v/cache/lastfailed")
@@ -50,7 +55,10 @@ def _failed() -> list[str]:
 
 
 def _pytest(arguments: Sequence[str]) -> int:
-    return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
+    # Both runs share the time of one.
+    left_s = run_limit.limit_s() - (time.monotonic() - _BEGUN_S)
+    env = {**os.environ, run_limit.VARIABLE: f"{max(left_s, 1.0):.0f}"}
+    return subprocess.run([sys.executable, "-m", "pytest", *arguments], env=env, check=False).returncode
 
 
 if __name__ == "__main__":
