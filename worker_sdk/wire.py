@@ -32,6 +32,8 @@ def encode(value: Any) -> bytes:
 def has_text_keys(value: Any) -> bool:
     """Return whether all keys in a value are text: masters take no others, though MessagePack has them. The value is
     one that `encode` takes."""
+    if type(value) in _PLAIN:
+        return True
     left = [value]
     while left:
         parts = left.pop()

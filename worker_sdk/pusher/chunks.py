@@ -54,7 +54,7 @@ class Chunker:
         # This inlines `sendable` and `may_be_another`, to save two calls for each job of a bulk.
         try:
             data = self._pack(job)
-            check_keys(job)
+            check_keys(job if len(job) > _PLAIN_FIELDS else job["argument"])
         except (TypeError, ValueError, OverflowError) as exc:
             raise explained(exc, job) from None
         parts, size = self._parts, self._size + len(data)
