@@ -82,7 +82,7 @@ def fsck(
         return count
 
     if count := _run(check, settings):
-        exits.fail(exits.FAILED, f"{count} faults found, as listed above")
+        exits.fail(exits.FAILED, f"{count} {'fault' if count == 1 else 'faults'} found, as listed above")
     if not as_json:
         output.say("no faults found")
 
