@@ -390,6 +390,8 @@ class _Checker:
                     self._excused["overlaps while the first stood still"] += 1
                 elif self._is_unstoppable(job_id) and self._was_disturbed(a.worker, a.start_s, b.start_s):
                     self._excused["overlaps of a thread that nothing stops, on a cut or stopped worker"] += 1
+                elif self._is_unstoppable(job_id) and self._was_detached(a.worker, a.start_s, b.start_s):
+                    self._excused["overlaps of a thread that nothing stops, on a detached worker"] += 1
                 elif self._timed_out_by_a_step(a, b.start_s):
                     self._excused["overlaps after a timeout by a clock that was set"] += 1
                 else:
@@ -552,6 +554,8 @@ class _Checker:
             self._excused["claims not begun, of a worker that left unannounced"] += 1
         elif self._was_detached(worker, from_s, to_s) or self._was_disturbed(worker, from_s, to_s):
             self._excused["losses of claims not begun, with a cut or stopped worker"] += 1
+        elif self._clock_was_stepped(from_s, to_s):
+            self._excused["losses of claims not begun, after the store's clock was set"] += 1
         else:
             yield Violation(
                 "untaken claim counted",

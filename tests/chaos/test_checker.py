@@ -128,6 +128,11 @@ def a_blocking_one_on_a_cut_worker(s: Story) -> None:
           attempts=(EndedAttempt(1, "lost"),))  # fmt: skip
 
 
+def a_blocking_one_on_a_detached_worker(s: Story) -> None:
+    a_blocking_one_on_a_cut_worker(s)
+    s.h.faults = [Fault("detach", "worker-1", 1.4, 1.5)]
+
+
 def a_blocking_one_that_ran_twice(s: Story) -> None:
     s.push(name="block")
     s.run(end_s=9.3)
@@ -141,6 +146,11 @@ def an_untaken_claim_of_a_stopped_worker(s: Story) -> None:
     s.fault("stop", "worker-1", 1.0, 8.0)
     claim = s.run(start_s=8.0, end_s=8.2, attempt=2, worker=2)
     s.end(claim=claim, attempt=2, losses=1, attempts=(EndedAttempt(1, "lost", "w1"),))
+
+
+def an_untaken_claim_before_a_clock_was_set_back(s: Story) -> None:
+    an_untaken_claim_of_a_stopped_worker(s)
+    s.h.faults = [Fault("clock step", "store", 2.0, 2.1)]
 
 
 def an_untaken_claim_of_a_worker_that_left_unannounced(s: Story) -> None:
@@ -404,8 +414,9 @@ def odd_values_that_were_judged_well(s: Story) -> None:
 
 
 GOOD = [
-    a_blocking_one_that_a_deploy_moves, a_blocking_one_on_a_cut_worker,
-    an_untaken_claim_of_a_stopped_worker, an_untaken_claim_of_a_worker_that_left_unannounced,
+    a_blocking_one_that_a_deploy_moves, a_blocking_one_on_a_cut_worker, a_blocking_one_on_a_detached_worker,
+    an_untaken_claim_of_a_stopped_worker, an_untaken_claim_before_a_clock_was_set_back,
+    an_untaken_claim_of_a_worker_that_left_unannounced,
     an_untaken_claim_that_waited_again_after_its_worker_left_unannounced, a_backfilled_one,
     a_master_that_was_away,
     odd_values_that_were_judged_well,

@@ -175,7 +175,7 @@ def proof_due_ms(
     None if nothing is to be waited for: a heartbeat named the job, the worker tells `as_of_ms`, or is silent.
     Also None if that time is further away than any offer ends: the store's clock was set back.
     """
-    if job.is_confirmed or worker_as_of_ms > 0 or now_ms - worker_seen_ms > rules.stale_ms:
+    if job.is_confirmed or worker_as_of_ms > 0 or not _is_heard(now_ms, worker_seen_ms, rules):
         return None
     due_ms = job.not_after_ms + rules.lease_ms
     return due_ms if due_ms - now_ms <= 2 * rules.lease_ms else None
@@ -213,7 +213,7 @@ def decide_expired(
     if due_ms is not None:
         is_proven = worker_as_of_ms == 0 and worker_seen_ms > due_ms
         return Decision(JobState.READY, "returned") if is_proven else None
-    if lease_until_ms >= deadline_ms and now_ms - worker_seen_ms <= rules.stale_ms:
+    if lease_until_ms >= deadline_ms and _is_heard(now_ms, worker_seen_ms, rules):
         return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
     may_rerun = job.max_retry > 0 or job.rerun_lost
     if orderly_end is not None and may_rerun:
@@ -224,6 +224,12 @@ def decide_expired(
     if job.losses + 2 == rules.max_losses and rules.alone_wait_ms and not job.has_challenge:
         return Decision(JobState.RETRYING, "lost", delay_ms=rules.alone_wait_ms, is_loss=True)
     return Decision(JobState.READY, "lost", is_loss=True)
+
+
+def _is_heard(now_ms: int, worker_seen_ms: int, rules: ExpiryRules) -> bool:
+    """Return whether a worker lives. One whose last heartbeat lies in the future was heard before the store's clock was
+    set back, and not since: nothing is decided in the grace after that, in which each living worker is heard again."""
+    return 0 <= now_ms - worker_seen_ms <= rules.stale_ms
 
 
 def decide_restored(job: Job) -> Decision:

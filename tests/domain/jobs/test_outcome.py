@@ -154,7 +154,7 @@ def test_what_an_ended_lease_means(
         rules=RULES,
         jitter=jitter,
     )
-    worker_lives = now_ms - seen_ms <= RULES.stale_ms
+    worker_lives = 0 <= now_ms - seen_ms <= RULES.stale_ms
     proof_ms = job.not_after_ms + RULES.lease_ms
     is_untold = not job.is_confirmed and as_of_ms <= 0 and worker_lives
     if is_untold and (seen_ms <= proof_ms or as_of_ms < 0):
@@ -196,6 +196,9 @@ def test_the_edges_of_an_ended_lease() -> None:
     assert told(offer, now_ms=proof_ms, worker_seen_ms=proof_ms) is None
     assert decided(offer, now_ms=proof_ms + 1, worker_seen_ms=proof_ms + 1).ending == "returned"
     assert decided(offer, now_ms=proof_ms + 1, worker_seen_ms=proof_ms - RULES.stale_ms).is_loss, "silent"
+    assert decided(offer, now_ms=proof_ms + 1, worker_seen_ms=proof_ms + 2).is_loss, (
+        "by a clock that was set back"
+    )
     assert told(offer, now_ms=proof_ms + 1, worker_seen_ms=proof_ms + 1, worker_as_of_ms=-1) is None
     set_back = replace(offer, not_after_ms=offer.not_after_ms + 3_600_000)
     assert decided(set_back, worker_seen_ms=16_000).is_loss, "an hour is longer than any offer"

@@ -197,6 +197,23 @@ async def test_an_offer_that_was_never_taken_up_returns_although_heartbeats_tell
     assert await world.records.history(job.job_id) == []
 
 
+@pytest.mark.req("M3", "D12")
+async def test_a_heartbeat_by_a_clock_that_was_set_back_since_proves_nothing(reaping: Reaping) -> None:
+    """A worker takes an offer and dies before a heartbeat names it. Its last heartbeat, composed before, arrives while
+    the store's clock is a minute ahead: late enough to prove that it never took the offer."""
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(max_retry=0, timeout_ms=3_600_000)
+    await reaping.clock.pass_s(1)
+    world.pass_ms(60_000)
+    await reaping.beat(worker, tells_as_of=False)
+    await reaping.clock.pass_s(1)
+    world.pass_ms(-60_000)
+    await reaping.clock.pass_s(2 * GRACE_S)
+    found = await world.get(job.job_id)
+    assert (found.state, found.losses) == (JobState.FAILED, 1)
+
+
 @pytest.mark.req("M3", "M6")
 async def test_a_late_first_sign_of_an_offer_keeps_it_where_it_is(reaping: Reaping) -> None:
     world = reaping.world
