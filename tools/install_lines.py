@@ -23,7 +23,7 @@ def pages() -> list[Path]:
     """Return the documents with such commands."""
     found = [
         *ROOT.glob("*.md"),
-        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
         *ROOT.glob("examples/**/*.md"),
         ROOT / "worker_sdk/README.md",
     ]

@@ -21,18 +21,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final
 
-from tools import sbom, wheels
+from tools import changelog, sbom, wheels
 from tools.publication import IS_PUBLISHED, PLACEHOLDER, ROOT, URLS
 
 CHART: Final = ROOT / "deploy" / "helm" / "jqmaster"
-FRAGMENTS: Final = ROOT / "changes.d"
 SUMS: Final = "SHA256SUMS"
 LEFT_OUT: Final = 3
-# As in CHANGELOG.md: what an upgrade must know comes first.
-SECTIONS: Final = {
-    "upgrade": "Before you upgrade", "added": "Added", "changed": "Changed", "fixed": "Fixed",
-    "performance": "Performance",
-}  # fmt: skip
 
 
 class LeftOutError(Exception):
@@ -62,29 +56,14 @@ def release(directory: Path, image: str) -> list[str]:
 
 
 def notes() -> str:
-    """Return the notes of this version: its section of CHANGELOG.md, or else what awaits release there and in
-    changes.d."""
+    """Return the notes of this version: its section of CHANGELOG.md, or else the one of the next release with the
+    fragments in changes.d."""
     version = wheels.version()
-    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    sections = dict(re.findall(r"^## (\S+)[^\n]*\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL))
-    fragments = fragments_by_section()
-    if not fragments and version in sections:
-        return f"# jqmaster {version}\n\n{sections[version].strip()}\n"
-    parts = [f"# jqmaster {version}"]
-    for name, title in SECTIONS.items():
-        if texts := fragments.get(name):
-            parts.append(f"## {title}\n\n" + "\n".join("- " + text.replace("\n", "\n  ") for text in texts))
-    if waiting := sections.get("Unreleased", "").strip():
-        parts.append(waiting if len(parts) == 1 else f"## More\n\n{waiting}")
-    return "\n\n".join(parts) + "\n"
-
-
-def fragments_by_section() -> dict[str, list[str]]:
-    """Return the texts of changes.d by section."""
-    found: dict[str, list[str]] = {}
-    for file in sorted(FRAGMENTS.glob("*.*.md")):
-        found.setdefault(file.name.split(".")[-2], []).append(file.read_text("utf-8").strip())
-    return found
+    text = changelog.FILE.read_text("utf-8")
+    released = changelog.releases(text)
+    coming = changelog.awaiting(text)
+    body = coming or released.get(version, "").strip()
+    return f"# jqmaster {version}\n\n" + body.replace("\n### ", "\n## ").removeprefix("#") + "\n"
 
 
 def chart(directory: Path, folder: Path = CHART) -> Path:

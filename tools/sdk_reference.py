@@ -1,9 +1,11 @@
-"""docs/sdk.md, from the signatures and docstrings of worker_sdk: `python -m tools.sdk_reference --write`.
+"""docs/sdk.md and the pages in docs/sdk/, from the signatures and docstrings of worker_sdk, and from the examples in
+docs/sdk/examples: `python -m tools.sdk_reference --write`.
 
 The source is read, not imported: annotations stand in the page as they are written.
 """
 
 import ast
+import functools
 import inspect
 import re
 import sys
@@ -12,18 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TARGET = Path("docs/sdk.md")
+INDEX = Path("docs/sdk.md")
+FOLDER = Path("docs/sdk")
+EXAMPLES = FOLDER / "examples"
 WIDTH = 100
 
-_HEAD = """\
+_WRITTEN = "Written by `make docs` from the code of `worker_sdk`; do not edit."
+_HEAD = f"""\
 # SDK reference
 
-Written by `make docs` from the code of `worker_sdk`; do not edit.
+{_WRITTEN}
 
-Import names without a module from `worker_sdk`. All times are in seconds. [tutorial.md](tutorial.md) introduces all of
-these by example, [config.md](config.md#variables-of-the-client-commands-workers-and-pushers) lists the variables that
-workers and pushers read, [errors.md](errors.md) lists the codes of refusals, and [web_servers.md](web_servers.md)
-covers forks, threads and event loops.
+Every class and function of the SDK, by what you want to do. [tutorial.md](tutorial.md) introduces them by example. Import names
+without a module from `worker_sdk`. All times are in seconds. Each example is a file that runs as it is; a test does the same.
+"""
+_TAIL = """\
+[config.md](config.md#variables-of-the-client-commands-workers-and-pushers) lists the variables that workers and pushers read,
+[errors.md](errors.md) the codes of refusals, and [web_servers.md](web_servers.md) covers forks, threads and event loops.
 """
 
 
@@ -49,166 +56,262 @@ class Entry:
         return self.path.rpartition(".")[2]
 
     @property
-    def title(self) -> str:
+    def package(self) -> str:
+        """Return the package to import the name from."""
         if self.is_exported:
-            return f"`{self.name}`"
+            return "worker_sdk"
         # The package of these modules exports their names.
         module = re.sub(r"^(pusher|testing)\.(jobs|harness|kit|records)$", r"\1", self.module)
         module = re.sub(r"^middleware\..*", "middleware", module)
         module = re.sub(r"^django\.(backend|options|outbox)$", "django", module)
-        module = re.sub(r"^outbox\.(?!sqlalchemy).*", "outbox", module)
-        return f"`worker_sdk.{module}.{self.name}`"
+        module = re.sub(r"^outbox\.(?!sqlalchemy|steps).*", "outbox", module)
+        return f"worker_sdk.{module}"
 
 
-SECTIONS: dict[str, list[Entry]] = {
-    "Tasks": [
-        Entry("tasks.collection.Tasks"),
-        Entry("tasks.task.Task", is_constructed=False),
-        Entry("tasks.task.Calls", is_exported=False, is_constructed=False),
-        Entry("tasks.options.TaskOptions", is_exported=False),
-        Entry("tasks.options.CommandOptions", is_exported=False),
-        Entry("tasks.scheduled.DefinitionOptions", is_exported=False),
-        Entry("tasks.signature.INJECTED", is_constructed=False),
-        Entry("tasks.task.TaskJob", is_constructed=False),
-        Entry("tasks.batch.Batch"),
-        Entry("environment.configure"),
-    ],
-    "Flows": [
-        Entry("tasks.flow.chain"),
-        Entry("tasks.flow.group"),
-        Entry("tasks.flow.chord"),
-        Entry("tasks.flow.Flow"),
-        Entry("tasks.flow.FlowHandles", is_constructed=False),
-        Entry("tasks.signature.INPUT", is_constructed=False),
-        Entry("tasks.signature.INPUTS", is_constructed=False),
-        Entry("worker.inputs.Inputs", is_constructed=False),
-        Entry("worker.inputs.Input", is_constructed=False),
-        Entry("errors.InputMissing", is_constructed=False),
-        Entry("errors.InvalidFlow", is_constructed=False),
-    ],
-    "Results of tasks": [
-        Entry("tasks.handle.JobHandle", is_constructed=False),
-        Entry("pusher.results.JobProgress", is_constructed=False),
-        Entry("tasks.parts.PartStream", is_constructed=False),
-        Entry("pusher.parts.JobPart", is_constructed=False),
-        Entry("tasks.log_stream.LogStream", is_constructed=False),
-        Entry("pusher.logs.JobLogLine", is_constructed=False),
-        Entry("tasks.command.CommandOutput", is_constructed=False),
-        Entry("tasks.handle.wait_all"),
-        Entry("tasks.handle.await_all"),
-        Entry("errors.InvalidArgument", is_constructed=False),
-        Entry("errors.NotFinished", is_constructed=False),
-        Entry("errors.NoResultError", is_constructed=False),
-        Entry("errors.JobFailed", is_constructed=False),
-        Entry("errors.JobCanceled", is_constructed=False),
-        Entry("errors.JobDiscarded", is_constructed=False),
-        Entry("errors.JobSkipped", is_constructed=False),
-        Entry("errors.ResultNotKept", is_constructed=False),
-        Entry("errors.ResultGone", is_constructed=False),
-        Entry("errors.UnreadableResult", is_constructed=False),
-    ],
-    "Workers": [
-        Entry("worker.worker.Worker"),
-        Entry("worker.context.Context", is_constructed=False),
-        Entry("worker.context.CancelSignal"),
-    ],
-    "Work that others do": [
-        Entry("outside.OutsideWork", is_constructed=False),
-        Entry("conditions.ready_when"),
-        Entry("conditions.SinceLastRun"),
-        Entry("conditions.OutstandingBelow"),
-        Entry("conditions.JobIs"),
-        Entry("conditions.DefinitionRan"),
-        Entry("conditions.HttpOk"),
-        Entry("outside.Ready"),
-        Entry("approval.Approval", is_constructed=False),
-        Entry("forms.Form"),
-        Entry("forms.Choice"),
-        Entry("forms.FormAnswer"),
-        Entry("worker.challenge.Challenge", is_constructed=False),
-        Entry("worker.challenge.Callback", is_constructed=False),
-        Entry("errors.Challenged"),
-        Entry("errors.CodedError"),
-    ],
-    "Middleware and dependencies": [
-        Entry("middleware.base.Middleware"),
-        Entry("enqueueing.EnqueueMiddleware", is_exported=False, is_constructed=False),
-        Entry("dependencies.depends.Depends"),
-        Entry("errors.EnqueueRefused"),
-        Entry("errors.IsolatedHandlerError", is_constructed=False),
-        Entry("errors.Interrupted", is_constructed=False),
-        Entry("errors.CheckpointNotSaved", is_constructed=False),
-        Entry("errors.PartNotKept", is_constructed=False),
-        Entry("middleware.logs.JobLogs", is_exported=False),
-        Entry("middleware.logs.JobContextFilter", is_exported=False),
-        Entry("middleware.logs.JsonFormatter", is_exported=False),
-        Entry("middleware.errors.ErrorHook", is_exported=False),
-        Entry("middleware.sentry.Sentry", is_exported=False),
-        Entry("middleware.django.DjangoConnections", is_exported=False),
-        Entry("middleware.sqlalchemy.SqlAlchemyConnections", is_exported=False),
-    ],
-    "Retries and endings": [
-        Entry("worker.policies.retry_on"),
-        Entry("worker.policies.discard_on"),
-        Entry("errors.Retry"),
-        Entry("errors.Defer"),
-        Entry("errors.Discard"),
-        Entry("errors.Fail"),
-    ],
-    "Pushers": [
-        Entry("pusher.client.Pusher"),
-        Entry("pusher.sync_client.SyncPusher"),
-        Entry("pusher.jobs.JobOptions", is_exported=False),
-        Entry("pusher.jobs.make_job"),
-        Entry("pusher.after.After"),
-        Entry("pusher.unique.Unique"),
-        Entry("pusher.unique.Debounce"),
-        Entry("pusher.events.Event"),
-        Entry("pusher.events.SentEvent"),
-        Entry("pusher.unique.is_duplicate"),
-        Entry("pusher.unique.is_replaced"),
-        Entry("pusher.results.JobResult"),
-    ],
-    "Outbox": [
-        Entry("outbox.sqlalchemy.SqlAlchemyOutbox", is_exported=False),
-        Entry("outbox.sqlalchemy.outbox_table", is_exported=False),
-        Entry("outbox.base.Outbox", is_exported=False, is_constructed=False),
-        Entry("outbox.rows.OutboxStats", is_exported=False, is_constructed=False),
-        Entry("outbox.relay.Relay", is_exported=False),
-        Entry("outbox.relay.AsyncRelay", is_exported=False),
-        Entry("outbox.steps.Done", is_exported=False, is_constructed=False),
-        Entry("outbox.in_worker.OutboxRelay", is_exported=False),
-    ],
-    "Django": [
-        Entry("django.backend.JqmasterBackend", is_exported=False, is_constructed=False),
-        Entry("django.options.JqmasterTask", is_exported=False, is_constructed=False),
-        Entry("django.outbox.DjangoOutbox", is_exported=False),
-        Entry("django.worker.django_worker", is_exported=False),
-    ],
-    "Errors of pushers": [
-        Entry("errors.WorkerSdkError"),
-        Entry("errors.RefusedError", is_constructed=False),
-        Entry("errors.Duplicate", is_constructed=False),
-        Entry("errors.UnavailableError", is_constructed=False),
-        Entry("errors.AnswerMismatchError", is_constructed=False),
-    ],
-    "Tests": [
-        Entry("testing.kit.recording", is_exported=False),
-        Entry("testing.kit.inline", is_exported=False),
-        Entry("testing.kit.drain", is_exported=False),
-        Entry("testing.records.Recorded", is_exported=False, is_constructed=False),
-        Entry("testing.records.Run", is_exported=False, is_constructed=False),
-        Entry("testing.harness.WorkerHarness", is_exported=False),
-        Entry("testing.harness.Ending", is_exported=False),
-        Entry("testing.pytest_plugin.recorded_jobs", is_exported=False),
-        Entry("testing.pytest_plugin.inline_jobs", is_exported=False),
-        Entry("testing.pytest_plugin.live_master", is_exported=False),
-    ],
-    "Traces": [
-        Entry("tracing.instrument", is_exported=False),
-        Entry("tracing.uninstrument", is_exported=False),
-    ],
-}
+@dataclass(frozen=True)
+class Page:
+    """A page of the reference. `wish` completes the sentence "I want to …"; `intro` leads to the guides."""
+
+    slug: str
+    title: str
+    wish: str
+    intro: str
+    entries: tuple[Entry, ...]
+
+
+PAGES: tuple[Page, ...] = (
+    Page(
+        "push",
+        "Push jobs",
+        "push jobs, and ask about them",
+        "Clients for any program: a web application, a script, another worker. [tutorial.md](../tutorial.md#a-pusher) shows them at work,\n"
+        "[web_servers.md](../web_servers.md) in web applications.",
+        (
+            Entry("pusher.client.Pusher"),
+            Entry("pusher.sync_client.SyncPusher"),
+            Entry("pusher.jobs.make_job"),
+            Entry("pusher.results.JobResult"),
+        ),
+    ),
+    Page(
+        "options",
+        "Options of jobs",
+        "choose priorities, times, keys and labels of a job",
+        "Options are arguments of `enqueue` and `make_job`, of `@tasks.task`, and of `using`. [unique.md](../unique.md) explains keys.",
+        (
+            Entry("pusher.jobs.JobOptions", is_exported=False),
+            Entry("tasks.options.TaskOptions", is_exported=False),
+            Entry("tasks.options.CommandOptions", is_exported=False),
+            Entry("pusher.unique.Unique"),
+            Entry("pusher.unique.Debounce"),
+            Entry("pusher.unique.is_duplicate"),
+            Entry("pusher.unique.is_replaced"),
+            Entry("pusher.after.After"),
+        ),
+    ),
+    Page(
+        "tasks",
+        "Declare tasks",
+        "declare functions whose calls are jobs",
+        "A task is a function with typed parameters; a call of it is a job. [tutorial.md](../tutorial.md#tasks) introduces tasks.",
+        (
+            Entry("tasks.collection.Tasks"),
+            Entry("tasks.task.Task", is_constructed=False),
+            Entry("tasks.task.Calls", is_exported=False, is_constructed=False),
+            Entry("tasks.task.TaskJob", is_constructed=False),
+            Entry("tasks.signature.INJECTED", is_constructed=False),
+            Entry("environment.configure"),
+        ),
+    ),
+    Page(
+        "workers",
+        "Write workers",
+        "write handlers, and run them",
+        "A worker runs tasks, and handlers of names. [long_jobs.md](../long_jobs.md) shows progress, checkpoints and partial results,\n"
+        "[deployment.md](../deployment.md) how workers are run.",
+        (
+            Entry("worker.worker.Worker"),
+            Entry("worker.context.Context", is_constructed=False),
+            Entry("worker.context.CancelSignal"),
+            Entry("errors.Interrupted", is_constructed=False),
+            Entry("errors.CheckpointNotSaved", is_constructed=False),
+            Entry("errors.PartNotKept", is_constructed=False),
+        ),
+    ),
+    Page(
+        "results",
+        "Results, progress and logs",
+        "wait for results, and follow progress and logs",
+        "Handles of jobs, and the ways in which a job can end without a result. [long_jobs.md](../long_jobs.md) and\n"
+        "[job_logs.md](../job_logs.md) explain progress, parts and logs.",
+        (
+            Entry("tasks.handle.JobHandle", is_constructed=False),
+            Entry("tasks.handle.wait_all"),
+            Entry("tasks.handle.await_all"),
+            Entry("pusher.results.JobProgress", is_constructed=False),
+            Entry("tasks.parts.PartStream", is_constructed=False),
+            Entry("pusher.parts.JobPart", is_constructed=False),
+            Entry("tasks.log_stream.LogStream", is_constructed=False),
+            Entry("pusher.logs.JobLogLine", is_constructed=False),
+            Entry("tasks.command.CommandOutput", is_constructed=False),
+            Entry("errors.NotFinished", is_constructed=False),
+            Entry("errors.NoResultError", is_constructed=False),
+            Entry("errors.JobFailed", is_constructed=False),
+            Entry("errors.JobCanceled", is_constructed=False),
+            Entry("errors.JobDiscarded", is_constructed=False),
+            Entry("errors.JobSkipped", is_constructed=False),
+            Entry("errors.ResultNotKept", is_constructed=False),
+            Entry("errors.ResultGone", is_constructed=False),
+            Entry("errors.UnreadableResult", is_constructed=False),
+        ),
+    ),
+    Page(
+        "retries",
+        "Retries and errors",
+        "decide what is retried, and handle errors of calls",
+        "A handler ends its attempt by returning or by raising; a pusher raises if a call does not succeed.\n"
+        "[tutorial.md](../tutorial.md#failing-well) introduces retries, [errors.md](../errors.md) lists the codes of refusals.",
+        (
+            Entry("worker.policies.retry_on"),
+            Entry("worker.policies.discard_on"),
+            Entry("errors.Retry"),
+            Entry("errors.Defer"),
+            Entry("errors.Discard"),
+            Entry("errors.Fail"),
+            Entry("errors.CodedError"),
+            Entry("errors.InvalidArgument", is_constructed=False),
+            Entry("errors.WorkerSdkError"),
+            Entry("errors.RefusedError", is_constructed=False),
+            Entry("errors.Duplicate", is_constructed=False),
+            Entry("errors.UnavailableError", is_constructed=False),
+            Entry("errors.AnswerMismatchError", is_constructed=False),
+        ),
+    ),
+    Page(
+        "schedules",
+        "Schedules and events",
+        "start jobs by the clock, or by what happens",
+        "[`Tasks.every` and `Tasks.cron`](tasks.md#tasks) declare schedules, [`Pusher.send_event`](push.md#pusher) sends events.\n"
+        "[definitions.md](../definitions.md) and [events.md](../events.md) explain both.",
+        (
+            Entry("tasks.scheduled.DefinitionOptions", is_exported=False),
+            Entry("pusher.events.Event"),
+            Entry("pusher.events.SentEvent"),
+        ),
+    ),
+    Page(
+        "flows",
+        "Flows and batches",
+        "let jobs wait for others, and group them",
+        "[flows.md](../flows.md) and [batches.md](../batches.md) explain both.",
+        (
+            Entry("tasks.flow.chain"),
+            Entry("tasks.flow.group"),
+            Entry("tasks.flow.chord"),
+            Entry("tasks.flow.Flow"),
+            Entry("tasks.flow.FlowHandles", is_constructed=False),
+            Entry("tasks.signature.INPUT", is_constructed=False),
+            Entry("tasks.signature.INPUTS", is_constructed=False),
+            Entry("worker.inputs.Inputs", is_constructed=False),
+            Entry("worker.inputs.Input", is_constructed=False),
+            Entry("errors.InputMissing", is_constructed=False),
+            Entry("errors.InvalidFlow", is_constructed=False),
+            Entry("tasks.batch.Batch"),
+        ),
+    ),
+    Page(
+        "outside",
+        "Work that others do",
+        "hand work to other systems and to people",
+        "[outside_work.md](../outside_work.md) explains challenges, callbacks and forms.",
+        (
+            Entry("outside.OutsideWork", is_constructed=False),
+            Entry("outside.Ready"),
+            Entry("conditions.ready_when"),
+            Entry("conditions.SinceLastRun"),
+            Entry("conditions.OutstandingBelow"),
+            Entry("conditions.JobIs"),
+            Entry("conditions.DefinitionRan"),
+            Entry("conditions.HttpOk"),
+            Entry("approval.Approval", is_constructed=False),
+            Entry("forms.Form"),
+            Entry("forms.Choice"),
+            Entry("forms.FormAnswer"),
+            Entry("worker.challenge.Challenge", is_constructed=False),
+            Entry("worker.challenge.Callback", is_constructed=False),
+            Entry("errors.Challenged"),
+        ),
+    ),
+    Page(
+        "middleware",
+        "Middleware, dependencies and traces",
+        "run code around handlers and pushes",
+        "[middleware.md](../middleware.md) and [tracing.md](../tracing.md) explain them.",
+        (
+            Entry("middleware.base.Middleware"),
+            Entry("enqueueing.EnqueueMiddleware", is_exported=False, is_constructed=False),
+            Entry("errors.EnqueueRefused"),
+            Entry("dependencies.depends.Depends"),
+            Entry("middleware.logs.JobLogs", is_exported=False),
+            Entry("middleware.logs.JobContextFilter", is_exported=False),
+            Entry("middleware.logs.JsonFormatter", is_exported=False),
+            Entry("middleware.errors.ErrorHook", is_exported=False),
+            Entry("errors.IsolatedHandlerError", is_constructed=False),
+            Entry("middleware.sentry.Sentry", is_exported=False),
+            Entry("middleware.django.DjangoConnections", is_exported=False),
+            Entry("middleware.sqlalchemy.SqlAlchemyConnections", is_exported=False),
+            Entry("tracing.instrument", is_exported=False),
+            Entry("tracing.uninstrument", is_exported=False),
+        ),
+    ),
+    Page(
+        "testing",
+        "Tests",
+        "test without a master",
+        "All but `live_master` need no master. [tutorial.md](../tutorial.md#testing-tasks) introduces the test kit.",
+        (
+            Entry("testing.kit.recording", is_exported=False),
+            Entry("testing.records.Recorded", is_exported=False, is_constructed=False),
+            Entry("testing.kit.inline", is_exported=False),
+            Entry("testing.kit.drain", is_exported=False),
+            Entry("testing.records.Run", is_exported=False, is_constructed=False),
+            Entry("testing.harness.WorkerHarness", is_exported=False),
+            Entry("testing.harness.Ending", is_exported=False),
+            Entry("testing.pytest_plugin.recorded_jobs", is_exported=False),
+            Entry("testing.pytest_plugin.inline_jobs", is_exported=False),
+            Entry("testing.pytest_plugin.live_master", is_exported=False),
+        ),
+    ),
+    Page(
+        "outbox",
+        "The outbox",
+        "enqueue in the transaction of your own database",
+        "[outbox.md](../outbox.md) explains what an outbox guarantees.",
+        (
+            Entry("outbox.sqlalchemy.SqlAlchemyOutbox", is_exported=False),
+            Entry("outbox.sqlalchemy.outbox_table", is_exported=False),
+            Entry("outbox.base.Outbox", is_exported=False, is_constructed=False),
+            Entry("outbox.rows.OutboxStats", is_exported=False, is_constructed=False),
+            Entry("outbox.relay.Relay", is_exported=False),
+            Entry("outbox.relay.AsyncRelay", is_exported=False),
+            Entry("outbox.in_worker.OutboxRelay", is_exported=False),
+            Entry("outbox.steps.Done", is_exported=False, is_constructed=False),
+        ),
+    ),
+    Page(
+        "django",
+        "Django",
+        "run Django's tasks",
+        "[django.md](../django.md) shows a site from its settings to its tests.",
+        (
+            Entry("django.backend.JqmasterBackend", is_exported=False, is_constructed=False),
+            Entry("django.options.JqmasterTask", is_exported=False, is_constructed=False),
+            Entry("django.outbox.DjangoOutbox", is_exported=False),
+            Entry("django.worker.django_worker", is_exported=False),
+        ),
+    ),
+)
+ENTRIES: tuple[Entry, ...] = tuple(entry for page in PAGES for entry in page.entries)
 # Public for other files of the package, not for users.
 INTERNAL = frozenset(
     {"to_wire", "renew", "start_mounted", "stop", "find", "set", "assembly"}
@@ -246,13 +349,88 @@ CONSTANTS = {
 }
 
 
-def reference() -> str:
-    """Return the text of docs/sdk.md."""
-    parts = [_HEAD]
-    for title, entries in SECTIONS.items():
-        parts.append(f"## {title}\n")
-        parts += [_entry(entry) for entry in entries]
-    return "\n".join(parts)
+def reference() -> dict[Path, str]:
+    """Return the text of each page by its path."""
+    return {INDEX: _index(), **{FOLDER / f"{page.slug}.md": _page(page) for page in PAGES}}
+
+
+def _index() -> str:
+    rows = [
+        f"| {page.wish} | [{page.title}](sdk/{page.slug}.md) | {', '.join(f'`{one.name}`' for one in page.entries)} |"
+        for page in PAGES
+    ]
+    links = sorted(
+        (entry.name.lower(), f"[`{entry.name}`](sdk/{page.slug}.md#{anchors(page)[entry.name]})")
+        for page in PAGES
+        for entry in page.entries
+    )
+    table = "\n".join(["| I want to … | page | names |", "|---|---|---|", *rows])
+    return "\n".join(
+        [_HEAD, table + "\n", "## All names\n", " · ".join(link for _, link in links) + "\n", _TAIL]
+    )
+
+
+def _page(page: Page) -> str:
+    contents = ", ".join(f"[`{one.name}`](#{anchors(page)[one.name]})" for one in page.entries)
+    head = (
+        f"# {page.title}\n\n{page.intro}\n\n{_WRITTEN} [All pages](../sdk.md)\n\nOn this page: {contents}.\n"
+    )
+    return "\n".join([head, *(_entry(page, entry) for entry in page.entries)])
+
+
+@functools.cache
+def anchors(page: Page) -> dict[str, str]:
+    """Return the anchor of each name of a page, as forges make it: a repeated heading gets a number."""
+    seen = {page.title.lower().replace(",", "").replace(" ", "-"): 1}
+    found = {}
+    for entry in page.entries:
+        found[entry.name] = _anchor(entry.name, seen)
+        node = definition(entry)
+        for one in members(node) if isinstance(node, ast.ClassDef) else ():
+            _anchor(one.name, seen)
+    return found
+
+
+def _anchor(heading: str, seen: dict[str, int]) -> str:
+    plain = heading.lower()
+    number = seen[plain] = seen.get(plain, 0) + 1
+    return plain if number == 1 else f"{plain}-{number - 1}"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A file in docs/sdk/examples. `shows`: the names that it is an example of; it stands at the first one."""
+
+    file: Path
+    shows: tuple[str, ...]
+    code: str
+
+
+@functools.cache
+def examples() -> tuple[Example, ...]:
+    """Return all examples, by file name."""
+    found = []
+    for file in sorted((ROOT / EXAMPLES).glob("*.py")):
+        head, _, code = file.read_text("utf-8").partition("\n")
+        if not head.startswith("# Shows: "):
+            raise ValueError(f"{file.name} begins with `# Shows: `, and names that it is an example of")
+        found.append(Example(file, tuple(head.removeprefix("# Shows: ").split(", ")), code))
+    return tuple(found)
+
+
+def _example(page: Page, entry: Entry) -> str:
+    for example in examples():
+        if entry.name in example.shows:
+            break
+    else:
+        return ""
+    first = example.shows[0]
+    if first == entry.name:
+        return "An example:\n\n" + _code(example.code.strip())
+    place = next(one for one in PAGES if first in anchors(one))
+    return (
+        f"An example: [`{first}`]({'' if place is page else f'{place.slug}.md'}#{anchors(place)[first]}).\n"
+    )
 
 
 def definition(entry: Entry) -> Definition:
@@ -313,9 +491,12 @@ def text_of(node: Definition) -> str:
     return inspect.cleandoc(ast.get_docstring(node) or "")
 
 
-def _entry(entry: Entry) -> str:
+def _entry(page: Page, entry: Entry) -> str:
     node = definition(entry)
-    lines = [f"### {entry.title}\n", f"{_code(_heading(entry, node))}\n{text_of(node)}\n"]
+    place = "" if entry.is_exported else f"From `{entry.package}`.\n\n"
+    lines = [f"## `{entry.name}`\n", f"{place}{_code(_heading(entry, node))}\n{text_of(node)}\n"]
+    if example := _example(page, entry):
+        lines.append(example)
     if isinstance(node, ast.ClassDef):
         for one in members(node):
             lines += [_member(one)]
@@ -341,7 +522,7 @@ def _member(function: Function) -> str:
         heading = f"{function.name}: {_annotation(function.returns)}"
     else:
         heading = _signature(function, function.name)
-    return f"#### `{function.name}`\n\n{_code(heading)}\n{text_of(function)}\n"
+    return f"### `{function.name}`\n\n{_code(heading)}\n{text_of(function)}\n"
 
 
 def _decorators(function: Function) -> set[str]:
@@ -399,7 +580,11 @@ def _code(text: str) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--write"]:
-        (ROOT / TARGET).write_text(reference(), "utf-8")
-    else:
-        sys.stdout.write(reference())
+    if sys.argv[1:] != ["--write"]:
+        sys.exit(__doc__)
+    texts = reference()
+    for old in (ROOT / FOLDER).glob("*.md"):
+        if FOLDER / old.name not in texts:
+            old.unlink()
+    for target, text in texts.items():
+        (ROOT / target).write_text(text, "utf-8")

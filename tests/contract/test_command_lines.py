@@ -17,7 +17,7 @@ PAGES = sorted(
     path
     for pattern in (
         "*.md",
-        "docs/*.md",
+        "docs/**/*.md",
         "examples/**/*.md",
         "worker_sdk/*.md",
         "deploy/**/*",

@@ -20,7 +20,7 @@ from jqmaster.service.operations.settings_catalog import CATALOG
 from jqmaster.spec.openapi import master_document, worker_document
 
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
 ROOMS = [
     *(
         ROOT / "jqmaster" / name

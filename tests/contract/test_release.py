@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tools import install_lines, publication, release, wheels
+from tools import changelog, install_lines, publication, release, wheels
 from worker_sdk.transport.release import VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -134,15 +134,17 @@ def test_an_install_line_is_found_in_all_its_forms() -> None:
         assert install_lines.rewritten(other, is_published=False) == other
 
 
-def test_notes_come_from_the_fragments_with_what_an_upgrade_must_know_first() -> None:
+def test_notes_come_from_the_changelog_with_what_an_upgrade_must_know_first() -> None:
     notes = release.notes()
-    assert notes.startswith(f"# jqmaster {VERSION}\n")
-    fragments = release.fragments_by_section()
-    assert set(fragments) <= set(release.SECTIONS)
-    titles = [release.SECTIONS[name] for name in release.SECTIONS if name in fragments]
-    assert re.findall(r"^## (.*)$", notes, re.MULTILINE)[: len(titles)] == titles
-    for texts in fragments.values():
-        assert all(text.splitlines()[0] in notes for text in texts)
+    assert notes.startswith(f"# jqmaster {VERSION}\n\n## ")
+    headings = re.findall(r"^## (.*)$", notes, re.MULTILINE)
+    assert headings == [heading for heading in changelog.HEADINGS.values() if heading in headings]
+    for texts in changelog.fragments().values():
+        assert all(f"- {text}" in notes for text in texts)
+    for texts in changelog.entries(
+        changelog.releases(changelog.FILE.read_text("utf-8"))["Unreleased"]
+    ).values():
+        assert all(f"- {text}" in notes for text in texts)
 
 
 def test_a_chart_is_packaged_as_helm_does(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The reference in docs/sdk.md names everything in worker_sdk."""
+"""The reference, docs/sdk.md and docs/sdk/, names everything in worker_sdk."""
 
 import ast
 import gc
@@ -9,9 +9,9 @@ import pytest
 
 import worker_sdk
 from tools.sdk_reference import (
+    ENTRIES,
+    FOLDER,
     ROOT,
-    SECTIONS,
-    TARGET,
     Entry,
     constructor,
     definition,
@@ -22,7 +22,6 @@ from tools.sdk_reference import (
     text_of,
 )
 
-ENTRIES = [entry for entries in SECTIONS.values() for entry in entries]
 # Arguments of another method, which explains them.
 AS_ANOTHER = re.compile(r"^Do as `[\w.]+`\.$|\bas `[\w.]+` does\b")
 SELF_EVIDENT = {"job_id", "tmp_path_factory"}
@@ -37,11 +36,15 @@ def without_collections() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_collections")
-def test_the_page_is_the_one_that_make_docs_writes() -> None:
-    assert (ROOT / TARGET).read_text("utf-8") == reference(), "run `make docs`"
+def test_the_pages_are_those_that_make_docs_writes() -> None:
+    pages = reference()
+    assert {ROOT / path for path in pages if path.parent == FOLDER} == set((ROOT / FOLDER).glob("*.md"))
+    for path, text in pages.items():
+        assert (ROOT / path).read_text("utf-8") == text, f"{path}: run `make docs`"
 
 
-def test_every_exported_name_is_on_the_page() -> None:
+def test_every_exported_name_is_on_one_page() -> None:
+    assert len({entry.name for entry in ENTRIES}) == len(ENTRIES)
     assert {entry.name for entry in ENTRIES if entry.is_exported} == set(worker_sdk.__all__)
 
 

@@ -2,7 +2,6 @@
 `tests/system/test_first_pages.py` runs these two as files."""
 
 import asyncio
-import re
 import types
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,10 @@ import pytest
 
 from jqmaster.domain.ids import is_id
 from tests.support import real_time
+from tests.support.pages import WRITTEN_URL, PageFolder, blocks
 from worker_sdk import Worker
 
 pytestmark = real_time.MASTER
-
-ROOT = Path(__file__).parents[2]
-WRITTEN_URL = "http://127.0.0.1:8080"
-
-
-def blocks(page: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
 
 
 def run(source: str, url: str) -> types.ModuleType:
@@ -57,7 +50,11 @@ async def test_the_web_application_of_the_tutorial_enqueues(url: str) -> None:
 
 
 @pytest.mark.req("S8", "S9")
-def test_the_tasks_of_the_readme_are_defined_enqueued_and_tested_in_fifteen_lines(url: str) -> None:
-    (page,) = [block for block in blocks("README.md") if "Tasks()" in block]
-    run(page, url)
-    assert len([line for line in page.splitlines() if line.strip()]) <= 15
+def test_the_tasks_of_the_readme_are_defined_enqueued_and_tested_in_fifteen_lines(tmp_path: Path) -> None:
+    page = PageFolder(tmp_path, "README.md")
+    tasks, tests = page.folder / "thumbnails.py", page.folder / "test_thumbnails.py"
+    with page.importable():
+        page.run(tests)
+    # Without those that name the files.
+    lines = [line for file in (tasks, tests) for line in file.read_text().splitlines()[1:] if line.strip()]
+    assert len(lines) <= 15

@@ -1,16 +1,14 @@
-"""The code in docs/middleware.md works as written, one block after another."""
+"""The code in docs/middleware.md works as written, each block as its own file."""
 
 import asyncio
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.fundamentals.test_docs import blocks
+from tests.support.pages import PageFolder
 from worker_sdk import configure
-
-PAGE = "docs/middleware.md"
 
 
 @pytest.fixture(autouse=True)
@@ -20,13 +18,23 @@ def _restored(kept_root_logger: None) -> Iterator[None]:
 
 
 @pytest.mark.req("S7", "S9")
-def test_the_blocks_of_the_page_work_one_after_another(
+def test_the_blocks_of_the_page_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "page"}
-    for block in blocks(PAGE):
-        exec(compile(block, PAGE, "exec"), names)  # our own page
-    assert names["worker"].middleware
-    assert asyncio.run(names["score"]("abc", names["Model"]())) == 3
+    page = PageFolder(tmp_path, "docs/middleware.md")
+    with page.importable():
+        last = page.files[-1]
+        page.run(last)
+        assert [file for file in page.files if file.stem not in (*_imported(page), last.stem)] == []
+        scoring = importlib.import_module("scoring")
+        assert asyncio.run(scoring.score("abc", scoring.Model())) == 3
+        assert importlib.import_module("program").worker.middleware
     assert '"job_name": "feed.add"' in capsys.readouterr().err
+
+
+def _imported(page: PageFolder) -> list[str]:
+    """Return the files that the last block has imported."""
+    import sys
+
+    return [file.stem for file in page.files if file.stem in sys.modules]

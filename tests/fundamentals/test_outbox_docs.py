@@ -1,16 +1,15 @@
-"""The code in docs/outbox.md works as written, one block after another."""
+"""The code in docs/outbox.md works as written, each block as its own file."""
 
+import asyncio
+import importlib
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from tests.fundamentals.test_docs import blocks
 from tests.support import real_time
+from tests.support.pages import PageFolder
 from worker_sdk import configure
-
-PAGE = "docs/outbox.md"
 
 
 @pytest.mark.req("S11")
@@ -18,15 +17,17 @@ PAGE = "docs/outbox.md"
 async def test_the_blocks_of_the_page_work_one_after_another(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import asyncio
+    page = PageFolder(tmp_path, "docs/outbox.md")
 
     def run() -> None:
-        names: dict[str, Any] = {"__name__": "page"}
-        for block in blocks(PAGE):
-            exec(compile(block, PAGE, "exec"), names)  # our own page
-        names["outbox"].close()
-        names["engine"].dispose()
+        with page.importable():
+            app = importlib.import_module("app")
+            for file in page.files[1:]:
+                page.run(file)
+            app.outbox.close()
+            app.engine.dispose()
 
+    assert page.files[0].name == "app.py"
     monkeypatch.chdir(tmp_path)
     configure(url=url)
     try:

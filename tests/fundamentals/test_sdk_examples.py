@@ -24,7 +24,7 @@ from sqlalchemy.orm import Session
 import worker_sdk
 from tests.support import real_time
 from tests.support.docstring_examples import examples_in
-from tools.sdk_reference import SECTIONS, definition, members, text_of
+from tools.sdk_reference import ENTRIES, definition, members, text_of
 from worker_sdk import (
     INPUTS,
     Context,
@@ -76,7 +76,7 @@ GIVEN: dict[str, Any] = {
 
 def examples() -> Iterator[tuple[str, str]]:
     """Yield the path of each public name, and each of its examples."""
-    for entry in (one for entries in SECTIONS.values() for one in entries):
+    for entry in ENTRIES:
         node = definition(entry)
         yield from ((entry.path, one) for one in examples_in(text_of(node)))
         if isinstance(node, ast.ClassDef):

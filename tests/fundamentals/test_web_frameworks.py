@@ -15,8 +15,8 @@ import pytest
 import uvicorn
 from werkzeug.serving import make_server
 
-from tests.fundamentals.test_docs import WRITTEN_URL, blocks
 from tests.support import real_time
+from tests.support.pages import WRITTEN_URL, blocks
 from tests.support.ports import free_port
 from worker_sdk import Pusher, SyncPusher
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tools.sdk_reference import BLOCKS, SECTIONS, Entry, definition, members
+from tools.sdk_reference import BLOCKS, ENTRIES, Entry, definition, members
 from worker_sdk import Pusher, SyncPusher, Worker
 from worker_sdk.blocks import AsyncWithOnly, NoBlock, WithOnly
 from worker_sdk.testing import WorkerHarness, inline, recording
@@ -20,11 +20,10 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {"WorkerHarness": (Worker(),)}
 
 
 def public() -> Iterator[tuple[Entry, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for entries in SECTIONS.values():
-        for entry in entries:
-            node = definition(entry)
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                yield entry, node
+    for entry in ENTRIES:
+        node = definition(entry)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield entry, node
 
 
 def found(entry: Entry) -> Any:

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.docstring_examples import examples_in
-from tools.sdk_reference import CONSTANTS, SECTIONS, Entry, Function, definition, members, text_of
+from tools.sdk_reference import CONSTANTS, ENTRIES, Entry, Function, definition, members, text_of
 from tools.twin_docstrings import asynchronous_code, differing, pairs
 
-ENTRIES = [entry for entries in SECTIONS.values() for entry in entries]
 # Maps of options, which are given as arguments of other calls.
 OPTIONS = {"TaskOptions", "CommandOptions", "DefinitionOptions", "JobOptions"}
 

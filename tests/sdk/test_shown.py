@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tools.sdk_reference import SECTIONS, Entry
+from tools.sdk_reference import ENTRIES, Entry
 from worker_sdk import (
     INPUT,
     Batch,
@@ -57,7 +57,7 @@ async def check(text: str, score: float = INPUT) -> "bool | None": ...
 
 
 def public_classes() -> Iterator[Any]:
-    for entry in (one for entries in SECTIONS.values() for one in entries):
+    for entry in ENTRIES:
         if (found := found_of(entry)) is not None and inspect.isclass(found) and not typed_dict(found):
             yield pytest.param(found, id=entry.path)
 
@@ -166,9 +166,7 @@ def test_help_shows_them_too_and_the_calls_stay_what_they_are() -> None:
     assert send.enqueue.__doc__ == Task.enqueue.__doc__
 
 
-@pytest.mark.parametrize(
-    "entry", [one for some in SECTIONS.values() for one in some], ids=lambda one: one.path
-)
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda one: one.path)
 def test_each_public_call_has_a_signature(entry: Entry) -> None:
     found = found_of(entry)
     if not callable(found) or typed_dict_or_exception(found):

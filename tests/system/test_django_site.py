@@ -18,9 +18,9 @@ import httpx
 import psutil
 import pytest
 
-from tests.fundamentals.test_docs import blocks
 from tests.support import real_time
 from tests.support.cli import clean_environment
+from tests.support.pages import blocks
 from tests.support.waiting import wait_until
 from tests.system.test_cli import Running
 
@@ -59,7 +59,7 @@ class Site:
 
     def __init__(self, directory: Path, url: str) -> None:
         self.directory = directory
-        settings, tasks, self.uses, self.many, _ = blocks("docs/django.md")
+        settings, tasks, self.uses, self.many, tests = blocks("docs/django.md")
         settings = settings.replace("http://127.0.0.1:8080", url).replace(
             '"clearsessions"', '"clearsessions", "fails"'
         )
@@ -70,6 +70,7 @@ class Site:
             (package / "__init__.py").touch()
         (commands / "fails.py").write_text(FAILS)
         (directory / "blog" / "tasks.py").write_text(tasks)
+        (directory / "blog" / "tests.py").write_text(tests)
         (directory / "settings.py").write_text(SETTINGS.replace("*BACKPORT", f"*{backport}") + settings)
         (directory / "manage.py").write_text(MANAGE)
 
@@ -138,11 +139,13 @@ def wait_for_lines(url: str, job_id: str, lines: list[tuple[str, str]]) -> None:
 def test_the_site_of_the_page_runs_tasks_and_commands_and_ends_in_good_order(site: Site, url: str) -> None:
     worker = site.start("jq_worker", "--port", "0")
     try:
-        shell = "; ".join(line for line in site.uses.splitlines() if line.strip())
+        shell, many = (
+            "; ".join(line for line in text.splitlines() if line.strip()) for text in (site.uses, site.many)
+        )
         out, _ = site.run(
             "shell",
             "-c",
-            f"{shell}; print('IDS', result.id, urgent.id); {site.many.strip()}; print('MANY', len(results))",
+            f"{shell}; print('IDS', result.id, urgent.id); {many}; print('MANY', len(results))",
         )
         first, urgent = re.findall(r"IDS (\S+) (\S+)", out)[0]
         assert "MANY 100" in out
@@ -152,6 +155,7 @@ def test_the_site_of_the_page_runs_tasks_and_commands_and_ends_in_good_order(sit
         assert job(url, urgent)["priority"] == -100
         read = "from blog.tasks import send_welcome; print(send_welcome.get_result('ID').return_value)"
         assert "welcomed 42" in site.run("shell", "-c", read.replace("ID", first))[0]
+        assert "Ran 1 test" in site.run("test", "blog")[1]
 
         site.run("jq_run", "--wait", "60", "clearsessions")
         _, err = site.run("jq_run", "--wait", "60", "fails", code=1)

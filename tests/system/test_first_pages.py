@@ -1,6 +1,9 @@
-"""Every block of README.md and docs/tutorial.md runs as the file, or the shell lines, that it is."""
+"""Every block of README.md and docs/tutorial.md runs as the file, or the shell lines, that it is.
+
+So do the lines of `curl` in all documents, and the commands of the pages in `OPERATING`."""
 
 import asyncio
+import base64
 import json
 import re
 import shlex
@@ -8,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -16,36 +20,40 @@ import pytest
 from jqmaster.domain.ids import new_id
 from tests.support import prepared, real_time
 from tests.support.cli import clean_environment
+from tests.support.pages import WRITTEN_URL, all_blocks, blocks, commands, documents, file_name
 from tests.support.processes import ROOT, MasterProcess, Process, running
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
-WRITTEN_URL = "http://127.0.0.1:8080"
 PAGES = ("README.md", "docs/tutorial.md")
+# An end of a pause in the documents, which has to lie ahead.
+WRITTEN_TIME = "2026-11-21T18:00Z"
 # How the blocks begin that this machine cannot run, or that another test runs.
 ELSEWHERE = {
     "make run": "tests/system/test_example.py",
     "python3 -m venv": "tests/system/test_wheels.py",
     "export JQMASTER_ADMIN_TOKEN": "tests/contract/test_containers.py",
 }
-
-
-def blocks(page: str, language: str) -> list[str]:
-    text = (ROOT / page).read_text()
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+# Pages whose commands run as they are, beside those of the first pages. tests/contract/test_command_lines.py compares
+# the others with the commands that there are: they start processes, change who may log in, or need a backup.
+OPERATING = ("docs/constraints.md", "docs/definitions.md", "docs/events.md")
+# The file that docs/definitions.md puts.
+REPORT = """
+schedule = {daily_at = "02:30"}
+time_zone = "Asia/Tokyo"
+job = {name = "report.send", argument = {kind = "daily"}}
+"""
 
 
 def shell_blocks(page: str) -> list[str]:
-    # Without the blocks of Python, every fence without a language opens a block.
-    text = re.sub(r"^```python\n.*?^```$", "", (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE)
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    found = [(language, text) for language, text in all_blocks(page) if language != "python"]
     assert {language for language, _ in found} <= {""}
     return [block for _, block in found]
 
 
 class Stand:
-    """A master, the first worker of each page, and a folder of files."""
+    """A master, the workers of both pages, and a folder of files."""
 
     def __init__(self, master: MasterProcess, folder: Path) -> None:
         self.url = master.url
@@ -60,8 +68,9 @@ class Stand:
 
     def shell(self, lines: str) -> str:
         """Run lines of a shell as they are, and return what they print."""
+        here = lines.replace(WRITTEN_URL, self.url).replace("localhost:8080", self.url)
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", lines.replace(WRITTEN_URL, self.url)],
+            ["bash", "-euo", "pipefail", "-c", here],
             cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
@@ -77,17 +86,34 @@ class Stand:
 @pytest.fixture(scope="module")
 def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     folder = tmp_path_factory.mktemp("first")
-    master = MasterProcess(folder)
+    secret = base64.b64encode(bytes(range(32))).decode()
+    master = MasterProcess(
+        folder,
+        webhook_secrets=f"whsec_{secret}",
+        smtp_url="smtp://127.0.0.1:9",  # nothing is sent in these tests
+        mail_from="jq@shop.example",
+    )
     # As `jqmaster serve` in this folder would have it.
     (folder / "jqmaster-data").symlink_to(master.data_dir)
     one = Stand(master, folder)
+    programs = {
+        file_name(page, number, source): source
+        for page in PAGES
+        for number, source in enumerate(blocks(page), 1)
+    }
     workers = [
-        Process(
-            [str(one.write(f"worker_{number}.py", blocks(page, "python")[0]))],
-            folder / f"worker_{number}.log",
-        )
-        for number, page in enumerate(PAGES)
+        Process([str(one.write(name, source))], folder / f"{name}.log")
+        for name, source in programs.items()
+        if "worker.run()" in source
     ]
+    assert len(workers) == len(PAGES)
+    one.write("thumbnails.py", programs["thumbnails.py"])
+    workers.append(
+        Process(
+            ["-m", "jqmaster", "worker", "thumbnails:tasks"],
+            folder / "thumbnails.log", JQMASTER_URL=master.url, no_proxy="*",
+        )
+    )  # fmt: skip
     for worker in workers:
         worker.cwd = folder
     with running(master, *workers):
@@ -109,24 +135,23 @@ async def test_every_block_of_python_runs_as_a_file_of_its_own(stand: Stand) -> 
     said = dict(
         await asyncio.gather(
             *(
-                run(f"{Path(page).stem.lower()}_{number}.py", source)
+                run(file_name(page, number, source), source)
                 for page in PAGES
-                for number, source in enumerate(blocks(page, "python"))
+                for number, source in enumerate(blocks(page), 1)
                 if "worker.run()" not in source
             )
         )
     )
-    # The first pusher prints the result of the first worker.
-    assert said.pop("readme_1.py") == "{'width': 320}\n"
-    (waits,) = [name for name, printed in said.items() if printed]
-    assert said[waits] == "ready\n"
+    assert said.pop("thumbnails.py") == "{'photo': 42, 'width': 320}\n"
+    # The pusher of the README prints the result of its worker; no worker runs the task of the tutorial here.
+    assert sorted(printed for printed in said.values() if printed) == ["ready\n", "{'pages': 12}\n"]
 
 
 async def test_the_tutorial_says_how_its_other_files_are_run(stand: Stand) -> None:
     """`jqmaster worker crawl:worker` for a file that only declares, `uvicorn app:app` for the web application."""
     files = {
-        "crawl": [block for block in blocks("docs/tutorial.md", "python") if '"site.crawl"' in block],
-        "album": [block for block in blocks("docs/tutorial.md", "python") if '"photo.count"' in block],
+        "crawl": [block for block in blocks("docs/tutorial.md") if '"site.crawl"' in block],
+        "album": [block for block in blocks("docs/tutorial.md") if '"photo.count"' in block],
     }
     text = (ROOT / "docs" / "tutorial.md").read_text()
     targets = re.findall(r"`jqmaster worker ((?:crawl|album):\w+)`", text)
@@ -160,31 +185,52 @@ async def test_the_tutorial_says_how_its_other_files_are_run(stand: Stand) -> No
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on this machine")
-@pytest.mark.parametrize("page", PAGES)
-def test_every_block_of_curl_is_answered(page: str, stand: Stand) -> None:
-    for block in shell_blocks(page):
-        if block.startswith("curl"):
-            answer = json.loads(stand.shell(block))
-            assert answer.get("id") or answer.get("name"), answer
+def test_every_line_of_curl_is_answered(stand: Stand) -> None:
+    lines = [
+        (page, line)
+        for page in map(str, (page.relative_to(ROOT) for page in documents()))
+        for language, block in all_blocks(page)
+        if language in ("", "bash", "console")
+        for line in commands(block)
+        if line.startswith("curl")
+    ]
+    assert len({page for page, _ in lines}) > len(PAGES)
+    wrong = {}
+    for page, line in lines:
+        answer = json.loads(stand.shell(line))
+        if not (answer.get("id") or answer.get("name") or answer.get("event_id")):
+            wrong[page, line] = answer
+    assert wrong == {}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *OPERATING])
 def test_every_line_of_commands_does_something(page: str, stand: Stand) -> None:
     (stand.folder / "app").mkdir(exist_ok=True)
-    (tasks,) = [block for block in blocks("README.md", "python") if "Tasks()" in block]
+    (tasks,) = [block for block in blocks("README.md") if "Tasks()" in block]
     stand.write("app/tasks.py", tasks)
     job_id = new_id()
     job = stand.jqmaster(f"jqmaster enqueue thumbnail.make '{{\"photo_id\": 42}}' --id {job_id} --wait 30")
     assert job.returncode == 0, job.stderr
-    wrong = {}
-    for block in shell_blocks(page):
-        if not block.startswith("jqmaster"):
-            continue
-        for line in block.splitlines():
-            done = stand.jqmaster(re.sub(r"\bID\b", job_id, re.sub(r"\bNAME\b", "mail.send", line)))
+    stand.write("report.toml", REPORT)
+    later = (datetime.now(UTC) + timedelta(hours=8)).isoformat()
+    known = {"ID": job_id, "NAME": "mail.send"}
+    wrong, ran = {}, 0
+    for language, block in all_blocks(page):
+        lines = commands(block) if language in ("", "sh", "console") else []
+        # A block that begins otherwise installs or starts something.
+        for line in lines if lines and lines[0].startswith("jqmaster") else []:
+            done = stand.jqmaster(
+                re.sub(r"\b(?:EVENT_)?(?:ID|NAME)\b", lambda word: known[word[0]], line).replace(
+                    WRITTEN_TIME, later
+                )
+            )
+            ran += 1
             if done.returncode != 0:
                 wrong[line] = done.stdout + done.stderr
+            if "events send" in line:
+                known["EVENT_ID"] = re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", done.stdout)[0]
     assert wrong == {}
+    assert ran or page == "docs/tutorial.md"
 
 
 def test_no_block_is_left_out() -> None:
