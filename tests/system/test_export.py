@@ -69,7 +69,7 @@ async def test_an_export_of_another_version_is_imported_once_and_its_jobs_end(tm
         assert told["may_run_again"]["running"] >= 1
         second = await command("import", file, *target)
         assert second.code == 0, second.err
-        assert "there already  1 constraint, 4 job" in second.out
+        assert "there already  1 constraint, 4 jobs" in second.out
         assert "must not run twice" in second.out
 
         async with puller_at(here, "work", "step") as worker:

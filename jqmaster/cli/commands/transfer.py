@@ -57,7 +57,7 @@ def export(  # noqa: PLR0917 - options of a command
         # Standard output has the lines.
         output.say_json(report) if str(file) != "-" else None
     elif str(file) != "-":
-        output.show_fields([("exported", _counted(lines)), ("left out", _counted(left_out)), ("file", file)])
+        output.show_fields([("exported", _objects(lines)), ("left out", _counted(left_out)), ("file", file)])
 
 
 def import_(  # noqa: PLR0917 - options of a command
@@ -85,7 +85,7 @@ def import_(  # noqa: PLR0917 - options of a command
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file, and write nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring the lines of an export into an installation. What is there already stays as it is.
+    """Bring the lines of an export into an installation. Existing objects stay as they are.
 
     Every line is checked before anything is written. A second import changes nothing.
     """
@@ -232,13 +232,13 @@ def _show(checked: "CheckedFile", done: "Imported | None", *, as_json: bool) -> 
         return
     if done is None:
         output.show_fields(
-            [("valid", _counted(checked.counts)), ("skipped", _counted(skipped) if skipped else "")]
+            [("valid", _objects(checked.counts)), ("skipped", _counted(skipped) if skipped else "")]
         )
         return
     output.show_fields(
         [
-            ("imported", _counted(done.new)),
-            ("there already", _counted(done.there)),
+            ("imported", _objects(done.new)),
+            ("there already", _objects(done.there)),
             ("may run again", _counted(done.may_run_again) if done.may_run_again else ""),
             ("left out", len(done.left_out) or ""),
             ("skipped as unknown", _counted(skipped) if skipped else ""),
@@ -248,6 +248,16 @@ def _show(checked: "CheckedFile", done: "Imported | None", *, as_json: bool) -> 
         output.say(f"  {one.kind} {one.id}: {one.reason}")
     if (more := len(done.left_out) - _MOST_SHOWN) > 0:
         output.say(f"  … and {more} more; --json lists all")
+
+
+def _objects(counts: "Counter[str]") -> str:
+    """Return counts by kind, such as `1 batch, 2 slot rules`."""
+    from jqmaster.cli.transfer.lines import PLURALS
+
+    named = {
+        (kind if count == 1 else PLURALS[kind]).replace("_", " "): count for kind, count in counts.items()
+    }
+    return _counted(Counter(named))
 
 
 def _counted(counts: "Counter[str]") -> str:

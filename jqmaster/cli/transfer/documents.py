@@ -144,7 +144,7 @@ def of_token(token: StoredToken, *, has_secrets: bool) -> Parts:
 
 
 def _terms(job: Job | JobSpec) -> dict[str, Any]:
-    """Return the terms of a job without its argument. What it does not have is left out."""
+    """Return the terms of a job without its argument, and without those that it does not have."""
     terms = {term: getattr(job, term) for term in STORED_TERMS if term not in _APART}
     terms["timeout"] = terms.pop("timeout_ms") / 1000
     terms["retry"] = asdict(job.retry) if job.retry != DEFAULT_RETRY else None

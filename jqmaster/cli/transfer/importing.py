@@ -1,4 +1,4 @@
-"""Brings the lines of an export into an installation. What is there already stays as it is.
+"""Brings the lines of an export into an installation. Existing objects stay as they are.
 
 The whole file is checked before anything is written. An import may be repeated: it goes on where it was interrupted.
 """

@@ -1,7 +1,7 @@
 """The lines of an export. Each is a JSON object with its kind, the version of that kind's format, and an ID.
 
 The `document` of a line is what the API takes to make such an object, so it may grow and never changes its meaning.
-`facts` are what no request can say. The first line describes the file, and the last one counts the others, so that a
+`facts` are parts that no request has. The first line describes the file, and the last one counts the others, so that a
 file that was cut off is recognized.
 """
 
@@ -27,6 +27,7 @@ FORMATS: Final[Mapping[str, int]] = {
     HEAD: 1, "setting": 1, "constraint": 1, "definition": 1, "notice": 1, "slot_rule": 1, "user": 1, "token": 1,
     "batch": 1, "job": 1, END: 1,
 }  # fmt: skip
+PLURALS: Final[Mapping[str, str]] = {kind: f"{kind}s" for kind in FORMATS} | {"batch": "batches"}
 _MEMBERS: Final = frozenset({"kind", "format", "id", "document", "facts"})
 # A line holds one argument, which may be as large as a job's.
 MOST_LINE_BYTES: Final = 1 << 30
@@ -49,7 +50,7 @@ class LineError(Exception):
 
 @dataclass(slots=True)
 class Unknown:
-    """What this version does not know in a file: either all of it is skipped and counted, or its line is refused."""
+    """The parts of a file that this version does not know. They are skipped and counted, or their lines are refused."""
 
     are_skipped: bool
     fields: Counter[str] = field(default_factory=Counter)

@@ -16,7 +16,7 @@ def _unfinished(state: JobState) -> JobState:
 
 
 class HeadDocument(Request):
-    """What a file is: the version and the shard that it was written from, and when. `secrets`: whether it has them."""
+    """The origin of a file: version, shard and instant. `secrets`: whether it has them."""
 
     version: str
     shard: str
@@ -25,7 +25,7 @@ class HeadDocument(Request):
 
 
 class EndDocument(Request):
-    """The numbers of lines by kind, and of what an export leaves out."""
+    """The numbers of lines by kind, and of the objects that an export leaves out."""
 
     lines: dict[str, int]
     left_out: dict[str, int] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What one installation exports, another one imports: once, whatever is there already stays, and losses are told."""
+"""One installation imports the lines of another: each object once, existing objects stay, and losses are told."""
 
 import contextlib
 import io
