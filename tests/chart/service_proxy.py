@@ -19,8 +19,9 @@ class ServiceProxy:
     def __init__(self, address: str, port: int, *, lag_s: float, tls: ssl.SSLContext | None = None) -> None:
         self.address, self.port = address, port
         self._lag_s, self._tls = lag_s, tls
-        self._told: Sequence[Endpoint] = ()
         self._known: Sequence[Endpoint] = ()
+        # The changes that nodes do not know yet, each with the instant from which on they do.
+        self._coming: list[tuple[float, Sequence[Endpoint]]] = []
         self._open: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -37,12 +38,15 @@ class ServiceProxy:
 
     def tell(self, endpoints: Sequence[Endpoint]) -> None:
         """Use these endpoints from `lag_s` on."""
-        if endpoints != self._told:
-            self._told = endpoints
-            asyncio.get_running_loop().call_later(self._lag_s, self._learn, endpoints)
+        if endpoints != (self._coming[-1][1] if self._coming else self._known):
+            self._coming.append((asyncio.get_running_loop().time() + self._lag_s, endpoints))
 
-    def _learn(self, endpoints: Sequence[Endpoint]) -> None:
-        self._known = endpoints
+    def _endpoints(self) -> Sequence[Endpoint]:
+        """Return the endpoints of this instant. A timer would come late on a busy machine, and pods do not wait."""
+        now_s = asyncio.get_running_loop().time()
+        while self._coming and self._coming[0][0] <= now_s:
+            self._known = self._coming.pop(0)[1]
+        return self._known
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -51,7 +55,7 @@ class ServiceProxy:
         try:
             # No endpoint, or a closed port: the client sees a reset where it would see a refusal.
             with contextlib.suppress(OSError, IndexError):
-                to_pod = await _connected(random.choice(self._known))
+                to_pod = await _connected(random.choice(self._endpoints()))
                 await _forward((reader, writer), to_pod)
         finally:
             self._open.discard(task)
