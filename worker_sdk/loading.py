@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import sys
-import threading
 from collections.abc import Sequence
 from types import FrameType
 from typing import Final
@@ -33,6 +32,9 @@ def load(names: Sequence[str]) -> None:
     """
     if all(name in sys.modules for name in names):
         return
+    # A module of tasks alone needs no threads.
+    import threading
+
     if threading.current_thread() is threading.main_thread() and not _is_importing():
         thread = threading.Thread(target=_import, args=(names,), name="jq-import", daemon=True)
         # Without another thread, the caller imports the modules itself.

@@ -1,6 +1,7 @@
 """An in-process store for quick tests of code that reads keys without scripts. It needs no server or connection."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from fakeredis import FakeAsyncRedis, FakeServer
@@ -18,14 +19,15 @@ class FakeStoreClient(StoreClient):
     def __init__(self) -> None:
         super().__init__("redis://nowhere.invalid:6379", connections=1)
         self.redis: Any = FakeAsyncRedis(server=FakeServer())
-        # Replies as on the wire.
+        # Replies as on the wire, where a hash is a flat list.
         self.redis.response_callbacks.clear()
 
     async def _read_only(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
         replies: list[Any] = []
         for command in commands:
             try:
-                replies.append(await self.redis.execute_command(*command))
+                reply = await self.redis.execute_command(*command)
+                replies.append(list(chain(*reply.items())) if isinstance(reply, dict) else reply)
             except ResponseError as error:
                 replies.append(error)
         return replies
