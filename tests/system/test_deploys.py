@@ -13,7 +13,7 @@ from tests.support.master import Api
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600), real_time.PROCESSES]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(long.size(180, 600)), real_time.PROCESSES]
 
 DEPLOYS = long.size(10, 100)
 

@@ -795,7 +795,7 @@ class GatesMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.req("J13")
-@pytest.mark.timeout(3_600 if NIGHTLY else 900)
+@pytest.mark.timeout(3_600 if NIGHTLY else 300)
 def test_random_constraints(store_server: StoreServer) -> None:
     GatesMachine.server = store_server
     run_state_machine_as_test(
