@@ -75,7 +75,7 @@ _CLIENTS = """
 | `JQMASTER_WORKER_CERTFILE`, `JQMASTER_WORKER_KEYFILE` | | Certificate and key (PEM) with which a worker serves HTTPS. |
 | `JQMASTER_WORKER_CLIENT_CAFILE` | | CA certificates (PEM). If set, the worker accepts only masters whose certificate is signed by one of them. |
 | `JQMASTER_WORKER_LOG_LEVEL` | `--log-level` | Lowest level that a worker logs, as for `log_level`; unless the program has set up logging itself. |
-| `JQMASTER_WORKER_URL` | `--url` | URL at which masters reach a worker that `jqmaster worker` runs, if it differs from the listening address. |
+| `JQMASTER_WORKER_URL` | `--url` | URL at which masters reach a worker that `jqmaster worker` or `python -m worker_sdk worker` runs, if it differs from the listening address. |
 
 ## Exit codes
 

@@ -77,6 +77,11 @@ class _Root(TyperGroup):
         super().__init__(**attributes)
         self.commands = Commands(COMMANDS)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. What the SDK finds wrong with it ends it as the command's own faults do."""
+        with exits.told():
+            return super().invoke(ctx)
+
 
 app = typer.Typer(
     cls=_Root,

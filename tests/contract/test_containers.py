@@ -142,7 +142,7 @@ def test_the_worker_runs_the_example_or_the_handlers_of_a_mounted_folder(
     (tmp_path / "my-app").mkdir()
     (tmp_path / "my-app" / "mine.py").write_text("from worker_sdk import Worker\nworker = Worker()\n")
     search = service["environment"]["PYTHONPATH"].replace(inside, str(tmp_path / folder))
-    program = "import sys; from jqmaster.cli.commands.worker import load_worker; load_worker(sys.argv[1])"
+    program = "import sys; from worker_sdk.command_line.worker import load_worker; load_worker(sys.argv[1])"
     done = subprocess.run(
         [sys.executable, "-c", program, worker],
         cwd=tmp_path,

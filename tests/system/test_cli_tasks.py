@@ -1,4 +1,5 @@
-"""`jqmaster worker` with tasks: named, discovered, and restarted after a change."""
+"""`jqmaster worker`, and the same command of the SDK alone, with tasks: named, discovered, and restarted after a
+change."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,8 +57,8 @@ def answer_to(name: str, number: int, url: str) -> int:
     return task.enqueue(number).get(timeout=60)
 
 
-def worker_in(app: Path, url: str, *arguments: str) -> Process:
-    one = Process(["-m", "jqmaster", "worker", *arguments], app / "worker.log", JQMASTER_URL=url)
+def worker_in(app: Path, url: str, *arguments: str, module: str = "jqmaster") -> Process:
+    one = Process(["-m", module, "worker", *arguments], app / "worker.log", JQMASTER_URL=url)
     one.cwd = app
     return one
 
@@ -69,14 +70,16 @@ def test_a_worker_runs_the_tasks_that_are_named(app: Path, master: MasterProcess
 
 
 @pytest.mark.req("S8")
-def test_a_worker_finds_the_tasks_of_a_package(app: Path, master: MasterProcess) -> None:
-    with running(worker_in(app, master.url, "--autodiscover", "shop")):
+@pytest.mark.parametrize("module", ["jqmaster", "worker_sdk"])
+def test_a_worker_finds_the_tasks_of_a_package(app: Path, master: MasterProcess, module: str) -> None:
+    with running(worker_in(app, master.url, "--autodiscover", "shop", module=module)):
         assert answer_to("shop.buy", 1, master.url) == 3
         assert answer_to("mail.send", 1, master.url) == 2
 
 
-def test_a_worker_starts_again_after_a_change(app: Path, master: MasterProcess) -> None:
-    worker = worker_in(app, master.url, "shop.tasks:tasks", "--reload")
+@pytest.mark.parametrize("module", ["jqmaster", "worker_sdk"])
+def test_a_worker_starts_again_after_a_change(app: Path, master: MasterProcess, module: str) -> None:
+    worker = worker_in(app, master.url, "shop.tasks:tasks", "--reload", module=module)
     with running(worker):
         assert answer_to("shop.buy", 1, master.url) == 3
         (app / "shop" / "tasks.py").write_text(SOURCE.format(name="shop.sell", expression="number * 10"))

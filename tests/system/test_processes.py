@@ -27,8 +27,9 @@ class WorkerProcesses(WorkerProcess):
 
     is_prepared = False
 
-    def __init__(self, directory: Path, master_url: str, processes: int) -> None:
+    def __init__(self, directory: Path, master_url: str, processes: int, module: str = "jqmaster") -> None:
         super().__init__(directory, master_url)
+        self._arguments[1] = module
         self._arguments += ["--processes", str(processes)]
 
 
@@ -119,9 +120,10 @@ async def test_all_processes_end_when_the_one_that_started_them_is_killed(tmp_pa
             assert answer["workers"] == [], "they left in good order"
 
 
-async def test_a_killed_worker_process_is_started_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", ["jqmaster", "worker_sdk"])
+async def test_a_killed_worker_process_is_started_again(tmp_path: Path, module: str) -> None:
     master = MasterProcess(tmp_path)
-    workers = WorkerProcesses(tmp_path, master.url, 2)
+    workers = WorkerProcesses(tmp_path, master.url, 2, module)
     with running(master, workers):
         api = Api(master.url)
 

@@ -1,7 +1,17 @@
 """The standard streams of a process in any locale."""
 
 import io
+import re
 import sys
+from typing import Final
+
+# C0, C1 and characters that reorder text. They are escaped so that a job's name cannot control the terminal.
+ACTIVE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def escape_controls(value: object) -> str:
+    """Convert to text with control characters escaped."""
+    return ACTIVE.sub(lambda match: ascii(match[0])[1:-1], str(value))
 
 
 def escape_unencodable() -> None:

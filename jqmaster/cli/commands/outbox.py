@@ -12,7 +12,7 @@ import typer
 
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import JsonOption
-from jqmaster.cli.console.objects import object_at
+from worker_sdk.command_line.objects import object_at
 
 
 def outbox(

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -62,9 +63,8 @@ def serve(
 
     Every setting can also be a JQMASTER_… variable or a line of the --config file.
     """
-    from jqmaster.cli.process import first_process
-
-    first_process.give_way()
+    # Import it by name: the server knows no workers.
+    importlib.import_module("worker_sdk.worker.first_process").give_way()
     with _collection_put_off():
         settings = load_settings(
             config,
@@ -107,18 +107,19 @@ def serve_one(settings: "Settings", ready: Callable[[], None]) -> None:
 
 
 def _companion(target: str) -> Any:
-    from jqmaster.cli.commands.worker import load_worker
     from jqmaster.cli.console import logs
+    from worker_sdk.command_line.worker import load_worker
 
     logs.route_structlog()
-    return load_worker(target)
+    with exits.told():
+        return load_worker(target)
 
 
 @contextlib.contextmanager
 def _errors_told(settings: "Settings") -> Iterator[None]:
     from jqmaster.cli.process.listening import fault_text
-    from jqmaster.cli.process.supervisor import ChildFailedError
     from jqmaster.errors import JqmasterError
+    from worker_sdk.command_line.supervisor import ChildFailedError
 
     try:
         yield
@@ -208,10 +209,10 @@ async def _serve_several(settings: "Settings") -> None:
 
     from jqmaster.cli.console.settings import plain_settings
     from jqmaster.cli.process.shared_port import SharedPort
-    from jqmaster.cli.process.supervisor import Supervisor
     from jqmaster.embedded import EmbeddedValkey
     from jqmaster.lifecycle import running
     from jqmaster.store.keys import Keys
+    from worker_sdk.command_line.supervisor import Supervisor
 
     _freeze_gc()
 
@@ -232,7 +233,7 @@ async def _serve_several(settings: "Settings") -> None:
             url = SecretStr(embedded.url)
         of_each = settings.model_copy(update={"redis_url": url, "port": port.number})
         supervisor = Supervisor(
-            [{"command": "serve", "settings": plain_settings(of_each)}] * settings.processes
+            "jqmaster.cli.process.child", [{"settings": plain_settings(of_each)}] * settings.processes
         )
         if await _unless_told(told, stack.enter_async_context(running([supervisor]))):
             _print_address(

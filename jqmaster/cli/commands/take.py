@@ -21,11 +21,11 @@ from jqmaster.cli.console.http import (
     MasterSession,
     TokenOption,
     path_of,
-    read_token,
 )
 from jqmaster.cli.console.taken import TakenJob
 from jqmaster.cli.process.holder import leave, settle
-from jqmaster.cli.process.interpreter import module_command
+from worker_sdk.command_line.interpreter import module_command
+from worker_sdk.command_line.secrets_in_files import read_token
 
 _SHORTEST_WAIT_S: Final = 0.25
 _SHOWN: Final = ("name", "argument", "attempt", "timeout", "headers")

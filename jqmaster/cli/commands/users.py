@@ -15,8 +15,8 @@ from jqmaster.cli.console.http import (
     MasterSession,
     TokenOption,
     path_of,
-    read_secret,
 )
+from worker_sdk.command_line.secrets_in_files import read_secret
 
 app = typer.Typer(invoke_without_command=True)
 

@@ -1,18 +1,24 @@
 """Exit codes, the same for every command."""
 
 import contextlib
+from collections.abc import Iterator
 from typing import Final, NoReturn
 
 import typer
 
 from jqmaster.errors import JqmasterError, NotFoundError, OutcomeUnknownError, StoreUnavailableError
+from worker_sdk.command_line.ends import (
+    FAILED,
+    NOT_FOUND,
+    OK,
+    REFUSED,
+    UNREACHABLE,
+    USAGE,
+    CommandError,
+    tell,
+)
 
-OK: Final = 0
-FAILED: Final = 1
-USAGE: Final = 2
-NOT_FOUND: Final = 3
-REFUSED: Final = 4
-UNREACHABLE: Final = 5
+__all__ = ("FAILED", "NOT_FOUND", "OK", "REFUSED", "TABLE", "UNREACHABLE", "USAGE", "code_of", "fail", "told")
 
 TABLE: Final = (
     (OK, "done"),
@@ -29,12 +35,18 @@ TABLE: Final = (
 
 def fail(code: int, text: str) -> NoReturn:
     """Print the reason to standard error and exit."""
-    from jqmaster.cli.console import output
-
-    # The exit code still tells the reason if the text cannot be written.
-    with contextlib.suppress(OSError):
-        output.echo(f"Error: {output.escape_controls(text)}", is_error=True)
+    tell(text)
     raise typer.Exit(code)
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """Print the reason of a CommandError to standard error, and exit with its code."""
+    try:
+        yield
+    except CommandError as error:
+        tell(error)
+        raise typer.Exit(error.code) from None
 
 
 def code_of(error: JqmasterError) -> int:

@@ -3,7 +3,6 @@
 import ipaddress
 import itertools
 import os
-import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +13,7 @@ import typer
 
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.settings import refuse_misspelt_variables
+from worker_sdk.command_line.secrets_in_files import read_token
 
 if TYPE_CHECKING:
     import ssl
@@ -177,24 +177,6 @@ def _reason(error: "httpx.TransportError", url: str) -> str:
     elif isinstance(error, httpx.TimeoutException):
         found = TimeoutError()
     return explained(cause_of(found), url, OF_CLIENTS)
-
-
-def read_token(token_file: Path | None) -> str | None:
-    """Return the token of the file, or else of the variable, if any. End the command if it cannot be read."""
-    if token_file is None:
-        return os.environ.get("JQMASTER_TOKEN") or None
-    return read_secret(token_file, "token")
-
-
-def read_secret(file: Path, what: str) -> str:
-    """Return the only line of a file, or of standard input for `-`. End the command if there is none."""
-    try:
-        lines = (sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")).splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        exits.fail(exits.USAGE, f"the {what} cannot be read: {error}")
-    if len(lines) != 1 or not lines[0].strip():
-        exits.fail(exits.USAGE, f"{file}: expected one line, the {what}")
-    return lines[0].strip()
 
 
 def _tls() -> "ssl.SSLContext | None":

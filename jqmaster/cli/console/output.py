@@ -1,18 +1,11 @@
 """Output of commands: JSON lines for programs, tables for people. Untrusted text is made inert first."""
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-# C0, C1 and characters that reorder text. They are escaped so that a job's name cannot control the terminal.
-_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def escape_controls(value: object) -> str:
-    """Convert to text with control characters escaped."""
-    return _ACTIVE.sub(lambda match: ascii(match[0])[1:-1], str(value))
+from worker_sdk.transport.standard_streams import ACTIVE, escape_controls
 
 
 def say(text: object) -> None:
@@ -41,7 +34,7 @@ def _is_narrow() -> bool:
 
 def _inert_json(text: str) -> str:
     """Return the same JSON with control characters in its strings escaped."""
-    return _ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:

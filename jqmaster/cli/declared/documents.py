@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from jqmaster.cli.console import exits
 from jqmaster.cli.console.documents import parsed
-from jqmaster.cli.console.objects import object_at
 from jqmaster.cli.declared import constraint_files
 from jqmaster.cli.declared.checked_tables import checked_tables
 from jqmaster.cli.declared.definition_documents import FIELDS, OF_ARGUMENT
+from worker_sdk.command_line.objects import object_at
 
 KINDS: Final = ("constraint", "definition")
 # Tables that a later release will accept.

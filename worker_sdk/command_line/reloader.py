@@ -1,4 +1,4 @@
-"""Run a command again whenever a Python file changes: `jqmaster worker --reload`, for development."""
+"""Run a command again whenever a Python file changes: --reload of workers, for development."""
 
 import os
 import signal
@@ -9,18 +9,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from jqmaster.cli.process.interpreter import module_command
+from worker_sdk.command_line.interpreter import module_command
 
 POLL_S: Final = 0.5
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 class Reloader:
-    """Run `jqmaster` with these arguments in a process of its own, and again after each change of a Python file under
-    the directory. A changed process drains first, as on SIGTERM."""
+    """Run `python -m MODULE` with these arguments in a process of its own, and again after each change of a Python file
+    under the directory. A changed process drains first, as on SIGTERM."""
 
-    def __init__(self, arguments: Sequence[str], directory: Path) -> None:
-        self._command = module_command("jqmaster", *arguments)
+    def __init__(self, module: str, arguments: Sequence[str], directory: Path) -> None:
+        self._command = module_command(module, *arguments)
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         self._is_told = False

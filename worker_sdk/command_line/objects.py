@@ -6,26 +6,27 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-from jqmaster.cli.console import exits
+from worker_sdk.command_line.ends import USAGE, CommandError
 
 
 def object_at(target: str) -> Any:
-    """Return the object that `module:name` names. End the command if there is none."""
+    """Return the object that `module:name` names. Raise CommandError if there is none."""
     module_name, _, path = target.partition(":")
     if not module_name or not path:
-        exits.fail(exits.USAGE, f"{target}: expected MODULE:OBJECT")
+        raise CommandError(USAGE, f"{target}: expected MODULE:OBJECT")
     found: Any = _imported(module_name)
     for name in path.split("."):
         if not hasattr(found, name):
-            exits.fail(exits.USAGE, f"{module_name} has no {path}")
+            raise CommandError(USAGE, f"{module_name} has no {path}")
         found = getattr(found, name)
     return found
 
 
 def discovered(package: str) -> list[Any]:
-    """Return the Tasks in the package's modules that are named `tasks` or lie in a subpackage of that name. End the
-    command if there are none."""
-    sdk = importlib.import_module("worker_sdk")
+    """Return the Tasks in the package's modules that are named `tasks` or lie in a subpackage of that name. Raise
+    CommandError if there are none."""
+    from worker_sdk import Tasks
+
     modules = [root := _imported(package)]
     if "__path__" in vars(root):
         found = [
@@ -33,15 +34,15 @@ def discovered(package: str) -> list[Any]:
         ]
         modules += [_imported(name) for name in found if "tasks" in name.split(".")[1:]]
     tasks = {
-        id(one): one for module in modules for one in vars(module).values() if isinstance(one, sdk.Tasks)
+        id(one): one for module in modules for one in vars(module).values() if isinstance(one, Tasks)
     }
     if not tasks:
-        exits.fail(exits.USAGE, f"no worker_sdk.Tasks in modules of {package} that are named tasks")
+        raise CommandError(USAGE, f"no worker_sdk.Tasks in modules of {package} that are named tasks")
     return list(tasks.values())
 
 
 def _imported(module_name: str) -> Any:
-    """Return the module. End the command, and say why, if it cannot be imported."""
+    """Return the module. Raise CommandError with the reason if it cannot be imported."""
     # Do as `python -m` does: the module usually lies in the current directory.
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -50,7 +51,7 @@ def _imported(module_name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             _fail_to_import(module_name, error)
-        exits.fail(exits.USAGE, f"no module {error.name} here")
+        raise CommandError(USAGE, f"no module {error.name} here") from None
     except Exception as error:  # this is foreign code: show whatever it raises
         _fail_to_import(module_name, error)
 
@@ -61,7 +62,7 @@ def _fail_to_import(module_name: str, error: Exception) -> NoReturn:
     while frames is not None and _is_import_machinery(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next
     shown = "".join(traceback.format_exception(error.with_traceback(frames)))
-    exits.fail(exits.USAGE, f"module {module_name} cannot be imported\n{shown.rstrip()}")
+    raise CommandError(USAGE, f"module {module_name} cannot be imported\n{shown.rstrip()}") from None
 
 
 def _is_import_machinery(file: str) -> bool:

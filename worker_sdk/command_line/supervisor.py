@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import functools
 import json
 import logging
 import os
@@ -12,9 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from jqmaster.cli.console import exits
-from jqmaster.cli.process.interpreter import module_command
-from jqmaster.lifecycle import BackgroundLoops
+from worker_sdk.command_line.ends import FAILED
+from worker_sdk.command_line.interpreter import module_command
 
 logger = logging.getLogger(__name__)
 
@@ -36,18 +34,22 @@ class ChildFailedError(Exception):
 
 
 class Supervisor:
-    """Component. Each of `orders` tells one child what to do (see `jqmaster.cli.process.child`). It is sent through a
-    pipe, so that its secrets appear neither in `ps` nor in the environment of the child's own children.
+    """Component. `child`: the module that children run (see `worker_sdk.command_line.child`). Each of `orders` tells one
+    child what to do. It is sent through a pipe, so that its secrets appear neither in `ps` nor in the environment of
+    the child's own children.
 
     The pipe stays open as long as this process lives. A child learns from its end that this process was killed.
     """
 
-    def __init__(self, orders: Sequence[Mapping[str, Any]], *, end_within_s: float = END_WITHIN_S) -> None:
+    def __init__(
+        self, child: str, orders: Sequence[Mapping[str, Any]], *, end_within_s: float = END_WITHIN_S
+    ) -> None:
+        self._child = child
         self._orders = orders
         self._end_within_s = end_within_s
         self._children: dict[int, asyncio.subprocess.Process] = {}
         self._is_stopping = False
-        self._loops = BackgroundLoops("supervisor", is_vital=True)
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def pids(self) -> list[int]:
@@ -60,7 +62,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         working: list[asyncio.Future[None]] = [loop.create_future() for _ in self._orders]
         for number, order in enumerate(self._orders):
-            self._loops.spawn(str(number), functools.partial(self._keep, number, order, working[number]))
+            keeping = self._keep(number, order, working[number])
+            self._tasks.append(asyncio.create_task(keeping, name=f"supervisor.{number}"))
         try:
             await asyncio.gather(*working)
         finally:
@@ -71,10 +74,16 @@ class Supervisor:
         """Tell all children to end at once, and kill those that have not ended in time."""
         self._is_stopping = True
         self.terminate()
-        await self._loops.ended(self._end_within_s)
+        await self._until_ended(self._end_within_s)
         self.kill()
-        await self._loops.ended(KILLED_WITHIN_S)
-        await self._loops.stop()
+        await self._until_ended(KILLED_WITHIN_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _until_ended(self, timeout_s: float) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
 
     def terminate(self) -> None:
         """Tell the children to end. A second call lets those that support it end sooner."""
@@ -95,16 +104,18 @@ class Supervisor:
             began_s = time.monotonic()
             try:
                 code = await self._run_once(number, order, working)
-            except OSError as error:
+            except Exception as error:  # no other process may end because of it
                 if not working.done():
                     working.set_exception(error)
                     return
                 code = None
-                logger.error("process %d cannot be started: %s", number, error)
+                logger.error(
+                    "process %d cannot be started: %s", number, error, exc_info=not isinstance(error, OSError)
+                )
             if self._has_stopped():
                 return
             if not working.done():
-                working.set_exception(ChildFailedError(code if code and code > 0 else exits.FAILED))
+                working.set_exception(ChildFailedError(code if code and code > 0 else FAILED))
                 return
             if time.monotonic() - began_s > STEADY_AFTER_S:
                 backoff_s = FIRST_BACKOFF_S
@@ -118,7 +129,7 @@ class Supervisor:
         ready, tell_ready = os.pipe()
         try:
             child = await asyncio.create_subprocess_exec(
-                *module_command("jqmaster.cli.process.child", str(tell_ready)),
+                *module_command(self._child, str(tell_ready)),
                 stdin=subprocess.PIPE,
                 pass_fds=(tell_ready,),
                 # Only this process gets Ctrl-C, and it ends the children in order.

@@ -1,0 +1,1 @@
+"""Commands of the SDK alone, `python -m worker_sdk`, and the parts that `jqmaster` shares with them."""
