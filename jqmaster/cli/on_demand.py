@@ -9,6 +9,8 @@ from typing import Any
 import typer
 from typer.main import get_command
 
+from jqmaster.cli.console.groups import with_session
+
 
 @dataclass(frozen=True)
 class CommandOnDemand:
@@ -45,7 +47,7 @@ def _build(command: CommandOnDemand) -> Any:
     if isinstance(found, typer.Typer):
         around.add_typer(found, name=command.name, hidden=command.is_hidden)
     else:
-        around.command(command.name, hidden=command.is_hidden)(found)
+        around.command(command.name, hidden=command.is_hidden)(with_session(found))
     group: Any = get_command(around)
     return group.commands[command.name]
 

@@ -27,10 +27,10 @@ READ_AT_START: Final = ("PYTHON", "LC_", "LANG", "TERM", "COLUMNS", "LINES", "NO
 # Modules that the command, masters and workers import, at once or when needed.
 MODULES: Final = (
     "certifi", "encodings.idna", "h11", "httpcore", "httptools", "httpx", "jqmaster.app", "jqmaster.cli.root",
-    "jqmaster.cli.console.logs", "worker_sdk.command_line.worker", "worker_sdk.command_line.supervisor", "jqmaster.embedded", "rich.console", "rich.table",
+    "jqmaster.cli.console.logs", "jqmaster.embedded", "rich.console", "rich.table",
     "typer.rich_utils", "uvicorn.lifespan.off", "uvloop", "worker_sdk.middleware", "worker_sdk.pusher.by_process",
     "worker_sdk.tasks", "worker_sdk.worker.asgi", "worker_sdk.worker.assembly", "worker_sdk.worker.puller",
-    "worker_sdk.worker.worker",
+    "worker_sdk.command_line.supervisor", "worker_sdk.command_line.worker", "worker_sdk.worker.worker",
 )  # fmt: skip
 _FILES: Final = 4
 _SIZE_BYTES: Final = 4

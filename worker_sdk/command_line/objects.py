@@ -33,9 +33,7 @@ def discovered(package: str) -> list[Any]:
             one.name for one in pkgutil.walk_packages(root.__path__, f"{package}.", onerror=lambda _: None)
         ]
         modules += [_imported(name) for name in found if "tasks" in name.split(".")[1:]]
-    tasks = {
-        id(one): one for module in modules for one in vars(module).values() if isinstance(one, Tasks)
-    }
+    tasks = {id(one): one for module in modules for one in vars(module).values() if isinstance(one, Tasks)}
     if not tasks:
         raise CommandError(USAGE, f"no worker_sdk.Tasks in modules of {package} that are named tasks")
     return list(tasks.values())

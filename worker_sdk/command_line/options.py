@@ -1,4 +1,4 @@
-"""The options of the command that runs workers, in one table for `python -m worker_sdk worker` and `jqmaster worker`."""
+"""The options of the command that runs workers, in one table: `python -m worker_sdk worker` and `jqmaster worker`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

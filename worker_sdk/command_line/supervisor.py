@@ -34,9 +34,10 @@ class ChildFailedError(Exception):
 
 
 class Supervisor:
-    """Component. `child`: the module that children run (see `worker_sdk.command_line.child`). Each of `orders` tells one
-    child what to do. It is sent through a pipe, so that its secrets appear neither in `ps` nor in the environment of
-    the child's own children.
+    """Component. `child`: the module that children run (see `worker_sdk.command_line.child`).
+
+    Each of `orders` tells one child what to do. It is sent through a pipe, so that its secrets appear neither in `ps`
+    nor in the environment of the child's own children.
 
     The pipe stays open as long as this process lives. A child learns from its end that this process was killed.
     """

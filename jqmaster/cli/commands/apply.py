@@ -9,14 +9,7 @@ import typer
 
 from jqmaster.cli.commands import definitions
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import (
-    DEFAULT_MASTER,
-    JsonOption,
-    MasterOption,
-    MasterSession,
-    TokenOption,
-    path_of,
-)
+from jqmaster.cli.console.http import MasterSession, path_of
 from jqmaster.cli.declared import constraint_files, definition_documents
 from jqmaster.cli.declared.constraint_calls import all_constraints
 from jqmaster.cli.declared.constraint_files import canonical_json
@@ -95,65 +88,51 @@ class Plan:
 
 
 def plan(
-    target: TargetArgument,
-    *,
-    prune: PruneOption = False,
-    source: SourceOption = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
+    http: MasterSession, target: TargetArgument, *, prune: PruneOption = False, source: SourceOption = None
 ) -> None:
     """Show the changes that `apply` would make to constraints and definitions. Exit code 2 if there are any."""
     declared = declared_by(target, source)
-    with MasterSession(master, token) as http:
-        found = _plan(http, declared, prune=prune)
-    _show(found, declared.source, as_json=as_json)
+    found = _plan(http, declared, prune=prune)
+    _show(found, declared.source, as_json=http.as_json)
     raise typer.Exit(exits.USAGE if any(_is_visible(step) for step in found.steps) else exits.OK)
 
 
 def apply(
-    target: TargetArgument,
-    *,
-    prune: PruneOption = False,
-    source: SourceOption = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
+    http: MasterSession, target: TargetArgument, *, prune: PruneOption = False, source: SourceOption = None
 ) -> None:
     """Show the changes, then make constraints and definitions equal to what is declared.
 
     Stops if somebody else makes another change meanwhile. A second run changes nothing.
     """
     declared = declared_by(target, source)
-    with MasterSession(master, token) as http:
-        found = _plan(http, declared, prune=prune)
-        _show(found, declared.source, as_json=as_json)
-        etags = _etags_before(found, declared)
-        for done, step in enumerate(found.steps):
-            try:
-                etag = _apply(http, step)
-            except typer.Exit:
-                output.echo(
-                    f"  Stopped at {step.kind} {output.escape_controls(step.name)}: "
-                    f"{done} of {len(found.steps)} changes were made; run `plan`.",
-                    is_error=True,
-                )
-                # The reason for stopping is what counts.
-                with contextlib.suppress(typer.Exit):
-                    _remember(http, declared.source, found.known, etags)
-                raise
-            if etag is None:
-                etags[step.kind].pop(step.name, None)
-            else:
-                etags[step.kind][step.name] = etag
-        _remember(http, declared.source, found.known, etags)
+    found = _plan(http, declared, prune=prune)
+    _show(found, declared.source, as_json=http.as_json)
+    etags = _etags_before(found, declared)
+    for done, step in enumerate(found.steps):
+        try:
+            etag = _apply(http, step)
+        except typer.Exit:
+            output.echo(
+                f"  Stopped at {step.kind} {output.escape_controls(step.name)}: "
+                f"{done} of {len(found.steps)} changes were made; run `plan`.",
+                is_error=True,
+            )
+            # The reason for stopping is what counts.
+            with contextlib.suppress(typer.Exit):
+                _remember(http, declared.source, found.known, etags)
+            raise
+        if etag is None:
+            etags[step.kind].pop(step.name, None)
+        else:
+            etags[step.kind][step.name] = etag
+    _remember(http, declared.source, found.known, etags)
 
 
 # --- the plan
 
 
 def _plan(http: MasterSession, declared: DeclaredDocuments, *, prune: bool) -> Plan:
-    _, answer = http.call("GET", "/api/declarations")
+    answer = http.get("/api/declarations")
     known: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
     for one in answer["declarations"]:
         if one["source"] == declared.source:

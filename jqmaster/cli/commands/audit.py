@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
+from jqmaster.cli.console import exits
+from jqmaster.cli.console.http import MasterSession
 from jqmaster.cli.console.times import instant
 from jqmaster.cli.declared.constraint_files import canonical_json
 
@@ -16,6 +16,7 @@ _EVERY_S: Final = 1.0
 
 
 def audit(
+    http: MasterSession,
     *,
     target: Annotated[
         str | None, typer.Option(help="Show only changes of this target, such as a constraint.")
@@ -37,43 +38,34 @@ def audit(
         bool, typer.Option("--follow", help="Keep printing new entries as they are written.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of changes to print.")] = 50,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show who changed what, newest first."""
     query = {"target": target, "log": log, "who": who, "since": instant(since), "until": instant(until)}
-    with MasterSession(master, token) as http:
-        if follow:
-            if target or log or who or since or until:
-                exits.fail(exits.USAGE, "--follow can be combined only with --limit and --json")
-            _follow(http, limit=limit, as_json=as_json)
-        output.show_list(
-            http.listed("/api/audit", "entries", query=query, limit=limit),
-            ("AT", "WHO", "ACTION", "TARGET", "CHANGE"),
-            lambda e: (e["at"], e["who"], e["action"], e["target"], _change_text(e["before"], e["after"])),
-            as_json=as_json,
-        )  # fmt: skip
+    if follow:
+        if target or log or who or since or until:
+            exits.fail(exits.USAGE, "--follow can be combined only with --limit and --json")
+        _follow(http, limit=limit)
+    http.show_list(
+        http.listed("/api/audit", "entries", query=query, limit=limit),
+        ("AT", "WHO", "ACTION", "TARGET", "CHANGE"),
+        lambda e: (e["at"], e["who"], e["action"], e["target"], _change_text(e["before"], e["after"])),
+    )  # fmt: skip
 
 
-def _follow(http: MasterSession, *, limit: int, as_json: bool) -> NoReturn:
+def _follow(http: MasterSession, *, limit: int) -> NoReturn:
     """Print the newest entries, then each new one, until interrupted."""
-    _, page = http.call("GET", "/api/audit", query={"limit": min(limit, _MOST)})
+    page = http.get("/api/audit", {"limit": min(limit, _MOST)})
     after = page["follow_from"]
     entries = page["entries"][::-1]
     while True:
         for e in entries:
-            if as_json:
-                output.say_json(e)
-            else:
-                output.say(
-                    f"{e['at']}  {e['who']}  {e['action']}  {e['target']}  {_change_text(e['before'], e['after'])}"
-                )
+            change = _change_text(e["before"], e["after"])
+            http.say(e, f"{e['at']}  {e['who']}  {e['action']}  {e['target']}  {change}")
         sys.stdout.flush()
         if len(entries) < _MOST:
             time.sleep(_EVERY_S)
         try:
-            _, page = http.call("GET", "/api/audit", query={"after": after, "limit": _MOST})
+            page = http.get("/api/audit", {"after": after, "limit": _MOST})
         except typer.Exit as failure:
             # The failed call has printed the reason. A master that is away comes back.
             if failure.exit_code != exits.UNREACHABLE:

@@ -6,24 +6,18 @@ from typing import Annotated, Any
 import typer
 
 from jqmaster.cli.console import output
-from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import (
-    DEFAULT_MASTER,
-    JsonOption,
-    MasterOption,
-    MasterSession,
-    TokenOption,
-    path_of,
-)
+from jqmaster.cli.console.groups import CommandGroup
+from jqmaster.cli.console.http import MasterSession, path_of
 
-app = typer.Typer(invoke_without_command=True)
+app = CommandGroup()
 
 BatchArgument = Annotated[str, typer.Argument(metavar="BATCH_ID", help="ID of the batch.")]
 _ENDED = ("succeeded", "discarded", "failed", "canceled", "skipped", "deleted")
 
 
-@app.command("list")
+@app.listing("Batches: jobs that belong together")
 def list_batches(
+    http: MasterSession,
     *,
     state: Annotated[
         str | None, typer.Option(help="Only batches in this state: open, sealed or complete.")
@@ -33,53 +27,26 @@ def list_batches(
         str | None, typer.Option("--search", "-q", help="Text in the ID or description.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Most batches.")] = 20,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List the newest batches, and how far they are."""
-    found: list[dict[str, Any]] = []
-    query = {"state": state, "tag": tag, "q": search, "limit": str(limit), "cursor": None}
-    with MasterSession(master, token) as http:
-        while len(found) < limit:
-            _, page = http.call("GET", "/api/batches", query=query)
-            found += page["batches"]
-            query["cursor"] = page["next_cursor"]
-            if page["next_cursor"] is None:
-                break
-    output.show_list(
-        found[:limit],
-        ("CREATED", "BATCH", "STATE", "DONE", "FAILED", "DESCRIPTION"),
-        lambda batch: (
-            batch["created_at"],
-            batch["id"],
-            _state_of(batch),
-            _done(batch),
-            batch["counts"]["failed"],
-            batch["description"],
+    http.show_list(
+        http.listed(
+            "/api/batches", "batches", query={"state": state, "tag": tag, "q": search}, limit=limit
         ),
-        as_json=as_json,
-    )
-
-
-list_without_command(app, list_batches, "Batches: jobs that belong together")
+        ("CREATED", "BATCH", "STATE", "DONE", "FAILED", "DESCRIPTION"),
+        lambda b: (
+            b["created_at"], b["id"], _state_of(b), _done(b), b["counts"]["failed"], b["description"],
+        ),
+    )  # fmt: skip
 
 
 @app.command()
-def show(
-    batch_id: BatchArgument,
-    *,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def show(http: MasterSession, batch_id: BatchArgument) -> None:
     """Show a batch: its counts, its callbacks, and what it waits for."""
-    with MasterSession(master, token) as http:
-        _, batch = http.call("GET", path_of("/api/batches", batch_id))
-        if as_json:
-            output.say_json(batch)
-            return
-        _, answer = http.call("GET", path_of("/api/batches", batch_id, "why"))
+    batch = http.get(path_of("/api/batches", batch_id))
+    if http.says_json(batch):
+        return
+    answer = http.get(path_of("/api/batches", batch_id, "why"))
     _show(batch)
     for reason in answer["reasons"]:
         output.say(f"waits  {reason['text']}")
@@ -92,48 +59,27 @@ def show(
 
 
 @app.command()
-def seal(
-    batch_id: BatchArgument,
-    *,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def seal(http: MasterSession, batch_id: BatchArgument) -> None:
     """Seal a batch: it is complete when all of its jobs are over."""
-    _act(batch_id, "seal", master, token, as_json)
+    _act(http, batch_id, "seal")
 
 
 @app.command()
-def cancel(
-    batch_id: BatchArgument,
-    *,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def cancel(http: MasterSession, batch_id: BatchArgument) -> None:
     """Cancel a batch and all of its jobs that are not over."""
-    _act(batch_id, "cancel", master, token, as_json)
+    _act(http, batch_id, "cancel")
 
 
 @app.command()
-def retry(
-    batch_id: BatchArgument,
-    *,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def retry(http: MasterSession, batch_id: BatchArgument) -> None:
     """Retry the failed jobs of a batch."""
-    _act(batch_id, "retry", master, token, as_json)
+    _act(http, batch_id, "retry")
 
 
-def _act(batch_id: str, action: str, master: str, token: Any, as_json: bool) -> None:
-    with MasterSession(master, token) as http:
-        _, batch = http.call("POST", path_of("/api/batches", batch_id, action))
-    if as_json:
-        output.say_json(batch)
-        return
-    _show(batch)
+def _act(http: MasterSession, batch_id: str, action: str) -> None:
+    batch = http.post(path_of("/api/batches", batch_id, action))
+    if not http.says_json(batch):
+        _show(batch)
 
 
 def _show(batch: Mapping[str, Any]) -> None:

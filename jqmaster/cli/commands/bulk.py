@@ -8,14 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import (
-    DEFAULT_MASTER,
-    JsonOption,
-    MasterOption,
-    MasterSession,
-    TokenOption,
-    path_of,
-)
+from jqmaster.cli.console.http import MasterSession, path_of
 from jqmaster.cli.console.times import instant
 
 _PATH: Final = "/api/jobs/actions"
@@ -59,6 +52,7 @@ FinishedBeforeOption = Annotated[str | None, typer.Option(help="As --created-aft
 
 
 def bulk(
+    http: MasterSession,
     what: Annotated[
         BulkCommand,
         typer.Argument(metavar="ACTION", help="Action: cancel, retry, delete, run or set-priority."),
@@ -93,9 +87,6 @@ def bulk(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the jobs and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the action is over.")] = True,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Act on all jobs that a filter selects, or on the given IDs. Counts them and asks before it begins."""
     given = {
@@ -121,72 +112,62 @@ def bulk(
         **({"ids": job_ids} if job_ids else {"filter": wanted}),
     }
     body |= {field: value for field, value in options.items() if value is not None}
-    with MasterSession(master, token) as http:
-        if dry_run or not yes:
-            _, counted = http.call("POST", _PATH, body={**body, "dry_run": True})
-            if dry_run and as_json:
-                output.say_json(counted)
-                return
-            least = "" if counted["is_exact"] else "at least "
-            # Programs read only one document on standard output.
-            output.echo(f"{least}{counted['count']} jobs to {what.value.replace('-', ' ')}", is_error=as_json)
-            if dry_run:
-                return
-            if not sys.stdin.isatty():
-                exits.fail(
-                    exits.USAGE,
-                    "there is no terminal for the confirmation; use --yes to begin at once, or --dry-run to count only",
-                )
-            typer.confirm("Begin?", abort=True, err=as_json)
-        _, action = http.call("POST", _PATH, body=body)
-        while wait and action["state"] == "running":
-            time.sleep(_LOOK_EVERY_S)
-            action = _action(http, action["id"])
-    _show(action, as_json)
+    if dry_run or not yes:
+        counted = http.post(_PATH, {**body, "dry_run": True})
+        if dry_run and http.says_json(counted):
+            return
+        least = "" if counted["is_exact"] else "at least "
+        # Programs read only one document on standard output.
+        output.echo(
+            f"{least}{counted['count']} jobs to {what.value.replace('-', ' ')}", is_error=http.as_json
+        )
+        if dry_run:
+            return
+        if not sys.stdin.isatty():
+            exits.fail(
+                exits.USAGE,
+                "there is no terminal for the confirmation; use --yes to begin at once, or --dry-run to count only",
+            )
+        typer.confirm("Begin?", abort=True, err=http.as_json)
+    action = http.post(_PATH, body)
+    while wait and action["state"] == "running":
+        time.sleep(_LOOK_EVERY_S)
+        action = _action(http, action["id"])
+    _show(http, action)
     if action["state"] not in ("running", "done"):
         raise typer.Exit(exits.FAILED)
 
 
 def actions(
+    http: MasterSession,
     action_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Show only this action.")] = None,
     *,
     end: Annotated[bool, typer.Option("--end", help="End the action. Its changes so far remain.")] = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show actions on many jobs, newest first, or end a running one."""
     if end and action_id is None:
         exits.fail(exits.USAGE, "--end requires the ID of an action")
-    with MasterSession(master, token) as http:
-        if action_id is None:
-            _, found = http.call("GET", _PATH)
-            listed = found["actions"]
-        elif end:
-            _, one = http.call("POST", path_of(_PATH, action_id, "cancel"))
-            listed = [one]
-        else:
-            listed = [_action(http, action_id)]
-    output.show_list(
+    if action_id is None:
+        listed = http.get(_PATH)["actions"]
+    elif end:
+        listed = [http.post(path_of(_PATH, action_id, "cancel"))]
+    else:
+        listed = [_action(http, action_id)]
+    http.show_list(
         listed,
         ("ID", "ACTION", "STATE", "DONE", "REFUSED", "MATCHED", "BY", "BEGUN", "MESSAGE"),
         lambda a: (a["id"], a["action"], a["state"], a["done"], a["refused"], a["matched"], a["by"], a["created_at"],
             a["message"]),
-        as_json=as_json,
     )  # fmt: skip
 
 
 def _action(http: MasterSession, action_id: str) -> dict[str, Any]:
-    _, action = http.call("GET", path_of(_PATH, action_id))
-    found: dict[str, Any] = action
+    found: dict[str, Any] = http.get(path_of(_PATH, action_id))
     return found
 
 
-def _show(action: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        output.say_json(action)
-        return
+def _show(http: MasterSession, action: dict[str, Any]) -> None:
     counts = f"{action['done']} done, {action['refused']} refused"
     again = "" if action["failed_again"] is None else f", {action['failed_again']} failed again"
     message = f" ({action['message']})" if action["message"] else ""
-    output.say(f"{action['id']}  {action['action']} {action['state']}: {counts}{again}{message}")
+    http.say(action, f"{action['id']}  {action['action']} {action['state']}: {counts}{again}{message}")

@@ -1,33 +1,26 @@
 """Commands about challenges."""
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import (
-    DEFAULT_MASTER,
-    JsonOption,
-    MasterOption,
-    MasterSession,
-    TokenOption,
-    job_path,
-    path_of,
-)
+from jqmaster.cli.console.documents import json_or_text, value_of
+from jqmaster.cli.console.groups import CommandGroup
+from jqmaster.cli.console.http import MasterSession, job_path, path_of
 
-app = typer.Typer(invoke_without_command=True)
+app = CommandGroup()
 
 _SHOWN_APART: Final = ("meta", "progress", "form", "answers")
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB_ID", help="ID of the job.")]
 
 
-@app.command("list")
+@app.listing("Challenges: work that other systems or people do")
 def list_challenges(
+    http: MasterSession,
     *,
     state: Annotated[
         str | None,
@@ -35,39 +28,21 @@ def list_challenges(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Only those of jobs with this name.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most challenges.")] = 20,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List the newest challenges."""
-    with MasterSession(master, token) as http:
-        query = {"state": state, "name": name}
-        found = list(http.listed("/api/challenges", "challenges", query=query, limit=limit))
-    output.show_list(
-        found,
+    http.show_list(
+        http.listed("/api/challenges", "challenges", query={"state": state, "name": name}, limit=limit),
         ("OPENED", "STATE", "CALLBACKS", "NAME", "JOB", "REQUEST", "DUE", "PEOPLE"),
         lambda one: (one["opened_at"], one["state"], _callbacks(one), one["name"], one["job_id"], one["request"],
                      one["due_at"] or "-", one.get("audience") or "-"),
-        as_json=as_json,
     )  # fmt: skip
 
 
-list_without_command(app, list_challenges, "Challenges: work that other systems or people do")
-
-
 @app.command()
-def show(
-    job_id: JobArgument,
-    *,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def show(http: MasterSession, job_id: JobArgument) -> None:
     """Show the challenges of a job, the newest first."""
-    with MasterSession(master, token) as http:
-        _, page = http.call("GET", job_path(job_id, "challenges"))
-    if as_json:
-        output.say_json(page["challenges"])
+    page = http.get(job_path(job_id, "challenges"))
+    if http.says_json(page["challenges"]):
         return
     for number, one in enumerate(page["challenges"]):
         if number:
@@ -85,11 +60,12 @@ def show(
 
 @app.command()
 def answer(
+    http: MasterSession,
     job_id: JobArgument,
     payload: Annotated[
         str | None,
         typer.Argument(
-            help="JSON; - reads it from standard input. Omitted: null. Not for a challenge with a form."
+            help="JSON, @FILE with JSON, or - for standard input. Default: null. Not for a challenge with a form."
         ),
     ] = None,
     *,
@@ -101,40 +77,24 @@ def answer(
     request: Annotated[
         str | None, typer.Option(help="`request` of the challenge. Default: the one that is open.")
     ] = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Answer a challenge: in the place of the outside system, or as the person whom it asks."""
     if payload is not None and (choice is not None or comment or fields):
         exits.fail(exits.USAGE, "give the callback as JSON, or --choice with --comment and --field")
-    with MasterSession(master, token) as http:
-        _, page = http.call("GET", job_path(job_id, "challenges"))
-        found = _selected(page["challenges"], request)
-        if found is None and request is None:
-            exits.fail(exits.REFUSED, f"no challenge of job {job_id} is open")
-        if choice is not None or comment or fields:
-            body = _form_answer(found, choice, comment, fields or [])
-        elif payload is None and found is not None and found.get("form"):
-            choices = ", ".join(one["value"] for one in found["form"]["choices"])
-            exits.fail(exits.REFUSED, f"people answer this challenge: give --choice, one of {choices}")
-        else:
-            body = _parsed(payload)
-        path = path_of(job_path(job_id, "challenges"), request or (found or {})["request"], "callback")
-        _, receipt = http.call("POST", path, text=json.dumps(body))
-    if as_json:
-        output.say_json(receipt)
+    page = http.get(job_path(job_id, "challenges"))
+    found = _selected(page["challenges"], request)
+    if found is None and request is None:
+        exits.fail(exits.REFUSED, f"no challenge of job {job_id} is open")
+    if choice is not None or comment or fields:
+        body = _form_answer(found, choice, comment, fields or [])
+    elif payload is None and found is not None and found.get("form"):
+        choices = ", ".join(one["value"] for one in found["form"]["choices"])
+        exits.fail(exits.REFUSED, f"people answer this challenge: give --choice, one of {choices}")
     else:
-        output.say("the same callback came before" if receipt["repeated"] else "answered")
-
-
-def _parsed(text: str | None) -> Any:
-    if text is None:
-        return None
-    try:
-        return json.loads(sys.stdin.read() if text == "-" else text)
-    except (ValueError, RecursionError) as error:
-        exits.fail(exits.REFUSED, f"the answer is not JSON: {error}")
+        body = None if payload is None else value_of(payload, "the answer")
+    path = path_of(job_path(job_id, "challenges"), request or (found or {})["request"], "callback")
+    _, receipt = http.call("POST", path, text=json.dumps(body))
+    http.say(receipt, "the same callback came before" if receipt["repeated"] else "answered")
 
 
 def _selected(challenges: Sequence[Mapping[str, Any]], request: str | None) -> Mapping[str, Any] | None:
@@ -162,15 +122,8 @@ def _form_answer(
         if not equals:
             exits.fail(exits.USAGE, f"--field must be NAME=VALUE, not {text!r}")
         is_text = properties.get(name, {}).get("type", "string") == "string"
-        values[name] = value if is_text else _json_or_text(value)
+        values[name] = value if is_text else json_or_text(value)
     return {"choice": choice, "comment": comment, "values": values}
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _show_form(one: Mapping[str, Any]) -> None:

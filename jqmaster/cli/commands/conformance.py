@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.groups import CommandGroup
 
 if TYPE_CHECKING:
     from jqmaster.conformance.false_master import FalseMaster
     from jqmaster.conformance.questions import Result
 
-app = typer.Typer(
+app = CommandGroup(
     help="Check a worker or a master against the protocol. Exit code 0: all checks passed.",
     no_args_is_help=True,
 )

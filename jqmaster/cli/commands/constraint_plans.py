@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
-from jqmaster.cli.declared.constraint_calls import all_constraints, path_to
+from jqmaster.cli.console.http import MasterSession
+from jqmaster.cli.declared.constraint_calls import CONSTRAINTS, all_constraints
 from jqmaster.cli.declared.constraint_files import ConstraintChange, constraints_in, differences, steps_to
 
 FileArgument = Annotated[
@@ -22,71 +22,54 @@ PruneOption = Annotated[
 ]
 
 
-def plan(
-    file: FileArgument,
-    *,
-    prune: PruneOption = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def plan(http: MasterSession, file: FileArgument, *, prune: PruneOption = False) -> None:
     """Show the changes that `apply` would make. Exit code 2 if there are any."""
     wanted = constraints_in(file)
-    with MasterSession(master, token) as http:
-        present = all_constraints(http)
+    present = all_constraints(http)
     steps = steps_to(wanted, present, prune=prune)
-    _show_steps(steps, as_json)
+    _show_steps(http, steps)
     if (
         not prune
-        and not as_json
+        and not http.as_json
         and (others := [step.name for step in steps_to({}, present, prune=True) if step.name not in wanted])
     ):
         output.say(f"not in {file}, kept without --prune: {', '.join(others)}")
-    if not steps and not as_json:
+    if not steps and not http.as_json:
         output.say("nothing to change")
     raise typer.Exit(exits.USAGE if steps else exits.OK)
 
 
-def apply(
-    file: FileArgument,
-    *,
-    prune: PruneOption = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def apply(http: MasterSession, file: FileArgument, *, prune: PruneOption = False) -> None:
     """Make the constraints equal to those of FILE. Stops if somebody else changes one meanwhile."""
     wanted = constraints_in(file)
-    with MasterSession(master, token) as http:
-        steps = steps_to(wanted, all_constraints(http), prune=prune)
-        for done, step in enumerate(steps):
-            try:
-                _apply(http, step)
-            except typer.Exit:
-                output.echo(
-                    f"  Stopped at {output.escape_controls(step.name)}: {done} of {len(steps)} changes were made; "
-                    "run `plan`.",
-                    is_error=True,
-                )
-                raise
-            _show_steps([step], as_json)
-    if not steps and not as_json:
+    steps = steps_to(wanted, all_constraints(http), prune=prune)
+    for done, step in enumerate(steps):
+        try:
+            _apply(http, step)
+        except typer.Exit:
+            output.echo(
+                f"  Stopped at {output.escape_controls(step.name)}: {done} of {len(steps)} changes were made; "
+                "run `plan`.",
+                is_error=True,
+            )
+            raise
+        _show_steps(http, [step])
+    if not steps and not http.as_json:
         output.say("nothing to change")
 
 
 def _apply(http: MasterSession, step: ConstraintChange) -> None:
     headers = {"If-Match": f'"{step.etag}"'} if step.before is not None else {"If-None-Match": "*"}
     if step.after is None:
-        http.call("DELETE", path_to(step.name), headers=headers)
+        http.call("DELETE", CONSTRAINTS.path(step.name), headers=headers)
     else:
-        http.call("PUT", path_to(step.name), body=step.after, headers=headers)
+        http.call("PUT", CONSTRAINTS.path(step.name), body=step.after, headers=headers)
 
 
-def _show_steps(steps: list[ConstraintChange], as_json: bool) -> None:
+def _show_steps(http: MasterSession, steps: list[ConstraintChange]) -> None:
     for step in steps:
         action = "create" if step.before is None else "delete" if step.after is None else "change"
-        if as_json:
-            output.say_json({"action": action, "name": step.name, "before": step.before, "after": step.after})
+        if http.says_json({"action": action, "name": step.name, "before": step.before, "after": step.after}):
             continue
         output.say(f"{ {'create': '+', 'delete': '-', 'change': '~'}[action] } {step.name}")
         if step.after is not None:

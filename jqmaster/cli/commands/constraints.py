@@ -8,16 +8,17 @@ import typer
 
 from jqmaster.cli.commands import constraint_plans
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
-from jqmaster.cli.declared.constraint_calls import all_constraints, if_match_of, path_to, set_paused
+from jqmaster.cli.console.documents import json_of
+from jqmaster.cli.console.groups import CommandGroup, IfMatchOption, NewOption
+from jqmaster.cli.console.http import MasterSession
+from jqmaster.cli.declared.constraint_calls import CONSTRAINTS, all_constraints, set_paused
 from jqmaster.cli.declared.constraint_files import only_one
 from jqmaster.domain.constraints.limit_kinds import brief
 
 # Fields that matchers have and constraints do not.
 _MATCHER_KINDS = frozenset(("all", "any", "not", "field"))
 
-app = typer.Typer(invoke_without_command=True)
+app = CommandGroup()
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the constraint.")]
 ValueOption = Annotated[
@@ -25,40 +26,24 @@ ValueOption = Annotated[
 ]
 
 
-@app.command("list")
-def list_constraints(
-    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
-) -> None:
+@app.listing("Constraints: live limits on sets of jobs")
+def list_constraints(http: MasterSession) -> None:
     """List the constraints and their usage."""
-    with MasterSession(master, token) as http:
-        found = all_constraints(http)
-    output.show_list(
+    found = all_constraints(http)
+    http.show_list(
         found,
         ("NAME", "STATE", "KEY", "LIMITS", "WAITING", "RUNNING", "KEYS"),
         lambda c: (c["name"], _state(c), c["key"], brief(c), *_sums(c["usage"]), c["usage"]["keys"]),
-        as_json=as_json,
     )  # fmt: skip
-    if not as_json and not all(c["usage"]["is_exact"] for c in found):
+    if not http.as_json and not all(c["usage"]["is_exact"] for c in found):
         output.say("-: too many values to sum up in a list; run `jqmaster constraints show NAME`")
 
 
-list_without_command(app, list_constraints, "Constraints: live limits on sets of jobs")
-
-
 @app.command()
-def show(
-    name: NameArgument,
-    *,
-    value: ValueOption = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def show(http: MasterSession, name: NameArgument, *, value: ValueOption = None) -> None:
     """Show a constraint, its usage, and the jobs that hold its slots."""
-    with MasterSession(master, token) as http:
-        _, found = http.call("GET", path_to(name), query={"value": value})
-    if as_json:
-        output.say_json(found)
+    found = http.get(CONSTRAINTS.path(name), {"value": value})
+    if http.says_json(found):
         return
     shown = {field: found[field] for field in ("name", "mode", "key", "max_backlog", "fair", "counts_awaiting",
         "etag", "created_at", "changed_at", "held_until")}  # fmt: skip
@@ -88,6 +73,7 @@ def show(
 
 @app.command()
 def put(
+    http: MasterSession,
     name: NameArgument,
     file: Annotated[
         str | None,
@@ -122,15 +108,12 @@ def put(
         bool, typer.Option("--shadow", help="Count the starts that it would delay, and delay none.")
     ] = False,
     disabled: Annotated[bool, typer.Option("--disabled", help="Keep the constraint without effect.")] = False,
-    new: Annotated[bool, typer.Option("--new", help="Apply only if no constraint has this name.")] = False,
-    if_match: Annotated[str | None, typer.Option(help="Only while it has this ETag.")] = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
+    new: NewOption = False,
+    if_match: IfMatchOption = None,
 ) -> None:
     """Create or replace a constraint from a file or from options."""
     given: dict[str, Any] = {
-        "matcher": _json_option("--match", match) if match else None,
+        "matcher": json_of(match, "--match") if match else None,
         "key": key,
         "concurrency": concurrency,
         "rate": _rate_option(rate) if rate else None,
@@ -156,54 +139,28 @@ def put(
             exits.fail(exits.USAGE, f"{file} is about {body['name']}, not {name}")
     elif "matcher" not in body:
         exits.fail(exits.USAGE, "give FILE, --match or --job-name")
-    headers = {"If-None-Match": "*"} if new else if_match_of(if_match)
-    with MasterSession(master, token) as http:
-        status, answer = http.call("PUT", path_to(name), body=body, headers=headers)
-    _say_done(answer, "created" if status == 201 else "is unchanged", as_json)
+    is_new, answer = CONSTRAINTS.put(http, name, body, new=new, if_match=if_match)
+    _say_done(http, answer, "created" if is_new else "is in force")
+
+
+CONSTRAINTS.add_delete(app, "Delete a constraint. Jobs that it holds back may start at once.")
 
 
 @app.command()
-def delete(
-    name: NameArgument,
-    *,
-    if_match: Annotated[str | None, typer.Option(help="Only while it has this ETag.")] = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-) -> None:
-    """Delete a constraint. Jobs that it holds back may start at once."""
-    with MasterSession(master, token) as http:
-        http.call("DELETE", path_to(name), headers=if_match_of(if_match))
-    output.say(f"{name}  deleted")
-
-
-@app.command()
-def pause(
-    name: NameArgument,
-    *,
-    value: ValueOption = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def pause(http: MasterSession, name: NameArgument, *, value: ValueOption = None) -> None:
     """Stop starting jobs of a constraint, or of one value of its key. Running jobs go on."""
-    _say_done(set_paused(MasterSession(master, token), name, value, is_paused=True), "paused", as_json)
+    _say_done(http, set_paused(http, name, value, is_paused=True), "paused")
 
 
 @app.command()
-def resume(
-    name: NameArgument,
-    *,
-    value: ValueOption = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def resume(http: MasterSession, name: NameArgument, *, value: ValueOption = None) -> None:
     """End a pause."""
-    _say_done(set_paused(MasterSession(master, token), name, value, is_paused=False), "resumed", as_json)
+    _say_done(http, set_paused(http, name, value, is_paused=False), "resumed")
 
 
 @app.command()
 def preview(
+    http: MasterSession,
     what: Annotated[
         str,
         typer.Argument(
@@ -213,19 +170,14 @@ def preview(
     ],
     *,
     limit: Annotated[int, typer.Option(min=0, max=20, help="Most examples.")] = 10,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show which waiting jobs a constraint would apply to, before you create it."""
-    wanted = _json_option("the matcher", what) if what.lstrip().startswith("{") else only_one(what)
+    wanted = json_of(what, "the matcher") if what.lstrip().startswith("{") else only_one(what)
     if wanted.keys() & _MATCHER_KINDS:
         wanted = {"matcher": wanted}
     body = {"matcher": wanted.get("matcher"), "key": wanted.get("key"), "limit": limit}
-    with MasterSession(master, token) as http:
-        _, found = http.call("POST", "/api/constraints/preview", body=body)
-    if as_json:
-        output.say_json(found)
+    found = http.post("/api/constraints/preview", body)
+    if http.says_json(found):
         return
     output.show_fields(
         (field, found[field]) for field in ("count", "without_key", "distinct_keys", "looked_at", "is_exact")
@@ -246,13 +198,6 @@ app.command()(constraint_plans.apply)
 # --- options
 
 
-def _json_option(option: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        exits.fail(exits.USAGE, f"{option} is not JSON: {error}")
-
-
 def _rate_option(text: str) -> dict[str, Any]:
     limit, slash, period = text.partition("/")
     try:
@@ -264,11 +209,8 @@ def _rate_option(text: str) -> dict[str, Any]:
 # --- what is shown
 
 
-def _say_done(constraint: Mapping[str, Any], what: str, as_json: bool) -> None:
-    if as_json:
-        output.say_json(constraint)
-    else:
-        output.say(f"{constraint['name']}  {what}  {constraint['etag']}")
+def _say_done(http: MasterSession, constraint: Mapping[str, Any], what: str) -> None:
+    http.say(constraint, f"{constraint['name']}  {what}  {constraint['etag']}")
 
 
 def _state(constraint: Mapping[str, Any]) -> str:

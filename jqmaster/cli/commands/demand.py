@@ -5,10 +5,11 @@ from typing import Annotated
 import typer
 
 from jqmaster.cli.console import output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
+from jqmaster.cli.console.http import MasterSession
 
 
 def demand(
+    http: MasterSession,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]…", help="Job names. Default: all.")
     ] = None,
@@ -17,18 +18,13 @@ def demand(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="A label of the workers to scale. Can be repeated."),
     ] = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show how many slots of workers jobs need now.
 
     Jobs that constraints hold back are not part of the demand.
     """
-    with MasterSession(master, token) as http:
-        _, found = http.call("GET", "/api/demand", query={"name": names or None, "label": label or None})
-    if as_json:
-        output.say_json(found)
+    found = http.get("/api/demand", {"name": names or None, "label": label or None})
+    if http.says_json(found):
         return
     wait_s = found["oldest_wait_s"]
     output.show_fields(

@@ -7,20 +7,20 @@ from urllib.parse import quote
 import typer
 
 from jqmaster.cli.commands.stats import LimitOption
-from jqmaster.cli.console import output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
+from jqmaster.cli.console.groups import CommandGroup
+from jqmaster.cli.console.http import MasterSession
 from jqmaster.cli.console.times import duration_s
 
-app = typer.Typer(invoke_without_command=True)
+app = CommandGroup()
 
 GroupsArgument = Annotated[
     list[str], typer.Argument(metavar="GROUP…", help="IDs of groups, as `jqmaster failures` lists them.")
 ]
 
 
-@app.callback()
+@app.listing("Final failures, grouped by cause and message")
 def failures(
-    context: typer.Context,
+    http: MasterSession,
     *,
     name: Annotated[str | None, typer.Option(help="Show failures of this job name only.")] = None,
     search: Annotated[
@@ -37,29 +37,23 @@ def failures(
         ),
     ] = None,
     limit: LimitOption = 50,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List final failures, grouped by cause and message, latest first."""
-    if context.invoked_subcommand:
-        return
     query = {"name": name, "q": search, "version": version}
     if is_ignored is not None:
         query["ignored"] = "true" if is_ignored else "false"
-    with MasterSession(master, token) as http:
-        output.show_list(
-            http.listed("/api/failures", "groups", query=query, limit=limit),
-            ("LAST SEEN", "FIRST SEEN", "COUNT", "24 H", "MARKS", "NAME", "CAUSE", "MESSAGE", "FOR EXAMPLE",
-             "GROUP"),
-            lambda g: (g["last_seen_at"], g["first_seen_at"], g["count"], sum(g.get("trend", ())), _marks(g),
-                g["name"], g["cause"], g["message"], g["example_job_id"], g["id"]),
-            as_json=as_json,
-        )  # fmt: skip
+    http.show_list(
+        http.listed("/api/failures", "groups", query=query, limit=limit),
+        ("LAST SEEN", "FIRST SEEN", "COUNT", "24 H", "MARKS", "NAME", "CAUSE", "MESSAGE", "FOR EXAMPLE",
+         "GROUP"),
+        lambda g: (g["last_seen_at"], g["first_seen_at"], g["count"], sum(g.get("trend", ())), _marks(g),
+            g["name"], g["cause"], g["message"], g["example_job_id"], g["id"]),
+    )  # fmt: skip
 
 
 @app.command()
 def ignore(
+    http: MasterSession,
     groups: GroupsArgument,
     *,
     reason: Annotated[str, typer.Option(help="Why, for people.")] = "",
@@ -67,9 +61,6 @@ def ignore(
         str | None, typer.Option("--for", metavar="TIME", help="Ignore them for 90s, 30m, 2h or 7d.")
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Ignore them until this time.")] = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Ignore groups of failures: they are still counted, but not shown as problems on the Overview.
 
@@ -77,37 +68,26 @@ def ignore(
     day without any, or many more an hour than before.
     """
     body = {"reason": reason, "duration_s": duration_s(lasts, until)}
-    with MasterSession(master, token) as http:
-        for group in groups:
-            _, shown = http.call("POST", _path_to(group), body=body)
-            until_text = shown["ignored"]["until"] or "it changes"
-            _say(shown, f"ignored until {until_text}", as_json)
+    for group in groups:
+        shown = http.post(_path_to(group), body)
+        until_text = shown["ignored"]["until"] or "it changes"
+        _say(http, shown, f"ignored until {until_text}")
 
 
 @app.command()
-def unignore(
-    groups: GroupsArgument,
-    *,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def unignore(http: MasterSession, groups: GroupsArgument) -> None:
     """Stop ignoring groups of failures."""
-    with MasterSession(master, token) as http:
-        for group in groups:
-            _, shown = http.call("DELETE", _path_to(group))
-            _say(shown, "no longer ignored", as_json)
+    for group in groups:
+        _, shown = http.call("DELETE", _path_to(group))
+        _say(http, shown, "no longer ignored")
 
 
 def _path_to(group: str) -> str:
     return f"/api/failures/{quote(group, safe='')}/ignore"
 
 
-def _say(shown: Mapping[str, Any], what: str, as_json: bool) -> None:
-    if as_json:
-        output.say_json(shown)
-    else:
-        output.say(f"{shown['id']}  {what}: {shown['name']}: {shown['message']}")
+def _say(http: MasterSession, shown: Mapping[str, Any], what: str) -> None:
+    http.say(shown, f"{shown['id']}  {what}: {shown['name']}: {shown['message']}")
 
 
 def _marks(group: Mapping[str, Any]) -> str:

@@ -1,27 +1,18 @@
 """Commands about jobs."""
 
-import json
-import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.documents import json_of, value_of
 from jqmaster.cli.console.enqueue_lines import enqueue_lines
 from jqmaster.cli.console.follow import follow as follow_job
 from jqmaster.cli.console.follow import stream as stream_parts
-from jqmaster.cli.console.groups import order_each
-from jqmaster.cli.console.http import (
-    DEFAULT_MASTER,
-    JsonOption,
-    MasterOption,
-    MasterSession,
-    TokenOption,
-    job_path,
-)
+from jqmaster.cli.console.groups import confirmed, delete_each, post_each
+from jqmaster.cli.console.http import MasterSession, job_path
 from jqmaster.cli.console.times import instant
 from jqmaster.domain.jobs.job_terms import MAX_RETRY, TIMEOUT_S
 
@@ -36,10 +27,12 @@ MaxRetryOption = Annotated[
 TimeoutOption = Annotated[
     float | None, typer.Option(help=f"Maximum run time in seconds. New jobs: {TIMEOUT_S.default:g}.")
 ]
+YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
 RunAtOption = Annotated[str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")]
 
 
 def enqueue(
+    http: MasterSession,
     name: Annotated[
         str | None, typer.Argument(help="Kind of job. It selects the handler.", show_default=False)
     ] = None,
@@ -128,9 +121,6 @@ def enqueue(
     wait: Annotated[
         float | None, typer.Option(min=0, help="Wait this many seconds for the result and print it.")
     ] = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Enqueue a job and print its ID. With --wait, print its result. With --from, enqueue every job of a file."""
     from jqmaster.domain.ids import new_id
@@ -142,10 +132,10 @@ def enqueue(
         "run_at": instant(run_at), "expires_at": instant(expires_at), "expires_s": expires_s,
         "headers": dict(map(_header, header)) if header else None, "rerun_lost": rerun_lost or None,
         "requires": dict(map(_header, require)) if require else None,
-        "retry": None if retry is None else read_json(retry, "--retry"), "key_ttl": key_ttl,
-        "unique": None if unique is None else read_json(unique, "--unique"),
-        "debounce": None if debounce is None else read_json(debounce, "--debounce"), "batch": batch,
-        "notify": read_json(notify, "--notify") if notify is not None and notify.startswith("{") else None,
+        "retry": None if retry is None else json_of(retry, "--retry"), "key_ttl": key_ttl,
+        "unique": None if unique is None else json_of(unique, "--unique"),
+        "debounce": None if debounce is None else json_of(debounce, "--debounce"), "batch": batch,
+        "notify": json_of(notify, "--notify") if notify is not None and notify.startswith("{") else None,
         "notify_url": notify if notify is not None and not notify.startswith("{") else None,
         "after": {"jobs": after, "when": "finished" if after_finished else "succeeded"} if after else None,
     }  # fmt: skip
@@ -154,37 +144,41 @@ def enqueue(
             exits.fail(
                 exits.USAGE, "--from takes names, arguments, IDs and keys from the file, and cannot wait"
             )
-        enqueue_lines(source, optional, keep_result, MasterSession(master, token), as_json=as_json)
+        enqueue_lines(http, source, optional, keep_result)
         return
     if name is None:
         exits.fail(exits.USAGE, "the name of the job is missing; or give a file of jobs with --from")
     body: dict[str, Any] = {field: value for field, value in optional.items() if value is not None}
     # Always send an ID, so that the request can be repeated if its answer gets lost.
-    body |= {"id": job_id or new_id(), "name": name, "argument": read_argument(argument)}
+    body |= {
+        "id": job_id or new_id(),
+        "name": name,
+        "argument": value_of(argument, "the argument", "; text needs quotes: '\"text\"'"),
+    }
     if key is not None:
         body["key"] = key
     if keep_result or wait is not None:
         body["keep_result"] = True
-    with MasterSession(master, token) as http:
-        try:
-            _, answer = http.call("POST", "/api/jobs", body=body)
-        except typer.Exit as ended:
-            if ended.exit_code == exits.UNREACHABLE:
-                output.echo(
-                    f"  It may have been enqueued. To be sure, repeat with --id {body['id']}", is_error=True
-                )
-            raise
-        if answer.get("duplicate"):
-            output.echo("  No job was made: this job holds the uniqueness key.", is_error=True)
-        elif answer.get("replaced"):
-            output.echo("  No job was made: this waiting job took its content.", is_error=True)
-        if wait is None:
-            output.say_json(answer) if as_json else output.say(answer["id"])
-        else:
-            _print_result(http, answer["id"], wait, as_json)
+    try:
+        answer = http.post("/api/jobs", body)
+    except typer.Exit as ended:
+        if ended.exit_code == exits.UNREACHABLE:
+            output.echo(
+                f"  It may have been enqueued. To be sure, repeat with --id {body['id']}", is_error=True
+            )
+        raise
+    if answer.get("duplicate"):
+        output.echo("  No job was made: this job holds the uniqueness key.", is_error=True)
+    elif answer.get("replaced"):
+        output.echo("  No job was made: this waiting job took its content.", is_error=True)
+    if wait is None:
+        http.say(answer, answer["id"])
+    else:
+        _print_result(http, answer["id"], wait)
 
 
 def list_jobs(
+    http: MasterSession,
     *,
     state: Annotated[
         str | None, typer.Option(help="State: scheduled, ready, running, retrying, succeeded, failed, …")
@@ -217,9 +211,6 @@ def list_jobs(
         bool, typer.Option("--newest", help="Sort by time, newest first, across states and names.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of jobs to print.")] = 50,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List jobs by state."""
     query = {
@@ -236,16 +227,15 @@ def list_jobs(
         "finished_before": instant(finished_before),
         "order": "newest" if newest else None,
     }
-    with MasterSession(master, token) as http:
-        output.show_list(
-            http.listed("/api/jobs", "jobs", query=query, limit=limit),
-            ("ID", "NAME", "STATE", "PRIO", "ATTEMPT", "CREATED", "CAUSE"),
-            lambda j: (j["id"], j["name"], j["state"], j["priority"], j["attempt"], j["created_at"], j["cause"]),
-            as_json=as_json,
-        )  # fmt: skip
+    http.show_list(
+        http.listed("/api/jobs", "jobs", query=query, limit=limit),
+        ("ID", "NAME", "STATE", "PRIO", "ATTEMPT", "CREATED", "CAUSE"),
+        lambda j: (j["id"], j["name"], j["state"], j["priority"], j["attempt"], j["created_at"], j["cause"]),
+    )  # fmt: skip
 
 
 def job(
+    http: MasterSession,
     job_id: JobArgument,
     *,
     follow: Annotated[
@@ -263,19 +253,14 @@ def job(
             help="Print each partial result as a line of JSON until the job is over. Exit code as for --follow.",
         ),
     ] = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show one job with its attempts, or follow it until it is over."""
-    with MasterSession(master, token) as http:
-        if stream:
-            stream_parts(http, job_id)
-        if follow:
-            follow_job(http, job_id, as_json=as_json)
-        _, view = http.call("GET", job_path(job_id))
-    if as_json:
-        output.say_json(view)
+    if stream:
+        stream_parts(http, job_id)
+    if follow:
+        follow_job(http, job_id)
+    view = http.get(job_path(job_id))
+    if http.says_json(view):
         return
     apart = ("argument", "attempts", "events", "after", "dependents")
     output.show_fields((field, value) for field, value in view.items() if field not in apart)
@@ -307,28 +292,21 @@ def job(
 
 
 def result(
+    http: MasterSession,
     job_id: JobArgument,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the job to end.")] = 0,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Fetch the result of a job. Afterwards the master may discard it."""
-    with MasterSession(master, token) as http:
-        _print_result(http, job_id, wait, as_json)
+    _print_result(http, job_id, wait)
 
 
-def cancel(
-    job_ids: JobArguments,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def cancel(http: MasterSession, job_ids: JobArguments) -> None:
     """Cancel waiting or running jobs."""
-    _each(job_ids, "cancel", MasterSession(master, token), as_json)
+    _each(http, job_ids, "cancel")
 
 
 def retry(
+    http: MasterSession,
     job_ids: JobArguments,
     attempt: Annotated[
         int | None,
@@ -336,100 +314,38 @@ def retry(
             min=0, help="Only if the job has had this many attempts, so that a repeat never runs it twice."
         ),
     ] = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Run finished jobs again. Jobs that were skipped because of them wait again."""
-    order_each(
-        MasterSession(master, token),
-        [job_path(job_id, "retry") for job_id in job_ids],
-        lambda job: f"{job['id']}  {job['state']}{_revival_text(job.get('revives'))}",
-        as_json=as_json,
-        body=None if attempt is None else {"attempt": attempt},
-    )
+    _each(http, job_ids, "retry", None if attempt is None else {"attempt": attempt})
 
 
-def run(
-    job_ids: JobArguments,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def run(http: MasterSession, job_ids: JobArguments) -> None:
     """Run scheduled or retrying jobs now."""
-    _each(job_ids, "run", MasterSession(master, token), as_json)
+    _each(http, job_ids, "run")
 
 
-def delete(
-    job_ids: JobArguments,
-    *,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-) -> None:
+def delete(http: MasterSession, job_ids: JobArguments, *, yes: YesOption = False) -> None:
     """Delete jobs that are not running, with their results and history."""
-    if not yes:
-        ask_first(f"Delete {len(job_ids)} job{'s' if len(job_ids) > 1 else ''}?")
-    worst = exits.OK
-    with MasterSession(master, token) as http:
-        for job_id in job_ids:
-            try:
-                http.call("DELETE", job_path(job_id))
-            except typer.Exit as ended:
-                worst = ended.exit_code
-                continue
-            output.say(f"{job_id}  deleted")
-    raise typer.Exit(worst)
+    confirmed(f"Delete {len(job_ids)} job{'s' if len(job_ids) > 1 else ''}?", is_given=yes)
+    delete_each(http, {job_id: job_path(job_id) for job_id in job_ids}, "deleted")
 
 
 def set_job(
+    http: MasterSession,
     job_id: JobArgument,
     *,
     priority: Annotated[int | None, typer.Option(help="The lowest number runs first.")] = None,
     max_retry: MaxRetryOption = None,
     timeout: TimeoutOption = None,
     run_at: RunAtOption = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Change a waiting job: its priority, time, retries or timeout."""
     given = {"priority": priority, "max_retry": max_retry, "timeout": timeout, "run_at": instant(run_at)}
     changes = {field: value for field, value in given.items() if value is not None}
     if not changes:
         exits.fail(exits.USAGE, "nothing to change; give --priority, --run-at, --max-retry or --timeout")
-    with MasterSession(master, token) as http:
-        _, view = http.call("PATCH", job_path(job_id), body=changes)
-    output.say_json(view) if as_json else output.say(f"{view['id']}  {view['state']}")
-
-
-def ask_first(question: str) -> None:
-    """Ask for confirmation at the terminal. End the command if there is none, or the answer is no."""
-    if not sys.stdin.isatty():
-        exits.fail(exits.USAGE, "there is no terminal for the confirmation; use --yes")
-    typer.confirm(question, abort=True)
-
-
-def read_argument(text: str) -> Any:
-    """Return the value of ARGUMENT: JSON itself, or from a file or standard input."""
-    try:
-        if text == "-":
-            text = sys.stdin.read()
-        elif text.startswith("@"):
-            text = Path(text[1:]).read_text("utf-8")
-        return json.loads(text, parse_constant=_refuse_constant)
-    except OSError as error:
-        exits.fail(exits.USAGE, f"cannot read {error.filename}: {error.strerror}")
-    except (ValueError, RecursionError) as error:
-        exits.fail(exits.USAGE, f"the argument is not JSON ({error}); text needs quotes: '\"text\"'")
-
-
-def read_json(text: str, what: str) -> Any:
-    """Return the value of an option that takes JSON."""
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        exits.fail(exits.USAGE, f"{what} is not JSON ({error})")
+    _, view = http.call("PATCH", job_path(job_id), body=changes)
+    http.say(view, f"{view['id']}  {view['state']}")
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -437,10 +353,6 @@ def _header(text: str) -> tuple[str, str]:
     if not equals or not name:
         exits.fail(exits.USAGE, f"--header {text}: expected NAME=VALUE")
     return name, value
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _revival_text(revives: Mapping[str, Any] | None) -> str:
@@ -456,36 +368,26 @@ def _revival_text(revives: Mapping[str, Any] | None) -> str:
     )
 
 
-def _each(job_ids: list[str], action: str, master: MasterSession, as_json: bool) -> NoReturn:
-    order_each(
-        master,
-        [job_path(job_id, action) for job_id in job_ids],
-        lambda job: f"{job['id']}  {job['state']}",
-        as_json=as_json,
-    )
+def _each(http: MasterSession, job_ids: list[str], action: str, body: Any = None) -> NoReturn:
+    paths = [job_path(job_id, action) for job_id in job_ids]
+    post_each(http, paths, lambda j: f"{j['id']}  {j['state']}{_revival_text(j.get('revives'))}", body=body)
 
 
-def _print_result(http: MasterSession, job_id: str, wait_s: float, as_json: bool) -> None:
+def _print_result(http: MasterSession, job_id: str, wait_s: float) -> None:
     status, answer = _await_result(http, job_id, wait_s)
+    is_json = http.says_json(answer)
     if status == 202:
-        if as_json:
-            output.say_json(answer)
         exits.fail(exits.FAILED, f"job {job_id} is not over: {answer['state']}")
     if answer is None:
-        if as_json:
-            output.say_json(None)
         exits.fail(
             exits.NOT_FOUND,
             f"no result of job {job_id}: the job is unknown, was discarded, canceled or skipped, or its result was not "
             "kept or is gone",
         )
-    is_success = answer["type"] == "success"
-    if as_json:
-        output.say_json(answer)
-    elif is_success:
-        output.show_value(answer["result"])
-    if not is_success:
+    if answer["type"] != "success":
         exits.fail(exits.FAILED, f"job {job_id} failed ({answer['reason']}): {answer['message']}")
+    if not is_json:
+        output.show_value(answer["result"])
 
 
 def _await_result(http: MasterSession, job_id: str, wait_s: float) -> tuple[int, Any]:

@@ -1,54 +1,44 @@
 """Commands about the settings of running masters."""
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
+from jqmaster.cli.console import exits
+from jqmaster.cli.console.documents import json_or_text
+from jqmaster.cli.console.groups import CommandGroup
+from jqmaster.cli.console.http import MasterSession
 
-app = typer.Typer(invoke_without_command=True)
+app = CommandGroup()
 
 
-@app.command("list")
+@app.listing("The settings of running masters")
 def list_settings(
+    http: MasterSession,
     *,
     changed: Annotated[
         bool, typer.Option("--changed", help="List only settings that were changed at run time.")
     ] = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List the settings in force, and the origin of each."""
-    with MasterSession(master, token) as http:
-        _, answer = http.call("GET", "/api/settings")
+    answer = http.get("/api/settings")
     shown = [s for s in answer["settings"] if s["source"] == "runtime" or not changed]
-    output.show_list(
+    http.show_list(
         shown,
         ("NAME", "VALUE", "DEFAULT", "RANGE", "SOURCE", "RUN TIME"),
         lambda s: (s["key"], _text(s, "value"), _text(s, "default"), _range(s), s["source"],
             "yes" if s["is_runtime"] else ""),
-        as_json=as_json,
     )  # fmt: skip
-
-
-list_without_command(app, list_settings, "The settings of running masters")
 
 
 @app.command("set")
 def set_settings(
+    http: MasterSession,
     pairs: Annotated[
         list[str],
         typer.Argument(metavar="NAME=VALUE…", help="Settings to change. All changes apply, or none."),
     ],
-    *,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Change settings on all masters within a second. A list is written as JSON: 'NAME=["a", "b"]'."""
     changes: dict[str, Any] = {}
@@ -56,41 +46,26 @@ def set_settings(
         key, sign, text = pair.partition("=")
         if not sign:
             exits.fail(exits.USAGE, f"{pair}: expected NAME=VALUE")
-        changes[key] = _value(text)
-    _change(master, token, changes, as_json=as_json)
+        changes[key] = json_or_text(text)
+    _change(http, changes)
 
 
 @app.command()
 def reset(
+    http: MasterSession,
     keys: Annotated[
         list[str], typer.Argument(metavar="NAME…", help="Names of settings, as in docs/config.md.")
     ],
-    *,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Revert settings to the configured values."""
-    _change(master, token, dict.fromkeys(keys), as_json=as_json)
+    _change(http, dict.fromkeys(keys))
 
 
-def _change(master: str, token: Path | None, changes: dict[str, Any], *, as_json: bool) -> None:
-    with MasterSession(master, token) as http:
-        _, answer = http.call("PATCH", "/api/settings", body=changes)
+def _change(http: MasterSession, changes: dict[str, Any]) -> None:
+    _, answer = http.call("PATCH", "/api/settings", body=changes)
     for one in answer["settings"]:
         if one["key"] in changes:
-            if as_json:
-                output.say_json(one)
-            else:
-                output.say(f"{one['key']}  {_text(one, 'value')}  ({one['source']})")
-
-
-def _value(text: str) -> Any:
-    """Return the value as JSON if it is valid JSON, otherwise as text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+            http.say(one, f"{one['key']}  {_text(one, 'value')}  ({one['source']})")
 
 
 def _text(setting: dict[str, Any], field: str) -> str:

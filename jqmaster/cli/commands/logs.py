@@ -7,17 +7,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jqmaster.cli.commands.jobs import JobArgument, JobArguments, ask_first
+from jqmaster.cli.commands.jobs import JobArgument, JobArguments, YesOption
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.follow import asked
-from jqmaster.cli.console.http import (
-    DEFAULT_MASTER,
-    JsonOption,
-    MasterOption,
-    MasterSession,
-    TokenOption,
-    job_path,
-)
+from jqmaster.cli.console.groups import confirmed, delete_each
+from jqmaster.cli.console.http import MasterSession, job_path
 from jqmaster.domain.logs.lines import LogLevel
 
 _PAGE: Final = 5_000
@@ -30,6 +24,7 @@ _CONTINUED: Final = "\n    | "
 
 
 def logs(
+    http: MasterSession,
     job_id: JobArgument,
     *,
     follow: Annotated[
@@ -40,42 +35,20 @@ def logs(
     tail: Annotated[
         int | None, typer.Option(min=1, help="Begin at most this many lines before the newest one.")
     ] = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Print the log of a job, the oldest line first. Standard error tells of lines that are missing or that come from
     the archive. If the archive is away, print the lines that the store still has, and exit with 5."""
     wanted = {"level": level.value, "attempt": attempt, "tail": tail}
-    with MasterSession(master, token) as http:
-        raise typer.Exit(_print(http, job_id, wanted, is_following=follow, as_json=as_json))
+    raise typer.Exit(_print(http, job_id, wanted, is_following=follow))
 
 
-def erase_log(
-    job_ids: JobArguments,
-    *,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-) -> None:
+def erase_log(http: MasterSession, job_ids: JobArguments, *, yes: YesOption = False) -> None:
     """Erase the logs of jobs that are gone, also from the archive."""
-    if not yes:
-        ask_first(f"Erase the log{'s' if len(job_ids) > 1 else ''} of {len(job_ids)} for good?")
-    worst = exits.OK
-    with MasterSession(master, token) as http:
-        for job_id in job_ids:
-            try:
-                http.call("DELETE", job_path(job_id, "logs"))
-            except typer.Exit as ended:
-                worst = ended.exit_code
-                continue
-            output.say(f"{job_id}  log erased")
-    raise typer.Exit(worst)
+    confirmed(f"Erase the log{'s' if len(job_ids) > 1 else ''} of {len(job_ids)} for good?", is_given=yes)
+    delete_each(http, {job_id: job_path(job_id, "logs") for job_id in job_ids}, "log erased")
 
 
-def _print(
-    http: MasterSession, job_id: str, wanted: Mapping[str, Any], *, is_following: bool, as_json: bool
-) -> int:
+def _print(http: MasterSession, job_id: str, wanted: Mapping[str, Any], *, is_following: bool) -> int:
     """Return the exit code."""
     after = told = 0
     is_first, is_archive_told, worst = True, False, exits.OK
@@ -97,9 +70,7 @@ def _print(
             output.echo("from the archive of logs:", is_error=True)
             is_archive_told = True
         for entry in page["entries"]:
-            if as_json:
-                output.say_json(entry)
-            else:
+            if not http.says_json(entry):
                 print(_text(entry))
         sys.stdout.flush()
         if page["dropped"] > told and wanted["tail"] is None:

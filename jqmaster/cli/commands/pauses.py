@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
+from jqmaster.cli.console.documents import json_or_text
+from jqmaster.cli.console.http import MasterSession
 from jqmaster.cli.console.times import duration_s
-from jqmaster.cli.declared.constraint_calls import all_constraints, path_to, value_of, whole
+from jqmaster.cli.declared.constraint_calls import CONSTRAINTS, all_constraints, whole
 from jqmaster.cli.declared.constraint_files import canonical_json
 from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
 
@@ -21,6 +22,7 @@ ValueOption = Annotated[
 
 
 def pause(
+    http: MasterSession,
     job_name: Annotated[str | None, typer.Argument(metavar="NAME", help="The jobs of this name.")] = None,
     *,
     tag: TagOption = None,
@@ -31,9 +33,6 @@ def pause(
         str | None, typer.Option("--for", metavar="TIME", help="End the pause after 90s, 30m, 2h or 7d.")
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="End the pause at this time.")] = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Stop starting jobs of a name, a tag, a constraint or one value of its key. Running jobs go on.
 
@@ -42,18 +41,15 @@ def pause(
     _check_one([job_name] if job_name else [], tag, constraint, value)
     body: dict[str, Any] = {"job_name": job_name, "tag": tag, "constraint": constraint, "reason": reason}
     if value is not None:
-        body["value"] = value_of(value)
+        body["value"] = json_or_text(value)
     body["duration_s"] = duration_s(lasts, until)
-    with MasterSession(master, token) as http:
-        _, made = http.call("POST", "/api/pauses", body=body)
-    if as_json:
-        output.say_json(made)
-    else:
-        ends = f"until {made['expires_at']}" if made["expires_at"] else "until somebody resumes it"
-        output.say(f"{made['name']}  paused {_what(made)} {ends}")
+    made = http.post("/api/pauses", body)
+    ends = f"until {made['expires_at']}" if made["expires_at"] else "until somebody resumes it"
+    http.say(made, f"{made['name']}  paused {_what(made)} {ends}")
 
 
 def resume(
+    http: MasterSession,
     paused: Annotated[
         list[str] | None, typer.Argument(metavar="NAME…", help="Job names, or IDs of pauses.")
     ] = None,
@@ -61,48 +57,38 @@ def resume(
     tag: TagOption = None,
     constraint: ConstraintOption = None,
     value: ValueOption = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
 ) -> None:
     """End pauses: by their IDs, or by what they pause. `jqmaster pauses` lists them."""
     _check_one(paused or [], tag, constraint, value)
-    with MasterSession(master, token) as http:
-        present = all_constraints(http)
-        worst = exits.OK
-        for text, matcher in _requested(paused or [], tag, constraint, value, present):
-            ended = [
-                one["name"]
-                for one in present
-                if _is_pause(one) and (one["name"] == text or canonical_json(one["matcher"]) == matcher)
-            ]
-            for name in ended:
-                http.call("DELETE", path_to(name))
-                output.say(f"{name}  ended")
-            if not ended:
-                output.echo(
-                    f"No pause of {output.escape_controls(text)}.{_other_pause(present, constraint)}",
-                    is_error=True,
-                )
-                worst = exits.NOT_FOUND
+    present = all_constraints(http)
+    worst = exits.OK
+    for text, matcher in _requested(paused or [], tag, constraint, value, present):
+        ended = [
+            one["name"]
+            for one in present
+            if _is_pause(one) and (one["name"] == text or canonical_json(one["matcher"]) == matcher)
+        ]
+        for name in ended:
+            http.call("DELETE", CONSTRAINTS.path(name))
+            http.say({"id": name, "ended": True}, f"{name}  ended")
+        if not ended:
+            output.echo(
+                f"No pause of {output.escape_controls(text)}.{_other_pause(present, constraint)}",
+                is_error=True,
+            )
+            worst = exits.NOT_FOUND
     raise typer.Exit(worst)
 
 
-def list_pauses(
-    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
-) -> None:
+def list_pauses(http: MasterSession) -> None:
     """List what is paused now, with who paused it, why, and until when."""
-    with MasterSession(master, token) as http:
-        found = [one for one in all_constraints(http) if one["enabled"] and any(_paused_parts(one))]
-    if as_json:
-        output.show_list(found, (), lambda one: (), as_json=True)
-        return
-    output.show_table(
+    found = [one for one in all_constraints(http) if one["enabled"] and any(_paused_parts(one))]
+    # A row for each part that is paused; programs get the whole constraints.
+    rows = [{**one, "part": part} for one in found for part in _paused_parts(one)]
+    http.show_list(
+        found if http.as_json else rows,
         ("ID", "PAUSED", "WAITING", "BY", "SINCE", "UNTIL", "REASON"),
-        (
-            (one["name"], part, one["usage"]["waiting"], *_origin(one), one.get("reason"))
-            for one in found
-            for part in _paused_parts(one)
-        ),
+        lambda one: (one["name"], one["part"], one["usage"]["waiting"], *_origin(one), one.get("reason")),
     )
 
 
@@ -141,7 +127,7 @@ def _matcher_of(constraint: str, value: str | None, present: list[dict[str, Any]
     matcher: Mapping[str, Any] = one["matcher"]
     if value is None:
         return matcher
-    return {"all": [matcher, {"field": one["key"], "op": "eq", "value": whole(value_of(value))}]}
+    return {"all": [matcher, {"field": one["key"], "op": "eq", "value": whole(json_or_text(value))}]}
 
 
 def _is_pause(one: Mapping[str, Any]) -> bool:

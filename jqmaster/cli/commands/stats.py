@@ -6,27 +6,16 @@ from typing import Annotated, Any
 import typer
 
 from jqmaster.cli.console import output
-from jqmaster.cli.console.http import (
-    DEFAULT_MASTER,
-    JsonOption,
-    MasterOption,
-    MasterSession,
-    TokenOption,
-    path_of,
-)
+from jqmaster.cli.console.http import MasterSession, path_of
 
 SpanOption = Annotated[str, typer.Option(help="Period up to now: 1h, 3h, 6h, 24h, 7d or 30d.")]
 LimitOption = Annotated[int, typer.Option(min=1, help="Maximum number of lines to print.")]
 
 
-def stats(
-    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
-) -> None:
+def stats(http: MasterSession) -> None:
     """Show the current state of the queue: counts, rates, workers and store."""
-    with MasterSession(master, token) as http:
-        _, now = http.call("GET", "/api/stats")
-    if as_json:
-        output.say_json(now)
+    now = http.get("/api/stats")
+    if http.says_json(now):
         return
     output.show_fields(gauges(now))
 
@@ -49,6 +38,7 @@ def gauges(now: Mapping[str, Any]) -> list[tuple[str, object]]:
 
 
 def names(
+    http: MasterSession,
     *,
     search: Annotated[
         str | None, typer.Option("-q", "--search", "--q", help="Show names that contain this text.")
@@ -56,38 +46,31 @@ def names(
     span: SpanOption = "1h",
     sort: Annotated[str, typer.Option(help="Sort key: name, pushed, failed or ready.")] = "name",
     limit: LimitOption = 50,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List job names with their counts and times.
 
     A master that is killed loses up to a second of these counts. The jobs themselves are safe.
     """
     query = {"q": search, "span": span, "sort": sort}
-    with MasterSession(master, token) as http:
-        output.show_list(
-            http.listed("/api/names", "names", query=query, limit=limit),
-            ("NAME", "READY", "PUSHED", "SUCCEEDED", "DISCARDED", "FAILED", "RETRIED", "WAIT P50", "P95", "RUN P50",
-             "P95"),
-            lambda n: (n["name"], n["ready"], n["pushed"], n["succeeded"], n.get("discarded", 0), n["failed"],
-                       n["retried"],
-                       *_middle_and_most(n["wait"]), *_middle_and_most(n["run"])),
-            as_json=as_json,
-        )  # fmt: skip
+    http.show_list(
+        http.listed("/api/names", "names", query=query, limit=limit),
+        ("NAME", "READY", "PUSHED", "SUCCEEDED", "DISCARDED", "FAILED", "RETRIED", "WAIT P50", "P95", "RUN P50",
+         "P95"),
+        lambda n: (n["name"], n["ready"], n["pushed"], n["succeeded"], n.get("discarded", 0), n["failed"],
+                   n["retried"],
+                   *_middle_and_most(n["wait"]), *_middle_and_most(n["run"])),
+    )  # fmt: skip
 
 
 def remove_contracts(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Job name.")],
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
+    http: MasterSession, name: Annotated[str, typer.Argument(metavar="NAME", help="Job name.")]
 ) -> None:
     """Remove the contracts of a name, so that its arguments are no longer checked.
 
     The next worker that registers with a contract of the name puts that one in force.
     """
-    with MasterSession(master, token) as http:
-        http.call("DELETE", path_of("/api/contracts", name))
+    http.call("DELETE", path_of("/api/contracts", name))
+    http.say({"name": name, "contracts_removed": True}, f"{name}  contracts removed")
 
 
 def _middle_and_most(distribution: Mapping[str, int] | None) -> tuple[str, str]:

@@ -13,25 +13,20 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jqmaster.cli.commands.jobs import JobArgument, read_argument
+from jqmaster.cli.commands.jobs import JobArgument
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import (
-    DEFAULT_MASTER,
-    MasterOption,
-    MasterSession,
-    TokenOption,
-    path_of,
-)
+from jqmaster.cli.console.documents import value_of
+from jqmaster.cli.console.http import MasterSession, path_of
 from jqmaster.cli.console.taken import TakenJob
 from jqmaster.cli.process.holder import leave, settle
 from worker_sdk.command_line.interpreter import module_command
-from worker_sdk.command_line.secrets_in_files import read_token
 
 _SHORTEST_WAIT_S: Final = 0.25
 _SHOWN: Final = ("name", "argument", "attempt", "timeout", "headers")
 
 
 def take(
+    http: MasterSession,
     names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of jobs to take.")],
     *,
     wait: Annotated[
@@ -52,46 +47,44 @@ def take(
             "--terminate", help="Send SIGTERM to that process when the job is canceled or its lease is over."
         ),
     ] = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
 ) -> None:
     """Take one job and print it as one line of JSON. Report its end with `jqmaster done`; exit 3 if no job came."""
     pid = while_pid or script_pid()
-    with MasterSession(master, token) as call:
-        body = {
-            "url": None,
-            "names": names,
-            "max_jobs": 1,
-            "secret": secrets.token_hex(32),
-            "pid": pid,
-            "labels": {"started_by": "jqmaster take"},
-        }
-        _, registered = call.call("POST", "/api/workers", body=body)
-        try:
-            job = _claimed(call, registered, wait)
-        except BaseException:
-            call.call("DELETE", path_of("/api/workers", registered["worker_id"]), admit=(404,))
-            raise
-        if job is None:
-            call.call("DELETE", path_of("/api/workers", registered["worker_id"]), admit=(404,))
-            exits.fail(exits.NOT_FOUND, f"no job for {', '.join(names)} came in {wait:g} s")
-        taken = TakenJob(job["job_id"], job["token"], registered["worker_id"])
-        taken.save()
-        order = {
-            "master": master,
-            "taken": asdict(taken),
-            "interval_s": registered["heartbeat_interval_s"],
-            "pid": pid,
-            "terminates": terminate,
-        }
-        if not _is_held(order, token):
-            settle(call, taken, {"type": "handed_back"})
-            leave(call, taken)
-            exits.fail(exits.REFUSED, "the lease of the job cannot be held; the job went back")
-        output.say_json({"id": taken.job_id, **{field: job.get(field) for field in _SHOWN}})
+    body = {
+        "url": None,
+        "names": names,
+        "max_jobs": 1,
+        "secret": secrets.token_hex(32),
+        "pid": pid,
+        "labels": {"started_by": "jqmaster take"},
+    }
+    registered = http.post("/api/workers", body)
+    try:
+        job = _claimed(http, registered, wait)
+    except BaseException:
+        http.call("DELETE", path_of("/api/workers", registered["worker_id"]), admit=(404,))
+        raise
+    if job is None:
+        http.call("DELETE", path_of("/api/workers", registered["worker_id"]), admit=(404,))
+        exits.fail(exits.NOT_FOUND, f"no job for {', '.join(names)} came in {wait:g} s")
+    taken = TakenJob(job["job_id"], job["token"], registered["worker_id"])
+    taken.save()
+    order = {
+        "master": http.url,
+        "taken": asdict(taken),
+        "interval_s": registered["heartbeat_interval_s"],
+        "pid": pid,
+        "terminates": terminate,
+    }
+    if not _is_held(order, http.token):
+        settle(http, taken, {"type": "handed_back"})
+        leave(http, taken)
+        exits.fail(exits.REFUSED, "the lease of the job cannot be held; the job went back")
+    output.say_json({"id": taken.job_id, **{field: job.get(field) for field in _SHOWN}})
 
 
 def done(
+    http: MasterSession,
     job_id: JobArgument,
     *,
     success: Annotated[
@@ -114,13 +107,11 @@ def done(
     retry_after: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="With --failure: wait at least this long.")
     ] = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
 ) -> None:
     """Report how a job that `jqmaster take` took here has ended. Exit 1 if the report came too late to count."""
     endings: list[dict[str, Any]] = []
     if success is not None:
-        endings.append({"type": "success", "result": read_argument(success)})
+        endings.append({"type": "success", "result": value_of(success, "the result")})
     if failure is not None:
         endings.append(
             {
@@ -138,12 +129,13 @@ def done(
     if len(endings) != 1:
         exits.fail(exits.USAGE, "give one of --success, --failure, --discard and --defer")
     taken = TakenJob.load(job_id)
-    with MasterSession(master, token) as call:
-        counts = settle(call, taken, endings[0])
-        if not counts:
-            # Reporting the end of a canceled job frees its slot at once.
-            settle(call, taken, {"type": "canceled"})
-        leave(call, taken)
+    counts = settle(http, taken, endings[0])
+    if not counts:
+        # Reporting the end of a canceled job frees its slot at once.
+        settle(http, taken, {"type": "canceled"})
+    leave(http, taken)
+    if http.as_json:
+        output.say_json({"id": job_id, "counts": counts})
     if not counts:
         exits.fail(
             exits.FAILED, f"the report came too late: job {job_id} was canceled, or its lease was over"
@@ -176,7 +168,7 @@ def _command_of(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/cmdline").read_text(errors="surrogateescape").rstrip("\0").split("\0")
 
 
-def _claimed(call: MasterSession, registered: dict[str, Any], wait_s: float) -> dict[str, Any] | None:
+def _claimed(http: MasterSession, registered: dict[str, Any], wait_s: float) -> dict[str, Any] | None:
     """Return a job and its claim, or None if none came."""
     path = path_of("/api/workers", registered["worker_id"])
     deadline_s = time.monotonic() + wait_s
@@ -185,19 +177,19 @@ def _claimed(call: MasterSession, registered: dict[str, Any], wait_s: float) -> 
         # The master must hear from the worker between the polls.
         poll_s = max(min(left_s, registered["heartbeat_interval_s"]), _SHORTEST_WAIT_S)
         poll = {"max": 1, "wait": poll_s, "poll_id": secrets.token_hex(8)}
-        _, answer = call.call("POST", f"{path}/claim", body=poll, timeout_s=poll_s + 10)
+        _, answer = http.call("POST", f"{path}/claim", body=poll, timeout_s=poll_s + 10)
         for job in answer["jobs"]:
             return dict(job)
         if time.monotonic() >= deadline_s:
             return None
-        call.call("POST", f"{path}/heartbeat", body={"running": [], "free": 1})
+        http.call("POST", f"{path}/heartbeat", body={"running": [], "free": 1})
 
 
-def _is_held(order: dict[str, Any], token_file: Path | None) -> bool:
+def _is_held(order: dict[str, Any], token: str | None) -> bool:
     """Start the process that holds the job, and return whether it does."""
     environment = dict(os.environ)
-    if secret := read_token(token_file):
-        environment["JQMASTER_TOKEN"] = secret
+    if token:
+        environment["JQMASTER_TOKEN"] = token
     holder = subprocess.Popen(  # noqa: S603 - our own command
         module_command("jqmaster.cli.process.holder"),
         stdin=subprocess.PIPE,

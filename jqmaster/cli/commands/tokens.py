@@ -7,17 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import (
-    DEFAULT_MASTER,
-    JsonOption,
-    MasterOption,
-    MasterSession,
-    TokenOption,
-    path_of,
-)
+from jqmaster.cli.console.groups import CommandGroup
+from jqmaster.cli.console.http import MasterSession, path_of
 
-app = typer.Typer(invoke_without_command=True)
+app = CommandGroup()
 
 OutOption = Annotated[
     Path | None,
@@ -31,6 +24,7 @@ TokenId = Annotated[str, typer.Argument(metavar="ID", help="ID of the token, as 
 
 @app.command()
 def create(
+    http: MasterSession,
     label: Annotated[str, typer.Argument(help="Text for people that says what uses the token.")],
     *,
     scope: Annotated[
@@ -49,9 +43,6 @@ def create(
         typer.Option("--ttl-days", help="Days until the token expires. Default: it does not expire."),
     ] = None,
     out: OutOption = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Create a token. It is shown only once."""
     body: dict[str, Any] = {"label": label, "scopes": scope}
@@ -62,55 +53,42 @@ def create(
         body["names"] = name
     if ttl_days is not None:
         body["ttl_s"] = ttl_days * 86_400
-    with _opened(out) as descriptor, MasterSession(master, token) as http:
-        _, made = http.call("POST", "/api/tokens", body=body)
-        _hand_over(made, descriptor, out, as_json)
+    with _opened(out) as descriptor:
+        _hand_over(http, http.post("/api/tokens", body), descriptor, out)
 
 
-@app.command("list")
-def list_tokens(
-    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
-) -> None:
+@app.listing("The tokens that programs use")
+def list_tokens(http: MasterSession) -> None:
     """List the tokens, newest first. Tokens from the settings are not listed."""
-    with MasterSession(master, token) as http:
-        _, answer = http.call("GET", "/api/tokens")
-    output.show_list(
-        answer["tokens"],
+    http.show_list(
+        http.get("/api/tokens")["tokens"],
         ("ID", "LABEL", "SCOPES", "NAMES", "CREATED", "BY", "EXPIRES", "LAST USED"),
         lambda t: (t["id"], t["label"], " ".join(t["scopes"]), " ".join(t["names"]), t["created_at"], t["created_by"],
                    t["expires_at"] or "never", t["last_used_at"] or "never"),
-        as_json=as_json,
     )  # fmt: skip
-
-
-list_without_command(app, list_tokens, "The tokens that programs use")
 
 
 @app.command()
 def rotate(
+    http: MasterSession,
     token_id: TokenId,
     *,
     overlap_hours: Annotated[
         float, typer.Option(min=0, help="Time for which the old token stays valid.")
     ] = 24,
     out: OutOption = None,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Replace a token by a new one with the same rights. The old one stays valid for a while."""
-    with _opened(out) as descriptor, MasterSession(master, token) as http:
-        path = path_of("/api/tokens", token_id, "rotate")
-        _, made = http.call("POST", path, body={"overlap_s": overlap_hours * 3600})
-        _hand_over(made, descriptor, out, as_json)
+    body = {"overlap_s": overlap_hours * 3600}
+    with _opened(out) as descriptor:
+        _hand_over(http, http.post(path_of("/api/tokens", token_id, "rotate"), body), descriptor, out)
 
 
 @app.command()
-def revoke(token_id: TokenId, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
+def revoke(http: MasterSession, token_id: TokenId) -> None:
     """Revoke a token on all masters within 5 s."""
-    with MasterSession(master, token) as http:
-        http.call("DELETE", path_of("/api/tokens", token_id))
-    output.say(f"{token_id} revoked")
+    http.call("DELETE", path_of("/api/tokens", token_id))
+    http.say({"id": token_id, "revoked": True}, f"{token_id} revoked")
 
 
 class _opened:  # noqa: N801  reads as a function
@@ -136,14 +114,14 @@ class _opened:  # noqa: N801  reads as a function
                 self._file.unlink(missing_ok=True)
 
 
-def _hand_over(made: dict[str, Any], descriptor: int | None, out: Path | None, as_json: bool) -> None:
+def _hand_over(http: MasterSession, made: dict[str, Any], descriptor: int | None, out: Path | None) -> None:
     if descriptor is not None:
         text = made.pop("token")
         os.write(descriptor, f"{text}\n".encode())
         os.fsync(descriptor)
-    if as_json:
-        output.say_json(made)
-    elif out is not None:
+    if http.says_json(made):
+        return
+    if out is not None:
         output.say(f"token {made['id']} is in {out}")
     else:
         output.echo(f"token {made['id']}, shown only once:", is_error=True)

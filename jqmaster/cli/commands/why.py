@@ -4,27 +4,13 @@ from typing import Any
 
 from jqmaster.cli.commands.jobs import JobArgument
 from jqmaster.cli.console import output
-from jqmaster.cli.console.http import (
-    DEFAULT_MASTER,
-    JsonOption,
-    MasterOption,
-    MasterSession,
-    TokenOption,
-    job_path,
-)
+from jqmaster.cli.console.http import MasterSession, job_path
 
 
-def why(
-    job_id: JobArgument,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def why(http: MasterSession, job_id: JobArgument) -> None:
     """Explain why a job is not running, and what has to change first."""
-    with MasterSession(master, token) as http:
-        _, answer = http.call("GET", job_path(job_id, "why"))
-    if as_json:
-        output.say_json(answer)
+    answer = http.get(job_path(job_id, "why"))
+    if http.says_json(answer):
         return
     output.say(f"{job_id} is {answer['state']} (as of {answer['as_of']})")
     for verdict in answer["verdicts"]:

@@ -32,9 +32,14 @@ def _parameter(option: WorkerOption) -> inspect.Parameter:
     if option.is_list:
         kind = list[kind]
     told = typer.Option(
-        option.flag, help=option.help, metavar=option.metavar, envvar=option.variable, min=option.least, max=option.most,
+        option.flag,
+        help=option.help,
+        metavar=option.metavar,
+        envvar=option.variable,
+        min=option.least,
+        max=option.most,
         rich_help_panel=option.panel,
-    )  # fmt: skip
+    )
     annotation = Annotated[kind if option.default is not None else kind | None, told]
     return inspect.Parameter(
         option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=annotation
@@ -49,6 +54,4 @@ _TARGET = inspect.Parameter(
 )
 worker.__doc__ = WORKER_HELP
 worker.__signature__ = inspect.Signature([_TARGET, *map(_parameter, OPTIONS)])  # type: ignore[attr-defined]
-worker.__annotations__ = {
-    name: one.annotation for name, one in inspect.signature(worker).parameters.items()
-}
+worker.__annotations__ = {name: one.annotation for name, one in inspect.signature(worker).parameters.items()}

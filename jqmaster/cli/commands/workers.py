@@ -8,23 +8,13 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from jqmaster.cli.commands.stats import duration
-from jqmaster.cli.console import output
-from jqmaster.cli.console.groups import list_without_command, order_each
-from jqmaster.cli.console.http import (
-    DEFAULT_MASTER,
-    JsonOption,
-    MasterOption,
-    MasterSession,
-    TokenOption,
-    path_of,
-)
+from jqmaster.cli.console.groups import CommandGroup, delete_each, post_each
+from jqmaster.cli.console.http import MasterSession, path_of
 
-app = typer.Typer(invoke_without_command=True)
+app = CommandGroup()
 
 _FIGURES: Final = ("JOBS/S", "RUN P50", "P99", "FAILED", "MARKS")
 WorkerArguments = Annotated[list[str], typer.Argument(metavar="ID…", help="Worker IDs.")]
-
-
 SetArguments = Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Worker IDs.")]
 VersionOption = Annotated[str | None, typer.Option(help="All workers of this version.")]
 NodeOption = Annotated[str | None, typer.Option(help="All workers of this machine.")]
@@ -38,49 +28,37 @@ _COUNT_DOWN_S: Final = 1.0
 _DONE: Final = {"drain": "draining", "resume": "resumed"}
 
 
-@app.command("list")
-def list_workers(
-    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
-) -> None:
+@app.listing("The registered workers")
+def list_workers(http: MasterSession) -> None:
     """List the registered workers."""
-    with MasterSession(master, token) as http:
-        _, answer = http.call("GET", "/api/workers")
-    output.show_list(
-        answer["workers"],
+    http.show_list(
+        http.get("/api/workers")["workers"],
         ("ID", "STATE", "BUSY", "MAX", *_FIGURES, "NODE", "PID", "URL", "NAMES", "LAST SEEN"),
         lambda w: (w["id"], w["state"], w["busy"], w["max_jobs"], *_figures(w), w["node_id"], w["pid"],
             w["url"] or "(pulls)", " ".join(w["names"]), w["last_seen_at"]),
-        as_json=as_json,
     )  # fmt: skip
-
-
-list_without_command(app, list_workers, "The registered workers")
 
 
 @app.command("groups")
 def list_groups(
+    http: MasterSession,
     by: Annotated[str, typer.Option(help="Group the workers by node, version or label.")] = "node",
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List machines, versions or labels with the figures of their workers.
 
     The figures cover the last five minutes. `slow` and `failing` compare with others that serve the same names.
     """
-    with MasterSession(master, token) as http:
-        _, answer = http.call("GET", "/api/workers/groups", query={"by": by})
-    output.show_list(
-        answer["groups"],
+    http.show_list(
+        http.get("/api/workers/groups", {"by": by})["groups"],
         (by.upper(), "FRESH", "STALE", "DRAINING", "DETACHED", "BUSY", "MAX", *_FIGURES),
         lambda g: (f"{g['label']}={g['value']}" if g["label"] else g["value"], *g["workers"].values(), g["busy"],
             g["max_jobs"], *_figures(g)),
-        as_json=as_json,
     )  # fmt: skip
 
 
 @app.command()
 def drain(
+    http: MasterSession,
     worker_ids: SetArguments = None,
     *,
     version: VersionOption = None,
@@ -90,9 +68,6 @@ def drain(
         bool, typer.Option("--wait", help="Wait until the workers run no more jobs, and count down.")
     ] = False,
     dry_run: DryRunOption = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Drain workers: they finish their jobs and get no more.
 
@@ -102,24 +77,21 @@ def drain(
     if selection is None:
         if wait or dry_run:
             raise typer.BadParameter("--wait and --dry-run need --version, --node or --label")
-        _order(worker_ids or [], "drain", MasterSession(master, token), as_json)
-    with MasterSession(master, token) as http:
-        answer = _order_set(http, "drain", selection, dry_run=dry_run, as_json=as_json)
-        if wait and not dry_run:
-            _count_down(http, set(answer["worker_ids"]))
+        _order(http, worker_ids or [], "drain")
+    answer = _order_set(http, "drain", selection, dry_run=dry_run)
+    if wait and not dry_run:
+        _count_down(http, set(answer["worker_ids"]))
 
 
 @app.command()
 def resume(
+    http: MasterSession,
     worker_ids: SetArguments = None,
     *,
     version: VersionOption = None,
     node: NodeOption = None,
     label: LabelOption = None,
     dry_run: DryRunOption = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Resume draining workers: they get jobs again.
 
@@ -129,24 +101,19 @@ def resume(
     if selection is None:
         if dry_run:
             raise typer.BadParameter("--dry-run needs --version, --node or --label")
-        _order(worker_ids or [], "resume", MasterSession(master, token), as_json)
-    with MasterSession(master, token) as http:
-        _order_set(http, "resume", selection, dry_run=dry_run, as_json=as_json)
+        _order(http, worker_ids or [], "resume")
+    _order_set(http, "resume", selection, dry_run=dry_run)
 
 
 @app.command()
-def detach(
-    worker_ids: WorkerArguments,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def detach(http: MasterSession, worker_ids: WorkerArguments) -> None:
     """Detach workers: their jobs are stopped, count one loss each, and run elsewhere."""
-    _order(worker_ids, "detach", MasterSession(master, token), as_json)
+    _order(http, worker_ids, "detach")
 
 
 @app.command()
 def slots(
+    http: MasterSession,
     max_jobs: Annotated[
         str, typer.Argument(metavar="SLOTS", help="1 to 1000, or `own` for each worker's own number.")
     ],
@@ -158,60 +125,40 @@ def slots(
             "--keep", help="Also for workers that register later from the same machine with the same labels."
         ),
     ] = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Set how many jobs workers may run at a time. Running jobs are not stopped."""
     if max_jobs != "own" and not max_jobs.isdecimal():
         raise typer.BadParameter("SLOTS is a number or `own`")
-    order_each(
-        MasterSession(master, token),
-        [path_of("/api/workers", worker_id, "slots") for worker_id in worker_ids],
-        _standing,
-        as_json=as_json,
-        body={"max_jobs": None if max_jobs == "own" else int(max_jobs), "keep": keep},
-    )
+    body = {"max_jobs": None if max_jobs == "own" else int(max_jobs), "keep": keep}
+    _order(http, worker_ids, "slots", body)
 
 
 @app.command("slot-rules")
-def slot_rules(
-    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
-) -> None:
+def slot_rules(http: MasterSession) -> None:
     """List the slots that are kept for workers of a machine and labels."""
-    with MasterSession(master, token) as http:
-        _, answer = http.call("GET", "/api/slot-rules")
-    output.show_list(
-        answer["slot_rules"],
+    http.show_list(
+        http.get("/api/slot-rules")["slot_rules"],
         ("ID", "NODE", "LABELS", "SLOTS", "SET BY", "SET AT"),
         lambda r: (r["id"], r["node_id"], " ".join(f"{k}={v}" for k, v in r["labels"].items()), r["max_jobs"],
             r["set_by"], r["set_at"]),
-        as_json=as_json,
     )  # fmt: skip
 
 
 @app.command("drop-slot-rule")
 def drop_slot_rule(
-    rule_id: Annotated[str, typer.Argument(metavar="ID", help="ID of the rule.")],
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
+    http: MasterSession, rule_id: Annotated[str, typer.Argument(metavar="ID", help="ID of the rule.")]
 ) -> None:
     """Remove slots that are kept. Workers keep theirs until they register again."""
-    with MasterSession(master, token) as http:
-        http.call("DELETE", path_of("/api/slot-rules", rule_id))
+    delete_each(http, {rule_id: path_of("/api/slot-rules", rule_id)}, "removed")
 
 
 def _standing(w: dict[str, Any]) -> str:
     return f"{w['id']}  {w['state']}  {w['busy']} of {w['max_jobs']} busy"
 
 
-def _order(worker_ids: list[str], order: str, master: MasterSession, as_json: bool) -> NoReturn:
-    order_each(
-        master,
-        [path_of("/api/workers", worker_id, order) for worker_id in worker_ids],
-        _standing,
-        as_json=as_json,
-    )
+def _order(http: MasterSession, worker_ids: list[str], order: str, body: Any = None) -> NoReturn:
+    paths = [path_of("/api/workers", worker_id, order) for worker_id in worker_ids]
+    post_each(http, paths, _standing, body=body)
 
 
 def _selection(
@@ -234,16 +181,12 @@ def _selection(
 
 
 def _order_set(
-    http: MasterSession, order: str, selection: dict[str, Any], *, dry_run: bool, as_json: bool
+    http: MasterSession, order: str, selection: dict[str, Any], *, dry_run: bool
 ) -> dict[str, Any]:
-    answer: dict[str, Any]
-    _, answer = http.call("POST", f"/api/workers/{order}", body={**selection, "dry_run": dry_run})
-    if as_json:
-        output.say_json(answer)
-    else:
-        did = f"would {order}" if dry_run else _DONE[order]
-        workers, jobs = _counted(answer["count"], "worker"), _counted(answer["jobs"], "running job")
-        output.say(f"{did} {workers} with {jobs}")
+    answer: dict[str, Any] = http.post(f"/api/workers/{order}", {**selection, "dry_run": dry_run})
+    did = f"would {order}" if dry_run else _DONE[order]
+    workers, jobs = _counted(answer["count"], "worker"), _counted(answer["jobs"], "running job")
+    http.say(answer, f"{did} {workers} with {jobs}")
     return answer
 
 
@@ -254,7 +197,7 @@ def _counted(count: int, what: str) -> str:
 def _count_down(http: MasterSession, worker_ids: set[str]) -> None:
     told = None
     while True:
-        _, answer = http.call("GET", "/api/workers")
+        answer = http.get("/api/workers")
         left = sum(w["busy"] for w in answer["workers"] if w["id"] in worker_ids)
         if left != told:
             # Use standard error, because standard output is for programs.

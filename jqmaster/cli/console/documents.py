@@ -1,4 +1,4 @@
-"""Documents that a command reads from a file or standard input."""
+"""Values that a command gets as JSON or TOML: in its arguments, from files, and from standard input."""
 
 import json
 import sys
@@ -11,18 +11,53 @@ from jqmaster.cli.console import exits
 
 def parsed(file: str) -> Any:
     """Return the data of a TOML or JSON file, or of standard input for `-`. End the command if there are none."""
+    text = _text_of(file)
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
         return tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
-    except OSError as error:
-        exits.fail(exits.REFUSED, f"cannot read {error.filename}: {error.strerror}")
     except (ValueError, RecursionError) as error:
-        exits.fail(exits.REFUSED, f"{file} is neither TOML (by its name *.toml) nor JSON: {error}")
+        exits.fail(exits.USAGE, f"{file} is neither TOML (by its name *.toml) nor JSON: {error}")
 
 
 def document_in(file: str) -> dict[str, Any]:
     """Return the document of a file, as `parsed` does. End the command if the file holds another value."""
     data = parsed(file)
     if not isinstance(data, dict):
-        exits.fail(exits.REFUSED, f"{file} is no map")
+        exits.fail(exits.USAGE, f"{file} is no map")
     return data
+
+
+def value_of(text: str, what: str, hint: str = "") -> Any:
+    """Return the value of JSON, of standard input for `-`, or of the file of `@FILE`. End the command if it is not
+    JSON. The reason names `what` it is, and gives the hint."""
+    if text == "-" or text.startswith("@"):
+        text = _text_of(text.removeprefix("@"))
+    return json_of(text, what, hint)
+
+
+def json_of(text: str, what: str, hint: str = "") -> Any:
+    """Return the value of JSON. End the command if the text is something else. The reason names `what` it is."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        exits.fail(exits.USAGE, f"{what} is not JSON ({error}){hint}")
+
+
+def json_or_text(text: str) -> Any:
+    """Return the value of JSON, or else the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _text_of(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    except OSError as error:
+        exits.fail(exits.USAGE, f"cannot read {error.filename}: {error.strerror}")
+    except UnicodeDecodeError:
+        exits.fail(exits.USAGE, f"{file} is not text in UTF-8")
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

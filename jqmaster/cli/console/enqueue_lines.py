@@ -15,9 +15,7 @@ from jqmaster.cli.console.http import MasterSession
 _JOBS_PER_BULK: Final = 1_000
 
 
-def enqueue_lines(
-    source: str, options: Mapping[str, Any], keep_result: bool, master: MasterSession, *, as_json: bool
-) -> None:
+def enqueue_lines(http: MasterSession, source: str, options: Mapping[str, Any], keep_result: bool) -> None:
     """Enqueue each line of `source` as a job, with `options` as defaults. Print the IDs.
 
     Every job has an ID before it is sent, so that a bulk may be repeated. An error names the first line of the bulk
@@ -27,20 +25,19 @@ def enqueue_lines(
     if keep_result:
         given["keep_result"] = True
     count = 0
-    with master as http:
-        jobs = _jobs_in(source, given)
-        while bulk := list(itertools.islice(jobs, _JOBS_PER_BULK)):
-            try:
-                _, answer = http.call("POST", "/api/jobs/bulk", body={"jobs": bulk}, timeout_s=120)
-            except typer.Exit:
-                output.echo(
-                    f"  {count} jobs were enqueued; repeat from line {count + 1} of the file (blank lines not counted)",
-                    is_error=True,
-                )
-                raise
-            count += len(bulk)
-            for job_id in answer["ids"]:
-                output.say_json({"id": job_id}) if as_json else output.say(job_id)
+    jobs = _jobs_in(source, given)
+    while bulk := list(itertools.islice(jobs, _JOBS_PER_BULK)):
+        try:
+            _, answer = http.call("POST", "/api/jobs/bulk", body={"jobs": bulk}, timeout_s=120)
+        except typer.Exit:
+            output.echo(
+                f"  {count} jobs were enqueued; repeat from line {count + 1} of the file (blank lines not counted)",
+                is_error=True,
+            )
+            raise
+        count += len(bulk)
+        for job_id in answer["ids"]:
+            http.say({"id": job_id}, job_id)
 
 
 def _jobs_in(source: str, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -30,9 +30,9 @@ class Display(Protocol):
     def show(self, view: Mapping[str, Any]) -> None: ...
 
 
-def follow(http: MasterSession, job_id: str, *, as_json: bool) -> NoReturn:
+def follow(http: MasterSession, job_id: str) -> NoReturn:
     """Show the job until it is over: as a bar in a terminal, elsewhere as lines. End the command with its outcome."""
-    with _display(as_json) as display:
+    with _display(http.as_json) as display:
         while True:
             view = asked(http, job_path(job_id))
             display.show(view)
@@ -72,7 +72,7 @@ def asked(http: MasterSession, path: str, query: Mapping[str, Any] | None = None
         held = io.StringIO()
         try:
             with contextlib.redirect_stderr(held):
-                _, answer = http.call("GET", path, query=query)
+                answer = http.get(path, query)
         except typer.Exit as ended:
             # The caller may know what to read instead of what the archive of logs does not give.
             is_final = ended.exit_code != exits.UNREACHABLE or "stored_after" in http.problem

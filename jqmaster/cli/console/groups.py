@@ -1,54 +1,205 @@
-"""Behaviour that groups of commands share: list if no command is given, and send one order to many objects."""
+"""Commands that call a master: the options that all of them have, groups of them, and what several have in common."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, Protocol
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
+from jqmaster.cli.console import exits
+from jqmaster.cli.console.documents import document_in
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    path_of,
+)
+
+Function = Callable[..., None]
+
+_OPTIONS: Final = tuple(
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    for name, default, annotation in (
+        ("master", DEFAULT_MASTER, MasterOption),
+        ("token", None, TokenOption),
+        ("as_json", False, JsonOption),
+    )
+)
+
+IfMatchOption = Annotated[str | None, typer.Option(help="Only while it has this ETag.")]
+NewOption = Annotated[bool, typer.Option("--new", help="Apply only if there is none of this name.")]
+FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="TOML or JSON file; - reads JSON from standard input.")
+]
 
 
-class Listing(Protocol):
-    """A command that lists; its other parameters have defaults."""
+def with_session(command: Function) -> Function:
+    """Return a function for Typer. If the first parameter of the command is a MasterSession, the function has the
+    options that describe it instead: the address, the token and the form of the output."""
+    signature = inspect.signature(command)
+    parameters = list(signature.parameters.values())
+    if not parameters or parameters[0].annotation is not MasterSession:
+        return command
 
-    def __call__(self, *, master: MasterOption, token: TokenOption, as_json: JsonOption) -> None: ...
+    @functools.wraps(command)
+    def run(*arguments: Any, master: str = DEFAULT_MASTER, token: Path | None = None, as_json: bool = False,
+            **options: Any) -> None:  # fmt: skip
+        with MasterSession(master, token, as_json=as_json) as http:
+            command(http, *arguments, **options)
 
-
-def list_without_command(app: typer.Typer, listing: Listing, text: str) -> None:
-    """Make `app` run `listing` if no subcommand is given. `text` is the help of the whole group."""
-
-    @app.callback(help=f"{text}. Without a command, list them.")
-    def group(
-        context: typer.Context,
-        master: MasterOption = DEFAULT_MASTER,
-        token: TokenOption = None,
-        as_json: JsonOption = False,
-    ) -> None:
-        if context.invoked_subcommand is None:
-            listing(master=master, token=token, as_json=as_json)
+    return _declare(run, [*parameters[1:], *_OPTIONS])
 
 
-def order_each(
-    master: MasterSession,
-    paths: Iterable[str],
-    text: Callable[[dict[str, Any]], str],
-    *,
-    as_json: bool,
-    body: dict[str, Any] | None = None,
+def _declare(function: Function, parameters: Iterable[inspect.Parameter]) -> Function:
+    """Let Typer see these parameters of the function."""
+    named = list(parameters)
+    function.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    function.__annotations__ = {one.name: one.annotation for one in named}
+    return function
+
+
+class CommandGroup(typer.Typer):
+    """A group of commands, each of which may begin with a MasterSession."""
+
+    def command(  # type: ignore[override]
+        self, name: str | None = None, **options: Any
+    ) -> Callable[[Function], Function]:
+        """Register a command, as Typer does."""
+
+        def register(command: Function) -> Function:
+            super(CommandGroup, self).command(name, **options)(with_session(command))
+            return command
+
+        return register
+
+    def listing(self, text: str) -> Callable[[Function], Function]:
+        """Register the command `list`, which also runs if no command is given. `text` is the help of the group."""
+
+        def register(command: Function) -> Function:
+            self.command("list")(command)
+            listing = with_session(command)
+
+            def group(context: typer.Context, **options: Any) -> None:
+                if context.invoked_subcommand is None:
+                    listing(**options)
+                    return
+                for name in options:
+                    source = context.get_parameter_source(name)
+                    if source is not None and source.name == "COMMANDLINE":
+                        exits.fail(
+                            exits.USAGE,
+                            f"options stand behind the command: jqmaster {context.info_name} "
+                            f"{context.invoked_subcommand} …",
+                        )
+
+            context = inspect.Parameter(
+                "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+            )
+            _declare(group, [context, *inspect.signature(listing).parameters.values()])
+            self.callback(help=f"{text}. Without a command, list them.", invoke_without_command=True)(group)
+            return command
+
+        return register
+
+
+class NamedObjects:
+    """The objects of one kind that have names, such as definitions. `path`: their collection."""
+
+    def __init__(self, kind: str, path: str) -> None:
+        self._kind = kind
+        self._path = path
+
+    def path(self, name: str, *rest: str) -> str:
+        """Return the path of an object, or of a part of it. End the command for a name that none can have."""
+        if "/" in name:
+            exits.fail(exits.NOT_FOUND, f"no {self._kind} {name}: a name has A-Z a-z 0-9 _ . : -")
+        return path_of(self._path, name, *rest)
+
+    def put(
+        self, http: MasterSession, name: str, body: Any, *, new: bool, if_match: str | None
+    ) -> tuple[bool, dict[str, Any]]:
+        """Return whether the object was created, and how it is now."""
+        headers = {"If-None-Match": "*"} if new else if_match_of(if_match)
+        status, answer = http.call("PUT", self.path(name), body=body, headers=headers)
+        return status == 201, answer
+
+    def add_put(self, app: CommandGroup, shown: Callable[[Mapping[str, Any]], str] = lambda _: "") -> None:
+        """Add the command that puts an object from a file. `shown`: what to say of it besides its name."""
+
+        def put(http: MasterSession, name: str, file: FileArgument, *, new: NewOption = False,
+                if_match: IfMatchOption = None) -> None:  # fmt: skip
+            is_new, answer = self.put(http, name, document_in(file), new=new, if_match=if_match)
+            what = "created" if is_new else "is in force"
+            http.say(answer, f"{answer['name']}  {what}  {shown(answer)}".rstrip())
+
+        self._add(app, put, f"Create or replace a {self._kind} from a file.")
+
+    def add_delete(self, app: CommandGroup, text: str) -> None:
+        """Add the command that deletes an object. `text` is its help."""
+
+        def delete(http: MasterSession, name: str, *, if_match: IfMatchOption = None) -> None:
+            http.call("DELETE", self.path(name), headers=if_match_of(if_match))
+            http.say({"name": name, "deleted": True}, f"{name}  deleted")
+
+        self._add(app, delete, text)
+
+    def _add(self, app: CommandGroup, command: Function, text: str) -> None:
+        told = typer.Argument(metavar="NAME", help=f"Name of the {self._kind}.")
+        command.__annotations__["name"] = Annotated[str, told]
+        app.command(help=text)(command)
+
+
+def if_match_of(etag: str | None) -> dict[str, str]:
+    """Return the header that demands this ETag, if there is one."""
+    if etag is None:
+        return {}
+    bare = etag.strip('"')
+    return {"If-Match": f'"{bare}"'}
+
+
+def post_each(
+    http: MasterSession, paths: Iterable[str], text: Callable[[dict[str, Any]], str], *, body: Any = None
 ) -> NoReturn:
-    """Post to each of `paths`, and print the new state as `text` words it. Every path is tried; the exit code is that
-    of the last failure."""
+    """Post to each of `paths`, and print the new state as `text` words it. See `each_of`."""
+
+    def post(path: str) -> None:
+        view = http.post(path, body)
+        http.say(view, text(view))
+
+    each_of(paths, post)
+
+
+def delete_each(http: MasterSession, paths: Mapping[str, str], done: str) -> NoReturn:
+    """Delete at the path of each ID, and print that it is done, in one word. See `each_of`."""
+
+    def delete(one: str) -> None:
+        http.call("DELETE", paths[one])
+        http.say({"id": one, done.replace(" ", "_"): True}, f"{one}  {done}")
+
+    each_of(paths, delete)
+
+
+def each_of(keys: Iterable[str], act: Callable[[str], None]) -> NoReturn:
+    """Act on each of `keys`, also after one has failed. The exit code is that of the last failure."""
     worst = exits.OK
-    with master as http:
-        for path in paths:
-            try:
-                _, view = http.call("POST", path, body=body)
-            except typer.Exit as ended:
-                worst = ended.exit_code
-                continue
-            if as_json:
-                output.say_json(view)
-            else:
-                output.say(text(view))
+    for key in keys:
+        try:
+            act(key)
+        except typer.Exit as ended:
+            worst = ended.exit_code
     raise typer.Exit(worst)
+
+
+def confirmed(question: str, *, is_given: bool) -> None:
+    """Ask for confirmation at the terminal, unless `--yes` is given. End the command if there is none, or the answer is
+    no."""
+    if is_given:
+        return
+    if not sys.stdin.isatty():
+        exits.fail(exits.USAGE, "there is no terminal for the confirmation; use --yes")
+    typer.confirm(question, abort=True)

@@ -3,7 +3,7 @@
 import ipaddress
 import itertools
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -40,22 +40,27 @@ _BY_STATUS = {404: exits.NOT_FOUND, 408: exits.UNREACHABLE}
 
 
 class MasterSession:
-    """One master; a context manager. Every failed call ends the command with its exit code."""
+    """One master; a context manager. Every failed call ends the command with its exit code.
 
-    def __init__(self, url: str, token_file: Path | None, *, is_anonymous: bool = False) -> None:
+    * `as_json`: programs read the output.
+    """
+
+    def __init__(
+        self, url: str, token_file: Path | None, *, as_json: bool = False, is_anonymous: bool = False
+    ) -> None:
         """`is_anonymous`: send no token, not even the one of the environment."""
         refuse_misspelt_variables()
         import httpx
 
-        token = None if is_anonymous else read_token(token_file)
-
+        self.token = token = None if is_anonymous else read_token(token_file)
+        self.as_json = as_json
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             exits.fail(exits.USAGE, f"--master {url}: expected http://host:port")
         headers = {"Accept": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        self._url = url
+        self.url = url
         self._unserved: set[str] = set()
         is_loopback = _is_loopback(parts.hostname)
         # The problem for which the last call ended the command.
@@ -110,17 +115,17 @@ class MasterSession:
                 timeout=httpx.Timeout(timeout_s, connect=5),
             )
         except httpx.TransportError as error:
-            exits.fail(exits.UNREACHABLE, f"no answer from {self._url}: {_reason(error, self._url)}")
+            exits.fail(exits.UNREACHABLE, f"no answer from {self.url}: {_reason(error, self.url)}")
         if response.is_redirect:
             # Do not follow it: the token is only for this address.
             place = response.headers.get("location", "")[:200]
             exits.fail(
                 exits.REFUSED,
-                f"{self._url} answered {response.status_code}, a redirect to {place}: give --master the address "
+                f"{self.url} answered {response.status_code}, a redirect to {place}: give --master the address "
                 f"of a master",
             )
         answer = _decoded(response)
-        has_path = urlsplit(self._url).path not in ("", "/")
+        has_path = urlsplit(self.url).path not in ("", "/")
         if (
             has_path
             and response.status_code == 404
@@ -128,13 +133,41 @@ class MasterSession:
             and answer.get("code") == "not_found"
         ):
             exits.fail(
-                exits.USAGE, f"no jqmaster at {self._url}: it has no {path}; --master takes http://host:port"
+                exits.USAGE, f"no jqmaster at {self.url}: it has no {path}; --master takes http://host:port"
             )
         if response.status_code >= 400 and response.status_code not in admit:
             self.problem = answer if isinstance(answer, dict) else {}
             exits.fail(_exit_code(response.status_code), _problem_text(response, answer))
         self._warn_of_names(response)
         return response.status_code, answer
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+        """Return the answer to a GET."""
+        return self.call("GET", path, query=query)[1]
+
+    def post(self, path: str, body: Any = None) -> Any:
+        """Return the answer to a POST."""
+        return self.call("POST", path, body=body)[1]
+
+    def says_json(self, answer: Any) -> bool:
+        """Print the answer as a line of JSON if programs read the output. Return whether they do."""
+        if self.as_json:
+            output.say_json(answer)
+        return self.as_json
+
+    def say(self, answer: Any, text: object) -> None:
+        """Print the answer for programs, or the text for people."""
+        if not self.says_json(answer):
+            output.say(text)
+
+    def show_list(
+        self,
+        found: Iterable[dict[str, Any]],
+        columns: Sequence[str],
+        row: Callable[[dict[str, Any]], Sequence[object]],
+    ) -> None:
+        """Print each item as a line of JSON for programs, or as a row that `row` makes of it for people."""
+        output.show_list(found, columns, row, as_json=self.as_json)
 
     def _warn_of_names(self, response: "httpx.Response") -> None:
         """Report once for each pushed name that no worker has ever served it."""
@@ -147,12 +180,11 @@ class MasterSession:
                 )
 
     def listed(
-        self, path: str, field: str, *, query: Mapping[str, Any] | None = None, limit: int
+        self, path: str, field: str, *, query: Mapping[str, Any] | None = None, limit: int | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Yield at most `limit` entries of `field` from the pages of a list. Fetch each page when it is needed."""
-        return itertools.islice(
-            self._all_listed(path, field, {**(query or {}), "limit": min(limit, _PAGE)}), limit
-        )
+        """Yield the entries of `field` from the pages of a list, at most `limit`. Fetch each page when it is needed."""
+        page = _PAGE if limit is None else min(limit, _PAGE)
+        return itertools.islice(self._all_listed(path, field, {**(query or {}), "limit": page}), limit)
 
     def _all_listed(self, path: str, field: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         cursor = None

@@ -77,9 +77,7 @@ def _tables_of_module(target: str) -> dict[str, list[dict[str, Any]]]:
     return {"constraint": [], "definition": definitions}
 
 
-def _checked_definitions(
-    tables: Iterable[Mapping[str, Any]],
-) -> tuple[dict[str, dict[str, Any]], list[str]]:
+def _checked_definitions(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Return each of these definitions as the master would show it, by name, and the faults of the others. A field of
     LEFT_TO_OPERATORS that the source leaves out is missing."""
     from jqmaster.api.definitions.schemas import DefinitionRequest
