@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 
 from jqmaster.api.http.problem_codes import CODES
 from jqmaster.cli.console.exits import TABLE
+from jqmaster.cli.console.topics import VARIABLES, ClientVariable
 from jqmaster.config import Settings
 from jqmaster.domain.identity.access import Scope
 from jqmaster.service.operations.settings_catalog import CATALOG
@@ -66,17 +67,9 @@ _CLIENTS = """
 
 | Variable | Option | Meaning |
 |---|---|---|
-| `JQMASTER_URL` | `--master` | Address of the master. Workers and pushers accept several, separated by blanks, and try them in turn. |
-| `JQMASTER_TOKEN` | | Bearer token. |
-| `JQMASTER_TOKEN_FILE` | `--token-file` | File that holds the token, for commands only. It takes precedence over `JQMASTER_TOKEN`. |
-| `JQMASTER_CLIENT_CAFILE` | | CA certificates (PEM) that sign the masters' certificates. Default: the system's CA certificates. |
-| `JQMASTER_BACKUP_PASSPHRASE` | `--passphrase-file` | Passphrase with which `jqmaster backup` encrypts a backup, and with which `verify` and `restore` read it. The file takes precedence. |
-| `JQMASTER_CLIENT_CERTFILE`, `JQMASTER_CLIENT_KEYFILE` | | Certificate and key (PEM) to present to masters. |
-| `JQMASTER_WORKER_CERTFILE`, `JQMASTER_WORKER_KEYFILE` | | Certificate and key (PEM) with which a worker serves HTTPS. |
-| `JQMASTER_WORKER_CLIENT_CAFILE` | | CA certificates (PEM). If set, the worker accepts only masters whose certificate is signed by one of them. |
-| `JQMASTER_WORKER_LOG_LEVEL` | `--log-level` | Lowest level that a worker logs, as for `log_level`; unless the program has set up logging itself. |
-| `JQMASTER_WORKER_URL` | `--url` | URL at which masters reach a worker that `jqmaster worker` or `python -m worker_sdk worker` runs, if it differs from the listening address. |
+"""
 
+_EXITS = """
 ## Exit codes
 
 | Code | Meaning |
@@ -87,7 +80,12 @@ _CLIENTS = """
 def config_document() -> str:
     rows = [_row(name, field) for name, field in Settings.model_fields.items()]
     codes = [f"| {code} | {meaning} |\n" for code, meaning in TABLE]
-    return _HEAD + "".join(rows) + _CLIENTS + "".join(codes)
+    return "".join([_HEAD, *rows, _CLIENTS, *map(_variable_row, VARIABLES), _EXITS, *codes])
+
+
+def _variable_row(one: ClientVariable) -> str:
+    option = f"`{one.option}` " if one.option else ""
+    return f"| {', '.join(f'`{name}`' for name in one.names)} | {option}| {one.meaning} |\n"
 
 
 def errors_document() -> str:

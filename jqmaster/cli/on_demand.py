@@ -9,15 +9,17 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from jqmaster.cli.console.groups import with_session
+from jqmaster.cli.console.groups import CommandGroup
 
 
 @dataclass(frozen=True)
 class CommandOnDemand:
-    """One command. `place` is the `module:attribute` of its function, or of a group's Typer instance."""
+    """One command. `place` is the `module:attribute` of its function, or of a group's Typer instance. `panel`: its part
+    of the help."""
 
     name: str
     place: str
+    panel: str
     is_hidden: bool = False
 
     @property
@@ -42,12 +44,12 @@ class Commands(UserDict[str, Any]):
 def _build(command: CommandOnDemand) -> Any:
     found = getattr(importlib.import_module(command.module), command.place.partition(":")[2])
     # Typer builds only what is registered on an instance. Only the root has the completion option.
-    around = typer.Typer(add_completion=False)
+    around = CommandGroup(add_completion=False)
     around.callback()(_nothing)
     if isinstance(found, typer.Typer):
-        around.add_typer(found, name=command.name, hidden=command.is_hidden)
+        around.add_typer(found, name=command.name, hidden=command.is_hidden, rich_help_panel=command.panel)
     else:
-        around.command(command.name, hidden=command.is_hidden)(with_session(found))
+        around.command(command.name, hidden=command.is_hidden, rich_help_panel=command.panel)(found)
     group: Any = get_command(around)
     return group.commands[command.name]
 

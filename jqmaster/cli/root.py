@@ -1,4 +1,4 @@
-"""All commands, in the order in which a newcomer meets them."""
+"""All commands, in the order of the help."""
 
 from typing import Annotated, Any, Final
 
@@ -11,64 +11,65 @@ from jqmaster.cli.on_demand import CommandOnDemand, Commands
 _EXITS = "  ·  ".join(f"{code}: {meaning}" for code, meaning in exits.TABLE)
 _ROOM: Final = "jqmaster.cli.commands."
 
-# Single commands stand before groups of commands.
+# By panel of the help, in the order in which a newcomer needs them.
 COMMANDS: Final = (
-    CommandOnDemand("serve", f"{_ROOM}serve:serve"),
-    CommandOnDemand("worker", f"{_ROOM}worker:worker"),
-    CommandOnDemand("outbox", f"{_ROOM}outbox:outbox"),
-    CommandOnDemand("enqueue", f"{_ROOM}jobs:enqueue"),
-    CommandOnDemand("jobs", f"{_ROOM}jobs:list_jobs"),
-    CommandOnDemand("job", f"{_ROOM}jobs:job"),
-    CommandOnDemand("logs", f"{_ROOM}logs:logs"),
-    CommandOnDemand("why", f"{_ROOM}why:why"),
-    CommandOnDemand("result", f"{_ROOM}jobs:result"),
-    CommandOnDemand("cancel", f"{_ROOM}jobs:cancel"),
-    CommandOnDemand("retry", f"{_ROOM}jobs:retry"),
-    CommandOnDemand("run", f"{_ROOM}jobs:run"),
-    CommandOnDemand("set", f"{_ROOM}jobs:set_job"),
-    CommandOnDemand("take", f"{_ROOM}take:take"),
-    CommandOnDemand("done", f"{_ROOM}take:done"),
-    CommandOnDemand("delete", f"{_ROOM}jobs:delete"),
-    CommandOnDemand("erase-log", f"{_ROOM}logs:erase_log"),
-    CommandOnDemand("bulk", f"{_ROOM}bulk:bulk"),
-    CommandOnDemand("actions", f"{_ROOM}bulk:actions"),
-    CommandOnDemand("stats", f"{_ROOM}stats:stats"),
-    CommandOnDemand("demand", f"{_ROOM}demand:demand"),
-    CommandOnDemand("top", f"{_ROOM}top:top"),
-    CommandOnDemand("names", f"{_ROOM}stats:names"),
-    CommandOnDemand("remove-contracts", f"{_ROOM}stats:remove_contracts"),
-    CommandOnDemand("pause", f"{_ROOM}pauses:pause"),
-    CommandOnDemand("resume", f"{_ROOM}pauses:resume"),
-    CommandOnDemand("pauses", f"{_ROOM}pauses:list_pauses"),
-    CommandOnDemand("plan", f"{_ROOM}apply:plan"),
-    CommandOnDemand("apply", f"{_ROOM}apply:apply"),
-    CommandOnDemand("audit", f"{_ROOM}audit:audit"),
-    CommandOnDemand("doctor", f"{_ROOM}store:doctor"),
-    CommandOnDemand("fsck", f"{_ROOM}store:fsck"),
-    CommandOnDemand("backup", f"{_ROOM}backup:backup"),
-    CommandOnDemand("verify", f"{_ROOM}backup:verify"),
-    CommandOnDemand("restore", f"{_ROOM}backup:restore"),
-    CommandOnDemand("export", f"{_ROOM}transfer:export"),
-    CommandOnDemand("import", f"{_ROOM}transfer:import_"),
-    CommandOnDemand("healthcheck", f"{_ROOM}healthcheck:healthcheck"),
-    CommandOnDemand("openapi", f"{_ROOM}contract:openapi"),
-    CommandOnDemand("version", f"{_ROOM}contract:version"),
-    CommandOnDemand("failures", f"{_ROOM}failures:app"),
-    CommandOnDemand("workers", f"{_ROOM}workers:app"),
-    CommandOnDemand("masters", f"{_ROOM}masters:app"),
-    CommandOnDemand("constraints", f"{_ROOM}constraints:app"),
-    CommandOnDemand("batches", f"{_ROOM}batches:app"),
-    CommandOnDemand("definitions", f"{_ROOM}definitions:app"),
-    CommandOnDemand("events", f"{_ROOM}events:app"),
-    CommandOnDemand("challenges", f"{_ROOM}challenges:app"),
-    CommandOnDemand("webhooks", f"{_ROOM}webhooks:app"),
-    CommandOnDemand("notices", f"{_ROOM}notices:app"),
-    CommandOnDemand("settings", f"{_ROOM}live_settings:app"),
-    CommandOnDemand("tokens", f"{_ROOM}tokens:app"),
-    CommandOnDemand("token", f"{_ROOM}tokens:app", is_hidden=True),  # its name until 0.1
-    CommandOnDemand("users", f"{_ROOM}users:app"),
-    CommandOnDemand("user", f"{_ROOM}users:app", is_hidden=True),  # its name until 0.1
-    CommandOnDemand("conformance", f"{_ROOM}conformance:app"),
+    CommandOnDemand("serve", f"{_ROOM}serve:serve", "Run"),
+    CommandOnDemand("worker", f"{_ROOM}worker:worker", "Run"),
+    CommandOnDemand("outbox", f"{_ROOM}outbox:outbox", "Run"),
+    CommandOnDemand("enqueue", f"{_ROOM}jobs:enqueue", "Jobs"),
+    CommandOnDemand("jobs", f"{_ROOM}jobs:list_jobs", "Jobs"),
+    CommandOnDemand("job", f"{_ROOM}jobs:job", "Jobs"),
+    CommandOnDemand("logs", f"{_ROOM}logs:logs", "Jobs"),
+    CommandOnDemand("why", f"{_ROOM}why:why", "Jobs"),
+    CommandOnDemand("result", f"{_ROOM}jobs:result", "Jobs"),
+    CommandOnDemand("cancel", f"{_ROOM}jobs:cancel", "Jobs"),
+    CommandOnDemand("retry", f"{_ROOM}jobs:retry", "Jobs"),
+    CommandOnDemand("run", f"{_ROOM}jobs:run", "Jobs"),
+    CommandOnDemand("set", f"{_ROOM}jobs:set_job", "Jobs"),
+    CommandOnDemand("take", f"{_ROOM}take:take", "Jobs"),
+    CommandOnDemand("done", f"{_ROOM}take:done", "Jobs"),
+    CommandOnDemand("delete", f"{_ROOM}jobs:delete", "Jobs"),
+    CommandOnDemand("erase-log", f"{_ROOM}logs:erase_log", "Jobs"),
+    CommandOnDemand("bulk", f"{_ROOM}bulk:bulk", "Many jobs"),
+    CommandOnDemand("actions", f"{_ROOM}bulk:actions", "Many jobs"),
+    CommandOnDemand("failures", f"{_ROOM}failures:app", "Many jobs"),
+    CommandOnDemand("batches", f"{_ROOM}batches:app", "Many jobs"),
+    CommandOnDemand("constraints", f"{_ROOM}constraints:app", "Limits"),
+    CommandOnDemand("pause", f"{_ROOM}pauses:pause", "Limits"),
+    CommandOnDemand("resume", f"{_ROOM}pauses:resume", "Limits"),
+    CommandOnDemand("pauses", f"{_ROOM}pauses:list_pauses", "Limits"),
+    CommandOnDemand("plan", f"{_ROOM}apply:plan", "Limits"),
+    CommandOnDemand("apply", f"{_ROOM}apply:apply", "Limits"),
+    CommandOnDemand("definitions", f"{_ROOM}definitions:app", "Time"),
+    CommandOnDemand("events", f"{_ROOM}events:app", "Time"),
+    CommandOnDemand("challenges", f"{_ROOM}challenges:app", "People and other systems"),
+    CommandOnDemand("notices", f"{_ROOM}notices:app", "People and other systems"),
+    CommandOnDemand("webhooks", f"{_ROOM}webhooks:app", "People and other systems"),
+    CommandOnDemand("stats", f"{_ROOM}stats:stats", "Operate"),
+    CommandOnDemand("top", f"{_ROOM}top:top", "Operate"),
+    CommandOnDemand("names", f"{_ROOM}stats:names", "Operate"),
+    CommandOnDemand("demand", f"{_ROOM}demand:demand", "Operate"),
+    CommandOnDemand("workers", f"{_ROOM}workers:app", "Operate"),
+    CommandOnDemand("masters", f"{_ROOM}masters:app", "Operate"),
+    CommandOnDemand("settings", f"{_ROOM}live_settings:app", "Operate"),
+    CommandOnDemand("audit", f"{_ROOM}audit:audit", "Operate"),
+    CommandOnDemand("remove-contracts", f"{_ROOM}stats:remove_contracts", "Operate"),
+    CommandOnDemand("tokens", f"{_ROOM}tokens:app", "Access"),
+    CommandOnDemand("token", f"{_ROOM}tokens:app", "Access", is_hidden=True),  # its name until 0.1
+    CommandOnDemand("users", f"{_ROOM}users:app", "Access"),
+    CommandOnDemand("user", f"{_ROOM}users:app", "Access", is_hidden=True),  # its name until 0.1
+    CommandOnDemand("doctor", f"{_ROOM}store:doctor", "Store"),
+    CommandOnDemand("fsck", f"{_ROOM}store:fsck", "Store"),
+    CommandOnDemand("backup", f"{_ROOM}backup:backup", "Store"),
+    CommandOnDemand("verify", f"{_ROOM}backup:verify", "Store"),
+    CommandOnDemand("restore", f"{_ROOM}backup:restore", "Store"),
+    CommandOnDemand("export", f"{_ROOM}transfer:export", "Store"),
+    CommandOnDemand("import", f"{_ROOM}transfer:import_", "Store"),
+    CommandOnDemand("help", f"{_ROOM}help:show_help", "Tools"),
+    CommandOnDemand("healthcheck", f"{_ROOM}healthcheck:healthcheck", "Tools"),
+    CommandOnDemand("openapi", f"{_ROOM}contract:openapi", "Tools"),
+    CommandOnDemand("version", f"{_ROOM}contract:version", "Tools"),
+    CommandOnDemand("conformance", f"{_ROOM}conformance:app", "Tools"),
 )
 
 
@@ -78,7 +79,7 @@ class _Root(TyperGroup):
         self.commands = Commands(COMMANDS)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command. What the SDK finds wrong with it ends it as the command's own faults do."""
+        """Run a command. Expected errors that it raises end it in one line."""
         with exits.told():
             return super().invoke(ctx)
 
@@ -86,7 +87,8 @@ class _Root(TyperGroup):
 app = typer.Typer(
     cls=_Root,
     name="jqmaster",
-    epilog=f"Exit codes  {_EXITS}",
+    epilog=f"Exit codes  {_EXITS}\n\n"
+    "More  jqmaster help COMMAND, or a topic: exit-codes, json, matchers, times, variables",
     no_args_is_help=True,
     # A traceback with local variables would show tokens and arguments.
     pretty_exceptions_enable=False,

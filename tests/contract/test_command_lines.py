@@ -93,7 +93,7 @@ def test_command_lines_of_the_documents_are_commands(page: Path) -> None:
 
 
 def test_a_wrong_command_line_is_found() -> None:
-    block = "jqmaster challenges --state processing  # why\njqmaster job ID --follow\n"
+    block = "jqmaster challenges --states processing  # why\njqmaster job ID --follow\n"
     text = f"Run `jqmaster repair`.\n\n```\n{block}```\n"
     assert sorted(bool(fault(line)) for line in commands(text)) == [False, True, True]
     assert sum(1 for page in PAGES for _ in commands(page.read_text("utf-8"))) > 150

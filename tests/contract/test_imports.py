@@ -170,6 +170,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "command_line",
             "dependencies.depends",
             "transport.console_log",
+            "transport.standard_streams",
             "transport.tls",
         },
         "command_line": {"", "transport", "worker.first_process"},

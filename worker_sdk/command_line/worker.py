@@ -104,10 +104,19 @@ def _start_errors() -> Iterator[None]:
     try:
         yield
     except RefusedError as error:
-        raise CommandError(FAILED, f"no master takes this worker: {error}") from error
-    except (OSError, ValueError) as error:
-        text = str(error) if isinstance(error, OSError) and not error.errno else None
-        raise CommandError(USAGE, text or getattr(error, "strerror", None) or str(error)) from error
+        raise CommandError(REFUSED, f"no master takes this worker: {error}") from error
+    except OSError as error:
+        from worker_sdk.transport.tls import TlsFileError
+
+        is_given = isinstance(error, TlsFileError) or not error.errno
+        raise CommandError(USAGE if is_given else REFUSED, error.strerror or str(error)) from error
+    except ModuleNotFoundError as error:
+        # The SDK itself says which package to install. Whatever the user's own code lacks keeps its traceback.
+        if error.__cause__ is None:
+            raise
+        raise CommandError(USAGE, str(error)) from error
+    except ValueError as error:
+        raise CommandError(USAGE, str(error)) from error
 
 
 async def _run_several(target: str | None, given: Mapping[str, Any], processes: int) -> int:

@@ -90,11 +90,11 @@ class Plan:
 def plan(
     http: MasterSession, target: TargetArgument, *, prune: PruneOption = False, source: SourceOption = None
 ) -> None:
-    """Show the changes that `apply` would make to constraints and definitions. Exit code 2 if there are any."""
+    """Show the changes that `apply` would make to constraints and definitions. Exit code 6 if there are any."""
     declared = declared_by(target, source)
     found = _plan(http, declared, prune=prune)
     _show(found, declared.source, as_json=http.as_json)
-    raise typer.Exit(exits.USAGE if any(_is_visible(step) for step in found.steps) else exits.OK)
+    raise typer.Exit(exits.CHANGES if any(_is_visible(step) for step in found.steps) else exits.OK)
 
 
 def apply(

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from jqmaster.config import Settings
     from jqmaster.service.operations.restoring import Restored, Risk
     from jqmaster.store.backup.files import BackupReader, Manifest
-
-T = TypeVar("T")
 
 PASSPHRASE_VARIABLE: Final = "JQMASTER_BACKUP_PASSPHRASE"  # noqa: S105 - the name of a variable
 _LEAST_PASSPHRASE: Final = 8
@@ -58,7 +56,7 @@ def backup(  # noqa: PLR0917 - options of a command
     """Take a backup of all data at one instant, while masters and workers go on."""
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
     passphrase = _passphrase(passphrase_file)
-    made, size = _run(_take(settings, directory, passphrase, longest_pause_ms))
+    made, size = asyncio.run(_take(settings, directory, passphrase, longest_pause_ms))
     if as_json:
         output.say_json({**_facts(made), "directory": str(directory), "bytes": size})
         return
@@ -68,13 +66,8 @@ def backup(  # noqa: PLR0917 - options of a command
 
 def verify(directory: _Backup, passphrase_file: PassphraseOption = None, as_json: JsonOption = False) -> None:
     """Check every bit of a backup, and print what it holds. It needs no store."""
-    from jqmaster.errors import JqmasterError
-
-    try:
-        reader = _reader(directory, _passphrase(passphrase_file))
-        records = reader.check()
-    except JqmasterError as error:
-        exits.fail(exits.code_of(error), error.detail)
+    reader = _reader(directory, _passphrase(passphrase_file))
+    records = reader.check()
     if as_json:
         output.say_json(
             {**_facts(reader.manifest), "records": records, "content_checked": reader.is_readable}
@@ -122,7 +115,7 @@ def restore(  # noqa: PLR0917 - options of a command
             exits.USAGE, f"--force: the shard is {settings.shard}, and not {force}; nothing was changed"
         )
     passphrase = _passphrase(passphrase_file)
-    done, path = _run(
+    done, path = asyncio.run(
         _bring_back(settings, directory, passphrase, is_forced=force is not None, report=report)
     )
     if as_json:
@@ -257,15 +250,6 @@ def _passphrase(file: Path | None) -> str | None:
     if found is not None and len(found) < _LEAST_PASSPHRASE:
         exits.fail(exits.USAGE, f"{place}: a passphrase has {_LEAST_PASSPHRASE} characters or more")
     return found
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    from jqmaster.errors import JqmasterError
-
-    try:
-        return asyncio.run(work)
-    except JqmasterError as error:
-        exits.fail(exits.code_of(error), error.detail)
 
 
 @contextlib.contextmanager

@@ -84,12 +84,12 @@ def answer(
     page = http.get(job_path(job_id, "challenges"))
     found = _selected(page["challenges"], request)
     if found is None and request is None:
-        exits.fail(exits.REFUSED, f"no challenge of job {job_id} is open")
+        exits.fail(exits.NOT_FOUND, f"no challenge of job {job_id} is open")
     if choice is not None or comment or fields:
-        body = _form_answer(found, choice, comment, fields or [])
+        body: Any = _form_answer(found, choice, comment, fields or [])
     elif payload is None and found is not None and found.get("form"):
         choices = ", ".join(one["value"] for one in found["form"]["choices"])
-        exits.fail(exits.REFUSED, f"people answer this challenge: give --choice, one of {choices}")
+        exits.fail(exits.USAGE, f"people answer this challenge: give --choice, one of {choices}")
     else:
         body = None if payload is None else value_of(payload, "the answer")
     path = path_of(job_path(job_id, "challenges"), request or (found or {})["request"], "callback")
@@ -113,7 +113,7 @@ def _form_answer(
         exits.fail(exits.USAGE, "an answer to a form needs --choice")
     if found is not None and found.get("audience") is None:
         exits.fail(
-            exits.REFUSED, "another system answers this challenge, and no person: give its callback as JSON"
+            exits.USAGE, "another system answers this challenge, and no person: give its callback as JSON"
         )
     properties = (((found or {}).get("form") or {}).get("fields") or {}).get("properties") or {}
     values = {}

@@ -106,7 +106,7 @@ def worker(  # noqa: PLR0917  options of a command
     except NoWorkerError as exc:
         exits.fail(exits.UNREACHABLE, str(exc))
     except OSError as exc:
-        exits.fail(exits.USAGE, f"{listen}: {exc.strerror or exc}")
+        exits.fail(exits.REFUSED, f"{listen}: {exc.strerror or exc}")
     _end(results, as_json=as_json)
 
 

@@ -23,7 +23,7 @@ PruneOption = Annotated[
 
 
 def plan(http: MasterSession, file: FileArgument, *, prune: PruneOption = False) -> None:
-    """Show the changes that `apply` would make. Exit code 2 if there are any."""
+    """Show the changes that `apply` would make. Exit code 6 if there are any."""
     wanted = constraints_in(file)
     present = all_constraints(http)
     steps = steps_to(wanted, present, prune=prune)
@@ -36,7 +36,7 @@ def plan(http: MasterSession, file: FileArgument, *, prune: PruneOption = False)
         output.say(f"not in {file}, kept without --prune: {', '.join(others)}")
     if not steps and not http.as_json:
         output.say("nothing to change")
-    raise typer.Exit(exits.USAGE if steps else exits.OK)
+    raise typer.Exit(exits.CHANGES if steps else exits.OK)
 
 
 def apply(http: MasterSession, file: FileArgument, *, prune: PruneOption = False) -> None:

@@ -18,17 +18,31 @@ from jqmaster.domain.jobs.job_terms import MAX_RETRY, TIMEOUT_S
 
 _LONGEST_WAIT_S = 60.0
 
+# Panels of the help of `enqueue`.
+_TIME = "Time"
+_RETRIES = "Retries"
+_REPEATS = "Repeats"
+_OTHERS = "Other jobs"
+
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Job ID.")]
 JobArguments = Annotated[list[str], typer.Argument(metavar="ID…", help="Job IDs.")]
 MaxRetryOption = Annotated[
     int | None,
-    typer.Option(help=f"Maximum number of retries after failed runs. New jobs: {MAX_RETRY.default}."),
+    typer.Option(
+        help=f"Maximum number of retries after failed runs. New jobs: {MAX_RETRY.default}.",
+        rich_help_panel=_RETRIES,
+    ),
 ]
 TimeoutOption = Annotated[
-    float | None, typer.Option(help=f"Maximum run time in seconds. New jobs: {TIMEOUT_S.default:g}.")
+    float | None,
+    typer.Option(
+        help=f"Maximum run time in seconds. New jobs: {TIMEOUT_S.default:g}.", rich_help_panel=_TIME
+    ),
 ]
 YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
-RunAtOption = Annotated[str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")]
+RunAtOption = Annotated[
+    str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).", rich_help_panel=_TIME)
+]
 
 
 def enqueue(
@@ -43,7 +57,9 @@ def enqueue(
     retry: Annotated[
         str | None,
         typer.Option(
-            metavar="JSON", help='Backoff, such as {"base_s": 1, "factor": 2, "max_s": 3600, "jitter": true}.'
+            metavar="JSON",
+            help='Backoff, such as {"base_s": 1, "factor": 2, "max_s": 3600, "jitter": true}.',
+            rich_help_panel=_RETRIES,
         ),
     ] = None,
     keep_result: Annotated[
@@ -51,16 +67,28 @@ def enqueue(
     ] = False,
     rerun_lost: Annotated[
         bool,
-        typer.Option("--rerun-lost", help="Run again when the worker was lost, even with --max-retry 0."),
+        typer.Option(
+            "--rerun-lost",
+            help="Run again when the worker was lost, even with --max-retry 0.",
+            rich_help_panel=_RETRIES,
+        ),
     ] = False,
     timeout: TimeoutOption = None,
-    delay: Annotated[float | None, typer.Option(help="Seconds from now until the job may run.")] = None,
+    delay: Annotated[
+        float | None, typer.Option(help="Seconds from now until the job may run.", rich_help_panel=_TIME)
+    ] = None,
     run_at: RunAtOption = None,
     expires_at: Annotated[
-        str | None, typer.Option(help="Skip the job if it still waits at this time (format as --run-at).")
+        str | None,
+        typer.Option(
+            help="Skip the job if it still waits at this time (format as --run-at).", rich_help_panel=_TIME
+        ),
     ] = None,
     expires_s: Annotated[
-        float | None, typer.Option("--expires", help="Skip the job if it still waits after so many seconds.")
+        float | None,
+        typer.Option(
+            "--expires", help="Skip the job if it still waits after so many seconds.", rich_help_panel=_TIME
+        ),
     ] = None,
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="May be given several times.")
@@ -81,29 +109,42 @@ def enqueue(
         ),
     ] = None,
     job_id: Annotated[
-        str | None, typer.Option("--id", help="UUID that you choose. It makes a repeat harmless.")
+        str | None,
+        typer.Option(
+            "--id", help="UUID that you choose. It makes a repeat harmless.", rich_help_panel=_REPEATS
+        ),
     ] = None,
     key: Annotated[
         str | None,
         typer.Option(
-            help="Idempotency key, up to 200 bytes. A repeat with the same key and content makes no second job."
+            help="Idempotency key, up to 200 bytes. A repeat with the same key and content makes no second job.",
+            rich_help_panel=_REPEATS,
         ),
     ] = None,
     key_ttl: Annotated[
-        float | None, typer.Option(help="Seconds for which the key works. Default: 86400.")
+        float | None,
+        typer.Option(help="Seconds for which the key works. Default: 86400.", rich_help_panel=_REPEATS),
     ] = None,
     unique: Annotated[
         str | None,
         typer.Option(
             metavar="JSON",
             help='Uniqueness, such as {"key": "user:42", "scope": "until_finished", "on_conflict": "existing"}.',
+            rich_help_panel=_REPEATS,
         ),
     ] = None,
     debounce: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help='Debounce, such as {"key": "post:1", "wait_s": 5, "max_s": 60}.'),
+        typer.Option(
+            metavar="JSON",
+            help='Debounce, such as {"key": "post:1", "wait_s": 5, "max_s": 60}.',
+            rich_help_panel=_REPEATS,
+        ),
     ] = None,
-    batch: Annotated[str | None, typer.Option(help="ID of the batch of which the job is a member.")] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(help="ID of the batch of which the job is a member.", rich_help_panel=_OTHERS),
+    ] = None,
     notify: Annotated[
         str | None,
         typer.Option(help="URL of a webhook to call when the job is over; or JSON: url, on, with_result."),
@@ -113,10 +154,16 @@ def enqueue(
         typer.Option(
             metavar="ID",
             help="Run when this job has succeeded; if given several times, when all of them have.",
+            rich_help_panel=_OTHERS,
         ),
     ] = None,
     after_finished: Annotated[
-        bool, typer.Option("--after-finished", help="With --after: run also when they did not succeed.")
+        bool,
+        typer.Option(
+            "--after-finished",
+            help="With --after: run also when they did not succeed.",
+            rich_help_panel=_OTHERS,
+        ),
     ] = False,
     wait: Annotated[
         float | None, typer.Option(min=0, help="Wait this many seconds for the result and print it.")

@@ -112,7 +112,7 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
     leadership = await LeadershipStore(shard).current()
     if leadership is None:
         exits.fail(
-            exits.FAILED,
+            exits.UNREACHABLE,
             "no master leads, so nothing may be changed. Start a master; it repairs the data by itself",
         )
     times = LiveValue(job_times(settings))
@@ -125,7 +125,9 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
                 else:
                     output.say(f"repaired: {finding.rule}  {finding.key}  {finding.detail}")
     except StaleEpochError:
-        exits.fail(exits.FAILED, "another master leads now. The repairs so far remain; run the command again")
+        exits.fail(
+            exits.UNREACHABLE, "another master leads now. The repairs so far remain; run the command again"
+        )
     return count
 
 
@@ -158,15 +160,11 @@ async def _examine(
 
 
 def _told_by_data_dir(settings: "Settings") -> None:
-    """End the command with the reason why an embedded store cannot run; return if there is none."""
+    """Raise JqmasterError with the reason why an embedded store cannot run; return if there is none."""
     from jqmaster.embedded import examine
-    from jqmaster.errors import JqmasterError
 
     if settings.redis_url is None:
-        try:
-            examine(settings.data_dir)
-        except JqmasterError as error:
-            exits.fail(exits.code_of(error), error.detail)
+        examine(settings.data_dir)
 
 
 def _run(
@@ -175,9 +173,8 @@ def _run(
     *,
     when_away: "Callable[[Settings], None]" = lambda _: None,
 ) -> T:
-    """Run `use` on the store. `when_away` ends the command with a reason if it knows why the store cannot be
-    reached."""
-    from jqmaster.errors import JqmasterError, StoreUnavailableError
+    """Run `use` on the store. `when_away` raises JqmasterError if it knows why the store cannot be reached."""
+    from jqmaster.errors import StoreUnavailableError
 
     async def connected() -> T:
         async with _store(settings, when_away) as client:
@@ -185,10 +182,9 @@ def _run(
 
     try:
         return asyncio.run(connected())
-    except JqmasterError as error:
-        if isinstance(error, StoreUnavailableError):
-            when_away(settings)
-        exits.fail(exits.code_of(error), error.detail)
+    except StoreUnavailableError:
+        when_away(settings)
+        raise
 
 
 @contextlib.asynccontextmanager

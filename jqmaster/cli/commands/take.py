@@ -205,4 +205,7 @@ def _is_held(order: dict[str, Any], token: str | None) -> bool:
     with holder.stdin as orders:
         orders.write(json.dumps(order) + "\n")
     with holder.stdout as said:
-        return said.readline() == "held\n"
+        is_held = said.readline() == "held\n"
+    # It outlives this command, so nobody waits for its end.
+    holder.returncode = 0
+    return is_held

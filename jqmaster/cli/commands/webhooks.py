@@ -47,7 +47,7 @@ def resend(
         found = http.get(job_path(job_id, "deliveries"))
         delivery = next((one["id"] for one in found["deliveries"]), None)
     if delivery is None:
-        exits.fail(exits.REFUSED, f"job {job_id} has no deliveries")
+        exits.fail(exits.NOT_FOUND, f"job {job_id} has no deliveries")
     answer = http.post(path_of(job_path(job_id, "deliveries"), delivery, "resend"))
     http.say(answer, f"{answer['id']} is sent again")
 

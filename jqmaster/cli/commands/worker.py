@@ -28,7 +28,7 @@ def worker(target: str | None = None, **options: Any) -> None:
 
 def _parameter(option: WorkerOption) -> inspect.Parameter:
     """Return the parameter from which Typer makes the option."""
-    kind: Any = Literal[option.choices] if option.choices else option.kind  # type: ignore[valid-type]
+    kind: Any = Literal[option.choices] if option.choices else option.kind
     if option.is_list:
         kind = list[kind]
     told = typer.Option(
@@ -40,7 +40,7 @@ def _parameter(option: WorkerOption) -> inspect.Parameter:
         max=option.most,
         rich_help_panel=option.panel,
     )
-    annotation = Annotated[kind if option.default is not None else kind | None, told]
+    annotation: Any = Annotated[kind if option.default is not None else kind | None, told]
     return inspect.Parameter(
         option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=annotation
     )

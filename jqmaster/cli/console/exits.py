@@ -1,6 +1,7 @@
 """Exit codes, the same for every command."""
 
 import contextlib
+import errno
 from collections.abc import Iterator
 from typing import Final, NoReturn
 
@@ -18,19 +19,32 @@ from worker_sdk.command_line.ends import (
     tell,
 )
 
-__all__ = ("FAILED", "NOT_FOUND", "OK", "REFUSED", "TABLE", "UNREACHABLE", "USAGE", "code_of", "fail", "told")
+CHANGES: Final = 6
 
 TABLE: Final = (
     (OK, "done"),
     (FAILED, "the job did not succeed (in time), or doctor, fsck or conformance found a fault"),
-    (USAGE, "the command line or the settings are not valid; for `plan`: there are changes to make"),
     (
-        NOT_FOUND,
-        "the job, constraint or master does not exist, the result is not kept, or no job came in time",
+        USAGE,
+        "something given is not valid: an argument, an option, a variable, a file or a setting, whether the command or "
+        "the master finds it",
     ),
-    (REFUSED, "the master or the store refused, or the data directory is in use"),
+    (NOT_FOUND, "there is no such object, its result is not kept, or no job came in time"),
+    (
+        REFUSED,
+        "the master, the store or the system refused: a missing right, another state, a limit, a port or directory in "
+        "use",
+    ),
     (UNREACHABLE, "the master or the store cannot be reached or cannot work now; try again later"),
+    (CHANGES, "plan only: there are changes to make"),
 )
+# Refused values (422) that are valid, and that this master does not take.
+_REFUSED_VALUES: Final = frozenset({"mail_off", "unchecked_argument", "unserved_name", "webhooks_off"})
+
+__all__ = (
+    "CHANGES", "FAILED", "NOT_FOUND", "OK", "REFUSED", "TABLE", "UNREACHABLE", "USAGE", "code_of", "code_of_answer",
+    "fail", "told",
+)  # fmt: skip
 
 
 def fail(code: int, text: str) -> NoReturn:
@@ -41,15 +55,31 @@ def fail(code: int, text: str) -> NoReturn:
 
 @contextlib.contextmanager
 def told() -> Iterator[None]:
-    """Print the reason of a CommandError to standard error, and exit with its code."""
+    """Print the reason of an expected error in one line to standard error, and exit with its code."""
     try:
         yield
     except CommandError as error:
         tell(error)
         raise typer.Exit(error.code) from None
+    except JqmasterError as error:
+        fail(code_of(error), error.detail)
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever reads the output has enough
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        fail(REFUSED, f"{place}{error.strerror or error}")
 
 
 def code_of(error: JqmasterError) -> int:
     if isinstance(error, NotFoundError):
         return NOT_FOUND
     return UNREACHABLE if isinstance(error, StoreUnavailableError | OutcomeUnknownError) else REFUSED
+
+
+def code_of_answer(status: int, code: str) -> int:
+    """Return the exit code for a problem of this status and code with which a master answered."""
+    if status == 404 or (status < 500 and code.startswith("unknown_")):
+        return NOT_FOUND
+    if status >= 500 or status == 408:
+        return UNREACHABLE
+    return USAGE if status in (400, 422) and code not in _REFUSED_VALUES else REFUSED

@@ -11,6 +11,7 @@ import typer
 
 from jqmaster.cli.console import exits
 from jqmaster.cli.console.documents import document_in
+from jqmaster.cli.console.help_pages import CommandWithExamples, GroupWithExamples
 from jqmaster.cli.console.http import (
     DEFAULT_MASTER,
     JsonOption,
@@ -66,12 +67,16 @@ def _declare(function: Function, parameters: Iterable[inspect.Parameter]) -> Fun
 class CommandGroup(typer.Typer):
     """A group of commands, each of which may begin with a MasterSession."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(cls=GroupWithExamples, **options)
+
     def command(  # type: ignore[override]
         self, name: str | None = None, **options: Any
     ) -> Callable[[Function], Function]:
         """Register a command, as Typer does."""
 
         def register(command: Function) -> Function:
+            options.setdefault("cls", CommandWithExamples)
             super(CommandGroup, self).command(name, **options)(with_session(command))
             return command
 

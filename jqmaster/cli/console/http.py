@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "http://127.0.0.1:8080"
 
-MasterOption = Annotated[str, typer.Option("--master", envvar="JQMASTER_URL", help="Address of the master.")]
+_PANEL = "Master"
+MasterOption = Annotated[
+    str,
+    typer.Option("--master", envvar="JQMASTER_URL", help="Address of the master.", rich_help_panel=_PANEL),
+]
 # There is no option for the token itself, because every process of the machine can read the command line.
 TokenOption = Annotated[
     Path | None,
@@ -31,12 +35,12 @@ TokenOption = Annotated[
         envvar="JQMASTER_TOKEN_FILE",
         help="File with the bearer token. Default: the variable JQMASTER_TOKEN.",
         dir_okay=False,
+        rich_help_panel=_PANEL,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines, for programs.")]
 
 _PAGE = 200
-_BY_STATUS = {404: exits.NOT_FOUND, 408: exits.UNREACHABLE}
 
 
 class MasterSession:
@@ -137,7 +141,10 @@ class MasterSession:
             )
         if response.status_code >= 400 and response.status_code not in admit:
             self.problem = answer if isinstance(answer, dict) else {}
-            exits.fail(_exit_code(response.status_code), _problem_text(response, answer))
+            exits.fail(
+                exits.code_of_answer(response.status_code, str(self.problem.get("code", ""))),
+                _problem_text(response, answer),
+            )
         self._warn_of_names(response)
         return response.status_code, answer
 
@@ -243,10 +250,6 @@ def _decoded(response: "httpx.Response") -> Any:
             exits.REFUSED,
             f"{response.url.host} answered {response.status_code}, and not in JSON: is it a master?",
         )
-
-
-def _exit_code(status: int) -> int:
-    return _BY_STATUS.get(status, exits.UNREACHABLE if status >= 500 else exits.REFUSED)
 
 
 def _problem_text(response: "httpx.Response", problem: Any) -> str:

@@ -5,7 +5,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from worker_sdk.transport.standard_streams import ACTIVE, escape_controls
+from worker_sdk.transport import standard_streams
+
+escape_controls = standard_streams.escape_controls
 
 
 def say(text: object) -> None:
@@ -34,7 +36,7 @@ def _is_narrow() -> bool:
 
 def _inert_json(text: str) -> str:
     """Return the same JSON with control characters in its strings escaped."""
-    return ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return standard_streams.ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:

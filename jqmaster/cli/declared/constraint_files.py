@@ -28,7 +28,7 @@ def constraints_in(file: str) -> dict[str, dict[str, Any]]:
     """Return each constraint of FILE as the master would show it. End the command with all faults of the file."""
     wanted, faults = checked(_read(file))
     if faults:
-        exits.fail(exits.REFUSED, "\n".join(f"{file}: {fault}" for fault in faults))
+        exits.fail(exits.USAGE, "\n".join(f"{file}: {fault}" for fault in faults))
     return wanted
 
 
@@ -49,23 +49,23 @@ def _read(file: str) -> list[dict[str, Any]]:
     tables = data = parsed(file)
     if data == {}:
         # A truncated file must not remove all limits. `{"constraint": []}` does so on purpose.
-        exits.fail(exits.REFUSED, f"{file} has no constraints")
+        exits.fail(exits.USAGE, f"{file} has no constraints")
     if isinstance(data, dict) and "constraints" in data:
         exits.fail(
-            exits.REFUSED,
+            exits.USAGE,
             f"{file}: expected tables named `constraint`, as in [[constraint]], not `constraints`",
         )
     if isinstance(data, dict):
         tables = data["constraint"] if set(data) == {"constraint"} else [data]
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        exits.fail(exits.REFUSED, f"{file} has no list of constraints")
+        exits.fail(exits.USAGE, f"{file} has no list of constraints")
     return tables
 
 
 def only_one(file: str) -> dict[str, Any]:
     tables = _read(file)
     if len(tables) != 1:
-        exits.fail(exits.REFUSED, f"{file} has {len(tables)} constraints, not one")
+        exits.fail(exits.USAGE, f"{file} has {len(tables)} constraints, not one")
     return tables[0]
 
 

@@ -38,7 +38,7 @@ def declared_by(target: str, source: str | None) -> DeclaredDocuments:
     constraints, faults = constraint_files.checked(tables["constraint"])
     definitions, more = _checked_definitions(tables["definition"])
     if faults := faults + more:
-        exits.fail(exits.REFUSED, "\n".join(f"{target}: {fault}" for fault in faults))
+        exits.fail(exits.USAGE, "\n".join(f"{target}: {fault}" for fault in faults))
     name = source or (target if is_module else "stdin" if target == "-" else Path(target).name)
     return DeclaredDocuments(
         _UNNAMEABLE.sub("-", name)[:100], {"constraint": constraints, "definition": definitions}
@@ -49,16 +49,16 @@ def _tables_of_file(file: str) -> dict[str, list[dict[str, Any]]]:
     data = parsed(file)
     if not isinstance(data, dict) or not data:
         # A truncated file must not remove everything. `{"definition": []}` does so on purpose.
-        exits.fail(exits.REFUSED, f"{file} declares nothing: expected tables named {' or '.join(KINDS)}")
+        exits.fail(exits.USAGE, f"{file} declares nothing: expected tables named {' or '.join(KINDS)}")
     for name in data:
         if name in _PLANNED:
-            exits.fail(exits.REFUSED, f"{file}: this release takes no tables named {name}")
+            exits.fail(exits.USAGE, f"{file}: this release takes no tables named {name}")
         if name not in KINDS:
             hint = f", not `{name}`" if name.rstrip("s") in KINDS else f"; what is `{name}`?"
-            exits.fail(exits.REFUSED, f"{file}: expected tables named `constraint` and `definition`{hint}")
+            exits.fail(exits.USAGE, f"{file}: expected tables named `constraint` and `definition`{hint}")
         tables = data[name]
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            exits.fail(exits.REFUSED, f"{file}: `{name}` is no list of tables")
+            exits.fail(exits.USAGE, f"{file}: `{name}` is no list of tables")
     return {kind: data.get(kind, []) for kind in KINDS}
 
 
@@ -73,7 +73,7 @@ def _tables_of_module(target: str) -> dict[str, list[dict[str, Any]]]:
         documents = found.definitions()
         definitions = [json.loads(encode(document, Encoding.JSON)) for document in documents.values()]
     except (TypeError, ValueError) as error:
-        exits.fail(exits.REFUSED, f"{target}: {error}")
+        exits.fail(exits.USAGE, f"{target}: {error}")
     return {"constraint": [], "definition": definitions}
 
 

@@ -33,7 +33,8 @@ def test_values_are_converted() -> None:
         ["worker", "app:worker", "--port", "0", "--grace", "2.5", "--master", "http://a", "--master", "http://b",
          "--token-file", "t", "--pull", "--log-level", "debug", "--burst"]
     )  # fmt: skip
-    assert found == DEFAULTS | {
+    assert found == {
+        **DEFAULTS,
         "target": "app:worker", "port": 0, "grace": 2.5, "master": ["http://a", "http://b"], "token": Path("t"),
         "pull": True, "log_level": "debug", "burst": True,
     }  # fmt: skip

@@ -1,0 +1,41 @@
+"""The help of commands: what Typer prints, and examples at the end."""
+
+from typing import Any, Final
+
+from typer.core import TyperCommand, TyperGroup
+
+# Names until 0.1.
+_FORMER_NAMES: Final = {"token": "tokens", "user": "users"}
+
+
+class CommandWithExamples(TyperCommand):
+    """A command whose help ends with examples."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        _add_examples(_path_of(ctx), formatter)
+
+
+class GroupWithExamples(TyperGroup):
+    """A group whose help ends with examples of its list."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        _add_examples(f"{_path_of(ctx)} list", formatter)
+
+
+def _path_of(ctx: Any) -> str:
+    """Return the words of a command after `jqmaster`."""
+    words: list[str] = []
+    while ctx.parent is not None:
+        words.insert(0, _FORMER_NAMES.get(ctx.info_name, ctx.info_name))
+        ctx = ctx.parent
+    return " ".join(words)
+
+
+def _add_examples(path: str, formatter: Any) -> None:
+    from jqmaster.cli.console.examples import EXAMPLES
+
+    if lines := EXAMPLES.get(path):
+        # Not through Typer's markup, which would read brackets, and fold lines that people copy.
+        formatter.write("".join(["Examples:\n", *(f"  {line}\n" for line in lines)]))

@@ -1,0 +1,112 @@
+"""Pages of `jqmaster help TOPIC` about what several commands have in common."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from jqmaster.cli.console.exits import TABLE
+
+
+class ClientVariable(NamedTuple):
+    """Environment variables of commands, workers and pushers. `option`: the option that takes precedence."""
+
+    names: tuple[str, ...]
+    option: str
+    meaning: str
+
+
+VARIABLES: Final = (
+    ClientVariable(
+        ("JQMASTER_URL",), "--master",
+        "Address of the master. Workers and pushers accept several, separated by blanks, and try them in turn.",
+    ),
+    ClientVariable(("JQMASTER_TOKEN",), "", "Bearer token."),
+    ClientVariable(
+        ("JQMASTER_TOKEN_FILE",), "--token-file",
+        "File that holds the token, for commands only. It takes precedence over `JQMASTER_TOKEN`.",
+    ),
+    ClientVariable(
+        ("JQMASTER_CLIENT_CAFILE",), "",
+        "CA certificates (PEM) that sign the masters' certificates. Default: the system's CA certificates.",
+    ),
+    ClientVariable(
+        ("JQMASTER_BACKUP_PASSPHRASE",), "--passphrase-file",
+        "Passphrase with which `jqmaster backup` encrypts a backup, and with which `verify` and `restore` read it. "
+        "The file takes precedence.",
+    ),
+    ClientVariable(
+        ("JQMASTER_CLIENT_CERTFILE", "JQMASTER_CLIENT_KEYFILE"), "",
+        "Certificate and key (PEM) to present to masters.",
+    ),
+    ClientVariable(
+        ("JQMASTER_WORKER_CERTFILE", "JQMASTER_WORKER_KEYFILE"), "",
+        "Certificate and key (PEM) with which a worker serves HTTPS.",
+    ),
+    ClientVariable(
+        ("JQMASTER_WORKER_CLIENT_CAFILE",), "",
+        "CA certificates (PEM). If set, the worker accepts only masters whose certificate is signed by one of them.",
+    ),
+    ClientVariable(
+        ("JQMASTER_WORKER_LOG_LEVEL",), "--log-level",
+        "Lowest level that a worker logs, as for `log_level`; unless the program has set up logging itself.",
+    ),
+    ClientVariable(
+        ("JQMASTER_WORKER_URL",), "--url",
+        "URL at which masters reach a worker that `jqmaster worker` or `python -m worker_sdk worker` runs, if it "
+        "differs from the listening address.",
+    ),
+)  # fmt: skip
+
+_TIMES: Final = """\
+Options such as --run-at, --since and --until take an instant of ISO 8601 with an offset from UTC, or a date alone,
+which means its start in UTC:
+
+  2026-11-21T04:30:00Z    2026-11-21T13:30:00+09:00    2026-11-21
+
+--for takes a length of time in seconds, minutes, hours or days:
+
+  90s    30m    2h    7d
+"""
+_JSON: Final = """\
+With --json, a command prints its answer for programs: one line of JSON for each object, as the API has it. A list is
+one line for each entry, so that tools can read it while it comes. Standard error has the rest, and the exit code tells
+whether it went well (jqmaster help exit-codes).
+
+  jqmaster jobs --state failed --json | jq -r .id | xargs jqmaster retry
+
+Arguments that take JSON also take @FILE, a file with it, and - for standard input. Text needs its quotes: '"text"'.
+"""
+_MATCHERS: Final = """\
+A matcher selects jobs for a constraint, a pause or a notice. It is a map in JSON:
+
+  {"field": "name", "op": "glob", "value": "mail.*"}      names that begin with mail.
+  {"field": "tags", "op": "eq", "value": "import"}        jobs with this tag
+  {"field": "argument.customer", "op": "eq", "value": 42}  a value inside the argument
+  {"all": [MATCHER, MATCHER]}   {"any": [MATCHER, MATCHER]}   {"not": MATCHER}
+
+Try one on the jobs that wait now: jqmaster constraints preview 'MATCHER'
+"""
+
+
+def _exit_codes() -> str:
+    lines = "\n".join(f"  {code}  {meaning}" for code, meaning in TABLE)
+    return f"Every command ends with one of these codes:\n\n{lines}\n"
+
+
+def _variables() -> str:
+    parts = []
+    for one in VARIABLES:
+        option = f"  ({one.option})" if one.option else ""
+        parts.append(f"  {', '.join(one.names)}{option}\n      {one.meaning.replace('`', '')}\n")
+    return (
+        "Variables of the commands, and of workers and pushers. The option takes precedence. The settings of masters "
+        "are\nvariables, too: docs/config.md.\n\n" + "".join(parts)
+    )
+
+
+TOPICS: Final[Mapping[str, Callable[[], str]]] = {
+    "exit-codes": _exit_codes,
+    "json": lambda: _JSON,
+    "matchers": lambda: _MATCHERS,
+    "times": lambda: _TIMES,
+    "variables": _variables,
+}
