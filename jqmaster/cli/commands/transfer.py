@@ -139,7 +139,7 @@ def _checked(stream: IO[bytes], *, skips_unknown: bool) -> "CheckedFile":
         return check(stream, Unknown(skips_unknown))
     except LineError as error:
         hint = "\n--skip-unknown leaves out what this version does not know" if error.is_unknown else ""
-        exits.fail(exits.REFUSED, f"nothing was imported:\n{error.text}{hint}")
+        exits.fail(exits.USAGE, f"nothing was imported:\n{error.text}{hint}")
 
 
 @contextlib.asynccontextmanager
