@@ -29,7 +29,7 @@ VITAL = {
     "SubLeader", "Watchdog",
 }  # fmt: skip
 VITAL_FILES = {
-    "jqmaster/cli/process/supervisor.py", "jqmaster/embedded/supervisor.py", "jqmaster/runtime/duties/dispatcher.py",
+    "jqmaster/embedded/supervisor.py", "jqmaster/runtime/duties/dispatcher.py",
     "jqmaster/runtime/leadership/leader.py", "jqmaster/service/identity/directory.py",
     "jqmaster/service/operations/live_settings.py", "jqmaster/service/workers/polls.py",
     "jqmaster/store/link/events.py",
@@ -58,7 +58,7 @@ def test_each_component_with_loops_of_its_own_says_whether_it_is_vital() -> None
                 if isinstance(value, ast.Constant):
                     said.setdefault(path.relative_to(ROOT).as_posix(), set()).add(bool(value.value))
     assert {file for file, values in said.items() if values == {True}} == VITAL_FILES
-    assert len(said) > 10
+    assert len(said) >= 10
 
 
 class Failing:
