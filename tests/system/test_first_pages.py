@@ -231,6 +231,11 @@ def test_every_line_of_commands_does_something(page: str, stand: Stand) -> None:
                 known["EVENT_ID"] = re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", done.stdout)[0]
     assert wrong == {}
     assert ran or page == "docs/tutorial.md"
+    # The jobs of the other pages start here, too.
+    for kind, end in (("constraints", "constraints delete"), ("pauses", "resume")):
+        for found in map(json.loads, stand.jqmaster(f"jqmaster {kind} --json").stdout.splitlines()):
+            ended = stand.jqmaster(f"jqmaster {end} {found.get('id') or found['name']}")
+            assert ended.returncode == 0, ended.stderr
 
 
 def test_no_block_is_left_out() -> None:
