@@ -132,12 +132,12 @@ class Plain:
     ) -> tuple[int, dict[str, Any], float]:
         """Return the status (0: no answer), the answer and when the call was sent. After no answer, the next call goes
         to the next master."""
-        sent_s = now_s()
+        sent_s, asked = now_s(), self._master
         headers = HEADERS | ({"JQ-Store": self.store} if self.store else {})
         try:
             async with self.session.request(
                 method,
-                self._master + path,
+                asked + path,
                 data=None if body is None else msgpack.packb(body),
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=timeout_s),
@@ -153,11 +153,16 @@ class Plain:
                     self.epoch = max(self.epoch, answer.get("epoch", 0))
                     self.clock.learn(answer, sent_s)
                 if response.status >= 500:
-                    self._master = next(self._masters)
+                    self._leave(asked)
                 return response.status, answer, sent_s
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
-            self._master = next(self._masters)
+            self._leave(asked)
             return 0, {}, sent_s
+
+    def _leave(self, master: str) -> None:
+        """Go on to the next master, once. Calls that fail together would otherwise come back to the one that failed."""
+        if self._master == master:
+            self._master = next(self._masters)
 
     async def register(self) -> None:
         """Register until it is done. The runs of a former registration have stopped, or their leases are over."""
