@@ -32,6 +32,7 @@ class SettingsStore:
 
     async def load(self) -> StoredSettings:
         """Read the settings. Raise DamagedError if the document cannot be read."""
+        # `jqmaster export` reads them too, with the rights of backups, which do not include HMGET.
         flat = await self._shard.client.command("HGETALL", self._key)
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
         version, document = fields.get(b"version"), fields.get(b"document")
