@@ -17,7 +17,7 @@ const PULLS = Boolean(process.env.PULL);
 const MAX_JOBS = 4;
 const GRACE_MS = 2000;
 const MAX_BODY = 32 * 1024 * 1024;
-const SECRET = crypto.randomBytes(32).toString("hex");
+let secret = ""; // a new one for each registration
 
 /** What a handler throws to end its job for good. */
 class Discard extends Error {}
@@ -105,8 +105,9 @@ const room = () => (isDraining() ? 0 : Math.max(0, Math.min(MAX_JOBS - inSlots()
 async function register() {
   for (let tries = 1; ; tries++) {
     const sentMs = steadyMs();
+    secret = crypto.randomBytes(32).toString("hex");
     const answer = await call("POST", "/api/workers", {
-      url, names: Object.keys(HANDLERS), max_jobs: MAX_JOBS, secret: SECRET, node_id: os.hostname(), pid: process.pid, labels: {}, version: "1",
+      url, names: Object.keys(HANDLERS), max_jobs: MAX_JOBS, secret, node_id: os.hostname(), pid: process.pid, labels: {}, version: "1",
     }, 10_000);
     if (answer.status === 201) {
       learn(answer.body.store_time_ms, sentMs, 0);
@@ -325,7 +326,7 @@ function isSigned(method, path, headers, body) {
   if (body === null) return true; // what can be told before it is read
   const digest = crypto.createHash("sha256").update(body).digest("hex");
   const text = [method, path, worker, timestamp, nonce, digest].join("\n");
-  const expected = "v1=" + crypto.createHmac("sha256", SECRET).update(text).digest("hex");
+  const expected = "v1=" + crypto.createHmac("sha256", secret).update(text).digest("hex");
   if (!crypto.timingSafeEqual(Buffer.from(signature), Buffer.from(expected))) return false;
   for (const [old, atMs] of nonces) {
     if (atMs > steadyMs() - 600_000) break;
@@ -401,7 +402,7 @@ function prove(body) {
     return [400];
   }
   if (typeof nonce !== "string" || !/^[A-Za-z0-9_-]{16,128}$/.test(nonce)) return [422];
-  return [200, { proof: crypto.createHmac("sha256", SECRET).update(nonce).digest("hex") }];
+  return [200, { proof: crypto.createHmac("sha256", secret).update(nonce).digest("hex") }];
 }
 
 function listen() {

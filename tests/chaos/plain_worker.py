@@ -109,7 +109,7 @@ class Plain:
     """The whole worker, on one event loop."""
 
     session: aiohttp.ClientSession
-    secret: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    secret: str = ""
     worker_id: str = ""
     store: str = ""
     epoch: int = 0
@@ -172,6 +172,7 @@ class Plain:
         # Unreported ends are sent under the new ID; a lost claim is forgotten with its registration.
         self.claims = {token: claim for token, claim in self.claims.items() if claim.result is not None}
         while not self.worker_id:
+            self.secret = secrets.token_urlsafe(32)
             body = {
                 "url": None if IS_PULLING else os.environ["CHAOS_URL"],
                 "names": list(NAMES),

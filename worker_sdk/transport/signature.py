@@ -76,23 +76,35 @@ def _utc(seconds: float) -> str:
 
 
 class SignatureCheck:
-    """`secrets` holds the secret that is registered, then those that are still valid during a rotation."""
+    """`secrets` holds the secret that is registered, then those that are still valid during a rotation. Without any,
+    each registration makes its own."""
 
     def __init__(
         self,
-        secrets: Sequence[str],
+        secrets: Sequence[str] = (),
         wall_clock_s: Callable[[], float] = time.time,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._secrets = secrets
         self._keys = [_key(secret) for secret in secrets]
         self._nonces = NonceCache(WINDOW_S)
         self._wall_clock_s = wall_clock_s
         self._now_s = now_s
         self._warned_at_s = float("-inf")
 
+    def secret_to_register(self) -> str:
+        """Return the secret for the next registration. A new one each time, unless secrets were given: if a master was
+        held up with an earlier registration, the proof of its address fails, and it cannot replace a later one."""
+        if self._secrets:
+            return self._secrets[0]
+        secret = secrets.token_hex(32)
+        self._keys = [_key(secret)]
+        return secret
+
     def prove(self, nonce: object) -> str | None:
-        """Return the answer to a challenge; None if the nonce does not have the agreed form."""
-        if not isinstance(nonce, str) or not _CHALLENGE.fullmatch(nonce):
+        """Return the answer to a challenge; None if the nonce does not have the agreed form, or nothing was registered
+        yet."""
+        if not self._keys or not isinstance(nonce, str) or not _CHALLENGE.fullmatch(nonce):
             return None
         return _mac(self._keys[0], nonce.encode())
 

@@ -116,7 +116,8 @@ class Orders(Protocol):
 class Heartbeat:
     """`place()`: see Place; called before each registration. `free`: the slots that a master may fill. `may_join`:
     whether no job runs any more that another worker could get once this one is registered again: a registration at the
-    same address ends the leases of the former one at once. `contracts`: what masters are told about the names.
+    same address ends the leases of the former one at once. `registration`: what is registered besides a `secret()` for
+    each try, the place and the contracts. `contracts`: what masters are told about the names.
     `watch(late_s)` is called before each heartbeat, which comes `late_s` later than intended."""
 
     def __init__(
@@ -129,7 +130,8 @@ class Heartbeat:
         free: Callable[[], int],
         may_join: Callable[[], bool],
         orders: Orders,
-        registration: "RegisterRequest",
+        registration: Mapping[str, Any],
+        secret: Callable[[], str],
         reports: PendingReports,
         place: Callable[[], str] = lambda: "",
         watch: Callable[[float], object] = lambda late_s: None,
@@ -143,6 +145,7 @@ class Heartbeat:
         self._may_join = may_join
         self._orders = orders
         self._registration = registration
+        self._secret = secret
         self._reports = reports
         reports.on_report = self._request_beat
         self._no_reports_until_s = 0.0
@@ -302,7 +305,7 @@ class Heartbeat:
         return bool(names)
 
     def _described(self) -> "RegisterRequest":
-        described: dict[str, Any] = {**self._registration}
+        described: dict[str, Any] = {**self._registration, "secret": self._secret()}
         if self._contracts:
             described["contracts"] = self._contracts
         if self._masters_take_place and (place := self._place()):

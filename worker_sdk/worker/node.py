@@ -80,6 +80,7 @@ class Node:
 
     def __init__(self, config: NodeConfig, assembly: Assembly, burst: "Burst | None" = None) -> None:
         self._config = config
+        self._signature = SignatureCheck(config.secrets)
         self._assembly = assembly
         self._registry = registry = assembly.registry
         self._loop = asyncio.get_running_loop()
@@ -159,7 +160,7 @@ class Node:
         self.endpoint = WorkerEndpoint(
             url=self.url,
             registry=self._registry,
-            signature=SignatureCheck(config.secrets),
+            signature=self._signature,
             identity=self.identity,
             admission=self._admission,
             executor=self.executor,
@@ -205,8 +206,8 @@ class Node:
                 "pid": os.getpid(),
                 "labels": config.labels,
                 "version": config.version,
-                "secret": config.secrets[0],
             },
+            secret=self._signature.secret_to_register,
             contracts=self._registry.contracts(),
             place=lambda: self._worker_lock.take(url) if url else "",
             watch=self._watch(),

@@ -83,8 +83,8 @@ class Worker(NoBlock):
     * `node_id`: name of the machine, shown to people. Default: its host name.
     * `labels`: further facts to show to people. Jobs can require some of them.
     * `grace_s`: time that running jobs have to finish when the process is told to end.
-    * `secret`: 32 to 128 characters that sign the masters' calls. Default: a random one. Give a list of two while it is
-      replaced: the first is registered, both are accepted.
+    * `secret`: 32 to 128 characters that sign the masters' calls. Default: a new random one for each registration. Give
+      a list of two while yours is replaced: the first is registered, both are accepted.
     * `version`: version of your code, shown to people. Default: the version of the SDK.
     * `middleware`: instances of `Middleware`, the outermost first. They surround the handlers, what handlers enqueue,
       and the life of the worker. Default: those of `configure`.
@@ -555,7 +555,7 @@ class Worker(NoBlock):
 
 def _checked_secrets(given: str | Sequence[str] | None) -> Sequence[str]:
     if given is None:
-        return [os.urandom(32).hex()]  # the module `secrets` takes long to import
+        return []
     found = [given] if isinstance(given, str) else list(given)
     if not 1 <= len(found) <= 2 or not all(32 <= len(secret) <= 128 for secret in found):
         raise ValueError("secret: 32 to 128 characters; two at most, while it rotates")

@@ -50,10 +50,14 @@ class WorkerService:
         Raises AddressRefusedError if the server at the URL does not know the secret, RateLimitedError if that
         happened too often with this owner and caller.
         """
+        former = ""
         if spec.url is not None:
+            # Ask before the proof: who registers at the URL after it is newer than this call, which may have waited for
+            # long in a master that stood still.
+            former = await self._workers.serving(spec.url)
             await self._registrations.check(spec.url, spec.secret, f"{owner}, {caller}")
         worker_id = new_id()
-        now_ms, epoch = await self._workers.register(worker_id, spec, owner, companion_of)
+        now_ms, epoch = await self._workers.register(worker_id, spec, owner, companion_of, former=former)
         logger.info(
             "worker %s registered: %s at %s", worker_id, ", ".join(spec.names[:5]), spec.url or "(pulls)"
         )

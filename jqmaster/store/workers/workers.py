@@ -88,14 +88,28 @@ class WorkerStore:
         self._times = times
         self._known_ids: list[str] = []
 
+    async def serving(self, url: str) -> str:
+        """Return the ID of the worker that serves this URL now; empty if none does."""
+        found = await self._client.command("HGET", self._keys.worker_urls, url)
+        return found.decode() if found else ""
+
     async def register(
-        self, worker_id: str, spec: WorkerSpec, owner: str = "", companion_of: str = ""
+        self,
+        worker_id: str,
+        spec: WorkerSpec,
+        owner: str = "",
+        companion_of: str = "",
+        *,
+        former: str | None = None,
     ) -> tuple[int, int]:
         """Make the worker known. Another one at its URL is detached, and the claims of that one are over if it is known
         to have ended. Slots that an operator keeps for its node and labels replace its own. Return the store time and
-        the epoch (0: nobody has led yet). Raise StoreUnavailableError also if the call reached the store so late that
-        nobody waits for it."""
+        the epoch (0: nobody has led yet). `former`: the answer of `serving` before the address was proven; None: as it
+        is now. Raise StoreUnavailableError also if the call reached the store so late that nobody waits for it, or that
+        another worker has registered at the URL since."""
         k = self._keys
+        if former is None:
+            former = await self.serving(spec.url) if spec.url else ""
         # Ask for the store's own clock first: a connection may hold a command back and deliver it long after the worker
         # has registered by another master.
         until_ms = await self._now_ms() + round(self._client.gives_up_after_s * 1000)
@@ -129,6 +143,7 @@ class WorkerStore:
                 self._shard.wake_channel,
                 until_ms,
                 rule_id(spec.node_id, spec.labels),
+                former,
                 *fields,
             ),
         )

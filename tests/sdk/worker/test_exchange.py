@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import hashlib
+import hmac
 import secrets
 import socket
 import struct
@@ -311,6 +313,21 @@ async def test_a_refusal_because_of_the_clock_is_logged_once_a_minute(
     assert len(warnings) == 2
     assert "this machine's 2026-11-21T05:24:05+00:00" in warnings[0]
     assert f"the master's clock says 2026-11-2{'0' if off_s < 0 else '2'}T05:24:05+00:00" in warnings[0]
+
+
+async def test_a_registration_that_was_given_up_can_no_longer_prove_the_address(
+    master: FakeMaster, ran: list[Any], up: Callable[[], Any]
+) -> None:
+    """A master that stood still may go on with it after the worker has registered by another one."""
+    master.script("workers", 503)
+    await up()
+    given_up, valid = [
+        body["secret"] for method, path, body in master.calls if (method, path) == ("POST", "/api/workers")
+    ]
+    assert given_up != valid
+    nonce = "n" * 16
+    proof = unpack((await master.send("POST", "/challenge", {"nonce": nonce})).content)["proof"]
+    assert proof == hmac.new(valid.encode(), nonce.encode(), hashlib.sha256).hexdigest()
 
 
 async def test_an_old_secret_is_valid_while_it_rotates(master: FakeMaster, up: Callable[[], Any]) -> None:

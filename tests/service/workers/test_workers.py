@@ -1,5 +1,6 @@
 """How registrations of workers begin and end."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from jqmaster.clock import SystemClock
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.workers.worker import WorkerSpec
-from jqmaster.errors import AddressRefusedError, NotFoundError
+from jqmaster.errors import AddressRefusedError, NotFoundError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.workers.registrations import Registrations
@@ -67,6 +68,35 @@ async def test_every_registration_is_challenged_anew(service: WorkerService, end
     endpoint.proof = lambda nonce: old
     with pytest.raises(AddressRefusedError):
         await service.register(spec_of(endpoint))
+
+
+@pytest.mark.req("D10", "M14")
+async def test_a_registration_that_was_held_up_does_not_replace_a_later_one(
+    world: StoreWorld, service: WorkerService, endpoint: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker gave up waiting for a master that stood still, and registered by another one. The first master goes on
+    before or after it has asked for the proof."""
+    held_up, goes_on = asyncio.Event(), asyncio.Event()
+    check = Registrations.check
+
+    async def slow(self: Registrations, url: str, secret: str, caller: str) -> None:
+        await check(self, url, secret, caller)
+        if not held_up.is_set():
+            held_up.set()
+            await goes_on.wait()
+
+    monkeypatch.setattr(Registrations, "check", slow)
+    given_up = spec_of(endpoint)
+    first = asyncio.create_task(service.register(given_up))
+    await held_up.wait()
+    endpoint.secret = "another-" * 5
+    later = await service.register(spec_of(endpoint))
+    goes_on.set()
+    with pytest.raises(StoreUnavailableError):
+        await first
+    with pytest.raises(AddressRefusedError):
+        await service.register(given_up)
+    assert [(one.id, one.is_detached) for one in await service.all()] == [(later.worker_id, False)]
 
 
 async def test_nobody_at_the_url_is_not_registered(

@@ -55,6 +55,22 @@ async def test_a_registration_that_nobody_waits_for_any_more_replaces_nobody(wor
     assert [(w.id, w.is_detached) for w in await world.workers.all()] == [(present, False)]
 
 
+async def test_a_registration_whose_proof_is_older_than_another_registration_replaces_nobody(
+    world: StoreWorld,
+) -> None:
+    assert SPEC.url is not None
+    before = await world.workers.serving(SPEC.url)
+    present = new_id()
+    await world.workers.register(present, SPEC, former=before)
+    async with world.unchanged():
+        with pytest.raises(StoreUnavailableError):
+            await world.workers.register(new_id(), SPEC, former=before)
+    assert [(w.id, w.is_detached) for w in await world.workers.all()] == [(present, False)]
+    successor = new_id()
+    await world.workers.register(successor, SPEC, former=await world.workers.serving(SPEC.url))
+    assert {w.id: w.is_detached for w in await world.workers.all()} == {present: True, successor: False}
+
+
 async def test_a_second_worker_at_the_same_address_takes_over(world: StoreWorld) -> None:
     first, second, elsewhere, pulls = new_id(), new_id(), new_id(), new_id()
     for worker_id, url in ((first, "u"), (elsewhere, "v"), (pulls, None), (second, "u")):

@@ -3,19 +3,22 @@
 -- is known to have ended, otherwise when its leases end.
 -- KEYS worker:hash workers:zset worker_urls:hash epoch:string running:zset slot_rules:hash
 -- ARGV now_ms worker_id url(empty: it pulls) worker_prefix claims_prefix wake_channel(empty: nobody to wake)
---   until_ms(after it the caller has given up) rule_id(of the slots kept for its node and labels) [+ field value]
+--   until_ms(after it the caller has given up) rule_id(of the slots kept for its node and labels)
+--   former(worker that served the address before it was proven; empty: none) [+ field value]
 -- REPLY ok:now_ms,epoch,worker_id whose claims are free now(empty: none) | late
--- CHECKS FIRST that the caller still waits: held up on its way, it would replace a worker that registered since
+-- CHECKS FIRST that the caller still waits, and that nobody has registered at the address since it was proven: held up
+--   on its way, this registration would replace a worker that lives
 -- include lib/clock.lua
 local worker_key, workers_key, urls_key, epoch_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local slot_rules_key = KEYS[6]
 local now_ms, worker_id, url, worker_prefix, claims_prefix = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local wake_channel = ARGV[6]
-local until_ms, rule_id = tonumber(ARGV[7]), ARGV[8]
-local FIRST = 9
+local until_ms, rule_id, former = tonumber(ARGV[7]), ARGV[8], ARGV[9]
+local FIRST = 10
 
 if now_ms > until_ms then return {'late'} end
 local replaced = url ~= '' and redis.call('HGET', urls_key, url) or false
+if url ~= '' and (replaced or '') ~= former then return {'late'} end
 redis.call('HSET', worker_key, 'registered_at_ms', now_ms, 'is_draining', 0, 'is_detached', 0, unpack(ARGV, FIRST))
 local kept = redis.call('HGET', slot_rules_key, rule_id)
 if kept then redis.call('HSET', worker_key, 'max_jobs', string.match(kept, '^%d+')) end
