@@ -138,7 +138,13 @@ class Dispatcher:
                 self._became_ready([queue])
             case JobsReady():
                 self._became_ready()
-        self._wake.set()
+        self._wake_if_useful()
+
+    def _wake_if_useful(self) -> None:
+        """Begin a round, unless every worker's names are known to have no ready jobs: a job that starts and ends alone
+        would otherwise cost three rounds that claim nothing."""
+        if self._wants_refresh or not self._fleet.is_within(self._exhausted):
+            self._wake.set()
 
     def _became_ready(self, names: Collection[str] = ()) -> None:
         """Note that jobs of these names, or of any name, became ready."""
@@ -206,7 +212,7 @@ class Dispatcher:
         def end() -> None:
             self._travelling.discard(pending)
             self._arrived.set()
-            self._wake.set()
+            self._wake_if_useful()
 
         return TravellingClaim(prepared.calls, on_replies, on_failure)
 
@@ -225,7 +231,8 @@ class Dispatcher:
                 logger.warning("cannot dispatch: %s", exc.detail)
                 await self._clock.sleep(0.2)
                 continue
-            wait_s = min(POLL_S, self._fleet.next_change_s() or POLL_S)
+            poll_in_s = max(0.0, self._refreshed_at_s + POLL_S - self._clock.monotonic_s())
+            wait_s = min(poll_in_s, self._fleet.next_change_s() or POLL_S)
             try:
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
@@ -336,7 +343,7 @@ class Dispatcher:
         push = self._delivery.deliver(member, claim, claimed_at_s, self._became_ready)
         if push:
             # The worker may then take another one.
-            push.add_done_callback(lambda _: self._wake.set())
+            push.add_done_callback(lambda _: self._wake_if_useful())
 
     def _note_plenty(self, left_behind: Mapping[tuple[str, ...], bool]) -> None:
         for names, is_plenty in left_behind.items():

@@ -111,6 +111,8 @@ class Fleet:
         # for a moment after it registered again.
         self._companions: list[Member] = []
         self._queues: frozenset[str] = frozenset()
+        # The distinct sets of names and queues of all members; None after a change of either.
+        self._registered: set[tuple[str, ...]] | None = None
         self._read_at_s = 0.0
         self._store_time_ms = 0
         # A worker that is kept free of new jobs.
@@ -137,6 +139,7 @@ class Fleet:
                 member.queues = queues_for(worker.spec.names, worker.spec.labels, queues)
             members[worker.id] = member
         self._members = members
+        self._registered = None
         self._queues = frozenset(queues)
         self._companions = [
             member
@@ -149,6 +152,7 @@ class Fleet:
         new = {name for name in names if name_of(name) != name and name not in self._queues}
         if new:
             self._queues |= new
+            self._registered = None
             for member in self._members.values():
                 spec = member.worker.spec
                 member.queues = queues_for(spec.names, spec.labels, self._queues)
@@ -157,11 +161,19 @@ class Fleet:
         """Return the distinct sets of names that workers run."""
         return {member.names for member in self._members.values()}
 
+    def is_within(self, exhausted: set[tuple[str, ...]]) -> bool:
+        """Return whether these sets hold the names of every worker, so that no claim can find a job. The answer may be
+        False in vain, while a worker leaves names to others."""
+        if self._registered is None:
+            self._registered = {m.worker.spec.names + m.queues for m in self._members.values()}
+        return self._registered <= exhausted
+
     def get(self, worker_id: str) -> Member | None:
         return self._members.get(worker_id)
 
     def forget(self, worker_id: str) -> None:
         self._members.pop(worker_id, None)
+        self._registered = None
 
     def freed(self, worker_id: str, count: int) -> None:
         """Count `count` ended claims of this worker. An estimate is enough: the claim script counts for itself."""
@@ -226,6 +238,8 @@ class Fleet:
         """Return the workers that may take jobs now, without those whose names have no more ready jobs. `plenty`: as
         in Candidate, by names."""
         plenty = plenty or {}
+        if self.is_within(exhausted):
+            return []
         now_s = self._clock.monotonic_s()
         if self._companions:
             self._defer_to_others(now_s)
