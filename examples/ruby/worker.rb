@@ -18,7 +18,6 @@ TOKEN = ENV["JQMASTER_TOKEN"]
 MAX_JOBS = 4
 GRACE_S = 2
 MAX_BODY = 32 * 1024 * 1024
-SECRET = SecureRandom.hex(32)
 
 # A handler raises this to end its job for good.
 class Discard < StandardError; end
@@ -148,8 +147,9 @@ class Worker
     tries = 0
     loop do
       sent = now
+      @secret = SecureRandom.hex(32) # a new one for each registration
       answer = call("post", "/api/workers", {
-                      url: @url, names: HANDLERS.keys, max_jobs: MAX_JOBS, secret: SECRET, node_id: text(Socket.gethostname),
+                      url: @url, names: HANDLERS.keys, max_jobs: MAX_JOBS, secret: @secret, node_id: text(Socket.gethostname),
                       pid: Process.pid, labels: {}, version: "1"
                     }, 10)
       if answer.status == 201
@@ -477,7 +477,7 @@ class Worker
     return true if body.nil? # what can be told before it is read
 
     said = [method, target, worker, timestamp, nonce, OpenSSL::Digest::SHA256.hexdigest(body)].join("\n")
-    expected = "v1=#{OpenSSL::HMAC.hexdigest('SHA256', SECRET, said)}"
+    expected = "v1=#{OpenSSL::HMAC.hexdigest('SHA256', @secret, said)}"
     return false unless OpenSSL.secure_compare(expected, signature)
 
     @lock.synchronize do
@@ -494,7 +494,7 @@ class Worker
     nonce = fields.is_a?(Hash) ? fields["nonce"] : nil
     return [422] unless nonce.is_a?(String) && nonce.encoding == Encoding::UTF_8 && nonce.match?(/\A[A-Za-z0-9_-]{16,128}\z/)
 
-    [200, { proof: text(OpenSSL::HMAC.hexdigest("SHA256", SECRET, nonce)) }]
+    [200, { proof: text(OpenSSL::HMAC.hexdigest("SHA256", @secret, nonce)) }]
   rescue StandardError
     [400]
   end
