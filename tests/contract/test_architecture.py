@@ -23,8 +23,8 @@ PATH = re.findall(r"^(\d+)\. `([\w/]+\.(?:py|lua))`", DOCUMENT, re.MULTILINE)
 MOST_FILES = 30
 PRODUCT = (str(ROOT / "jqmaster"), str(ROOT / "worker_sdk"))
 JOBS: Final = 30
-# What one lone job may cost the master, the worker and the pusher together: files entered, changes from one file to
-# another, and calls. A budget falls and never rises: lower it with what you save.
+# The most that one lone job may cost the master, the worker and the pusher together: files entered, changes from one
+# file to another, and calls. A budget falls and never rises: lower it by each saving.
 BUDGET: Final = {"files": 109, "turns": 530, "calls": 925}
 
 
@@ -100,7 +100,7 @@ async def test_a_job_enters_every_file_of_its_path_and_costs_no_more_than_its_bu
     missed = {name for _, name in PATH if name.endswith(".py") and str(ROOT / name) not in entered}
     assert missed == set()
     assert {Path(name).stem for _, name in PATH if name.endswith(".lua")} <= scripts
-    # Loops that wake meanwhile are no part of a job: of several jobs, the one that met none of them counts.
+    # Loops that wake meanwhile are not part of a job. The job with the fewest calls met none of them.
     least = min(recordings, key=lambda recording: len(recording.files))
     listed = "\n".join(
         f"{calls:4} {Path(file).relative_to(ROOT)}" for file, calls in Counter(least.files).most_common()
