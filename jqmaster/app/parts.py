@@ -34,8 +34,8 @@ from jqmaster.service.jobs.flows import FlowReader
 from jqmaster.service.jobs.follow_ups import FollowUps
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
-from jqmaster.service.jobs.order import OrderFollowUps
 from jqmaster.service.jobs.parts import PartService
+from jqmaster.service.jobs.predecessors import PredecessorFollowUps
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.service.jobs.reach import CallerReach
 from jqmaster.service.jobs.reader import JobReader
@@ -107,7 +107,9 @@ class ShardParts:
         self.fleet = Fleet(
             clock, stale_ms=policies.stale_ms, breaker=policies.breaker, master_id=shared.master_id
         )
-        self.polls = PollDesk(stores.polls, stores.leases, stores.progress, stores.challenges, stores.order)
+        self.polls = PollDesk(
+            stores.polls, stores.leases, stores.progress, stores.challenges, stores.predecessors
+        )
         self.waiters = FinishWaiters()
         self.intake = Intake(PushPace(stores.inspector.load, clock), policies.max_intake_bytes)
         self.reach = CallerReach(stores.records, stores.batches)
@@ -134,7 +136,7 @@ class ShardParts:
             stores.progress,
             self.waiters,
             clock,
-            order=stores.order,
+            predecessors=stores.predecessors,
             inspector=stores.inspector,
             lists=stores.lists,
         )
@@ -161,7 +163,7 @@ class ShardParts:
             life_ms=policies.batch_life_ms,
             figures=self.batch_figures,
         )
-        self.flows = FlowReader(stores.records, stores.order, stores.batches)
+        self.flows = FlowReader(stores.records, stores.predecessors, stores.batches)
         self.batch_expiry = BatchExpiry(
             stores.batches, retention_ms=policies.batch_retention_ms, figures=self.batch_figures
         )
@@ -197,7 +199,7 @@ class ShardParts:
             BatchFollowUps(
                 stores.batches, stores.records, self.job_actions, self.constraints, self.batch_figures
             ).kinds()
-            | OrderFollowUps(stores.order, stores.records, self.constraints).kinds()
+            | PredecessorFollowUps(stores.predecessors, stores.records, self.constraints).kinds()
             | WebhookFollowUps(
                 stores.acceptance,
                 stores.records,

@@ -23,7 +23,7 @@ from jqmaster.store.jobs.follow_ups import FollowUpStore
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
 from jqmaster.store.jobs.operator_actions import OperatorActionStore
-from jqmaster.store.jobs.order import OrderStore
+from jqmaster.store.jobs.predecessors import PredecessorStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
@@ -76,7 +76,7 @@ class Stores:
     progress: ProgressStore
     logs: LogStore
     challenges: ChallengeStore
-    order: OrderStore
+    predecessors: PredecessorStore
     retention: RetentionStore
     workers: WorkerStore
     contracts: ContractStore
@@ -121,7 +121,7 @@ class Stores:
             progress=ProgressStore(shard),
             logs=LogStore(shard, log_limits),
             challenges=ChallengeStore(shard, records, tally, times),
-            order=OrderStore(shard, tally),
+            predecessors=PredecessorStore(shard, tally),
             retention=RetentionStore(shard),
             workers=WorkerStore(shard, times),
             contracts=ContractStore(shard),

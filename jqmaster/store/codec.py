@@ -56,8 +56,8 @@ from jqmaster.domain.jobs.job import (
     Origin,
     RetryPolicy,
 )
-from jqmaster.domain.jobs.order import After, AfterWhen
 from jqmaster.domain.jobs.outcome import Outcome
+from jqmaster.domain.jobs.predecessors import After, AfterWhen
 from jqmaster.domain.jobs.unique import OnConflict, Unique, UniqueScope
 from jqmaster.domain.matching.fields import JobFields
 from jqmaster.domain.matching.requirement import queue_of
@@ -627,8 +627,8 @@ def _decode_after(extras: bytes) -> After | None:
     return After(ids, _WHENS[when])
 
 
-def order_requests(jobs: Iterable[tuple[int, After]], own: frozenset[str]) -> bytes:
-    """Return what the enqueue script needs to know of the predecessors of jobs: see lib/jobs/order_pushes.lua.
+def predecessor_requests(jobs: Iterable[tuple[int, After]], own: frozenset[str]) -> bytes:
+    """Return what the enqueue script needs to know of the predecessors of jobs: see lib/jobs/predecessor_pushes.lua.
 
     `jobs`: each with its number within the push. `own`: IDs of the jobs of the same push.
     """

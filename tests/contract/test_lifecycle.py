@@ -9,8 +9,8 @@ import pytest
 
 from jqmaster.domain.challenges.challenge import RequestId, new_request_id
 from jqmaster.domain.jobs.job import HOLDS_SLOTS, TRANSITIONS, Cause, Job, JobState
-from jqmaster.domain.jobs.order import After
 from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.jobs.predecessors import After
 from jqmaster.store.jobs.enqueue import Accepted
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
 from tests.store.jobs.test_operator_actions import job_in
@@ -90,7 +90,7 @@ async def start(world: StoreWorld, state: JobState | None, event: str) -> Job:
     if event == "revive" and state is JobState.SKIPPED:
         job = await job_in(world, JobState.AWAITING_JOBS)
         await world.operator_actions.cancel(predecessor_of(job))
-        await world.order.release(predecessor_of(job), "0", world.epoch)
+        await world.predecessors.release(predecessor_of(job), "0", world.epoch)
         return await world.get(job.id)
     if state is None:
         spec = world.spec()
@@ -137,7 +137,7 @@ async def release_dependents(world: StoreWorld, job: Job, target: JobState) -> N
         await world.operator_actions.cancel(predecessor_of(job))
     elif job.after:
         await end_well(world)
-    await world.order.release(predecessor_of(job), "0", world.epoch)
+    await world.predecessors.release(predecessor_of(job), "0", world.epoch)
 
 
 async def revive(world: StoreWorld, job: Job, target: JobState) -> None:
@@ -147,7 +147,7 @@ async def revive(world: StoreWorld, job: Job, target: JobState) -> None:
             await end_well(world)
         if target is JobState.SCHEDULED:
             await wait_longer(world, job)
-    await world.order.revive([job])
+    await world.predecessors.revive([job])
 
 
 async def promote(world: StoreWorld, job: Job, target: JobState) -> None:

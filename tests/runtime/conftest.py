@@ -51,7 +51,7 @@ class Dispatching:
         self._stack = stack
         self._dispatchers: list[Dispatcher] = []
         self.claims = self.claim_store(offer_ms=round(OFFER_S * 1000))
-        self.desk = PollDesk(world.polls, world.leases, world.progress, world.challenges, world.order)
+        self.desk = PollDesk(world.polls, world.leases, world.progress, world.challenges, world.predecessors)
         self.reports = ReportService(
             world.workers,
             world.constraints,
@@ -88,7 +88,7 @@ class Dispatching:
             settlements=self.world.settlements,
             progress=self.world.progress,
             challenges=self.world.challenges,
-            order=self.world.order,
+            predecessors=self.world.predecessors,
             fleet=self.fleet,
             desk=self.desk,
             client=self.client,

@@ -4,7 +4,7 @@ import pytest
 
 from jqmaster.domain.batches.batch import BatchCallback, callback_job_id
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.jobs.order import After
+from jqmaster.domain.jobs.predecessors import After
 from jqmaster.store.jobs.enqueue import Accepted, PredecessorRefused
 from tests.support.batches import RETENTION_MS, Batches
 from tests.support.definitions import MINUTE_MS, Definitions

@@ -52,7 +52,7 @@ class Served:
             world.progress,
             self.waiters,
             SystemClock(),
-            order=world.order,
+            predecessors=world.predecessors,
             inspector=world.inspector,
             lists=world.lists,
         )

@@ -37,9 +37,9 @@ from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
 from jqmaster.store.jobs.operator_actions import OperatorActionStore
-from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.parts import PartStore
 from jqmaster.store.jobs.placement import StoredLane
+from jqmaster.store.jobs.predecessors import PredecessorStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
@@ -88,7 +88,7 @@ class StoreWorld:
         self.parts = PartStore(shard, PART_LIMITS)
         self.logs = LogStore(shard, LOG_LIMITS)
         self.challenges = ChallengeStore(shard, self.records, self.tally, TIMES)
-        self.order = OrderStore(shard, self.tally)
+        self.predecessors = PredecessorStore(shard, self.tally)
         self.retention = RetentionStore(shard)
         self.workers = WorkerStore(shard, TIMES)
         self.polls = PollStore(shard, TIMES)

@@ -15,7 +15,7 @@ from worker_sdk.pusher.sync_client import SyncPusher
 from worker_sdk.tasks.task import Task, TaskJob
 from worker_sdk.testing.challenges import KeptChallenges, callback_of
 from worker_sdk.testing.lazy_worker import worker_of
-from worker_sdk.testing.order import FINISHED_AT
+from worker_sdk.testing.predecessors import FINISHED_AT
 from worker_sdk.testing.progress import KeptReports
 from worker_sdk.transport.suggestions import suggestion
 from worker_sdk.wire import decode, encode

@@ -15,7 +15,7 @@ from worker_sdk.pusher.results import JobResult
 from worker_sdk.tasks.client import substitutes
 from worker_sdk.tasks.task import TaskJob
 from worker_sdk.testing.batches import KeptBatches
-from worker_sdk.testing.order import FINISHED_AT, KeptOrder
+from worker_sdk.testing.predecessors import FINISHED_AT, KeptPredecessors
 from worker_sdk.testing.records import Recorded, Run, as_maps, enqueued_id, recorded
 from worker_sdk.testing.runner import (
     MAX_DEFERRALS,
@@ -187,7 +187,7 @@ class _Store:
         # By name and uniqueness key: the job that last took the key.
         self._unique: dict[tuple[str, bytes], Run] = {}
         self._batches = KeptBatches()
-        self._order = KeptOrder(self._runs)
+        self._predecessors = KeptPredecessors(self._runs)
         self._lock = threading.Lock()
 
     def pusher(self) -> "_AsyncKitClient":
@@ -217,7 +217,7 @@ class _Store:
         """Record a new job in the state that its predecessors allow. Raise RefusedError."""
         run.state = run.first_state = "scheduled" if due_s(run.job) else "ready"
         if run.job.get("after") is not None:
-            self._order.join(run)
+            self._predecessors.join(run)
         self._runs[run.job.id] = run
 
     def accept(self, given: TaskJob[Any]) -> Run:
@@ -227,7 +227,7 @@ class _Store:
             if (key := job.get("key")) is not None:
                 first_id = self._keys.setdefault((job["name"], key), job.id)
                 if first_id in self._runs:
-                    self._order.note_same(job.id, first_id)
+                    self._predecessors.note_same(job.id, first_id)
                     return self._runs[first_id]
             if job.id in self._runs:
                 return self._runs[job.id]
@@ -245,14 +245,14 @@ class _Store:
     def accept_all(self, jobs: Sequence[TaskJob[Any]]) -> dict[int, Run]:
         """Record the jobs of one push, which may wait for each other. Return them by position, in the order in which
         they run."""
-        return {n: self.accept(jobs[n]) for n in self._order.checked(jobs)}
+        return {n: self.accept(jobs[n]) for n in self._predecessors.checked(jobs)}
 
     def released_by(self, run: Run) -> list[Run]:
         """Return the jobs that start, or are skipped, because of the end of a job."""
-        return self._order.ended(run) if run.is_over else []
+        return self._predecessors.ended(run) if run.is_over else []
 
     def inputs_of(self, run: Run) -> "list[JobInput]":
-        return self._order.inputs_of(run)
+        return self._predecessors.inputs_of(run)
 
     def _conflict(self, rule: UniqueRule, holder: Run, job: TaskJob[Any]) -> Run:
         """Treat a job whose key another one holds as a master does."""
@@ -284,12 +284,12 @@ class _Store:
             batch.is_canceled = True
             for run in [one for one in self._members(batch_id) if not one.is_over]:
                 run.state = "canceled"
-                self._order.ended(run)
+                self._predecessors.ended(run)
         if action == "retry":
             for run in self._members(batch_id):
                 if run.state == "failed":
                     run.state, run.attempts = "ready", 0
-                    self.jobs += [run.job, *(one.job for one in self._order.revive(run))]
+                    self.jobs += [run.job, *(one.job for one in self._predecessors.revive(run))]
         return self.due_callbacks(batch_id)
 
     def make_batch(self, fields: Mapping[str, Any]) -> None:
@@ -344,7 +344,7 @@ class _Store:
             "keep_result": run.keeps_result,
             "argument": run.job.get("argument"),
             "progress": run.reports.view(),
-            **self._order.view(run),
+            **self._predecessors.view(run),
         }
 
     def parts(self, job_id: str) -> dict[str, Any]:
@@ -385,7 +385,7 @@ class _Store:
         if run.is_over and run.state != "canceled":
             raise RefusedError(409, {"code": "conflict", "detail": f"the job is {run.state}"})
         run.state = "canceled"
-        self._order.ended(run)
+        self._predecessors.ended(run)
         return self.view(job_id)
 
 

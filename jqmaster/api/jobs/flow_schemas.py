@@ -4,7 +4,7 @@ from pydantic import Field
 
 from jqmaster.api.schemas import Answer, Count, JobId, Timestamp
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.jobs.order import AfterWhen
+from jqmaster.domain.jobs.predecessors import AfterWhen
 
 
 class FlowJob(Answer):

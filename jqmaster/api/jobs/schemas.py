@@ -44,7 +44,7 @@ from jqmaster.domain.jobs.job_terms import (
     RETRY_MAX_S,
     TIMEOUT_S,
 )
-from jqmaster.domain.jobs.order import MOST_PREDECESSORS, After, AfterWhen
+from jqmaster.domain.jobs.predecessors import MOST_PREDECESSORS, After, AfterWhen
 from jqmaster.domain.notices.webhook import MAX_URL_CHARS, url_fault
 
 

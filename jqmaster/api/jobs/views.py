@@ -10,7 +10,7 @@ from jqmaster.domain.content.job_content import JobContent, shown_error_type
 from jqmaster.domain.content.readable import readable, readable_members
 from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.domain.jobs.job import Attempt, Cause, Job
-from jqmaster.domain.jobs.order import Links
+from jqmaster.domain.jobs.predecessors import Links
 from jqmaster.domain.jobs.progress import Progress
 from jqmaster.domain.notices.webhook import shown_url
 from jqmaster.net.link_template import links_of

@@ -21,8 +21,8 @@ from jqmaster.cli.transfer.lines import END, HEAD, ExportLine, LineError, Unknow
 from jqmaster.domain.batches.batch import BatchCallback, BatchSpec
 from jqmaster.domain.identity.access import Role, Scope
 from jqmaster.domain.jobs.job import HOLDS_SLOTS, CallbackOf, JobSpec, JobState, Origin
-from jqmaster.domain.jobs.order import After, in_order
 from jqmaster.domain.jobs.outcome import may_begin_again
+from jqmaster.domain.jobs.predecessors import After, in_order
 from jqmaster.domain.jobs.unique import OnConflict
 from jqmaster.domain.workers.slot_rule import SlotRule
 from jqmaster.errors import JqmasterError, OutcomeUnknownError, PreconditionFailedError, StoreUnavailableError

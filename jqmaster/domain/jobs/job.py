@@ -15,7 +15,7 @@ from jqmaster.domain.jobs.job_terms import (
     RETRY_MAX_S,
     TIMEOUT_S,
 )
-from jqmaster.domain.jobs.order import After
+from jqmaster.domain.jobs.predecessors import After
 from jqmaster.domain.jobs.unique import Unique
 from jqmaster.domain.matching.requirement import queue_of
 

@@ -26,7 +26,7 @@ from jqmaster.service.workers.polls import PollDesk
 from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.jobs.leases import LeaseStore
-from jqmaster.store.jobs.order import OrderStore
+from jqmaster.store.jobs.predecessors import PredecessorStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.settlements import SettlementStore
 from jqmaster.store.leadership.leadership import Leadership
@@ -63,7 +63,7 @@ class Delivery:
         settlements: SettlementStore,
         progress: ProgressStore,
         challenges: ChallengeStore,
-        order: OrderStore,
+        predecessors: PredecessorStore,
         fleet: Fleet,
         desk: PollDesk,
         client: WorkerClient,
@@ -78,7 +78,7 @@ class Delivery:
         self._settlements = settlements
         self._progress = progress
         self._challenges = challenges
-        self._order = order
+        self._predecessors = predecessors
         self._fleet = fleet
         self._desk = desk
         self._client = client
@@ -179,7 +179,7 @@ class Delivery:
         if not jobs:
             # All of the jobs have ended, which freed their slots.
             return Withheld()
-        await self._order.give_inputs(jobs)
+        await self._predecessors.give_inputs(jobs)
         claim = push.claim if jobs is push.claim.jobs else replace(push.claim, jobs=list(jobs))
         offer_ms = claim.not_after_ms - claim.now_ms
 

@@ -12,7 +12,7 @@ from jqmaster.config import Durability
 from jqmaster.domain.identity.access import LOCAL, Principal
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import JobSpec
-from jqmaster.domain.jobs.order import MOST_IN_PUSH, in_order
+from jqmaster.domain.jobs.predecessors import MOST_IN_PUSH, in_order
 from jqmaster.errors import (
     ConflictError,
     FieldError,

@@ -9,7 +9,7 @@ from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import FINISHED, Cause, Job, JobState
 from jqmaster.errors import NotFoundError
 from jqmaster.store.batches.batches import BatchStore
-from jqmaster.store.jobs.order import Dependents, OrderStore
+from jqmaster.store.jobs.predecessors import Dependents, PredecessorStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
@@ -57,9 +57,9 @@ class Revival:
 class FlowReader:
     """Methods raise what the store raises."""
 
-    def __init__(self, records: RecordStore, order: OrderStore, batches: BatchStore) -> None:
+    def __init__(self, records: RecordStore, predecessors: PredecessorStore, batches: BatchStore) -> None:
         self._records = records
-        self._order = order
+        self._predecessors = predecessors
         self._batches = batches
         self._reads = asyncio.Semaphore(FLOWS_AT_A_TIME)
 
@@ -77,7 +77,7 @@ class FlowReader:
             after, looked_at, is_whole = "", 0, True
             while page := await self._batches.members(batch_id, after):
                 jobs = await self._jobs(page)
-                behind = await self._order.dependents(page, 0)
+                behind = await self._predecessors.dependents(page, 0)
                 linked += [one for one in page if behind[one].total or _before(jobs.get(one))]
                 looked_at += len(page)
                 after = page[-1]
@@ -92,7 +92,7 @@ class FlowReader:
             skipped: dict[str, Job] = {}
             seen, gone, is_complete, wave = {job_id}, 0, True, [job_id]
             while wave:
-                behind = await self._order.dependents(wave, MOST_LINKS)
+                behind = await self._predecessors.dependents(wave, MOST_LINKS)
                 met = [
                     one for one in dict.fromkeys(other for place in wave for other in behind[place].first)
                     if one not in seen
@@ -117,7 +117,7 @@ class FlowReader:
         wave = list(seeds)
         while wave:
             jobs = await self._jobs(wave)
-            behind |= await self._order.dependents(wave, MOST_LINKS)
+            behind |= await self._predecessors.dependents(wave, MOST_LINKS)
             met: dict[str, None] = {}
             for one in wave:
                 shown[one] = jobs.get(one)

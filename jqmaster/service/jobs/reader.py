@@ -9,13 +9,13 @@ from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import CONTINUED, FINISHED, HOLDS_SLOTS, LISTED, Attempt, Job, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
-from jqmaster.domain.jobs.order import Links
+from jqmaster.domain.jobs.predecessors import Links
 from jqmaster.domain.jobs.progress import Progress
 from jqmaster.errors import NotFoundError
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.store.health.inspect import Inspector, SelectionCount
 from jqmaster.store.jobs.listing import JobLists, Page
-from jqmaster.store.jobs.order import OrderStore
+from jqmaster.store.jobs.predecessors import PredecessorStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
@@ -64,14 +64,14 @@ class JobReader:
         waiters: FinishWaiters,
         clock: Clock,
         *,
-        order: OrderStore,
+        predecessors: PredecessorStore,
         inspector: Inspector,
         lists: JobLists,
     ) -> None:
         self._records = records
         self._results = results
         self._progress = progress
-        self._order = order
+        self._predecessors = predecessors
         self._inspector = inspector
         self._lists = lists
         self._waiters = waiters
@@ -99,7 +99,7 @@ class JobReader:
             )
         result = await self._results.look_at_result(job_id) if job.state in FINISHED else None
         told = await self._progress.of([job])
-        return JobDetail(job, attempts, events, result, told.get(job.id), await self._order.links(job))
+        return JobDetail(job, attempts, events, result, told.get(job.id), await self._predecessors.links(job))
 
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None, order: ListOrder | None

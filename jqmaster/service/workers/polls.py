@@ -13,7 +13,7 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.leases import LeaseStore
-from jqmaster.store.jobs.order import OrderStore
+from jqmaster.store.jobs.predecessors import PredecessorStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.workers.polls import NoPoll, PollReply, PollStore
 
@@ -72,13 +72,13 @@ class PollDesk:
         leases: LeaseStore,
         progress: ProgressStore,
         challenges: ChallengeStore,
-        order: OrderStore,
+        predecessors: PredecessorStore,
     ) -> None:
         self._polls = polls
         self._leases = leases
         self._progress = progress
         self._challenges = challenges
-        self._order = order
+        self._predecessors = predecessors
         self._hanging: dict[str, _Hanging] = {}
         self._is_stopping = False
         self._loops = BackgroundLoops("polls", is_vital=True)
@@ -140,7 +140,7 @@ class PollDesk:
         jobs: Sequence[ClaimedJob] = [offer.job for offer in reply.offers]
         await self._progress.give_checkpoints(jobs)
         offered = await self._challenges.give_callbacks(jobs)
-        await self._order.give_inputs(offered)
+        await self._predecessors.give_inputs(offered)
         if len(offered) == len(jobs):
             return reply
         tokens = {job.token for job in offered}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.jobs.job import FINISHED, JobSpec, JobState
-from jqmaster.domain.jobs.order import MOST_IN_PUSH, AfterWhen
+from jqmaster.domain.jobs.predecessors import MOST_IN_PUSH, AfterWhen
 from jqmaster.domain.jobs.unique import OnConflict
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
@@ -266,7 +266,7 @@ class AcceptanceStore:
             table = LaneTable()
             jobs: list[Arg] = []
             uniques = []
-            orders = []
+            waiting = []
             batches: dict[str, int] = {}
             numbers: list[int] = []
             for number, spec in enumerate(chunk, 1):
@@ -276,7 +276,7 @@ class AcceptanceStore:
                     numbers += [0] * (number - 1 - len(numbers))
                     numbers.append(batches.setdefault(spec.batch, len(batches) + 1))
                 if spec.after is not None:
-                    orders.append((number, spec.after))
+                    waiting.append((number, spec.after))
                 lane, gates = table.place(constraints, spec)
                 terms, digest, rest = codec.encode_new(spec, gates)
                 jobs += (spec.id, terms + lane.to_bytes(2, "big"), digest, rest)
@@ -289,7 +289,7 @@ class AcceptanceStore:
                 codec.pack(list(following.items())), table.packed(), self._shard.mark,
                 codec.unique_requests(uniques) if uniques else "",
                 codec.pack([list(batches), numbers]) if batches else "",
-                codec.order_requests(orders, own) if orders else "",
+                codec.predecessor_requests(waiting, own) if waiting else "",
             )  # fmt: skip
             calls.append(ScriptCall(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))
         return calls

@@ -23,7 +23,7 @@ from jqmaster.domain.batches.batch import BatchCallback, BatchSpec
 from jqmaster.domain.identity.access import Role, Scope
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.jobs.order import After
+from jqmaster.domain.jobs.predecessors import After
 from jqmaster.domain.jobs.unique import OnConflict, Unique, unique_digest
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.domain.workers.slot_rule import SlotRule

@@ -24,7 +24,7 @@ from jqmaster.domain.jobs.job import (
     Origin,
     RetryPolicy,
 )
-from jqmaster.domain.jobs.order import After, AfterWhen
+from jqmaster.domain.jobs.predecessors import After, AfterWhen
 from jqmaster.domain.jobs.unique import OnConflict, Unique, UniqueScope, unique_digest
 
 pytestmark = pytest.mark.req("D31")

@@ -54,9 +54,9 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
         settlements=world.settlements,
         progress=world.progress,
         challenges=world.challenges,
-        order=world.order,
+        predecessors=world.predecessors,
         fleet=Fleet(clock, stale_ms=LiveValue(5_000)),
-        desk=PollDesk(world.polls, world.leases, world.progress, world.challenges, world.order),
+        desk=PollDesk(world.polls, world.leases, world.progress, world.challenges, world.predecessors),
         client=client,  # type: ignore[arg-type]
         report=nobody_reports,
         clock=clock,

@@ -23,7 +23,7 @@ async def never() -> None:
 
 @pytest.fixture
 async def desk(world: StoreWorld) -> AsyncIterator[PollDesk]:
-    one = PollDesk(world.polls, world.leases, world.progress, world.challenges, world.order)
+    one = PollDesk(world.polls, world.leases, world.progress, world.challenges, world.predecessors)
     await one.start()
     yield one
     await one.stop()
@@ -69,7 +69,7 @@ async def test_what_no_message_told_is_found_by_looking(
     world: StoreWorld, desk: PollDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(polls, "LOOK_S", 0.05)
-    quick = PollDesk(world.polls, world.leases, world.progress, world.challenges, world.order)
+    quick = PollDesk(world.polls, world.leases, world.progress, world.challenges, world.predecessors)
     await quick.start()
     worker_id = await world.worker(url=None)
     poll = await hanging(world, quick, worker_id)

@@ -12,8 +12,8 @@ from jqmaster.domain.constraints.limit_kinds import CONCURRENCY, HOLD, PAUSE, RA
 from jqmaster.domain.content.content import full_access
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.jobs.order import After
 from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.jobs.predecessors import After
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.domain.why.facts import Accuracy, JobsAhead, Snapshot
 from jqmaster.domain.why.verdict import Ahead

@@ -9,8 +9,8 @@ import pytest
 
 from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS
 from jqmaster.domain.jobs.job import Attempt, Cause, Job, JobState
-from jqmaster.domain.jobs.order import After
 from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.jobs.predecessors import After
 from jqmaster.store import codec
 from jqmaster.store.jobs.operator_actions import Changes, Refusal, StateConflict
 from jqmaster.store.jobs.placement import StaleConstraints

@@ -35,7 +35,7 @@ local old = excess > 0 and redis.call('ZRANGE', finished_key, passed, passed + e
 local garbage, may_have_keys, has_batches = {}, uniqueness.is_used(), redis.call('EXISTS', tag .. 'batches') == 1
 local removed, kept, needed, forgotten = {}, 0, {}, {}
 local has_logs = job_logs.is_used()
-local has_order = redis.call('EXISTS', tag .. 'awaited') == 1
+local has_awaited = redis.call('EXISTS', tag .. 'awaited') == 1
 local has_follow_ups = redis.call('EXISTS', tag .. 'follow_ups') == 1
 
 -- Returns the batch of a job, and whether that batch still needs its members.
@@ -59,10 +59,10 @@ end
 for _, id in ipairs(old) do
   local job_key = tag .. 'job:' .. id
   local batch_id, need
-  local head = (has_batches or has_order or has_follow_ups) and record.read_head(job_key) or ''
+  local head = (has_batches or has_awaited or has_follow_ups) and record.read_head(job_key) or ''
   if has_batches then batch_id, need = batch_of(job_key, head) end
-  local is_awaited = has_order and followed.is_followed(head) and dependents.is_awaited(id)
-  if has_order and need ~= 'must' and followed.is_followed(head) then
+  local is_awaited = has_awaited and followed.is_followed(head) and dependents.is_awaited(id)
+  if has_awaited and need ~= 'must' and followed.is_followed(head) then
     need = need_of(id, job_key, head, is_awaited) or need
   end
   if need == 'may' and too_many > #removed then need = nil end

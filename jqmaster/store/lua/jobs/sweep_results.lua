@@ -16,9 +16,9 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local old = redis.call('ZRANGEBYSCORE', results_key, '-inf', now_ms, 'LIMIT', 0, limit)
 local AGAIN_MS = 600000
 local garbage, removed, kept = {}, {}, {}
-local has_order = redis.call('EXISTS', tag .. 'awaited') == 1
+local has_awaited = redis.call('EXISTS', tag .. 'awaited') == 1
 for _, id in ipairs(old) do
-  if has_order and dependents.is_awaited(id) and dependents.need_of(id, dependents.state_of(id)) then
+  if has_awaited and dependents.is_awaited(id) and dependents.need_of(id, dependents.state_of(id)) then
     lists.add_pair(kept, string.format('%.0f', now_ms + AGAIN_MS), id)
   else
     removed[#removed + 1] = id

@@ -7,7 +7,7 @@
 --   lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
 --   uniques(as lib/jobs/unique_requests.lua reads them; empty: no job has a key)
 --   memberships(as lib/batches/batch_pushes.lua reads them; empty: no job is of a batch)
---   orders(as lib/jobs/order_pushes.lua reads them; empty: no job has predecessors) [+ id
+--   predecessors(as lib/jobs/predecessor_pushes.lua reads them; empty: no job has predecessors) [+ id
 --   terms(priority to expires_at_ms as in the record, or minus the time from now, u8 flags, i64 run_at_ms or -1,
 --   i64 delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(behind the lane)]
 -- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full, 2 another job
@@ -33,13 +33,13 @@
 -- include lib/batches/batches.lua
 -- include lib/batches/batch_pushes.lua
 -- include lib/jobs/dependents.lua
--- include lib/jobs/order_pushes.lua
+-- include lib/jobs/predecessor_pushes.lua
 -- include lib/jobs/followed.lua
 local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
 local tag = ARGV[2]
 local push, following, definitions, mark = ARGV[5], cmsgpack.unpack(ARGV[6]), homes.read(ARGV[7]), ARGV[8]
-local uniques, memberships, orders = ARGV[9], ARGV[10], ARGV[11]
+local uniques, memberships, predecessors = ARGV[9], ARGV[10], ARGV[11]
 local job_prefix = tag .. 'job:'
 local FIRST, WIDTH = 12, 4
 
@@ -56,7 +56,7 @@ elseif not unique_requests.read(uniques, now_ms, keys) then
   some_taken, requests = redis.call('EXISTS', unpack(keys)) > 0, unique_pushes.find_holders(now_ms, FIRST, WIDTH)
 end
 local batch_of = memberships ~= '' and batch_pushes.read(memberships) or nil
-local order_of = orders ~= '' and order_pushes.read(orders) or nil
+local predecessors_of = predecessors ~= '' and predecessor_pushes.read(predecessors) or nil
 
 -- Room behind each gate that bounds its backlog; nil for the others.
 local rooms = {}
@@ -154,8 +154,8 @@ for i = 1, count do
       status[i] = batch_pushes.refusal(batch_of[i])
       is_refused, holder = true, nil
     end
-    if order_of and order_of[i] and status[i] == 1 then
-      local refusal, predecessor = order_pushes.judge(order_of[i], seen, job_prefix)
+    if predecessors_of and predecessors_of[i] and status[i] == 1 then
+      local refusal, predecessor = predecessor_pushes.judge(predecessors_of[i], seen, job_prefix)
       if refusal then
         status[i], is_refused = refusal, true
         lists.add_pair(told, i - 1, predecessor)
@@ -252,7 +252,7 @@ for i = 1, count do
     kind.accepted = kind.accepted + 1
     records[filled + 1], records[filled + 2] = keys[i], kind.head .. args[at + 2] .. kind.lane_bytes .. args[from + 3]
     filled = filled + 2
-    if order_of and order_of[i] and #order_of[i].waits > 0 then
+    if predecessors_of and predecessors_of[i] and #predecessors_of[i].waits > 0 then
       records[filled] = string.char(layout.VERSION, layout.STATE.awaiting_jobs)
         .. string.sub(records[filled], layout.flags.at)
       lists.add_pair(awaiting, now_ms, id)
@@ -285,12 +285,12 @@ lists.zadd(expiring_key, expiring)
 if #awaiting > 0 then
   lists.zadd(tag .. 'awaiting_jobs', awaiting)
   for i = 1, count do
-    if status[i] == 1 and order_of[i] then
-      dependents.wait(ARGV[FIRST + (i - 1) * WIDTH], order_of[i].waits, order_of[i].when)
+    if status[i] == 1 and predecessors_of[i] then
+      dependents.wait(ARGV[FIRST + (i - 1) * WIDTH], predecessors_of[i].waits, predecessors_of[i].when)
     end
   end
 end
-if order_of or lazily.is_made(batches) then batches.write(now_ms) end
+if predecessors_of or lazily.is_made(batches) then batches.write(now_ms) end
 if wake_channel ~= '' then
   if wakes then redis.call('PUBLISH', wake_channel, 'ready') end
   if #scheduled > 0 then redis.call('PUBLISH', wake_channel, 'due') end

@@ -3,10 +3,10 @@
 from typing import Any
 
 from jqmaster.domain.batches.figures import BatchFigures
-from jqmaster.domain.jobs.order import After, AfterWhen
+from jqmaster.domain.jobs.predecessors import After, AfterWhen
 from jqmaster.service.batches.follow_ups import BatchFollowUps
 from jqmaster.service.jobs.follow_ups import FollowUps
-from jqmaster.service.jobs.order import OrderFollowUps
+from jqmaster.service.jobs.predecessors import PredecessorFollowUps
 from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.jobs.follow_ups import FollowUpStore
 from tests.support.jobs import Served
@@ -27,7 +27,7 @@ class Orders:
             world.constraints,
             BatchFigures(),
         )
-        order = OrderFollowUps(world.order, world.records, world.constraints)
+        order = PredecessorFollowUps(world.predecessors, world.records, world.constraints)
         self.follow_ups = FollowUps(self.entries, batches.kinds() | order.kinds())
 
     async def behind(self, *predecessors: str, name: str = "work", **fields: Any) -> str:

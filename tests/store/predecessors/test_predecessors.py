@@ -7,14 +7,14 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import Cause, JobState
-from jqmaster.domain.jobs.order import After, AfterWhen, SkippedBy
 from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.jobs.predecessors import After, AfterWhen, SkippedBy
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.jobs.claims import OmissionReason
 from jqmaster.store.jobs.enqueue import Accepted, PredecessorRefused, PredecessorsRefused
 from jqmaster.store.jobs.operator_actions import Changes
-from tests.support.orders import Orders
+from tests.support.predecessors import Orders
 from tests.support.store import START_MS, TIMES, StoreWorld
 
 DISCARDED = Decision(JobState.DISCARDED, "discarded")
@@ -55,7 +55,7 @@ async def test_a_job_starts_when_the_last_of_its_predecessors_has_succeeded(
     assert await orders.states(third) == ["ready"]
     (job,) = await world.claim(worker)
     assert job.job_id == third
-    await world.order.give_inputs([job])
+    await world.predecessors.give_inputs([job])
     assert job.inputs is not None
     assert [(one.job_id, one.state, one.result) for one in job.inputs] == [
         (first, JobState.SUCCEEDED, b"\x01"),
@@ -131,7 +131,7 @@ async def test_every_other_end_skips_all_that_follow_and_names_the_first_cause(
     skipped = await world.get(third)
     assert (skipped.cause, skipped.finished_at_ms) == (Cause.DEPENDENCY, world.now_ms)
     state = {"deleted": "", "expired": "skipped"}.get(ending, ending)
-    assert (await world.order.links(skipped)).skipped_by == SkippedBy(first, state)
+    assert (await world.predecessors.links(skipped)).skipped_by == SkippedBy(first, state)
     assert world.tally.of("work").skipped == (4 if ending == "expired" else 3)
 
 
@@ -188,10 +188,10 @@ async def test_an_entry_may_be_carried_out_again_and_late(world: StoreWorld, ord
     await orders.carry_out()
     assert await orders.states(second) == ["ready"]
     async with world.unchanged():
-        await world.order.release(first, "0", world.epoch)
+        await world.predecessors.release(first, "0", world.epoch)
     old = await world.reelect()
     with pytest.raises(StaleEpochError):
-        await world.order.release(first, "0", old)
+        await world.predecessors.release(first, "0", old)
 
 
 @pytest.mark.req("P9")
@@ -245,7 +245,7 @@ async def test_results_are_kept_until_the_dependents_are_over(world: StoreWorld,
         )
         world.pass_ms(600_000)
     (job,) = await world.claim(worker, "later")
-    await world.order.give_inputs([job])
+    await world.predecessors.give_inputs([job])
     assert job.inputs
     assert job.inputs[0].result == b"\x07"
     await world.settlements.settle_success(worker, [(second, job.token, b"\xc0")])
@@ -260,7 +260,7 @@ async def test_results_are_kept_until_the_dependents_are_over(world: StoreWorld,
 async def test_inputs_tell_which_results_are_missing_and_why(
     world: StoreWorld, orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jqmaster.store.jobs.order.MAX_INPUT_BYTES", 3)
+    monkeypatch.setattr("jqmaster.store.jobs.predecessors.MAX_INPUT_BYTES", 3)
     ids = [await world.enqueue() for _ in range(4)]
     last = await world.enqueue(after=After(tuple(ids), AfterWhen.FINISHED), name="later")
     worker = await world.worker("work", "later")
@@ -273,7 +273,7 @@ async def test_inputs_tell_which_results_are_missing_and_why(
     await world.operator_actions.delete(ids[3])
     await orders.carry_out()
     (job,) = await world.claim(worker, "later")
-    await world.order.give_inputs([job])
+    await world.predecessors.give_inputs([job])
     assert job.job_id == last
     assert job.inputs is not None
     assert [one.result for one in job.inputs] == [b"12", None, b"7", None]
@@ -326,9 +326,9 @@ async def test_dependents_of_many_jobs_are_read_up_to_a_bound(world: StoreWorld,
     behind = [await orders.behind(first) for _ in range(3)]
     other = await orders.behind(first, second)
     asked = [first, second, alone]
-    found = await world.order.dependents(asked, 10)
+    found = await world.predecessors.dependents(asked, 10)
     assert set(found[first].first) == {*behind, other}
     assert (found[first].total, found[second], found[alone]) == (4, ([other], 1), ([], 0))
-    bounded = await world.order.dependents(asked, 2)
+    bounded = await world.predecessors.dependents(asked, 2)
     assert [(len(bounded[one].first), bounded[one].total) for one in asked] == [(2, 4), (0, 1), (0, 0)]
-    assert await world.order.dependents([], 10) == {}
+    assert await world.predecessors.dependents([], 10) == {}

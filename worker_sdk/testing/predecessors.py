@@ -18,7 +18,7 @@ MAX_INPUT_BYTES: Final = 1024 * 1024
 _WITH_RESULT: Final = ("succeeded", "failed")
 
 
-class KeptOrder:
+class KeptPredecessors:
     """The order of the jobs of one recording. `runs`: all of them, by ID."""
 
     def __init__(self, runs: Mapping[str, Run]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jqmaster.domain.jobs.order import After, in_order
+from jqmaster.domain.jobs.predecessors import After, in_order
 
 pytestmark = pytest.mark.req("P9")
 

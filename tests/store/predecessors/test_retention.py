@@ -9,9 +9,9 @@ from jqmaster.service.jobs.flows import FlowReader, Revival
 from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.jobs.retention import Retention
 from jqmaster.store.leadership.leadership import Leadership
-from tests.store.order.test_order import succeed
+from tests.store.predecessors.test_predecessors import succeed
 from tests.support.clock import ManualClock
-from tests.support.orders import Orders
+from tests.support.predecessors import Orders
 from tests.support.store import StoreWorld
 
 DAY_MS = 86_400_000
@@ -133,14 +133,14 @@ async def test_a_failed_step_that_is_retried_weeks_later_gets_its_inputs(
     await world.operator_actions.retry(await world.get(second))
     await orders.carry_out()
     (job,) = await world.claim(worker)
-    await world.order.give_inputs([job])
+    await world.predecessors.give_inputs([job])
     assert [(one.state, one.result) for one in job.inputs or ()] == [(JobState.SUCCEEDED, b"\x07")]
     await world.settlements.settle_success(worker, [(second, job.token, b"\x08")])
     await orders.carry_out()
     await pass_days(world, 20)
     (job,) = await world.claim(worker)
     assert job.job_id == last
-    await world.order.give_inputs([job])
+    await world.predecessors.give_inputs([job])
     assert [one.result for one in job.inputs or ()] == [b"\x08", b"\x07"]
     await world.settlements.settle_success(worker, [(last, job.token, b"\xc0")])
     await pass_days(world, 2)
@@ -163,7 +163,7 @@ async def test_a_step_that_succeeded_and_runs_again_gets_its_inputs(
     await world.operator_actions.retry(await world.get(second))
     await pass_days(world, 3)
     (job,) = await world.claim(worker)
-    await world.order.give_inputs([job])
+    await world.predecessors.give_inputs([job])
     assert [one.state for one in job.inputs or ()] == [JobState.SUCCEEDED]
 
 
@@ -171,7 +171,7 @@ async def test_a_step_that_succeeded_and_runs_again_gets_its_inputs(
 async def test_a_retry_tells_what_it_revives_what_it_does_not_and_what_is_gone(
     world: StoreWorld, orders: Orders
 ) -> None:
-    reader = FlowReader(world.records, world.order, BatchStore(world.shard, world.tally))
+    reader = FlowReader(world.records, world.predecessors, BatchStore(world.shard, world.tally))
     first, other = await world.enqueue(), await world.enqueue()
     second = await orders.behind(first)
     third = await orders.behind(second)

@@ -7,7 +7,7 @@ from typing import Final
 from jqmaster.domain.ids import is_id
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.follow_ups import CarryOut
-from jqmaster.store.jobs.order import OrderStore
+from jqmaster.store.jobs.predecessors import PredecessorStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
@@ -15,10 +15,10 @@ from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 PAGES_AT_ONCE: Final = 20
 
 
-class OrderFollowUps:
+class PredecessorFollowUps:
     """The follow-ups of the order of jobs on one shard. Each may be carried out again at any time."""
 
-    def __init__(self, store: OrderStore, records: RecordStore, constraints: ConstraintCache) -> None:
+    def __init__(self, store: PredecessorStore, records: RecordStore, constraints: ConstraintCache) -> None:
         self._store = store
         self._records = records
         self._constraints = constraints

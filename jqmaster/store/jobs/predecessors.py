@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.jobs.job import Job, JobState
-from jqmaster.domain.jobs.order import Links, SkippedBy
+from jqmaster.domain.jobs.predecessors import Links, SkippedBy
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.store import codec
 from jqmaster.store.jobs.claims import ClaimedJob, OmissionReason, PredecessorResult
@@ -38,7 +38,7 @@ class Dependents(NamedTuple):
     total: int
 
 
-class OrderStore:
+class PredecessorStore:
     """The order of the jobs of one shard. `tally` counts the jobs that are skipped. Raises what `StoreClient.run`
     raises."""
 

@@ -1,7 +1,7 @@
 -- include lib/lazily.lua
 -- include lib/jobs/dependents.lua
 -- The predecessors of the jobs of one push.
-local order_pushes = lazily.made_by(function()
+local predecessor_pushes = lazily.made_by(function()
   local STATUS = {unknown = -6, over = -7}
 
   -- Returns the predecessors of each job of the push (nil: it has none). From MessagePack: [[number of the job, from 1;
