@@ -15,7 +15,7 @@ from jqmaster.net.trace_collector import TraceCollector
 from jqmaster.runtime.duties.delivery_runner import DeliveryRunner
 from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.runtime.outbound.carriers import carriers_of
-from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
+from jqmaster.runtime.outbound.commands import CancelCommands, WorkerCommands
 from jqmaster.runtime.watch.outside_check import OutsideCheck
 from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.service.batches.batches import BatchService
@@ -151,7 +151,7 @@ class ShardParts:
             stores.operator_actions,
             stores.records,
             self.constraints,
-            tell_worker=CancelOrders(stores.workers, stores.leadership, shared.workers),
+            tell_worker=CancelCommands(stores.workers, stores.leadership, shared.workers),
         )
         self.batch_figures = BatchFigures()
         self.batches = BatchService(
@@ -210,7 +210,7 @@ class ShardParts:
         )
         self.worker_actions = WorkerActions(
             stores.workers,
-            tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, shared.workers),
+            tell=WorkerCommands(stores.workers, stores.polls, stores.leadership, shared.workers),
         )
 
     def _log_service(self) -> LogService:

@@ -1,4 +1,4 @@
-"""Heartbeats, leases, and what their answers order (docs/worker_protocol.md, sections 6 and 7)."""
+"""Heartbeats, leases, and the commands in their answers (docs/worker_protocol.md, sections 6 and 7)."""
 
 import asyncio
 from typing import Final
@@ -155,12 +155,14 @@ async def _(worker: WorkerUnderTest) -> None:
 )
 async def _(worker: WorkerUnderTest) -> None:
     worker.master.script.drain = True
-    expect(await worker.order("/drain", epoch=worker.master.epoch) == 200, "POST /drain was not answered 200")
+    expect(
+        await worker.command("/drain", epoch=worker.master.epoch) == 200, "POST /drain was not answered 200"
+    )
     verdict = await worker.offer(worker.job())
     expect(verdict == "draining", f"answered {verdict}")
     worker.master.script.drain = False
     expect(
-        await worker.order("/resume", epoch=worker.master.epoch) == 200, "POST /resume was not answered 200"
+        await worker.command("/resume", epoch=worker.master.epoch) == 200, "POST /resume was not answered 200"
     )
     await worker.beats(1)
     job = worker.job(argument=1)
@@ -185,7 +187,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await worker.beats(1)
     try:
         seen = len(worker.master.beats)
-        expect(await worker.order("/detach", epoch=worker.master.epoch) == 200, "it was not answered 200")
+        expect(await worker.command("/detach", epoch=worker.master.epoch) == 200, "it was not answered 200")
         await until(lambda: len(worker.master.beats) > seen, "no heartbeat came", timeout_s=1.5)
     finally:
         worker.master.heartbeat_interval_s = before

@@ -188,7 +188,7 @@ async def _(worker: WorkerUnderTest) -> None:
 )
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
-    status = await worker.order(
+    status = await worker.command(
         f"/jobs/{job['job_id']}/cancel", token=job["token"], epoch=worker.master.epoch
     )
     expect(status == 200, f"answered {status}")
@@ -205,7 +205,7 @@ async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
     other = worker.job()
     for target, token in ((other, other["token"]), (job, other["token"])):
-        status = await worker.order(
+        status = await worker.command(
             f"/jobs/{target['job_id']}/cancel", token=token, epoch=worker.master.epoch
         )
         expect(status == 404, f"answered {status}")
@@ -216,7 +216,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "cancel_stale",
-    "an order of an older leader is answered 409 and does nothing",
+    "a command of an older leader is answered 409 and does nothing",
     WorkerMode.PUSH,
     is_timed=True,
 )
@@ -230,7 +230,7 @@ async def _(worker: WorkerUnderTest) -> None:
         ("/resume", {}),
         ("/detach", {}),
     ):
-        status = await worker.order(route, epoch=old, **fields)
+        status = await worker.command(route, epoch=old, **fields)
         expect(status == 409, f"{route} was answered {status}")
     await worker.beats(2)
     expect(worker.is_named(job), "the job was stopped")

@@ -101,7 +101,7 @@ class WorkerUnderTest:
         kind = {"Content-Type": content_type} if body is not None and content_type else {}
         return await call(method, self.url + route, fields={**kind, **given}, body=body)
 
-    async def order(self, route: str, **fields: Any) -> int:
+    async def command(self, route: str, **fields: Any) -> int:
         """Send a signed POST and return its status."""
         return (await self.send("POST", route, encode(fields, MSGPACK))).status
 

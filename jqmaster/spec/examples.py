@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from jqmaster import __version__
-from jqmaster.api.workers.push_schemas import ORDERS
+from jqmaster.api.workers.push_schemas import COMMANDS
 
 JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
 _OTHER_JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6d"
@@ -1075,5 +1075,5 @@ EXAMPLES: Final[dict[str, Any]] = {
         "names": ["mail.send"],
         "draining": False,
     },
-    **{body.__name__: {"epoch": _EPOCH} for body, _ in ORDERS.values()},
+    **{body.__name__: {"epoch": _EPOCH} for body, _ in COMMANDS.values()},
 }

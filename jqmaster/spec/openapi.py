@@ -294,7 +294,7 @@ def worker_document() -> dict[str, Any]:
             w.ChallengeRequest,
             w.ChallengeAnswer,
             w.WorkerStatus,
-            *(body for body, _ in w.ORDERS.values()),
+            *(body for body, _ in w.COMMANDS.values()),
         ],
     )
     spec.components.security_scheme(
@@ -339,7 +339,7 @@ def worker_document() -> dict[str, Any]:
             )
         },
     )
-    for name, (body, summary) in w.ORDERS.items():
+    for name, (body, summary) in w.COMMANDS.items():
         spec.path(f"/{name}", operations={"post": _worker_operation(name, summary, body, {**order, **stale})})
     spec.path(
         "/ping",

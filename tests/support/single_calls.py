@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.store.jobs.claims import Claim, ClaimOrder, ClaimStore, NotClaimed
+from jqmaster.store.jobs.claims import Claim, ClaimStore, NotClaimed, WantedClaim
 from jqmaster.store.jobs.timers import DueStore
 
 
@@ -19,7 +19,7 @@ class SingleClaimStore(ClaimStore):
         polls_here: bool = False,
     ) -> Claim | NotClaimed:
         """Claim up to `limit` jobs for one worker."""
-        order = ClaimOrder(worker_id, names, limit, polls_here)
+        order = WantedClaim(worker_id, names, limit, polls_here)
         (claim,) = await self.claim_each(epoch, [order], edition)
         if isinstance(claim, Exception):
             raise claim

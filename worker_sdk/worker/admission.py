@@ -29,7 +29,7 @@ class MalformedError(ValueError):
 
 
 class Admission:
-    """Decides at once, and about each offer separately. `is_leaving`: this process ends; masters may order a drain as
+    """Decides at once, and about each offer separately. `is_leaving`: this process ends; masters may command a drain as
     well. `beat_now` makes the heartbeat ask the masters at once what has become of the claims."""
 
     def __init__(

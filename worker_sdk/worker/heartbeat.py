@@ -101,7 +101,7 @@ class Ledger(Protocol):
     def owed_runs(self) -> list[JobRun]: ...
 
 
-class Orders(Protocol):
+class Commands(Protocol):
     """Requests of masters to the worker. They are called in this thread; the work is done in the event loop."""
 
     def cancel(self, claims: list[tuple[str, str]]) -> None: ...
@@ -129,7 +129,7 @@ class Heartbeat:
         ledger: Ledger,
         free: Callable[[], int],
         may_join: Callable[[], bool],
-        orders: Orders,
+        commands: Commands,
         registration: Mapping[str, Any],
         secret: Callable[[], str],
         reports: PendingReports,
@@ -143,7 +143,7 @@ class Heartbeat:
         self._ledger = ledger
         self._free = free
         self._may_join = may_join
-        self._orders = orders
+        self._commands = commands
         self._registration = registration
         self._secret = secret
         self._reports = reports
@@ -530,13 +530,13 @@ class Heartbeat:
         self._identity.note_epoch(parsed.epoch)
         self._identity.is_drain_ordered = parsed.drain
         self._questions, self._question_pause_s = parsed.questions, parsed.question_pause_s
-        self._orders.resize(parsed.max_jobs)
+        self._commands.resize(parsed.max_jobs)
         for run in runs:
             run.is_named = True
         if parsed.lost:
-            self._orders.lost(list(parsed.lost))
+            self._commands.lost(list(parsed.lost))
         if parsed.cancel:
-            self._orders.cancel(parsed.cancel)
+            self._commands.cancel(parsed.cancel)
         if parsed.detached:
             if self._asked is None:
                 logger.warning("this worker was detached; it asks whether it may go on")
@@ -565,7 +565,7 @@ class Heartbeat:
         self._asked = None
         if self._identity.lost(worker_id):
             logger.warning("%s: its jobs are stopped, and it registers anew", why)
-            self._orders.unknown(worker_id)
+            self._commands.unknown(worker_id)
 
 
 def _refused_fields(answer: MasterAnswer) -> list[Any]:

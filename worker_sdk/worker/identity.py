@@ -20,7 +20,7 @@ class Registered:
 class WorkerIdentity:
     """Written by the heartbeat thread, read by any thread; `member` is replaced as one object.
 
-    `epoch` is the highest seen: orders of an older leader are refused.
+    `epoch` is the highest seen: commands of an older leader are refused.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

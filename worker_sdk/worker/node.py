@@ -196,7 +196,7 @@ class Node:
             ledger=self.executor,
             reports=self._reports,
             free=lambda: self._admission.free,
-            orders=self,
+            commands=self,
             may_join=self._may_join,
             registration={
                 "url": url,
@@ -391,7 +391,7 @@ class Node:
     def _has_told_leaving(self, worker_id: str) -> bool:
         return self._heartbeat is not None and self._heartbeat.has_told_leaving(worker_id)
 
-    # --- orders of masters, from the heartbeat thread
+    # --- commands of masters, from the heartbeat thread
 
     def cancel(self, claims: list[tuple[str, str]]) -> None:
         self._in_loop(lambda: [self.executor.cancel(job_id, token) for job_id, token in claims])
@@ -413,7 +413,7 @@ class Node:
             self._loop.call_soon_threadsafe(work)
         except RuntimeError:
             # The loop has ended, and all jobs with it.
-            logger.debug("an order came after the end")
+            logger.debug("a command came after the end")
 
     def _unknown_to_masters(self, worker_id: str) -> None:
         """Stop all jobs if the outbox or the puller was the first to learn that the masters do not know this

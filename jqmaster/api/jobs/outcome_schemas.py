@@ -18,7 +18,7 @@ from jqmaster.api.schemas import (
 )
 from jqmaster.domain.challenges.challenge import MAX_CODE_CHARS
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.jobs.outcome import HoldOrder, NotReadyReport, Outcome
+from jqmaster.domain.jobs.outcome import NotReadyReport, Outcome, WantedHold
 
 
 def _reported_time(value: object) -> str:
@@ -95,8 +95,8 @@ class HoldRequest(Request):
         description="Value of the constraint's key, which may be null. Omit it for a constraint without a key.",
     )
 
-    def to_order(self) -> HoldOrder:
-        return HoldOrder(self.constraint, self.key, "key" in self.model_fields_set)
+    def to_hold(self) -> WantedHold:
+        return WantedHold(self.constraint, self.key, "key" in self.model_fields_set)
 
 
 class NotReadyRequest(Request):
@@ -139,7 +139,7 @@ class DeferredItem(Ending):
             self.type,
             retry_after_s=self.retry_after,
             finished_at=self.finished_at,
-            hold=self.hold.to_order() if self.hold else None,
+            hold=self.hold.to_hold() if self.hold else None,
             not_ready=NotReadyReport(self.not_ready.max_wait_s, self.not_ready.for_s)
             if self.not_ready
             else None,

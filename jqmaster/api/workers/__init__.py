@@ -1,1 +1,1 @@
-"""Workers over HTTP: register, heartbeat, long poll, results; orders to them; and the bodies that masters push."""
+"""Workers over HTTP: register, heartbeat, long poll, results; commands to them; and the bodies that masters push."""

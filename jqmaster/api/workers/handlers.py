@@ -28,8 +28,8 @@ from jqmaster.errors import (
     after_it_was_done,
     invalid,
 )
-from jqmaster.service.workers.operator_actions import WorkerOrder
-from jqmaster.service.workers.worker_sets import SetOrder, jobs_of
+from jqmaster.service.workers.operator_actions import WorkerCommand
+from jqmaster.service.workers.worker_sets import SetCommand, jobs_of
 
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
@@ -178,12 +178,12 @@ async def get(call: Call) -> Reply:
     return Reply(200, await _detail(call, worker))
 
 
-def order(name: WorkerOrder) -> Handler:
-    """Return the handler that gives a worker this order. It has the name of the order, which generated clients
+def command(name: WorkerCommand) -> Handler:
+    """Return the handler that gives a worker this command. It has the name of the command, which generated clients
     use."""
 
     async def give(call: Call) -> Reply:
-        worker = await call.services.worker_actions.order(name, call.path["worker_id"], call.who)
+        worker = await call.services.worker_actions.command(name, call.path["worker_id"], call.who)
         with after_it_was_done():
             return Reply(200, await _detail(call, worker))
 
@@ -216,20 +216,20 @@ async def drop_slot_rule(call: Call) -> Reply:
 
 
 async def drain_set(call: Call) -> Reply:
-    return await _order_set(call, "drain")
+    return await _command_set(call, "drain")
 
 
 async def resume_set(call: Call) -> Reply:
-    return await _order_set(call, "resume")
+    return await _command_set(call, "resume")
 
 
-async def _order_set(call: Call, order: SetOrder) -> Reply:
+async def _command_set(call: Call, command: SetCommand) -> Reply:
     request = await call.read(WorkerSelectionRequest)
     sets, selection = call.services.worker_sets, request.to_selection()
     workers = (
-        await sets.affected_by(order, selection)
+        await sets.affected_by(command, selection)
         if request.dry_run
-        else await sets.order(order, selection, call.who)
+        else await sets.command(command, selection, call.who)
     )
     return Reply(
         200,

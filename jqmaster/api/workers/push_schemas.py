@@ -136,7 +136,7 @@ class PushAnswer(Open):
 
 
 class CancelOrder(Open):
-    """Order to stop the job if it runs under this token."""
+    """Command to stop the job if it runs under this token."""
 
     token: Token
     epoch: int
@@ -174,21 +174,21 @@ class WorkerStatus(Open):
 
 
 class DrainOrder(Open):
-    """Order to take no more jobs and to finish those that run."""
+    """Command to take no more jobs and to finish those that run."""
 
     epoch: int | None = None
 
 
 class ResumeOrder(DrainOrder):
-    """Order to take jobs again."""
+    """Command to take jobs again."""
 
 
 class DetachOrder(DrainOrder):
     """Notice that the worker was detached. The answer to its next heartbeat says so, too."""
 
 
-# Orders about the worker itself. Each is a path of the worker, with its body and its summary.
-ORDERS: Final[Mapping[str, tuple[type[DrainOrder], str]]] = {
+# Commands about the worker itself. Each is a path of the worker, with its body and its summary.
+COMMANDS: Final[Mapping[str, tuple[type[DrainOrder], str]]] = {
     "drain": (DrainOrder, "Take no more jobs and finish those that run"),
     "resume": (ResumeOrder, "Take jobs again"),
     "detach": (DetachOrder, "Tell the worker that it was detached"),

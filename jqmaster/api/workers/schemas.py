@@ -499,13 +499,13 @@ class WorkerSelectionRequest(Request):
 
 
 class WorkerSetAnswer(Answer):
-    """The workers that got the order, or, for a dry run, those that would get it."""
+    """The workers that got the command, or, for a dry run, those that would get it."""
 
     dry_run: bool
     count: Count
     jobs: Count = Field(description="Number of claims that these workers hold.")
     worker_ids: list[JobId] = Field(
-        description="Their IDs. Repeat them as `worker_ids` to take the order back for the same workers."
+        description="Their IDs. Repeat them as `worker_ids` to take the command back for the same workers."
     )
 
 

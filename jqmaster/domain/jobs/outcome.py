@@ -50,7 +50,7 @@ class NotReadyRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class HoldOrder:
+class WantedHold:
     """The outside system behind a constraint asked for a pause: of one value of its key, or, without a key, of all."""
 
     constraint: str
@@ -75,7 +75,7 @@ class Outcome:
     message: str = ""
     retry_after_s: float | None = None
     finished_at: str | None = None
-    hold: HoldOrder | None = None
+    hold: WantedHold | None = None
     code: str = ""
     request_id: str = ""
     not_ready: NotReadyReport | None = None

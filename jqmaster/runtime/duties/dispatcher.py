@@ -16,7 +16,7 @@ from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.workers.polls import PollDesk
-from jqmaster.store.jobs.claims import Claim, ClaimOrder, ClaimStore, NotClaimed
+from jqmaster.store.jobs.claims import Claim, ClaimStore, NotClaimed, WantedClaim
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pages import MAX_PER_CALL
@@ -39,14 +39,14 @@ POLL_S: Final = 1.0
 # How long pushes under way may take to end before the lead is given up, so that the next leader does not wait longer.
 FINISH_WITHIN_S: Final = 0.5
 
-Orders = Sequence[tuple[Member, ClaimOrder]]
+Wanted = Sequence[tuple[Member, WantedClaim]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingClaims:
     """Claims that the store has not answered yet."""
 
-    orders: Orders
+    wanted: Wanted
     sent_at_s: float
     times_ready: int
 
@@ -169,22 +169,22 @@ class Dispatcher:
                     return None
                 busy = member.busy
                 self._fleet.freed(worker_id, count)
-                orders = self._orders()
-                if not orders:
+                wanted = self._wanted_claims()
+                if not wanted:
                     member.busy = busy
             case JobsReady():
                 self._fleet.add_queues(names)
                 self._became_ready(names)
-                orders = self._orders(names)
-        return self._travelling_claim(orders) if orders else None
+                wanted = self._wanted_claims(names)
+        return self._travelling_claim(wanted) if wanted else None
 
-    def _travelling_claim(self, orders: Orders) -> TravellingClaim:
+    def _travelling_claim(self, wanted: Wanted) -> TravellingClaim:
         prepared = self._claims.prepare_claims(
             self._leadership.epoch,
-            [order for _, order in orders],
+            [claim for _, claim in wanted],
             self._constraints.current.constraint_set.edition,
         )
-        pending = self._begin_claims(orders)
+        pending = self._begin_claims(wanted)
         self._travelling.add(pending)
 
         def on_replies(replies: Sequence[tuple[str, list[Any]] | Exception]) -> None:
@@ -248,9 +248,9 @@ class Dispatcher:
             self._became_ready()  # the message may have been lost, so poll
             # Forget sets of names that nobody runs any more.
             self._plenty = {n: self._plenty[n] for n in self._fleet.name_sets() if n in self._plenty}
-        while not self._is_stopping and (orders := self._orders()):
+        while not self._is_stopping and (wanted := self._wanted_claims()):
             try:
-                await self._claim(orders)
+                await self._claim(wanted)
             except _StaleConstraints:
                 # The constraint keeper notifies the dispatcher when jobs may be claimed again.
                 self._notify(ConstraintsChanged())
@@ -262,7 +262,7 @@ class Dispatcher:
                 self._wake.set()
                 return
 
-    def _orders(self, names: Collection[str] = ()) -> list[tuple[Member, ClaimOrder]]:
+    def _wanted_claims(self, names: Collection[str] = ()) -> list[tuple[Member, WantedClaim]]:
         """Return what may be claimed now, in one round trip; if names are given, only for workers that run some of
         them."""
         candidates = self._fleet.candidates(self._exhausted, self._plenty)
@@ -272,22 +272,22 @@ class Dispatcher:
             max_jobs_per_push=self._max_push_jobs.current,
             max_jobs=MAX_PER_CALL,
         )
-        orders = []
+        wanted = []
         for assignment in assignments:
             worker_id = assignment.worker_id
             member = self._fleet.get(worker_id)
             assert member
-            order = ClaimOrder(worker_id, member.names, assignment.limit, self._desk.holds(worker_id))
-            orders.append((member, order))
-        return orders
+            one = WantedClaim(worker_id, member.names, assignment.limit, self._desk.holds(worker_id))
+            wanted.append((member, one))
+        return wanted
 
-    async def _claim(self, orders: Orders) -> None:
+    async def _claim(self, wanted: Wanted) -> None:
         """Claim for these workers. Raise as `_take_claims` does, and what the store raises."""
-        pending = self._begin_claims(orders)
+        pending = self._begin_claims(wanted)
         try:
             claims = await self._claims.claim_each(
                 self._leadership.epoch,
-                [order for _, order in orders],
+                [claim for _, claim in wanted],
                 self._constraints.current.constraint_set.edition,
             )
         except BaseException:
@@ -297,13 +297,13 @@ class Dispatcher:
 
     # --- what the store answers to claims
 
-    def _begin_claims(self, orders: Orders) -> _PendingClaims:
-        for member, _ in orders:
+    def _begin_claims(self, wanted: Wanted) -> _PendingClaims:
+        for member, _ in wanted:
             member.begin_claim()
-        return _PendingClaims(orders, self._clock.monotonic_s(), self._times_ready)
+        return _PendingClaims(wanted, self._clock.monotonic_s(), self._times_ready)
 
     def _end_claims_unanswered(self, pending: _PendingClaims) -> None:
-        for member, _ in pending.orders:
+        for member, _ in pending.wanted:
             member.end_claim()
 
     def _take_claims(self, pending: _PendingClaims, claims: Sequence[Claim | NotClaimed | Exception]) -> None:
@@ -312,14 +312,14 @@ class Dispatcher:
         self.claimed_at_s = self._clock.monotonic_s()
         failed: Exception | None = None
         left_behind: dict[tuple[str, ...], bool] = {}
-        for (member, _), claim in zip(pending.orders, claims, strict=True):
+        for (member, _), claim in zip(pending.wanted, claims, strict=True):
             member.end_claim(claim.busy if isinstance(claim, Claim) else None)
-        for (member, order), claim in zip(pending.orders, claims, strict=True):
-            names = tuple(order.names)
+        for (member, one), claim in zip(pending.wanted, claims, strict=True):
+            names = tuple(one.names)
             match claim:
                 case DamagedError(detail=detail):
                     # It holds up only the workers that run these names.
-                    logger.error("cannot claim for worker %s: %s", order.worker_id, detail)
+                    logger.error("cannot claim for worker %s: %s", one.worker_id, detail)
                     self._exhausted.add(names)
                 case Exception():
                     failed = failed or claim

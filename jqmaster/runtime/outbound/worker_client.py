@@ -35,8 +35,8 @@ CONTENT_TYPE: Final = "application/msgpack"
 # Workers' answers are small; a larger one is invalid and is not read.
 MAX_ANSWER_BYTES: Final = 256 * 1024
 CONNECT_TIMEOUT_S: Final = 1.0
-# Orders time out soon, because people wait for them, and a heartbeat says the same.
-ORDER_TIMEOUT_S: Final = 1.5
+# Commands time out soon, because people wait for them, and a heartbeat says the same.
+COMMAND_TIMEOUT_S: Final = 1.5
 MAX_RETRY_AFTER_S: Final = 60.0
 
 
@@ -155,11 +155,11 @@ class WorkerClient:
             return False
         return answer.status == 200
 
-    async def order(self, worker: Worker, epoch: int, order: str) -> bool:
+    async def command(self, worker: Worker, epoch: int, command: str) -> bool:
         """Order a worker to `drain`, `resume` or `detach`. Return False if it could not be told."""
         try:
-            async with asyncio.timeout(ORDER_TIMEOUT_S):
-                answer = await self._call(worker, f"/{order}", msgpack.packb({"epoch": epoch}))
+            async with asyncio.timeout(COMMAND_TIMEOUT_S):
+                answer = await self._call(worker, f"/{command}", msgpack.packb({"epoch": epoch}))
         except _NO_CALL:
             return False
         return answer.status == 200

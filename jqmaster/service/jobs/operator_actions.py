@@ -27,15 +27,15 @@ from jqmaster.store.jobs.records import RecordStore
 # Jobs in one round trip, during which the store does nothing else.
 MAX_CANCELS: Final = 100
 MAX_WAITING_CANCELS: Final = 5_000
-# The most orders to workers under way. Beyond it, workers learn of a cancellation by their heartbeats.
-MAX_ORDERS: Final = 200
+# The most commands to workers under way. Beyond it, workers learn of a cancellation by their heartbeats.
+MAX_COMMANDS: Final = 200
 _READ_AGAIN: Final = 3
 
 TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
 
 
 class JobActions:
-    """Component. `tell_worker(worker_id, job_id, token)` orders a worker to stop a canceled job; if that
+    """Component. `tell_worker(worker_id, job_id, token)` tells a worker to stop a canceled job; if that
     fails, the answer to the worker's next heartbeat makes up for it."""
 
     def __init__(
@@ -53,14 +53,14 @@ class JobActions:
         self._cancels: NaturalBatcher[str, tuple[str, str] | Refusal | Exception | None] = NaturalBatcher(
             operator_actions.cancel_each, max_batch=MAX_CANCELS, max_waiting=MAX_WAITING_CANCELS
         )
-        self._orders: set[asyncio.Task[None]] = set()
+        self._commands: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Nothing runs before the first call."""
 
     async def stop(self) -> None:
         await self._cancels.stop()
-        await asyncio.gather(*self._orders, return_exceptions=True)
+        await asyncio.gather(*self._commands, return_exceptions=True)
 
     async def cancel(self, job_id: str) -> None:
         """Cancel a job. Raise NotFoundError, ConflictError (it is over)."""
@@ -77,14 +77,14 @@ class JobActions:
                 raise unknown_job(job_id) from None
             except StateConflict as exc:
                 _raise_conflict(exc, "be canceled")
-        self._order_stop(end, job_id)
+        self._command_stop(end, job_id)
 
     async def cancel_all(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
         """Cancel each job separately, and return whether it was done. Known IDs only."""
         ends = await self._actions_store.cancel_all(job_ids, counted_by)
         for job_id, end in zip(job_ids, ends, strict=True):
             if isinstance(end, tuple):
-                self._order_stop(end, job_id)
+                self._command_stop(end, job_id)
         return [not isinstance(end, Refusal) for end in ends]
 
     async def delete_all(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
@@ -191,14 +191,14 @@ class JobActions:
         await self._constraints.under(some)
         return [ends[job.id] for job in jobs]
 
-    def _order_stop(self, claim: tuple[str, str] | None, job_id: str) -> None:
+    def _command_stop(self, claim: tuple[str, str] | None, job_id: str) -> None:
         # If there are many at once, the other workers learn of it by their heartbeats.
-        if claim is None or len(self._orders) >= MAX_ORDERS:
+        if claim is None or len(self._commands) >= MAX_COMMANDS:
             return
         worker_id, token = claim
-        order = asyncio.create_task(self._tell_worker(worker_id, job_id, token))
-        self._orders.add(order)
-        order.add_done_callback(self._orders.discard)
+        command = asyncio.create_task(self._tell_worker(worker_id, job_id, token))
+        self._commands.add(command)
+        command.add_done_callback(self._commands.discard)
 
 
 def _raise_conflict(conflict: StateConflict, what: str) -> NoReturn:

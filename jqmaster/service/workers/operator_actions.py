@@ -13,10 +13,10 @@ from jqmaster.store.workers.workers import Commanded, WorkerStore
 
 logger = logging.getLogger(__name__)
 
-WorkerOrder = Literal["drain", "resume", "detach"]
-TellWorker = Callable[[str, WorkerOrder], Awaitable[None]]
+WorkerCommand = Literal["drain", "resume", "detach"]
+TellWorker = Callable[[str, WorkerCommand], Awaitable[None]]
 
-_CHANGES: Final[Mapping[WorkerOrder, Mapping[str, Any]]] = {
+_CHANGES: Final[Mapping[WorkerCommand, Mapping[str, Any]]] = {
     "drain": {"draining": True},
     "resume": {"draining": False},
     "detach": {"detached_by": "operator"},
@@ -24,20 +24,20 @@ _CHANGES: Final[Mapping[WorkerOrder, Mapping[str, Any]]] = {
 
 
 class WorkerActions:
-    """`tell(worker_id, order)` gives a worker an order at once; if it fails, the answer to the next heartbeat
-    carries the order. Methods raise what the store raises."""
+    """`tell(worker_id, command)` gives a worker a command at once; if it fails, the answer to the next heartbeat
+    carries the command. Methods raise what the store raises."""
 
     def __init__(self, workers: WorkerStore, *, tell: TellWorker) -> None:
         self._workers = workers
         self._tell = tell
-        self._commands: Mapping[WorkerOrder, Callable[[str, bytes], Awaitable[Commanded]]] = {
+        self._commands: Mapping[WorkerCommand, Callable[[str, bytes], Awaitable[Commanded]]] = {
             "drain": workers.drain,
             "resume": workers.resume,
             "detach": workers.detach,
         }
 
-    async def order(self, order: WorkerOrder, worker_id: str, who: str) -> Worker:
-        """Give the worker an order. Raise NotFoundError, ConflictError (detached).
+    async def command(self, command: WorkerCommand, worker_id: str, who: str) -> Worker:
+        """Give the worker a command. Raise NotFoundError, ConflictError (detached).
 
         * drain: it takes no more jobs and finishes those that it runs.
         * resume: it gets jobs again.
@@ -47,19 +47,19 @@ class WorkerActions:
         before = await existing_worker(self._workers, worker_id)
         entry = encode_entry(
             who=who,
-            action=f"worker.{order}",
+            action=f"worker.{command}",
             target=worker_id,
             before=_standing(before),
-            after={**_standing(before), **_CHANGES[order]},
+            after={**_standing(before), **_CHANGES[command]},
         )
-        match await self._commands[order](worker_id, entry):
+        match await self._commands[command](worker_id, entry):
             case Commanded.UNKNOWN:
                 raise unknown_worker(worker_id)
             case Commanded.DETACHED:
                 raise _detached(worker_id)
             case Commanded.NEW:
-                logger.warning("worker %s: %s, by %s", worker_id, order, who)
-        await self._tell(worker_id, order)
+                logger.warning("worker %s: %s, by %s", worker_id, command, who)
+        await self._tell(worker_id, command)
         with after_it_was_done():
             return await existing_worker(self._workers, worker_id)
 

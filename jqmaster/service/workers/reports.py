@@ -10,7 +10,7 @@ from jqmaster.domain.challenges.challenge import read_request_id
 from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.jobs.outcome import Decision, HoldOrder, Outcome, decide, decide_not_ready
+from jqmaster.domain.jobs.outcome import Decision, Outcome, WantedHold, decide, decide_not_ready
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import JqmasterError, unknown_worker
 from jqmaster.service.constraints.cache import ConstraintCache
@@ -171,19 +171,19 @@ class ReportService:
         return settlements
 
 
-def _hold(constraints: ConstraintSnapshot, order: HoldOrder, for_ms: int) -> GateHold | None:
+def _hold(constraints: ConstraintSnapshot, wanted: WantedHold, for_ms: int) -> GateHold | None:
     """Return the gate to hold; None if it does not exist. The deferral still counts, because a worker need
     not know the current constraints."""
-    stored = constraints.named(order.constraint)
+    stored = constraints.named(wanted.constraint)
     fault = ""
     if stored is None or not stored.constraint.enabled:
         fault = "there is no such constraint, or it is not enabled"
-    elif (stored.constraint.key is not None) is not order.has_key:
-        fault = "it has no key" if order.has_key else "it has a key, and no value is named"
+    elif (stored.constraint.key is not None) is not wanted.has_key:
+        fault = "it has no key" if wanted.has_key else "it has a key, and no value is named"
     if stored is None or fault:
-        logger.warning("a hold of constraint %.100r is ignored: %s", order.constraint, fault)
+        logger.warning("a hold of constraint %.100r is ignored: %s", wanted.constraint, fault)
         return None
-    value = key_value(order.key) if order.has_key else None
+    value = key_value(wanted.key) if wanted.has_key else None
     return GateHold(gate_id(stored.constraint.cid, value), for_ms)
 
 

@@ -1,4 +1,4 @@
-"""Orders to many workers at once, selected by version, machine or label, or by their IDs."""
+"""Commands to many workers at once, selected by version, machine or label, or by their IDs."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-SetOrder = Literal["drain", "resume"]
+SetCommand = Literal["drain", "resume"]
 
 # A worker that does not answer must not hold up the others for long.
 AT_ONCE: Final = 20
@@ -39,37 +39,39 @@ class WorkerSelection:
 
 
 class WorkerSets:
-    """Each worker gets the order and an audit entry, as if it were the only one. Raises what the store raises."""
+    """Each worker gets the command and an audit entry, as if it were the only one. Raises what the store raises."""
 
     def __init__(self, workers: WorkerStore, actions: WorkerActions) -> None:
         self._workers = workers
         self._actions = actions
 
-    async def affected_by(self, order: SetOrder, selection: WorkerSelection) -> list[Worker]:
-        """Return the selected workers that the order changes: drain those that do not drain yet, resume those that do.
-        Detached workers take no order."""
+    async def affected_by(self, command: SetCommand, selection: WorkerSelection) -> list[Worker]:
+        """Return the selected workers that the command would change. Draining changes workers that do not drain yet,
+        and resuming those that do. Detached workers take no command."""
         return [
             worker
             for worker in await self._workers.all()
-            if selection.has(worker) and not worker.is_detached and worker.is_draining == (order == "resume")
+            if selection.has(worker)
+            and not worker.is_detached
+            and worker.is_draining == (command == "resume")
         ]
 
-    async def order(self, order: SetOrder, selection: WorkerSelection, who: str) -> list[Worker]:
-        """Give the order, and return the workers that got it, without those that left meanwhile."""
-        affected_by = await self.affected_by(order, selection)
+    async def command(self, command: SetCommand, selection: WorkerSelection, who: str) -> list[Worker]:
+        """Give the command, and return the workers that got it, without those that left meanwhile."""
+        affected_by = await self.affected_by(command, selection)
         room = asyncio.Semaphore(AT_ONCE)
 
         async def give(worker: Worker) -> Worker | None:
             async with room:
                 try:
-                    return await self._actions.order(order, worker.id, who)
+                    return await self._actions.command(command, worker.id, who)
                 except (NotFoundError, ConflictError):
                     return None
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(give(worker)) for worker in affected_by]
         done = [worker for task in tasks if (worker := task.result())]
-        logger.warning("%s of %d workers, by %s", order, len(done), who)
+        logger.warning("%s of %d workers, by %s", command, len(done), who)
         return done
 
 

@@ -23,7 +23,7 @@ MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimOrder:
+class WantedClaim:
     """Up to `limit` jobs of these names for a worker. `polls_here`: its poll waits at this master, which answers it."""
 
     worker_id: str
@@ -127,27 +127,25 @@ class ClaimStore:
         self._times = times
 
     async def claim_each(
-        self, epoch: str, orders: Sequence[ClaimOrder], edition: int = 0
+        self, epoch: str, wanted: Sequence[WantedClaim], edition: int = 0
     ) -> list[Claim | NotClaimed | Exception]:
         """Claim for each worker up to its limit of jobs that no constraint of this edition holds back, the smallest
         priority first, then the oldest. All claims go in this order and in one round trip; together they return no more
         bytes than one would. If one claim failed alone, its error takes its place."""
-        prepared = self.prepare_claims(epoch, orders, edition)
+        prepared = self.prepare_claims(epoch, wanted, edition)
         return self.read_claims(prepared, await self._client.run_each(prepared.calls))
 
-    def prepare_claims(self, epoch: str, orders: Sequence[ClaimOrder], edition: int = 0) -> PreparedClaims:
+    def prepare_claims(self, epoch: str, wanted: Sequence[WantedClaim], edition: int = 0) -> PreparedClaims:
         """Return the script calls of `claim_each`, for the caller to send."""
         # Tell the worker what the store was told, even if the settings change meanwhile.
         times = self._times.current
         terms = [
-            _Terms(
-                new_tokens(min(order.limit, MAX_PER_CALL)), times.lease_ms, times.offer_ms, order.polls_here
-            )
-            for order in orders
+            _Terms(new_tokens(min(one.limit, MAX_PER_CALL)), times.lease_ms, times.offer_ms, one.polls_here)
+            for one in wanted
         ]
-        max_bytes = MAX_CLAIM_BYTES // len(orders)
+        max_bytes = MAX_CLAIM_BYTES // len(wanted)
         calls = [
-            self._claim_call(epoch, o, edition, t, max_bytes) for o, t in zip(orders, terms, strict=True)
+            self._claim_call(epoch, one, edition, t, max_bytes) for one, t in zip(wanted, terms, strict=True)
         ]
         return PreparedClaims(calls, terms)
 
@@ -161,9 +159,9 @@ class ClaimStore:
         ]
 
     def _claim_call(
-        self, epoch: str, order: ClaimOrder, edition: int, terms: _Terms, max_bytes: int
+        self, epoch: str, one: WantedClaim, edition: int, terms: _Terms, max_bytes: int
     ) -> ScriptCall:
-        k, worker_id = self._keys, order.worker_id
+        k, worker_id = self._keys, one.worker_id
         keys = (
             k.epoch,
             k.worker(worker_id),
@@ -180,7 +178,7 @@ class ClaimStore:
             keys,
             (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), len(terms.tokens) // TOKEN_BYTES,
              terms.lease_ms, terms.offer_ms, self._times.current.grace_ms, k.tag, terms.tokens, k.finished_channel,
-             worker_id, "" if order.polls_here else k.wake_channel, max_bytes, *dict.fromkeys(order.names)),
+             worker_id, "" if one.polls_here else k.wake_channel, max_bytes, *dict.fromkeys(one.names)),
         )  # fmt: skip
 
     def _claimed(self, reply: tuple[str, list[Any]], terms: _Terms) -> Claim | NotClaimed:
@@ -231,7 +229,7 @@ class ClaimStore:
         self, epoch: str, worker_id: str, job_id: str, edition: int = 0, *, polls_here: bool = False
     ) -> Claim | NotClaimed:
         """Claim one job whose workers were lost, for a worker that holds nothing and gets nothing else meanwhile.
-        `polls_here`: see `ClaimOrder`."""
+        `polls_here`: see `WantedClaim`."""
         k = self._keys
         token = new_tokens(1)
         times = self._times.current

@@ -13,7 +13,7 @@ from jqmaster.runtime.duties import dispatcher as dispatcher_module
 from jqmaster.runtime.duties.dispatcher import FINISH_WITHIN_S
 from jqmaster.runtime.duties.fleet import SHORTEST_PAUSE_S
 from jqmaster.runtime.outbound.worker_client import WorkerClient
-from jqmaster.store.jobs.claims import Claim, ClaimedJob, ClaimOrder, NotClaimed, PreparedClaims
+from jqmaster.store.jobs.claims import Claim, ClaimedJob, NotClaimed, PreparedClaims, WantedClaim
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.shard import Shard
@@ -840,7 +840,7 @@ async def test_a_backlog_is_claimed_for_many_workers_at_once_and_one_job_for_one
     rounds: list[list[str]] = []
     prepare, read, has_more = dispatching.claims.prepare_claims, dispatching.claims.read_claims, True
 
-    def counted(epoch: str, orders: Sequence[ClaimOrder], edition: int) -> PreparedClaims:
+    def counted(epoch: str, orders: Sequence[WantedClaim], edition: int) -> PreparedClaims:
         rounds.append([order.worker_id for order in orders])
         return prepare(epoch, orders, edition)
 

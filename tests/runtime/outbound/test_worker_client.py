@@ -12,7 +12,7 @@ from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.errors import AddressRefusedError
 from jqmaster.live_value import LiveValue
 from jqmaster.net.egress import EgressGuard
-from jqmaster.runtime.outbound.orders import CancelOrders
+from jqmaster.runtime.outbound.commands import CancelCommands
 from jqmaster.runtime.outbound.worker_client import (
     MAX_ANSWER_BYTES,
     Delivered,
@@ -282,7 +282,7 @@ async def test_a_cancel_order_is_signed_and_names_token_and_epoch(
     endpoint = await serve(prefix="/jq")
     worker_id = await endpoint.join(world.workers)
     job_id = new_id()
-    await CancelOrders(world.workers, world.leadership, worker_client)(worker_id, job_id, "ab" * 16)
+    await CancelCommands(world.workers, world.leadership, worker_client)(worker_id, job_id, "ab" * 16)
     assert endpoint.cancels == [
         (job_id, {"token": "ab" * 16, "epoch": await world.leadership.newest_number()})
     ]
@@ -292,7 +292,7 @@ async def test_an_order_to_a_worker_that_is_gone_or_dead_is_no_error(
     world: StoreWorld, worker_client: WorkerClient, serve: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next heartbeat tells the worker anyway."""
-    order = CancelOrders(world.workers, world.leadership, worker_client)
+    order = CancelCommands(world.workers, world.leadership, worker_client)
     await order(new_id(), new_id(), "ab" * 16)
     await order(await world.worker(), new_id(), "ab" * 16)
     dead = await serve()

@@ -9,7 +9,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import ConflictError, DamagedError, NotFoundError
 from jqmaster.live_value import LiveValue
-from jqmaster.runtime.outbound.orders import CancelOrders
+from jqmaster.runtime.outbound.commands import CancelCommands
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.store.jobs.operator_actions import Changes
 from tests.support import real_time
@@ -73,7 +73,7 @@ async def test_the_order_reaches_the_endpoint_of_the_worker(served: Served) -> N
     await client.start()
     async with FakeWorker().serving() as endpoint:
         await endpoint.join(world.workers)
-        served.actions._tell_worker = CancelOrders(world.workers, world.leadership, client)
+        served.actions._tell_worker = CancelCommands(world.workers, world.leadership, client)
         job_id = await world.enqueue()
         (job,) = await world.claim(endpoint.id)
         await served.actions.cancel(job_id)

@@ -8,7 +8,7 @@ from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import DamagedError, StaleEpochError
 from jqmaster.store.codec import GATE_BYTES, HEAD_SIZE
-from jqmaster.store.jobs.claims import MAX_CLAIM_BYTES, Claim, ClaimOrder, NotClaimed
+from jqmaster.store.jobs.claims import MAX_CLAIM_BYTES, Claim, NotClaimed, WantedClaim
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
 
 
@@ -314,7 +314,7 @@ async def test_claims_for_several_workers_take_one_round_trip_and_one_that_fails
     await world.redis.delete(world.shard.keys.worker(gone))
     await world.redis.set(world.shard.keys.claims(broken), "x")
     before = sum(world.shard.client.round_trips["claim"].counts)
-    orders = [ClaimOrder(worker, ["work"], 2) for worker in (one, broken, gone, other)]
+    orders = [WantedClaim(worker, ["work"], 2) for worker in (one, broken, gone, other)]
     first, second, third, fourth = await world.claims.claim_each(world.epoch, orders)
     assert sum(world.shard.client.round_trips["claim"].counts) == before + 1
     assert isinstance(first, Claim)
@@ -332,7 +332,7 @@ async def test_claims_of_one_round_trip_share_its_bytes(world: StoreWorld) -> No
     workers = [await world.worker() for _ in range(4)]
     for _ in range(16):
         await world.enqueue(argument=b"x" * (MAX_CLAIM_BYTES // 8))
-    claims = await world.claims.claim_each(world.epoch, [ClaimOrder(w, ["work"], 10) for w in workers])
+    claims = await world.claims.claim_each(world.epoch, [WantedClaim(w, ["work"], 10) for w in workers])
     # A worker's share is two jobs, less the overhead of records; the job that exceeds it is the last.
     assert [len(claim.jobs) for claim in claims if isinstance(claim, Claim)] == [2, 2, 2, 2]
 
