@@ -74,7 +74,7 @@ class MasterCondition:
 @dataclass(frozen=True, slots=True)
 class Services:
     """`master_id` identifies this process, `store_id` the store. `admit_url` returns the normalised URL of a worker
-    or raises AddressRefusedError. `breakers` returns the breaker of each worker if this master leads, `contract` the
+    or raises AddressRefusedError. `breakers` returns the breaker of each worker if this master leads, `openapi` the
     OpenAPI document."""
 
     live: LiveSettings
@@ -128,7 +128,7 @@ class Services:
     condition: Callable[[], Awaitable[MasterCondition]]
     breakers: Callable[[], dict[str, str]]
     store_time_ms: Callable[[], Awaitable[int]]
-    contract: PublishedDocument
+    openapi: PublishedDocument
     search_turns: SearchTurns
     traffic: Traffic
     metrics: Metrics

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Sequence
 
-from jqmaster.app.parts import ShardParts
+from jqmaster.app.shard_services import ShardServices
 from jqmaster.app.shared import Shared
 from jqmaster.lifecycle import Component
 from jqmaster.runtime.duties.audit_exporter import AuditExporter
 from jqmaster.runtime.duties.backlog_sampler import BacklogSampler
 from jqmaster.runtime.duties.bulk_actions import BulkActions
 from jqmaster.runtime.duties.challenge_expiry import ChallengeExpiry
+from jqmaster.runtime.duties.claim_offers import ClaimOffers
 from jqmaster.runtime.duties.constraint_expiry import ConstraintExpiry
 from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
 from jqmaster.runtime.duties.definition_firing import DefinitionLoop
-from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.event_gathering import EventLoop
 from jqmaster.runtime.duties.failure_detector import FailureDetector
@@ -43,7 +43,7 @@ class LeaderDuties:
         self,
         leadership: Leadership,
         shared: Shared,
-        parts: ShardParts,
+        services: ShardServices,
         leader: Leader,
         progress: ProgressWatch,
         *,
@@ -52,22 +52,22 @@ class LeaderDuties:
     ) -> None:
         self._leadership = leadership
         self._shared = shared
-        self._parts = parts
-        self._stores = parts.stores
+        self._services = services
+        self._stores = services.stores
         self._leader = leader
         self._progress = progress
         self._local_leader = local_leader
         self._route = route
         policies = shared.policies
         self.grace = Grace(shared.clock, policies.grace)
-        self._delivery = self._make_delivery()
+        self._offers = self._make_offers()
         self.dispatcher = self._make_dispatcher()
         self._repair = Repair(
-            parts.link, leadership.epoch, who=f"master {shared.master_id}", times=policies.job_times
+            services.link, leadership.epoch, who=f"master {shared.master_id}", times=policies.job_times
         )
         self.keeper = ConstraintKeeper(
             leadership,
-            parts.constraints,
+            services.constraints,
             shared.clock,
             lanes=self._stores.lanes,
             gates=self._stores.gates,
@@ -78,18 +78,18 @@ class LeaderDuties:
             leadership, self._stores.due, shared.clock, on_ready=self._on_ready, on_stale=leader.step_down
         )
         self.definitions = DefinitionLoop(
-            leadership, parts.definition_firing, shared.clock, on_stale=leader.step_down
+            leadership, services.definition_firing, shared.clock, on_stale=leader.step_down
         )
-        self.events = EventLoop(leadership, parts.event_gathering, shared.clock, on_stale=leader.step_down)
+        self.events = EventLoop(leadership, services.event_gathering, shared.clock, on_stale=leader.step_down)
         self.follow_ups = FollowUpLoop(
-            leadership, parts.follow_ups, parts.batch_expiry, shared.clock, on_stale=leader.step_down
+            leadership, services.follow_ups, services.batch_expiry, shared.clock, on_stale=leader.step_down
         )
         self.challenges = ChallengeExpiry(
             leadership,
             self._stores.challenges,
             self.grace,
             shared.clock,
-            figures=parts.challenge_figures,
+            figures=services.challenge_figures,
             on_stale=leader.step_down,
         )
         self._reaper = self._make_reaper()
@@ -110,21 +110,21 @@ class LeaderDuties:
             self.dispatcher,
             self.keeper,
             ConstraintExpiry(
-                self._parts.constraint_editor,
+                self._services.constraint_editor,
                 self._shared.clock,
                 who=f"master {self._shared.master_id}",
-                store_time_ms=self._parts.store_time_ms,
+                store_time_ms=self._services.store_time_ms,
                 on_stale=self._leader.step_down,
             ),
             self.promoter,
             self.definitions,
             self.events,
             # First: follow-ups and notices wait for it.
-            self._parts.deliveries,
+            self._services.messenger,
             self.follow_ups,
             NoticeLoop(
                 self._leadership,
-                self._parts.notice_evaluation(),
+                self._services.notice_evaluation(),
                 self._shared.clock,
                 on_stale=self._leader.step_down,
             ),
@@ -143,7 +143,7 @@ class LeaderDuties:
             BacklogSampler(
                 self._leadership,
                 self._stores.history,
-                self._parts.tally,
+                self._services.tally,
                 self._shared.clock,
                 on_stale=self._leader.step_down,
             ),
@@ -156,19 +156,19 @@ class LeaderDuties:
     def _on_ready(self) -> None:
         self.dispatcher.wake(JobsReady())
 
-    def _make_delivery(self) -> Delivery:
-        parts = self._parts
-        return Delivery(
+    def _make_offers(self) -> ClaimOffers:
+        services = self._services
+        return ClaimOffers(
             self._leadership,
             leases=self._stores.leases,
             settlements=self._stores.settlements,
             progress=self._stores.progress,
             challenges=self._stores.challenges,
-            order=self._stores.order,
-            fleet=parts.fleet,
-            desk=parts.polls,
+            predecessors=self._stores.predecessors,
+            fleet=services.fleet,
+            desk=services.polls,
             client=self._shared.workers,
-            report=parts.reports.results,
+            report=services.reports.results,
             clock=self._shared.clock,
             on_stale=self._leader.step_down,
             is_trusted=self._leader.is_trusted,
@@ -176,15 +176,15 @@ class LeaderDuties:
         )
 
     def _make_dispatcher(self) -> Dispatcher:
-        parts, stores = self._parts, self._stores
+        services, stores = self._services, self._stores
         return Dispatcher(
             self._leadership,
-            self._delivery,
+            self._offers,
             claims=stores.claims,
             workers=stores.workers,
-            constraints=parts.constraints,
-            fleet=parts.fleet,
-            desk=parts.polls,
+            constraints=services.constraints,
+            fleet=services.fleet,
+            desk=services.polls,
             clock=self._shared.clock,
             max_push_jobs=self._shared.policies.max_push_jobs,
             on_stale=self._leader.step_down,
@@ -205,16 +205,16 @@ class LeaderDuties:
         )
 
     def _make_quarantine(self) -> Quarantine:
-        parts = self._parts
+        services = self._services
         return Quarantine(
             self._leadership,
-            parts.constraints,
-            parts.fleet,
+            services.constraints,
+            services.fleet,
             self._shared.clock,
             claims=self._stores.claims,
             records=self._stores.records,
             give=self.dispatcher.give,
-            polls_here=parts.polls.holds,
+            polls_here=services.polls.holds,
             on_stale=self._leader.step_down,
         )
 
@@ -238,23 +238,23 @@ class LeaderDuties:
             self._shared.clock,
             records=stores.records,
             inspector=stores.inspector,
-            job_actions=self._parts.job_actions,
+            job_actions=self._services.job_actions,
             history=stores.history,
-            store_time_ms=self._parts.store_time_ms,
+            store_time_ms=self._services.store_time_ms,
             is_trusted=self._leader.is_trusted,
             on_stale=self._leader.step_down,
         )
 
     def _make_log_duties(self) -> list[Component]:
         policies, clock = self._shared.policies, self._shared.clock
-        archiving = self._parts.log_archiving()
+        archiving = self._services.log_archiving()
         keeper = LogKeeper(
             self._leadership,
             self._stores.logs,
             clock,
             retention_ms=policies.log_retention_ms,
             wait_ms=policies.log_archive_wait_ms if archiving else None,
-            figures=self._parts.archive_figures,
+            figures=self._services.archive_figures,
             on_stale=self._leader.step_down,
         )
         if archiving is None:
@@ -268,7 +268,7 @@ class LeaderDuties:
         return [
             AuditExporter(
                 self._leadership,
-                AuditExportStore(self._parts.link),
+                AuditExportStore(self._services.link),
                 LineSink(target),
                 self._shared.clock,
                 on_stale=self._leader.step_down,

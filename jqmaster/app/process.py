@@ -144,7 +144,7 @@ class Master:
         s, server = self.settings, self.server
         url = s.advertised_url
         if url is None:
-            url = await asyncio.to_thread(own_url, server.own_url, self.shard.parts.store.url)
+            url = await asyncio.to_thread(own_url, server.own_url, self.shard.services.store.url)
         elif server.own_port != server.port:
             # A caller that checks whether this master is alive must not reach another process on the shared port.
             url = at_port(url, server.own_port)
@@ -156,7 +156,7 @@ class Master:
             url,
             __version__,
             started_at_ms,
-            self.shard.parts.link.client.listens_sharded,
+            self.shard.services.link.client.listens_sharded,
         )
 
     async def _admit_url(self, url: str) -> str:

@@ -27,7 +27,7 @@ class ReadinessCheck:
     def __init__(self, shared: Shared, shard: ServedShard) -> None:
         self._shared = shared
         self._shard = shard
-        self._health = shard.parts.health
+        self._health = shard.services.health
         # None: a leader was there at the last look. Before the first one is seen, there is no change to wait for.
         self._leaderless_since_s: float | None = -math.inf
 
@@ -47,7 +47,7 @@ class ReadinessCheck:
                     faults["store"] = f"store: {store}"
         except (JqmasterError, TimeoutError) as exc:
             store = exc.detail if isinstance(exc, JqmasterError) else "it does not answer in time"
-            if (embedded := self._shard.parts.store.embedded) and (detail := embedded.status().detail):
+            if (embedded := self._shard.services.store.embedded) and (detail := embedded.status().detail):
                 store = detail  # the embedded store knows why: a full disk, a damaged file
             faults["store"] = f"store: {store}"
         if self._shard.progress.round_s() > STALLED_S:
@@ -67,7 +67,7 @@ class ReadinessCheck:
         All masters see the lack of a leader at once. If each were unready for that moment, a load balancer would have
         nobody left.
         """
-        if await self._shard.parts.stores.leadership.current() is not None:
+        if await self._shard.services.stores.leadership.current() is not None:
             self._leaderless_since_s = None
             return False
         now_s = self._shared.clock.monotonic_s()

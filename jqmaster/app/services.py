@@ -62,10 +62,10 @@ class RequestServices:
     ) -> None:
         self._shared = shared
         self._shard = shard
-        self._parts = shard.parts
-        self._stores = shard.parts.stores
-        self._usage = UsageStore(shard.parts.link, self._stores.records)
-        self._demand_store = DemandStore(shard.parts.link)
+        self._services = shard.services
+        self._stores = shard.services.stores
+        self._usage = UsageStore(shard.services.link, self._stores.records)
+        self._demand_store = DemandStore(shard.services.link)
         self._identity = identity
         self._admit_url = admit_url
         self._connections = connections
@@ -73,11 +73,11 @@ class RequestServices:
         self.waiting = WaitingPlaces(shared.policies.max_connections)
         self.masters = MasterService(self._stores.masters, self._stores.leadership, shared.policies.pace)
         self.why = WhyService(
-            WhyStore(self._parts.link, self._stores.records),
+            WhyStore(self._services.link, self._stores.records),
             self._stores.workers,
-            self._parts.constraints,
+            self._services.constraints,
             policy=shared.policies.why,
-            reach=lambda: self._parts.fleet.reach() if shard.leader.leadership else None,
+            reach=lambda: self._services.fleet.reach() if shard.leader.leadership else None,
         )
         self._failures = FailureReader(self._stores.history, self._stores.records)
         self.stats = StatsService(
@@ -94,59 +94,61 @@ class RequestServices:
 
     def bundle(self) -> Services:
         """Return all services as the handlers take them."""
-        shared, parts, stores, clock = self._shared, self._parts, self._stores, self._shared.clock
-        audit, traffic, turns = AuditStore(parts.link), Traffic(), PreviewTurns(clock)
+        shared, services, stores, clock = self._shared, self._services, self._stores, self._shared.clock
+        audit, traffic, turns = AuditStore(services.link), Traffic(), PreviewTurns(clock)
         constraints = self._make_reader(turns)
         audit_writer, request_ids = AuditWriter(audit), RequestIds(clock)
         return Services(
             live=shared.live,
-            enqueue=parts.enqueue,
-            reach=parts.reach,
-            jobs=parts.jobs,
+            enqueue=services.enqueue,
+            reach=services.reach,
+            jobs=services.jobs,
             excerpts=JobExcerpts(stores.records, stores.workers, stores.progress),
-            job_parts=parts.job_parts,
-            job_logs=parts.job_logs,
-            job_actions=parts.job_actions,
+            job_parts=services.job_parts,
+            job_logs=services.job_logs,
+            job_actions=services.job_actions,
             feed=self.feed,
-            intake=parts.intake,
+            intake=services.intake,
             bulk_actions=BulkActionService(
-                stores.actions, stores.records, stores.inspector, clock, parts.store_time_ms
+                stores.actions, stores.records, stores.inspector, clock, services.store_time_ms
             ),
             why=self.why,
-            workers=parts.workers,
+            workers=services.workers,
             worker_figures=FiguresCache(stores.history, stores.workers, clock),
-            contracts=parts.contracts,
-            reports=parts.reports,
-            worker_actions=parts.worker_actions,
-            worker_sets=WorkerSets(stores.workers, parts.worker_actions),
+            contracts=services.contracts,
+            reports=services.reports,
+            worker_actions=services.worker_actions,
+            worker_sets=WorkerSets(stores.workers, services.worker_actions),
             owners=WorkerOwners(stores.workers),
-            polls=parts.polls,
+            polls=services.polls,
             waiting=self.waiting,
             constraints=constraints,
             replays=Replays(
                 PastJobs(stores.lists, self._usage, clock), stores.inspector, stores.history, turns
             ),
-            pauses=Pauses(parts.constraints, parts.constraint_editor, parts.key_values, parts.store_time_ms),
-            constraint_editor=parts.constraint_editor,
-            definitions=DefinitionReader(stores.definitions, parts.store_time_ms),
-            definition_editor=DefinitionEditor(
-                stores.definitions, parts.definition_firing, audit, parts.store_time_ms
+            pauses=Pauses(
+                services.constraints, services.constraint_editor, services.key_values, services.store_time_ms
             ),
-            event_intake=parts.events,
+            constraint_editor=services.constraint_editor,
+            definitions=DefinitionReader(stores.definitions, services.store_time_ms),
+            definition_editor=DefinitionEditor(
+                stores.definitions, services.definition_firing, audit, services.store_time_ms
+            ),
+            event_intake=services.events,
             events=EventReader(stores.events),
-            batches=parts.batches,
-            flows=parts.flows,
-            challenges=ChallengeService(stores.challenges, request_ids, parts.challenge_figures),
+            batches=services.batches,
+            flows=services.flows,
+            challenges=ChallengeService(stores.challenges, request_ids, services.challenge_figures),
             challenge_forms=ChallengeForms(
-                stores.challenges, request_ids, parts.challenge_figures, audit_writer
+                stores.challenges, request_ids, services.challenge_figures, audit_writer
             ),
             challenge_reader=ChallengeReader(stores.challenges, stores.records),
-            deliveries=DeliveryReader(stores.records, parts.job_actions),
-            notices=parts.notices,
+            deliveries=DeliveryReader(stores.records, services.job_actions),
+            notices=services.notices,
             notice_editor=NoticeEditor(
                 stores.notices,
                 audit,
-                parts.store_time_ms,
+                services.store_time_ms,
                 can_sign=shared.webhooks.can_sign,
                 can_mail=shared.mail is not None,
             ),
@@ -157,16 +159,16 @@ class RequestServices:
             masters=self.masters,
             stats=self.stats,
             demand=DemandService(
-                self._demand_store, stores.workers, parts.constraints, stale_ms=shared.policies.stale_ms
+                self._demand_store, stores.workers, services.constraints, stale_ms=shared.policies.stale_ms
             ),
             failure_actions=FailureActions(stores.history, self._failures),
             master_id=shared.master_id,
-            store_id=parts.store.mark,
+            store_id=services.store.mark,
             admit_url=self._admit_url,
             condition=self._readiness.condition,
-            breakers=lambda: parts.fleet.breaker_states() if self._shard.leader.leadership else {},
-            store_time_ms=parts.store_time_ms,
-            contract=PublishedDocument(_openapi_document),
+            breakers=lambda: services.fleet.breaker_states() if self._shard.leader.leadership else {},
+            store_time_ms=services.store_time_ms,
+            openapi=PublishedDocument(_openapi_document),
             search_turns=SearchTurns(),
             traffic=traffic,
             metrics=self._make_metrics(constraints, traffic),
@@ -175,12 +177,12 @@ class RequestServices:
     def _make_reader(self, turns: PreviewTurns) -> ConstraintReader:
         stores = self._stores
         previews = Previews(stores.lanes, self._usage, self._shared.clock, turns)
-        return ConstraintReader(self._parts.constraints, self._usage, stores.gates, previews)
+        return ConstraintReader(self._services.constraints, self._usage, stores.gates, previews)
 
     def _make_feed(self) -> LiveFeed:
         policies = self._shared.policies
         return LiveFeed(
-            LiveStore(self._parts.link, stale_ms=policies.stale_ms, pace=policies.pace),
+            LiveStore(self._services.link, stale_ms=policies.stale_ms, pace=policies.pace),
             self._stores.actions,
             self._shared.clock,
             stats=self.stats.now,
@@ -206,16 +208,16 @@ class RequestServices:
             stale_ms=self._shared.policies.stale_ms,
         )
         return Metrics(
-            self._parts.tally,
+            self._services.tally,
             traffic,
-            (self._parts.store.client, self._parts.store.reserve),
-            firing=self._parts.firing_figures,
-            events=self._parts.event_figures,
-            batches=self._parts.batch_figures,
-            logs=self._parts.log_figures,
-            archive=self._parts.archive_figures,
-            challenges=self._parts.challenge_figures,
-            deliveries=self._parts.delivery_figures,
+            (self._services.store.client, self._services.store.reserve),
+            firing=self._services.firing_figures,
+            events=self._services.event_figures,
+            batches=self._services.batch_figures,
+            logs=self._services.log_figures,
+            archive=self._services.archive_figures,
+            challenges=self._services.challenge_figures,
+            deliveries=self._services.delivery_figures,
             own=lambda: self._readiness.own_facts(self._connections()),
             ask_store=facts.read,
         )

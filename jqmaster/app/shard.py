@@ -1,9 +1,9 @@
-"""One shard that this process serves: its parts, its place among the masters, and what watches over it."""
+"""One shard that this process serves: its services, its place among the masters, and what watches over it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
 from jqmaster.app.duties import LeaderDuties
-from jqmaster.app.parts import ShardParts
+from jqmaster.app.shard_services import ShardServices
 from jqmaster.app.shared import Shared
 from jqmaster.app.stores import ServingStore
 from jqmaster.domain.operations.master import MasterRecord
@@ -20,7 +20,7 @@ from jqmaster.runtime.watch.progress import ProgressWatch
 from jqmaster.runtime.watch.watchdog import Watchdog
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
-from jqmaster.store.link.events import EventListener
+from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.shard import Shard
 
 
@@ -40,37 +40,39 @@ class ServedShard:
     ) -> None:
         self._shared = shared
         self._local_leader = local_leader
-        self.parts = parts = ShardParts(shared, link, store)
-        self._history_keeper = HistoryKeeper(parts.tally, parts.stores.history, shared.clock)
+        self.services = services = ShardServices(shared, link, store)
+        self._history_keeper = HistoryKeeper(services.tally, services.stores.history, shared.clock)
         self._duties: LeaderDuties | None = None
         self.leader = self._make_leader(store)
         self._sub_leader = self._make_sub_leader()
         self._membership = Membership(
-            parts.stores.masters,
+            services.stores.masters,
             shared.clock,
             describe=describe,
             pace=shared.policies.pace,
-            duty_faults=parts.duty_faults,
+            duty_faults=services.duty_faults,
         )
-        self._sharding = Sharding(parts.stores.masters, store.client, shared.clock, pace=shared.policies.pace)
+        self._sharding = Sharding(
+            services.stores.masters, store.client, shared.clock, pace=shared.policies.pace
+        )
         self._router = WakeRouter(
             identity=identity,
             settings=shared.live,
-            polls=parts.polls,
-            waiters=parts.waiters,
+            polls=services.polls,
+            waiters=services.waiters,
             leader=self.leader,
             duties=lambda: self.duties,
         )
-        self._events = EventListener(
+        self._listener = StoreListener(
             link,
             on_wake=self._router.route,
-            on_finished=parts.waiters.finished,
+            on_finished=services.waiters.finished,
             on_gap=self._router.on_gap,
         )
         self.progress = ProgressWatch(
-            parts.stores.inspector,
-            parts.stores.workers,
-            parts.fleet,
+            services.stores.inspector,
+            services.stores.workers,
+            services.fleet,
             shared.clock,
             dispatcher=self._present_dispatcher,
         )
@@ -79,16 +81,16 @@ class ServedShard:
     def lower_components(self) -> Sequence[Component]:
         """Return what requests need: it starts before the server and stops after it."""
         return [
-            self._events,
-            *([self._sharding] if self.parts.link.client.listens_sharded else []),
-            self.parts.health,
-            self.parts.intake.pace,
-            self.parts.schema_judge,
-            self.parts.job_actions,
-            self.parts.enqueue,
-            self.parts.events,
+            self._listener,
+            *([self._sharding] if self.services.link.client.listens_sharded else []),
+            self.services.health,
+            self.services.intake.pace,
+            self.services.schema_judge,
+            self.services.job_actions,
+            self.services.enqueue,
+            self.services.events,
             self._watchdog,
-            *self.parts.outside_checks,
+            *self.services.outside_checks,
             # It stops after everything that counts.
             self._history_keeper,
         ]
@@ -98,11 +100,11 @@ class ServedShard:
         The lead starts last and stops first: another master may take it while requests here still finish, as on any
         follower."""
         leading: list[Component] = [self._membership, self._sub_leader, self.leader]
-        return [self.parts.polls, *self._shared.departure.around(leading)]
+        return [self.services.polls, *self._shared.departure.around(leading)]
 
     def duty_faults(self) -> dict[str, str]:
         """Return what fails here or at the leader without keeping it from its work, by name."""
-        return {**self._sub_leader.leader_faults, **self.parts.duty_faults()}
+        return {**self._sub_leader.leader_faults, **self.services.duty_faults()}
 
     @property
     def duties(self) -> LeaderDuties | None:
@@ -114,7 +116,7 @@ class ServedShard:
         self._duties = LeaderDuties(
             leadership,
             self._shared,
-            self.parts,
+            self.services,
             self.leader,
             self.progress,
             local_leader=self._local_leader,
@@ -129,7 +131,7 @@ class ServedShard:
     def _make_leader(self, store: ServingStore) -> Leader:
         return Leader(
             # It has connections of its own, so that nobody who blocks all the others can make it lose its lock.
-            LeadershipStore(Shard(store.reserve, self.parts.link.keys)),
+            LeadershipStore(Shard(store.reserve, self.services.link.keys)),
             self._shared.clock,
             master_id=self._shared.master_id,
             pace=self._shared.policies.pace,
@@ -139,7 +141,7 @@ class ServedShard:
 
     def _make_sub_leader(self) -> SubLeader:
         return SubLeader(
-            self.parts.stores.masters,
+            self.services.stores.masters,
             self.leader,
             self._shared.clock,
             master_id=self._shared.master_id,
@@ -153,7 +155,7 @@ class ServedShard:
                 await client.reset()
 
         return Watchdog(
-            self.parts.link,
+            self.services.link,
             self._shared.clock,
             mark=store.mark,
             stall=self.progress.stall,

@@ -18,7 +18,7 @@ from jqmaster.store.health.probe import StoreReport
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.claims import ClaimStore
-from jqmaster.store.jobs.enqueue import AcceptanceStore
+from jqmaster.store.jobs.enqueue import EnqueueStore
 from jqmaster.store.jobs.follow_ups import FollowUpStore
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
@@ -29,7 +29,7 @@ from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
 from jqmaster.store.jobs.retention import RetentionStore
 from jqmaster.store.jobs.settlements import SettlementStore
-from jqmaster.store.jobs.timers import DueStore
+from jqmaster.store.jobs.timers import TimerStore
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.client import StoreClient
@@ -65,8 +65,8 @@ class Stores:
     """The stores of one shard, each with one role: first those along a job's path. A store that a single service
     uses is built with that service."""
 
-    acceptance: AcceptanceStore
-    due: DueStore
+    acceptance: EnqueueStore
+    due: TimerStore
     claims: ClaimStore
     leases: LeaseStore
     settlements: SettlementStore
@@ -110,8 +110,8 @@ class Stores:
     ) -> "Stores":
         records = RecordStore(shard)
         return cls(
-            acceptance=AcceptanceStore(shard, tally),
-            due=DueStore(shard, tally),
+            acceptance=EnqueueStore(shard, tally),
+            due=TimerStore(shard, tally),
             claims=ClaimStore(shard, tally, times),
             leases=LeaseStore(shard, records, tally, times),
             settlements=SettlementStore(shard, tally, times),

@@ -182,11 +182,11 @@ class Keys:
     lane = NamedKey(
         "string",
         "with its jobs",
-        "name, edition of the rules, group, gates, unfinished jobs, and where it stands in `open` or `parked`",
+        "name, edition of the constraints, group, gates, unfinished jobs, and where it stands in `open` or `parked`",
         of=("lane",),
     )
     lanes = NamedKey(
-        "sorted set", "while not empty", "lanes of a name; score: edition of the rules", of=("name",)
+        "sorted set", "while not empty", "lanes of a name; score: edition of the constraints", of=("name",)
     )
     open_groups = NamedKey(
         "set", "while not empty", "groups of lanes that no shared gate closes", of=("name",)

@@ -193,7 +193,7 @@ async def test_a_level_that_does_not_exist_is_refused(api: Api, level: str) -> N
 async def test_pushes_that_come_together_wait_for_the_replicas_once(pair: Pair) -> None:
     primary, _ = pair
     async with master_on(primary.url) as (master, api):
-        redis = admin_of(master.shard.parts.link.client)
+        redis = admin_of(master.shard.services.link.client)
         await redis.config_resetstat()
         answers = await asyncio.gather(*(push(api, job(), "fsync+quorum") for _ in range(60)))
         assert {(status, level) for status, _, level in answers} == {(201, "fsync+quorum")}
@@ -208,7 +208,7 @@ async def test_a_master_whose_store_loses_the_level_is_not_ready_and_says_why() 
     server.start()
     try:
         async with master_on(server.url) as (master, api):
-            redis = admin_of(master.shard.parts.link.client)
+            redis = admin_of(master.shard.services.link.client)
             await redis.config_set("appendfsync", "everysec")
             await wait_until(lambda: not_ready(api), timeout_s=10)
             _, answer = await api.call("GET", "/readyz")

@@ -117,7 +117,7 @@ async def test_what_was_done_is_not_told_as_refused_when_the_store_dies_before_t
 ) -> None:
     async with master_on(store.url, store_timeout_s=1) as (master, api):
         job_id = await api.enqueue("later", delay=3600)
-        parts = master.shard.parts
+        parts = master.shard.services
         # The route of `run` holds the service's method itself, so the store's method is replaced.
         target, name = {
             "run": (parts.stores.operator_actions, "run_now"),
@@ -185,7 +185,7 @@ async def test_a_full_store_refuses_jobs_and_lets_those_that_it_has_end(store: S
     async with master_on(store.url) as (master, api), worker_at(api) as worker:
         job_id = await api.enqueue("work", keep_result=True)
         job = await worker.next_job()
-        redis = admin_of(master.shard.parts.link.client)
+        redis = admin_of(master.shard.services.link.client)
         await redis.config_set("maxmemory", "1mb")
         try:
             counts = await api.counts()
@@ -214,7 +214,7 @@ async def test_a_full_store_refuses_jobs_and_lets_those_that_it_has_end(store: S
 async def test_a_callback_that_finds_the_store_full_is_taken_when_it_is_repeated(store: StoreServer) -> None:
     async with master_on(store.url) as (master, api), puller_at(api) as worker:
         opened = await awaiting(api, worker)
-        redis = admin_of(master.shard.parts.link.client)
+        redis = admin_of(master.shard.services.link.client)
         await redis.config_set("maxmemory", "1mb")
         try:
             answer = await post(opened, b"done")
@@ -253,7 +253,7 @@ async def test_a_master_starts_on_a_full_store_and_drains_it(store: StoreServer)
 async def test_a_store_that_became_read_only(store: StoreServer) -> None:
     async with master_on(store.url) as (master, api):
         known = await api.enqueue("later", delay=3600)
-        redis = admin_of(master.shard.parts.link.client)
+        redis = admin_of(master.shard.services.link.client)
         await redis.execute_command("REPLICAOF", "127.0.0.1", "1")
         try:
             for path, value in (("/api/jobs", {"name": "work"}), (f"/api/jobs/{known}/cancel", None)):
@@ -269,7 +269,7 @@ async def test_a_store_that_became_read_only(store: StoreServer) -> None:
 async def test_a_store_that_is_loading(store: StoreServer) -> None:
     async with master_on(store.url, store_timeout_s=2) as (master, api):
         known = await api.enqueue("later", delay=3600)
-        pipeline = admin_of(master.shard.parts.link.client).pipeline(transaction=False)
+        pipeline = admin_of(master.shard.services.link.client).pipeline(transaction=False)
         for n in range(60_000):
             pipeline.set(f"ballast:{n}", "x")
         await pipeline.execute()
@@ -352,7 +352,7 @@ async def test_a_nearly_full_store_is_noticed_before_it_is_full(store: StoreServ
 async def test_a_store_that_was_emptied_is_not_served_as_an_empty_queue(store: StoreServer) -> None:
     async with master_on(store.url) as (master, api):
         await api.enqueue("later", delay=3600)
-        admin = admin_of(master.shard.parts.link.client)
+        admin = admin_of(master.shard.services.link.client)
         await admin.flushall()
         # The store is refused from the first moment, before any check has run.
         assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_unfit"
@@ -369,7 +369,7 @@ async def test_a_store_that_was_emptied_is_not_served_as_an_empty_queue(store: S
 async def test_a_full_store_drains_while_it_takes_nothing(store: StoreServer) -> None:
     async with master_on(store.url) as (master, api), worker_at(api, max_jobs=20) as worker:
         jobs = [await api.enqueue("later", delay=3600) for _ in range(40)]
-        admin = admin_of(master.shard.parts.link.client)
+        admin = admin_of(master.shard.services.link.client)
         await admin.config_set("maxmemory", "1mb")
         for job_id in jobs:
             # `run` needs room: that was a separate decision. It is the only operation that is refused.
@@ -396,7 +396,7 @@ async def test_a_store_that_is_busy_with_a_script_is_waited_for_and_the_script_l
 ) -> None:
     async with master_on(store.url, store_timeout_s=1) as (master, api):
         known = await api.enqueue("later", delay=3600)
-        admin = admin_of(master.shard.parts.link.client)
+        admin = admin_of(master.shard.services.link.client)
         await admin.config_set("busy-reply-threshold", 50)
         endless = asyncio.create_task(admin.eval("while true do end", 0))
 
@@ -418,7 +418,7 @@ async def test_a_store_that_is_busy_with_a_script_is_waited_for_and_the_script_l
 async def test_a_store_without_a_connection_to_spare_refuses_and_keeps_its_leader(store: StoreServer) -> None:
     ttl_s = 3.0
     async with master_on(store.url, leader_ttl_s=ttl_s) as (master, api):
-        admin = admin_of(master.shard.parts.link.client)
+        admin = admin_of(master.shard.services.link.client)
         later = await api.enqueue("later", delay=3600)
         now = (await admin.info("clients"))["connected_clients"]
         await admin.config_set("maxclients", now)
@@ -449,7 +449,7 @@ async def test_a_push_whose_key_could_not_be_marked_is_unknown_and_its_repeat_no
         async def away(*args: object, **options: object) -> None:
             raise StoreUnavailableError("away", retry_after_s=1)
 
-        monkeypatch.setattr(master.shard.parts.stores.acceptance, "mark_accepted", away)
+        monkeypatch.setattr(master.shard.services.stores.acceptance, "mark_accepted", away)
         key = {"Idempotency-Key": "k"}
         status, problem = await api.call("POST", "/api/jobs", {"name": "work"}, **key)
         assert (status, problem["code"]) == (503, "outcome_unknown")

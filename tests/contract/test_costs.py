@@ -203,7 +203,7 @@ async def test_requests_and_scripts_of_a_thousand_jobs(monkeypatch: pytest.Monke
                     all_ended.set()
 
             async with worker.running(), Pusher(master.server.url) as pusher:
-                redis = admin_of(master.shard.parts.link.client)
+                redis = admin_of(master.shard.services.link.client)
                 requests.clear()
                 await redis.config_resetstat()
                 await pusher.enqueue_many({"name": "work", "argument": ARGUMENT} for _ in range(jobs))

@@ -13,7 +13,7 @@ from jqmaster.store import codec, layout
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.keys import KEYS
 from jqmaster.store.link import scripts
-from jqmaster.store.link.script_modules import ScriptContractError, with_modules
+from jqmaster.store.link.script_modules import ScriptHeaderError, with_modules
 from jqmaster.store.link.script_source import OF_ARGUMENTS
 from tests.support.lua_names import names_in
 from tests.support.store import StoreWorld, unconstrained
@@ -193,7 +193,7 @@ def test_every_file_includes_the_modules_that_it_names(file: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_header_that_lacks_something_is_refused(broken: object) -> None:
-    with pytest.raises(ScriptContractError):
+    with pytest.raises(ScriptHeaderError):
         scripts.parse("elect", broken(text_of("elect")))  # type: ignore[operator]
 
 
@@ -202,7 +202,7 @@ def test_a_module_that_needs_an_argument_which_the_script_lacks_is_refused() -> 
     name = OF_ARGUMENTS.search(with_modules(needed))
     assert name
     lacking = re.sub(rf"\b{name[1]}\b", "other", needed)
-    with pytest.raises(ScriptContractError, match=f"needs the argument {name[1]}"):
+    with pytest.raises(ScriptHeaderError, match=f"needs the argument {name[1]}"):
         scripts.parse("one", lacking)
 
 
@@ -285,7 +285,7 @@ def test_a_script_may_ask_for_a_module_without_using_it() -> None:
 
 
 def test_a_file_that_is_not_one_module_is_refused() -> None:
-    with pytest.raises(ScriptContractError, match="not one module"):
+    with pytest.raises(ScriptHeaderError, match="not one module"):
         with_modules("#!lua\n-- include lib/layout.lua\n")
 
 
@@ -303,7 +303,7 @@ def test_names_of_the_layout_become_its_values() -> None:
         + r"\0" * 15
         + "'"
     )
-    with pytest.raises(ScriptContractError, match=r"token\.end"):
+    with pytest.raises(ScriptHeaderError, match=r"token\.end"):
         scripts.parse("elect", text_of("elect") + "\nreturn layout.token.end")
 
 
@@ -419,12 +419,12 @@ def test_calls_are_held_against_the_header() -> None:
     script = scripts.load("settle_success")
     script.check_call([""] * 5, [""] * 9)
     for keys, args in ((4, 6), (6, 6), (5, 5), (5, 7)):
-        with pytest.raises(ScriptContractError):
+        with pytest.raises(ScriptHeaderError):
             script.check_call([""] * keys, [""] * args)
     claim = scripts.load("claim")
     claim.check_call([""] * 9, [""] * (len(claim.args) + 3))
     for keys in (8, 10):
-        with pytest.raises(ScriptContractError):
+        with pytest.raises(ScriptHeaderError):
             claim.check_call([""] * keys, [""] * len(claim.args))
 
 

@@ -88,6 +88,6 @@ async def test_connections_to_the_store_are_told_and_at_info_nothing_of_this(
         job_id = await api.enqueue("work")
         assert job_id not in caplog.text
         caplog.set_level(logging.DEBUG)
-        await master.shard.parts.link.client.reset()
+        await master.shard.services.link.client.reset()
         await wait_until(lambda: "a new connection to the store at " in caplog.text, what="it is told")
     assert "password" not in caplog.text

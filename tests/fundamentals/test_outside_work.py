@@ -104,7 +104,7 @@ async def test_without_an_answer_the_attempt_fails_and_a_late_one_changes_nothin
 def pass_days(master: Master) -> Callable[[float], None]:
     """Return a function that lets this many days pass for the store."""
     days = [0.0]
-    link = master.shard.parts.stores.challenges._shard
+    link = master.shard.services.stores.challenges._shard
     object.__setattr__(link, "now", lambda: round((time.time() + days[0] * DAY_S) * 1000))
     return lambda count: days.__setitem__(0, days[0] + count)
 

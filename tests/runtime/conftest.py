@@ -6,7 +6,7 @@ import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.live_value import LiveValue
-from jqmaster.runtime.duties.delivery import Delivery
+from jqmaster.runtime.duties.claim_offers import ClaimOffers
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.outbound.worker_client import WorkerClient
@@ -82,7 +82,7 @@ class Dispatching:
             self.stale += 1
 
         leadership = Leadership(self.world.epoch, "master-1")
-        delivery = Delivery(
+        offers = ClaimOffers(
             leadership,
             leases=self.world.leases,
             settlements=self.world.settlements,
@@ -99,7 +99,7 @@ class Dispatching:
         )
         dispatcher = Dispatcher(
             leadership,
-            delivery,
+            offers,
             claims=self.claims,
             workers=self.world.workers,
             constraints=self.world.constraints,

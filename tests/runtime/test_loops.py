@@ -32,7 +32,7 @@ VITAL_FILES = {
     "jqmaster/embedded/supervisor.py", "jqmaster/runtime/duties/dispatcher.py",
     "jqmaster/runtime/leadership/leader.py", "jqmaster/service/identity/directory.py",
     "jqmaster/service/operations/live_settings.py", "jqmaster/service/workers/polls.py",
-    "jqmaster/store/link/events.py",
+    "jqmaster/store/link/listener.py",
 }  # fmt: skip
 
 
@@ -148,7 +148,7 @@ async def test_a_duty_that_fails_is_shown_and_the_master_stays_ready(
     failing_notices: None, api: Api, master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resets: list[int] = []
-    monkeypatch.setattr(type(master.shard.parts.store.client), "reset", lambda self: resets.append(1))
+    monkeypatch.setattr(type(master.shard.services.store.client), "reset", lambda self: resets.append(1))
 
     async def is_shown() -> bool:
         _, ready = await api.call("GET", "/readyz")

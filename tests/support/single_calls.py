@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.store.jobs.claims import Claim, ClaimStore, NotClaimed, WantedClaim
-from jqmaster.store.jobs.timers import DueStore
+from jqmaster.store.jobs.timers import TimerStore
 
 
 class SingleClaimStore(ClaimStore):
@@ -26,7 +26,7 @@ class SingleClaimStore(ClaimStore):
         return claim
 
 
-class SingleDueStore(DueStore):
+class SingleTimerStore(TimerStore):
     async def promote(self, epoch: str, state: JobState) -> tuple[int, int]:
         """Return the number of jobs made ready and the ms until the next is due (-1: no such job)."""
         _, data = (await self._client.run_all([self._promotion(epoch, state)]))[0]

@@ -33,7 +33,7 @@ from jqmaster.store.health.repair import Repair
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.challenges import ChallengeStore, OpenedChallenge, ReceivedCallback
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
-from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted
+from jqmaster.store.jobs.enqueue import Accepted, EnqueueStore
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
 from jqmaster.store.jobs.operator_actions import OperatorActionStore
@@ -54,7 +54,7 @@ from jqmaster.store.logs.logs import LogStore
 from jqmaster.store.workers.polls import PollStore
 from jqmaster.store.workers.workers import WorkerStore
 from tests.support.admin import admin_of
-from tests.support.single_calls import SingleClaimStore, SingleDueStore
+from tests.support.single_calls import SingleClaimStore, SingleTimerStore
 
 LEASE_MS, OFFER_MS, GRACE_MS = 15_000, 5_000, 5_000
 RESULT_TTL_MS, RESULT_GRACE_MS = 86_400_000, 60_000
@@ -77,8 +77,8 @@ class StoreWorld:
         self.shard = shard = replace(shard, now=now, leader=self.leader)
         self.tally = Tally()
         self.records = RecordStore(shard)
-        self.acceptance = AcceptanceStore(shard, self.tally)
-        self.due = SingleDueStore(shard, self.tally)
+        self.acceptance = EnqueueStore(shard, self.tally)
+        self.due = SingleTimerStore(shard, self.tally)
         self.claims = SingleClaimStore(shard, self.tally, TIMES)
         self.leases = LeaseStore(shard, self.records, self.tally, TIMES)
         self.settlements = SettlementStore(shard, self.tally, TIMES)

@@ -23,7 +23,9 @@ async def test_the_state_of_the_queue_is_shown(store_server: StoreServer, tmp_pa
         cli = Cli(str(api.http.base_url), tmp_path)
         await api.enqueue("mail")
         failed = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
-        master.shard.parts.tally.ended("mail", failed, job_id=JOB_ID, message="\x1b[31m order 7", run_ms=20)
+        master.shard.services.tally.ended(
+            "mail", failed, job_id=JOB_ID, message="\x1b[31m order 7", run_ms=20
+        )
 
         async def counted() -> bool:
             return bool((await api.call("GET", "/api/failures"))[1]["groups"])
@@ -64,7 +66,7 @@ async def test_workers_are_listed_with_their_figures_and_by_what_they_have_in_co
 ) -> None:
     async with master_on(store_server.url) as (master, api), worker_at(api) as worker:
         cli = Cli(str(api.http.base_url), tmp_path)
-        master.shard.parts.tally.on(worker.id).succeed(1_500, 3)
+        master.shard.services.tally.on(worker.id).succeed(1_500, 3)
 
         async def counted() -> bool:
             (one,) = (await api.call("GET", "/api/workers"))[1]["workers"]

@@ -36,8 +36,8 @@ async def test_a_master_on_a_full_disk_refuses_loses_nothing_and_goes_on(data_di
             api = Api(master.server.url)
             try:
                 await pushes_through_a_full_disk(api, data_dir)
-                assert master.shard.parts.store.embedded
-                await assert_sound(master.shard.parts.store.embedded.url, "jq")
+                assert master.shard.services.store.embedded
+                await assert_sound(master.shard.services.store.embedded.url, "jq")
             finally:
                 await api.http.aclose()
 

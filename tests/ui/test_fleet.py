@@ -68,7 +68,7 @@ class Fleet:
 async def fleet(store_server: StoreServer) -> AsyncIterator[Fleet]:
     # Without heartbeats, the workers stay as registered for the whole test.
     async with master_on(store_server.url, worker_stale_s=600.0, lease_ms=600_000) as (master, api):
-        one = Fleet(api, master.shard.parts.tally)
+        one = Fleet(api, master.shard.services.tally)
         await one.register()
         yield one
 

@@ -7,8 +7,8 @@ from worker_sdk.worker.endings import Settlements
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import now_s
-from worker_sdk.worker.outbox import ReportOutbox
 from worker_sdk.worker.outcomes import Fields
+from worker_sdk.worker.report_queue import ReportQueue
 
 _LOOK_S: Final = 0.05
 # A worker that no master registers within this time has nothing to wait for.
@@ -38,7 +38,7 @@ class Burst:
             case "success" | "discarded":
                 self.failed.discard(job_id)
 
-    async def over(self, executor: Executor, outbox: ReportOutbox, identity: WorkerIdentity) -> None:
+    async def over(self, executor: Executor, report_queue: ReportQueue, identity: WorkerIdentity) -> None:
         """Return when no job has run for `idle_s` and all reports are delivered, or when no master registers the
         worker."""
         began_s = now_s()
@@ -51,7 +51,7 @@ class Burst:
                 self._active_s = now
                 continue
             self.has_joined = True
-            if executor.occupying or len(outbox):
+            if executor.occupying or len(report_queue):
                 self._active_s = now
             elif now - self._active_s >= self._idle_s:
                 return

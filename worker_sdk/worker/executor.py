@@ -272,7 +272,8 @@ class Executor:
         return True
 
     def lost(self, tokens: Iterable[str]) -> None:
-        """Stop the jobs that masters say are not ours any more. The outbox handles those that have ended already."""
+        """Stop the jobs that masters say are not ours any more. Endings of those that are over stay in the report
+        queue."""
         for token in tokens:
             run = self.owed.get(token)
             if run is not None and not run.is_settled:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from worker_sdk.environment import tls_files_of_calls
-from worker_sdk.worker.outbox import HEAD, batches_of
+from worker_sdk.worker.report_queue import HEAD, batches_of
 
 # How long to repeat the reports while no master answers.
 TELL_WITHIN_S: Final = 10.0
@@ -30,7 +30,7 @@ _START: Final = "import json; f = open({fd}); order = json.loads(f.readline()); 
 @dataclass(frozen=True, slots=True)
 class Farewell:
     """The reports about the jobs of a worker that are left when its process has ended. `headers` go with each call.
-    `reports` are encoded items of the outbox. `threads` are the handlers' threads, by the system's numbers.
+    `reports` are encoded items of the report queue. `threads` are the handlers' threads, by the system's numbers.
     `is_announced`: masters know that the process is ending."""
 
     masters: Sequence[str]

@@ -12,7 +12,7 @@ from worker_sdk.masters.masters import MasterUnreachableError
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.farewell import Farewell
 from worker_sdk.worker.identity import WorkerIdentity
-from worker_sdk.worker.outbox import ReportOutbox
+from worker_sdk.worker.report_queue import ReportQueue
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class LeftRuns:
         client: BlockingClient,
         identity: WorkerIdentity,
         executor: Executor,
-        outbox: ReportOutbox,
+        report_queue: ReportQueue,
         *,
         farewell: Farewell | None,
         on_over: Callable[[], object],
@@ -42,7 +42,7 @@ class LeftRuns:
         self._client = client
         self._identity = identity
         self._executor = executor
-        self._outbox = outbox
+        self._report_queue = report_queue
         self._farewell = farewell
         self._on_over = on_over
         self._follower: subprocess.Popen[bytes] | None = None
@@ -72,13 +72,13 @@ class LeftRuns:
 
     def _report(self) -> None:
         end_s = time.monotonic() + _TELL_WITHIN_S
-        while self._executor.occupying or len(self._outbox):
+        while self._executor.occupying or len(self._report_queue):
             if self._executor.occupying:
                 end_s = time.monotonic() + _TELL_WITHIN_S
             elif time.monotonic() > end_s:
                 return
             time.sleep(_LOOK_S)
-            self._outbox.send_with(lambda body: self._call("POST", "/results", body))
+            self._report_queue.send_with(lambda body: self._call("POST", "/results", body))
 
     def _call(self, method: str, route: str, body: bytes | None) -> bool:
         """Return whether a master has answered for good."""

@@ -33,10 +33,10 @@ from worker_sdk.worker.lease import MAX_MARGIN_S, StoreClock, now_s
 from worker_sdk.worker.left_runs import LeftRuns
 from worker_sdk.worker.log_sender import ClaimLog, LogSender
 from worker_sdk.worker.loop_watch import LoopWatch
-from worker_sdk.worker.outbox import ReportOutbox
 from worker_sdk.worker.parts import PartSender
 from worker_sdk.worker.progress import PendingReports
 from worker_sdk.worker.puller import Puller
+from worker_sdk.worker.report_queue import ReportQueue
 from worker_sdk.worker.run import Stop
 from worker_sdk.worker.siblings import Siblings
 from worker_sdk.worker.starts import StartConfirmer
@@ -98,13 +98,13 @@ class Node:
             config.masters, config.token, self._affinity, middleware=assembly.middleware
         )
         self._starts = StartConfirmer(self._client, self.identity)
-        self._outbox = ReportOutbox(self._client, self.identity, self._clock)
+        self._report_queue = ReportQueue(self._client, self.identity, self._clock)
         self._reports = PendingReports()
         self._reports.parts = PartSender(self._client, self.identity)
         self._logs = LogSender(self._client, self.identity) if config.job_logs else None
         self.executor = Executor(
             max_jobs=config.max_jobs,
-            settlements=burst.counting(self._outbox) if burst else self._outbox,
+            settlements=burst.counting(self._report_queue) if burst else self._report_queue,
             starts=self._starts,
             pushers=self._pushers,
             reports=self._reports,
@@ -130,7 +130,7 @@ class Node:
 
     async def over(self, burst: "Burst") -> None:
         """Wait until nothing is left to do for a worker that then ends."""
-        await burst.over(self.executor, self._outbox, self.identity)
+        await burst.over(self.executor, self._report_queue, self.identity)
 
     async def start(self, serve: Callable[[], App] | None) -> None:
         """Start. `serve` returns the application for a server of its own; None: somebody else serves it at the
@@ -166,7 +166,9 @@ class Node:
             executor=self.executor,
             beat_now=self._beat_now,
         )
-        self._outbox.start(on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters)
+        self._report_queue.start(
+            on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters
+        )
         if self._server is not None:
             await self._server.start()
         # Do this last: a registration proves the address, which must be served by then.
@@ -174,7 +176,9 @@ class Node:
 
     def _start_pulling(self) -> None:
         assert self._pull_client is not None
-        self._outbox.start(on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters)
+        self._report_queue.start(
+            on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters
+        )
         self._start_beating(None)
         self._puller = Puller(
             self._pull_client,
@@ -285,10 +289,10 @@ class Node:
         worker_id = self.identity.worker_id
         if worker_id is None:
             return None
-        reports = self._outbox.undelivered()
+        reports = self._report_queue.unreported()
         for run in list(self.executor.occupying.values()):
             if not run.is_settled and (fields := fields_of_stop(run)) is not None:
-                reports.append(self._outbox.encoded(run.job_id, run.token, fields))
+                reports.append(self._report_queue.encoded(run.job_id, run.token, fields))
         masters = self._heard_masters
         headers = {**headers_for(self._config.token), **masters.store_headers()}
         return Farewell(
@@ -307,7 +311,7 @@ class Node:
             BlockingClient(self._heard_masters, self._config.token),
             self.identity,
             self.executor,
-            self._outbox,
+            self._report_queue,
             farewell=self.farewell(),
             on_over=self._left_are_over,
         ).start()
@@ -333,10 +337,10 @@ class Node:
                     "handlers that do not stop: %s; their jobs are handed back when this process has ended",
                     names,
                 )
-        if not await self._outbox.flush(_FLUSH_S):
-            logger.error("%d results are not delivered yet", len(self._outbox))
+        if not await self._report_queue.flush(_FLUSH_S):
+            logger.error("%d results are not delivered yet", len(self._report_queue))
         await self._starts.stop()
-        await self._outbox.stop()
+        await self._report_queue.stop()
         if self._logs is not None and self._logs.is_started:
             job_log.uninstall(self)
             await self._logs.stop(_LOGS_S)
@@ -344,7 +348,9 @@ class Node:
         if self._server is not None:
             await self._server.stop()
         await self._pushers.stop()
-        is_left = self.identity.worker_id is not None and bool(self.executor.occupying or len(self._outbox))
+        is_left = self.identity.worker_id is not None and bool(
+            self.executor.occupying or len(self._report_queue)
+        )
         if not is_left:
             if self._heartbeat is not None:
                 await asyncio.to_thread(self._heartbeat.stop)
@@ -416,7 +422,7 @@ class Node:
             logger.debug("a command came after the end")
 
     def _unknown_to_masters(self, worker_id: str) -> None:
-        """Stop all jobs if the outbox or the puller was the first to learn that the masters do not know this
+        """Stop all jobs if the report queue or the puller was the first to learn that the masters do not know this
         worker."""
         if self.identity.lost(worker_id):
             self.executor.stop_all(Stop.LOST)

@@ -18,8 +18,8 @@ MAX_BATCH: Final = 500
 
 
 class StartConfirmer:
-    """Gathers requests while a call is under way, as the outbox does. It repeats the call until a master has answered.
-    The end of the lease cancels the wait.
+    """Gathers requests while a call is under way, as the report queue does, and repeats the call until a master
+    answers. The end of the lease cancels the wait.
     """
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:

@@ -51,7 +51,7 @@ async def readyz(call: Call) -> Reply:
 
 
 async def openapi(call: Call) -> Reply:
-    form = await call.services.contract.form(negotiate(call.fields), is_packed=takes_gzip(call.fields))
+    form = await call.services.openapi.form(negotiate(call.fields), is_packed=takes_gzip(call.fields))
     headers = ((STORE, call.services.store_id.encode()), (b"etag", form.tag))
     if has_tag(call.fields, form.tag):
         return Reply(HTTPStatus.NOT_MODIFIED, headers=headers, security_headers=_CACHED)

@@ -27,7 +27,7 @@ from jqmaster.store.definitions.definitions import DefinitionStore, KeptRuns
 from jqmaster.store.health import generation
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.identity.credentials import CredentialStore
-from jqmaster.store.jobs.enqueue import AcceptanceStore, Outcome
+from jqmaster.store.jobs.enqueue import EnqueueStore, Outcome
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.notices.notices import NoticeStore
@@ -46,7 +46,7 @@ class Installation:
         tally, records = Tally(), RecordStore(shard)
         store, usage = ConstraintStore(shard), UsageStore(shard, records)
         self._cache = ConstraintCache(store)
-        self._acceptance = AcceptanceStore(shard, tally)
+        self._acceptance = EnqueueStore(shard, tally)
         self.settings_store = SettingsStore(shard)
         self.settings = LiveSettings(settings, self.settings_store)
         self.max_definitions = settings.max_definitions

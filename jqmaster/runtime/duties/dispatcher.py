@@ -1,4 +1,4 @@
-"""Decide which jobs to claim for which worker, and when. `Delivery` takes the claimed jobs to the worker."""
+"""Decide which jobs to claim for which worker, and when. `ClaimOffers` takes the claimed jobs to the worker."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from jqmaster.domain.workers.assignment import MOST_DOUBLINGS, next_assignments
 from jqmaster.errors import DamagedError, JqmasterError, StaleEpochError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
-from jqmaster.runtime.duties.delivery import Delivery
+from jqmaster.runtime.duties.claim_offers import ClaimOffers
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.workers.polls import PollDesk
@@ -63,7 +63,7 @@ class Dispatcher:
     def __init__(
         self,
         leadership: Leadership,
-        delivery: Delivery,
+        offers: ClaimOffers,
         *,
         claims: ClaimStore,
         workers: WorkerStore,
@@ -77,7 +77,7 @@ class Dispatcher:
         is_trusted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._leadership = leadership
-        self._delivery = delivery
+        self._offers = offers
         self._claims = claims
         self._workers = workers
         self._fleet = fleet
@@ -111,7 +111,7 @@ class Dispatcher:
         lost."""
         ends_at_s = self._clock.monotonic_s() + FINISH_WITHIN_S
         self._is_stopping = True
-        self._delivery.stop_repeats()
+        self._offers.stop_repeats()
         self._wake.set()
         # A claim that is under way is not cut off: nobody would know of its jobs until their leases end.
         await self._loops.ended(FINISH_WITHIN_S)
@@ -121,7 +121,7 @@ class Dispatcher:
                 while self._travelling:
                     self._arrived.clear()
                     await self._arrived.wait()
-        await self._delivery.stop(max(0.0, ends_at_s - self._clock.monotonic_s()))
+        await self._offers.stop(max(0.0, ends_at_s - self._clock.monotonic_s()))
 
     def wake(self, message: JobsReady | QueueOpened | SlotsFreed | PollOpened | WorkersChanged) -> None:
         """Claim again, because there may be more jobs, or more room for them."""
@@ -340,7 +340,7 @@ class Dispatcher:
 
     def give(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
         """Have a claim delivered to its worker."""
-        push = self._delivery.deliver(member, claim, claimed_at_s, self._became_ready)
+        push = self._offers.begin(member, claim, claimed_at_s, self._became_ready)
         if push:
             # The worker may then take another one.
             push.add_done_callback(lambda _: self._wake_if_useful())

@@ -6,7 +6,7 @@ from typing import Final
 
 from jqmaster.clock import Clock, until_tick_s
 from jqmaster.runtime.periodic_loop import LeaderLoop
-from jqmaster.store.jobs.timers import DueStore
+from jqmaster.store.jobs.timers import TimerStore
 from jqmaster.store.leadership.leadership import Leadership
 
 POLL_MS: Final = 1_000
@@ -21,7 +21,7 @@ class Promoter(LeaderLoop):
     def __init__(
         self,
         leadership: Leadership,
-        due: DueStore,
+        due: TimerStore,
         clock: Clock,
         *,
         on_ready: Callable[[], None],

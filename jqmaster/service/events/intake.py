@@ -25,7 +25,7 @@ from jqmaster.errors import (
 )
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
-from jqmaster.service.jobs.batching import NaturalBatcher
+from jqmaster.service.jobs.coalescing import Coalescer
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.store.events.documents import StoredEvent
 from jqmaster.store.events.events import (
@@ -94,7 +94,7 @@ class EventIntake:
         self._figures = figures
         self._index: EventIndex = NO_EVENTS
         self._reading = asyncio.Lock()
-        self._batcher: NaturalBatcher[Event, ReceivedEvent | Exception] = NaturalBatcher(
+        self._coalescer: Coalescer[Event, ReceivedEvent | Exception] = Coalescer(
             self._flush,
             max_batch=MAX_PER_CALL,
             max_waiting=MAX_WAITING,
@@ -105,7 +105,7 @@ class EventIntake:
         """Nothing runs before the first event."""
 
     async def stop(self) -> None:
-        await self._batcher.stop()
+        await self._coalescer.stop()
 
     async def one(self, event: Event, *, caller: Principal | None = None) -> ReceivedEvent:
         """Take in an event, batched with others that come at the same time. `caller` None: the master itself. Raise
@@ -113,7 +113,7 @@ class EventIntake:
         definitions, StoreUnavailableError while the store is too full, OverloadedError while too many wait."""
         event = _sent_by(caller, event)
         self._admit(None)
-        received = await self._batcher.submit(event)
+        received = await self._coalescer.submit(event)
         if isinstance(received, Exception):
             raise received
         return received

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from jqmaster.service.jobs.batching import NaturalBatcher
+from jqmaster.service.jobs.coalescing import Coalescer
 from jqmaster.store.identity.audit import AuditStore
 
 MAX_BATCH: Final = 200
@@ -15,13 +15,13 @@ class AuditWriter:
 
     def __init__(self, store: AuditStore) -> None:
         self._store = store
-        self._batcher: NaturalBatcher[bytes, None] = NaturalBatcher(
+        self._coalescer: Coalescer[bytes, None] = Coalescer(
             self._flush, max_batch=MAX_BATCH, max_waiting=MAX_WAITING
         )
 
     async def write(self, entry: bytes) -> None:
         """Return once the entry is in the log. Raise what the store raises."""
-        await self._batcher.submit(entry)
+        await self._coalescer.submit(entry)
 
     async def _flush(self, entries: Sequence[bytes]) -> list[None]:
         await self._store.write_all(entries)

@@ -24,17 +24,17 @@ from jqmaster.errors import (
     after_it_was_done,
 )
 from jqmaster.service.constraints.cache import ConstraintCache
-from jqmaster.service.jobs.batching import NaturalBatcher
+from jqmaster.service.jobs.coalescing import Coalescer
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.service.jobs.reach import CallerReach
 from jqmaster.store.jobs.enqueue import (
     REFUSALS,
-    AcceptanceStore,
     Accepted,
     BacklogFull,
     BatchClosed,
     BatchesClosed,
     Conflict,
+    EnqueueStore,
     KeyedSpec,
     KeysHeld,
     KeysTaken,
@@ -92,7 +92,7 @@ class EnqueueService:
 
     def __init__(
         self,
-        acceptance: AcceptanceStore,
+        acceptance: EnqueueStore,
         constraints: ConstraintCache,
         *,
         admit: Callable[[Durability | None], int],
@@ -110,15 +110,15 @@ class EnqueueService:
         self._can_notify = can_notify
         # By the number of replicas: a batch waits for them once, and nobody waits for more replicas than
         # requested.
-        self._enqueues: dict[int, NaturalBatcher[JobSpec, Outcome]] = {}
+        self._enqueues: dict[int, Coalescer[JobSpec, Outcome]] = {}
         self._keyed = asyncio.Semaphore(KEYED_AT_A_TIME)
 
     async def start(self) -> None:
         """Nothing runs before the first call."""
 
     async def stop(self) -> None:
-        for batcher in self._enqueues.values():
-            await batcher.stop()
+        for coalescer in self._enqueues.values():
+            await coalescer.stop()
 
     async def one(
         self,
@@ -323,10 +323,10 @@ class EnqueueService:
 
     async def _enqueue_one(self, spec: JobSpec, replicas: int) -> Enqueued:
         if self._tracing is None:
-            accepted = await self._batcher(replicas).submit(spec)
+            accepted = await self._coalescer(replicas).submit(spec)
         else:
             with self._traced([spec]):
-                accepted = await self._batcher(replicas).submit(spec)
+                accepted = await self._coalescer(replicas).submit(spec)
         if accepted is Accepted.NEW:
             return Enqueued(spec.id, is_new=True)
         if isinstance(accepted, BacklogFull):
@@ -358,19 +358,19 @@ class EnqueueService:
         finally:
             self._tracing.end(spans, outcome)
 
-    def _batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Outcome]:
-        batcher = self._enqueues.get(replicas)
-        if batcher is None:
-            batcher = self._enqueues[replicas] = self._new_batcher(replicas)
-        return batcher
+    def _coalescer(self, replicas: int) -> Coalescer[JobSpec, Outcome]:
+        coalescer = self._enqueues.get(replicas)
+        if coalescer is None:
+            coalescer = self._enqueues[replicas] = self._new_coalescer(replicas)
+        return coalescer
 
-    def _new_batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Outcome]:
+    def _new_coalescer(self, replicas: int) -> Coalescer[JobSpec, Outcome]:
         async def flush(specs: Sequence[JobSpec]) -> list[Outcome]:
             return await self._constraints.under(
                 lambda constraints: self._acceptance.enqueue(specs, constraints, replicas=replicas)
             )
 
-        return NaturalBatcher(
+        return Coalescer(
             flush,
             max_batch=MAX_PER_CALL,
             max_waiting=MAX_WAITING_ENQUEUES,

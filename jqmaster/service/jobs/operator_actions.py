@@ -9,7 +9,7 @@ from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import FINISHED, Job
 from jqmaster.errors import ConflictError, NotUniqueError
 from jqmaster.service.constraints.cache import ConstraintCache
-from jqmaster.service.jobs.batching import NaturalBatcher
+from jqmaster.service.jobs.coalescing import Coalescer
 from jqmaster.service.jobs.reader import existing_job, unknown_job
 from jqmaster.store.jobs.operator_actions import (
     NOBODY,
@@ -50,7 +50,7 @@ class JobActions:
         self._records = records
         self._constraints = constraints
         self._tell_worker = tell_worker
-        self._cancels: NaturalBatcher[str, tuple[str, str] | Refusal | Exception | None] = NaturalBatcher(
+        self._cancels: Coalescer[str, tuple[str, str] | Refusal | Exception | None] = Coalescer(
             operator_actions.cancel_each, max_batch=MAX_CANCELS, max_waiting=MAX_WAITING_CANCELS
         )
         self._commands: set[asyncio.Task[None]] = set()

@@ -20,7 +20,7 @@ from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.follow_ups import CarryOut
 from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.reader import existing_job
-from jqmaster.store.jobs.enqueue import AcceptanceStore, BacklogFull
+from jqmaster.store.jobs.enqueue import BacklogFull, EnqueueStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
 
@@ -37,7 +37,7 @@ class WebhookFollowUps:
 
     def __init__(
         self,
-        acceptance: AcceptanceStore,
+        acceptance: EnqueueStore,
         records: RecordStore,
         results: ResultStore,
         constraints: ConstraintCache,

@@ -228,7 +228,7 @@ class BatchStore:
             (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, constraints.edition, table.packed(),
              self._shard.mark, *args),
         )  # fmt: skip
-        if word == "stale_rules":
+        if word == "stale_constraints":
             raise StaleConstraints
         _raise_other_data(word)
         started = [status == 1 for status in data[0]]

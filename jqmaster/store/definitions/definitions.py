@@ -261,7 +261,7 @@ class DefinitionStore:
             (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, k.finished_channel, constraints.edition,
              table.packed(), self._shard.mark, kept.most, kept.life_ms, _PACKER.pack(batch), *entries),
         )  # fmt: skip
-        if word == "stale_rules":
+        if word == "stale_constraints":
             raise StaleConstraints
         if word == "other_data":
             raise StoreUnavailableError(

@@ -141,7 +141,7 @@ class EventStore:
         replicas: int | None = None,
     ) -> list[ReceivedEvent]:
         """Store events, each with what it starts, in one step; at most 500 events with 500 matches. `edition` is that
-        of the definitions. `replicas`: as in `AcceptanceStore.enqueue`.
+        of the definitions. `replicas`: as in `EnqueueStore.enqueue`.
 
         Raises StaleConstraints, StaleDefinitions; StoreUnavailableError when the data are gone or replaced.
         """
@@ -260,7 +260,7 @@ def job_parts(
 
 def raise_refusal(word: str) -> None:
     """Raise a script's refusal, unless it concerns definitions."""
-    if word == "stale_rules":
+    if word == "stale_constraints":
         raise StaleConstraints
     if word == "other_data":
         raise StoreUnavailableError(

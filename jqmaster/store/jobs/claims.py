@@ -87,7 +87,7 @@ class NotClaimed(Enum):
     poll. `BUSY`, `OVER` and `CLOSED` are for a job that is to run alone: the worker is busy, the job no longer waits
     for that, a gate is closed."""
 
-    STALE_CONSTRAINTS = "stale_rules"
+    STALE_CONSTRAINTS = "stale_constraints"
     GONE = "gone"
     NO_POLL = "no_poll"
     FULL = "full"

@@ -18,7 +18,7 @@ from jqmaster.store import codec
 from jqmaster.store.jobs.placement import LaneTable, StaleConstraints
 from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
-from jqmaster.store.link.script_modules import ScriptContractError
+from jqmaster.store.link.script_modules import ScriptHeaderError
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady
@@ -170,7 +170,7 @@ class PushesExpired(Exception):  # noqa: N818 - a value for the service, not an 
         self.expired = expired
 
 
-class AcceptanceStore:
+class EnqueueStore:
     """New jobs of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, tally: Tally) -> None:
@@ -413,7 +413,7 @@ def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:
             code="store_unfit",
             retry_after_s=5.0,
         )
-    if "stale_rules" in words:
+    if "stale_constraints" in words:
         raise StaleConstraints
 
 
@@ -442,7 +442,7 @@ def _refusal(code: int, holder: str, full_gate: bytes, spec: JobSpec, now_ms: in
         return PredecessorRefused(holder, code == NO_PREDECESSOR)
     if code == EXPIRED:
         return PushExpired(now_ms)
-    raise ScriptContractError(f"enqueue answered {code} for a job, which its header does not name")
+    raise ScriptHeaderError(f"enqueue answered {code} for a job, which its header does not name")
 
 
 def _raise_refusal_of_all(statuses: Sequence[Outcome]) -> None:

@@ -13,7 +13,7 @@ from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
 
-STALE_CONSTRAINTS: Final = "stale_rules"
+STALE_CONSTRAINTS: Final = "stale_constraints"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ NOBODY: Final = CountedBy()
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """The reason why a bulk call left a job as it is: `unknown`, `state` (with that state), `not_unique` (with the job
-    that holds its uniqueness key), or `stale_rules` (match again and repeat).
+    that holds its uniqueness key), or `stale_constraints` (match again and repeat).
     """
 
     word: str
@@ -266,7 +266,7 @@ class OperatorActionStore:
 
 def _refusal(word: str, data: list[Any]) -> Refusal:
     match word:
-        case "stale_rules":
+        case "stale_constraints":
             return Refusal(STALE_CONSTRAINTS)
         case "state":
             return Refusal("state", codec.state_of(data[0]))

@@ -90,7 +90,7 @@ class PredecessorStore:
                 for job in jobs
             ]
         )
-        if any(word == "stale_rules" for word, _ in replies):
+        if any(word == "stale_constraints" for word, _ in replies):
             raise StaleConstraints
         self._shard.leader.wake(JobsReady())
         return sum(data[0] for _, data in replies)

@@ -23,7 +23,7 @@ class TimerRound:
     is_told: bool = False
 
 
-class DueStore:
+class TimerStore:
     """Jobs of one shard that wait for a time. `tally` counts what the store has confirmed. Raises what
     `StoreClient.run` raises.
     """

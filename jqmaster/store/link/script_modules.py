@@ -35,7 +35,7 @@ _NAME: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*)(?:\.(\w+))?")
 _ASKED: Final = re.compile(r"(?<![\w.])lazily\.is_made\((\w+)\)")
 
 
-class ScriptContractError(JqmasterError):
+class ScriptHeaderError(JqmasterError):
     """A call does not fit the script's own header, or the header is not complete: a fault of this program."""
 
     code = "script_contract"
@@ -43,7 +43,7 @@ class ScriptContractError(JqmasterError):
 
 def with_modules(text: str) -> str:
     """Return the text with the modules that it includes in their places, each with what the script can reach of it.
-    Raise ScriptContractError."""
+    Raise ScriptHeaderError."""
     # Each after those that it includes itself.
     modules: dict[str, _Module] = {}
 
@@ -106,7 +106,7 @@ def _module(path: str) -> _Module:
     found = _MODULE.search(text)
     entries: dict[str, str] = dict(_ENTRY.findall(found["table"])) if found else {}
     if found is None or len(entries) != found["table"].count("="):
-        raise ScriptContractError(f"{path} is not one module that ends with a table of names")
+        raise ScriptHeaderError(f"{path} is not one module that ends with a table of names")
     body, at = found["body"], 0
     parts: list[_Part] = []
     for function in _FUNCTION.finditer(body):

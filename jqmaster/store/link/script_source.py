@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
-from jqmaster.store.link.script_modules import LUA, ScriptContractError, with_modules
+from jqmaster.store.link.script_modules import LUA, ScriptHeaderError, with_modules
 
 OF_ARGUMENTS: Final = re.compile(r"(?<![\w.])ARGV\.(\w+)")
 _OF_LAYOUT: Final = re.compile(r"(?<![/\w])layout\.(\w+(?:\.\w+)?)")
@@ -24,14 +24,14 @@ _LAYOUT_PART: Final = re.compile(r"(\w+) = (\w+)")
 
 def composed(text: str, script: str, args: Sequence[str]) -> str:
     """Return the whole source of a script. `args`: the names that its header gives to the arguments. Raise
-    ScriptContractError."""
+    ScriptHeaderError."""
     return _with_layout(_with_arguments(with_modules(text), script, args))
 
 
 def _with_arguments(text: str, script: str, args: Sequence[str]) -> str:
     def argument(match: re.Match[str]) -> str:
         if match[1] not in args:
-            raise ScriptContractError(f"a module of {script}.lua needs the argument {match[1]}")
+            raise ScriptHeaderError(f"a module of {script}.lua needs the argument {match[1]}")
         return f"ARGV[{args.index(match[1]) + 1}]"
 
     return OF_ARGUMENTS.sub(argument, text)
@@ -42,7 +42,7 @@ def _with_layout(text: str) -> str:
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in values:
-            raise ScriptContractError(f"lib/layout.lua has no {match[1]}")
+            raise ScriptHeaderError(f"lib/layout.lua has no {match[1]}")
         return values[match[1]]
 
     return _OF_LAYOUT.sub(value, text)

@@ -18,7 +18,7 @@ from functools import cache
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from jqmaster.store.link.script_modules import LUA, ScriptContractError
+from jqmaster.store.link.script_modules import LUA, ScriptHeaderError
 from jqmaster.store.link.script_source import composed
 
 Arg = str | bytes | int | float
@@ -55,18 +55,18 @@ class Script:
         return _guarded(self.source, is_sharded)[1] if is_guarded else self.sha
 
     def check_call(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
-        """Raise ScriptContractError when the counts do not fit the header."""
+        """Raise ScriptHeaderError when the counts do not fit the header."""
         keys_fit = len(keys) == len(self.keys) or (self.has_more_keys and len(keys) > len(self.keys))
         more = len(args) - len(self.args)
         args_fit = more == 0 or (self.group > 0 and more > 0 and more % self.group == 0)
         if not (keys_fit and args_fit):
-            raise ScriptContractError(f"{self.name} called with {len(keys)} keys and {len(args)} arguments")
+            raise ScriptHeaderError(f"{self.name} called with {len(keys)} keys and {len(args)} arguments")
 
     def read_reply(self, reply: Any) -> tuple[str, list[Any]]:
         """Return the status word and the data behind it."""
         word = reply[0].decode()
         if word not in self.replies:
-            raise ScriptContractError(f"{self.name} answered {word!r}, which its header does not name")
+            raise ScriptHeaderError(f"{self.name} answered {word!r}, which its header does not name")
         return word, reply[1:]
 
 
@@ -80,11 +80,11 @@ class ScriptCall:
 
 
 def parse(name: str, text: str) -> Script:
-    """A script from its text, includes still by name. Raise ScriptContractError when the header is not complete."""
+    """A script from its text, includes still by name. Raise ScriptHeaderError when the header is not complete."""
     fields = read_header(text)
     lines = text.splitlines()
     if len(fields) != 4 or not lines[0].startswith("#!lua") or not lines[1].startswith("-- "):
-        raise ScriptContractError(
+        raise ScriptHeaderError(
             f"{name}.lua: the header lacks a flags, description, KEYS, ARGV, REPLY or CHECKS FIRST line"
         )
     keys, has_more_keys = _names(fields["KEYS"])

@@ -238,7 +238,7 @@ async def test_a_master_fires_what_is_due(store_server: StoreServer) -> None:
     async with master_on(store_server.url) as (master, api):
         await made(api, schedule=EVERY_MINUTE)
         # Pretend that the minute before last was not handled.
-        link = master.shard.parts.link
+        link = master.shard.services.link
         redis = admin_of(link.client)
         handled_ms = int((await redis.hget(link.keys.definition_clocks, "nightly")).split(b" ")[0])
         await redis.hset(link.keys.definition_clocks, "nightly", f"{handled_ms - 60_000}  ")

@@ -137,7 +137,7 @@ async def test_an_entry_that_cannot_be_read_is_shown_as_such_and_hides_no_other(
     api: Api, master: Master
 ) -> None:
     await put(api, "c1", concurrency=1)
-    redis, key = admin_of(master.shard.parts.link.client), master.shard.parts.link.keys.audit
+    redis, key = admin_of(master.shard.services.link.client), master.shard.services.link.keys.audit
     await redis.xadd(key, {"at_ms": "1", "entry": b"\xc1"})
     await redis.xadd(key, {"at_ms": "1", "entry": msgpack.packb({"who": "x"})})
     await redis.xadd(key, {"else": "1"})
@@ -152,7 +152,7 @@ async def test_a_flood_of_changes_ages_no_access_event_out(api: Api, master: Mas
     _, session = await api.call("POST", "/api/session", {"user": "ada", "password": PASSWORD})
     ada = Api(master.server.url)
     ada.http.cookies.update(api.http.cookies)
-    shard = master.shard.parts.link
+    shard = master.shard.services.link
     redis = admin_of(shard.client)
     filler = store.encode_entry(who="x", action="job.cancel", target="x", before=None, after=None)
     for _ in range(11):

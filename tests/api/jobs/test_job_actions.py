@@ -208,8 +208,8 @@ async def test_of_deleted_jobs_the_store_keeps_no_trace(store_server: StoreServe
         await worker.end(await worker.next_job(), result=marks[1])
         await worker.end(await worker.next_job(), "failure", message=marks[2], error=marks[3])
         made.append(await api.enqueue("work", delay=3600, **jobs))
-        redis = admin_of(master.shard.parts.link.client)
-        groups = master.shard.parts.link.keys.failure_groups
+        redis = admin_of(master.shard.services.link.client)
+        groups = master.shard.services.link.keys.failure_groups
         await wait_until(lambda: redis.exists(groups), what="the failures are counted")
         assert all([await traces_of(redis, master, mark) for mark in [*marks, *made]])
         assert (await done(api, "delete", filter={"name": "work"}))["done"] == 4
@@ -224,7 +224,7 @@ async def traces_of(redis: Any, master: Any, text: str) -> list[str]:
     sought = [text.encode()]
     if text.count("-") == 4:
         sought.append(bytes.fromhex(text.replace("-", "")))
-    async for key in redis.scan_iter(match=f"{master.shard.parts.link.keys.tag}*", count=1000):
+    async for key in redis.scan_iter(match=f"{master.shard.services.link.keys.tag}*", count=1000):
         content = key + await contents(redis, key)
         if any(part in content for part in sought):
             found.append(key.decode())

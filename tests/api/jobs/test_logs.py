@@ -164,7 +164,7 @@ async def test_no_secret_of_a_request_is_logged(
 
         try:
             await secretive.enqueue("work", {"password": MARKER})
-            master.shard.parts.jobs.view = broken  # type: ignore[method-assign,assignment]
+            master.shard.services.jobs.view = broken  # type: ignore[method-assign,assignment]
             failed = await secretive.http.get(f"/api/jobs/{new_id()}")
             assert failed.status_code == 500
             assert MARKER not in failed.text

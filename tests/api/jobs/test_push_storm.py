@@ -33,7 +33,7 @@ CALM = {"worker_stale_s": 30, "lease_ms": 60_000, "leader_ttl_s": 10.0}
 async def held_up(master: Master, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """Block every enqueue at the store."""
     free = asyncio.Event()
-    store = master.shard.parts.stores.acceptance
+    store = master.shard.services.stores.acceptance
     enqueue = store.enqueue
 
     async def late(*args: Any, **options: Any) -> Any:
@@ -98,7 +98,7 @@ async def test_bodies_that_are_held_are_bounded_and_the_rest_is_told_when_to_com
             ]
             # At most four pushes of half a MiB wait; all others are answered meanwhile.
             await wait_until(lambda: sum(push.done() for push in pushes) >= 8, what="the others are refused")
-            assert master.shard.parts.intake.held_bytes <= 2 * MIB
+            assert master.shard.services.intake.held_bytes <= 2 * MIB
             for push in pushes:
                 if push.done():
                     status, code, retry_after_s = push.result()
@@ -109,7 +109,7 @@ async def test_bodies_that_are_held_are_bounded_and_the_rest_is_told_when_to_com
         assert (await api.counts())["ready"] == 5 * answers.count(201), (
             "a refused bulk is not in, an accepted one whole"
         )
-        assert (master.shard.parts.intake.held_bytes, master.shard.parts.intake.pushes) == (0, 0)
+        assert (master.shard.services.intake.held_bytes, master.shard.services.intake.pushes) == (0, 0)
         assert (await pushers.bulk(5, 100 * KIB))[0] == 201, "there is room again"
 
 

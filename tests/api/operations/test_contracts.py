@@ -136,7 +136,7 @@ async def test_a_stored_contract_of_an_older_master_freezes_nobody_and_can_be_re
     api: Api, master: Master
 ) -> None:
     bad = Contract("1", bomb("anyOf"), {})
-    await ContractStore(master.shard.parts.link).declare(["work"], {"work": bad})
+    await ContractStore(master.shard.services.link).declare(["work"], {"work": bad})
     push = {"name": "work", "argument": 7}
     # While arguments are not checked, nobody judges one.
     assert (await api.call("POST", "/api/jobs/preview", push))[1]["misfits"] == []

@@ -209,7 +209,7 @@ async def test_what_an_older_master_stored_out_of_bounds_is_fitted_with_a_warnin
         "max_push_jobs": 7, "log_level": "loud", "fresh": 1,
     }  # fmt: skip
     async with master_on(store_server.url) as (master, api):
-        admin, key = admin_of(master.shard.parts.link.client), master.shard.parts.link.keys.settings
+        admin, key = admin_of(master.shard.services.link.client), master.shard.services.link.keys.settings
         await admin.hset(key, mapping={"version": 5, "document": msgpack.packb(older)})
         await wait_until(lambda: master.live.version == 5)
         now = master.live.current

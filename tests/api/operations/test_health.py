@@ -221,7 +221,7 @@ async def test_while_the_data_are_written_anew_pushes_are_told_so(
     api: Api, master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     status = EmbeddedStatus("rewriting", detail="they are written anew")
-    parts = master.shard.parts
+    parts = master.shard.services
     embedded: Any = SimpleNamespace(status=lambda: status)
     monkeypatch.setattr(parts, "store", replace(parts.store, embedded=embedded))
     code, answer = await api.call("POST", "/api/jobs", {"name": "work"})

@@ -141,7 +141,7 @@ async def test_what_does_not_fit_is_refused_whole_and_named(
 async def test_a_document_that_a_master_cannot_use_leaves_what_it_had(store_server: StoreServer) -> None:
     async with master_on(store_server.url) as (master, api):
         _, before = await api.call("PATCH", "/api/settings", {"max_push_jobs": 7})
-        admin, key = admin_of(master.shard.parts.link.client), master.shard.parts.link.keys.settings
+        admin, key = admin_of(master.shard.services.link.client), master.shard.services.link.keys.settings
         # Another version of the program wrote this: one setting is unknown, one has a value that is invalid here.
         newer = b"\x83\xadmax_push_jobs\x09\xa6fresh!\x01\xa8lease_ms\x01"
         await admin.hset(key, mapping={"version": before["version"] + 1, "document": newer})

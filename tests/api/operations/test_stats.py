@@ -141,8 +141,8 @@ async def test_failures_come_by_group_and_hostile_messages_stay_text(api: Api, m
     failed = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
     hostile = "<script>alert(1)</script>\x00\u202e\r\nSet-Cookie: a=b"
     for n in range(3):
-        master.shard.parts.tally.ended("mail", failed, job_id=JOB_ID, message=f"order {n} is gone")
-    master.shard.parts.tally.ended("mail", failed, job_id=JOB_ID, message=hostile)
+        master.shard.services.tally.ended("mail", failed, job_id=JOB_ID, message=f"order {n} is gone")
+    master.shard.services.tally.ended("mail", failed, job_id=JOB_ID, message=hostile)
 
     async def grouped() -> dict[str, Any] | None:
         groups = {group["message"]: group for group in (await get(api, "/api/failures?limit=10"))["groups"]}

@@ -34,7 +34,7 @@ async def hanging(master: Master, worker: ScriptedWorker, **fields: Any) -> "asy
     call = asyncio.create_task(worker.ask(**{"max": 10, "wait": 30, **fields}))
 
     async def is_open() -> bool:
-        found = await master.shard.parts.stores.workers.get(worker.id)
+        found = await master.shard.services.stores.workers.get(worker.id)
         return found is not None and found.polls_until_ms > 0
 
     await wait_until(is_open, what="the poll hangs")
@@ -280,7 +280,7 @@ async def test_any_master_serves_it(
         call = asyncio.create_task(puller.ask(other, max=10, wait=30, poll_id="p"))
 
         async def is_open() -> bool:
-            found = await master.shard.parts.stores.workers.get(puller.id)
+            found = await master.shard.services.stores.workers.get(puller.id)
             return found is not None and found.polls_until_ms > 0
 
         await wait_until(is_open)
@@ -298,7 +298,7 @@ async def test_a_master_that_stops_answers_those_that_wait(store_server: StoreSe
     async with master_on(store_server.url) as (master, api), puller_at(api) as worker:
         call = await hanging(master, worker)
         began_s = time.monotonic()
-        await master.shard.parts.polls.stop()
+        await master.shard.services.polls.stop()
         status, answer = await call
         assert (status, answer["jobs"]) == (200, [])
         assert time.monotonic() - began_s < 2
@@ -381,9 +381,9 @@ async def test_nobody_waits_for_longer_than_a_minute(
     api: Api, master: Master, puller: ScriptedWorker
 ) -> None:
     call = await hanging(master, puller, wait=1e6)
-    found = await master.shard.parts.stores.workers.get(puller.id)
+    found = await master.shard.services.stores.workers.get(puller.id)
     assert found is not None
-    assert found.polls_until_ms - await master.shard.parts.store_time_ms() <= 60_000
+    assert found.polls_until_ms - await master.shard.services.store_time_ms() <= 60_000
     await api.enqueue("work", 1)
     assert len((await call)[1]["jobs"]) == 1
 

@@ -173,7 +173,7 @@ async def test_a_worker_from_before_there_were_owners_or_tokens_belongs_to_the_f
         ):
             worker.is_silent = True
             worker.id = (await worker.register())[1]["worker_id"]
-            shard = master.shard.parts.link
+            shard = master.shard.services.link
             redis, key = admin_of(shard.client), shard.keys.worker(worker.id)
             await redis.hdel(key, "owner")
             if former:

@@ -15,7 +15,7 @@ from jqmaster.runtime.duties.fleet import SHORTEST_PAUSE_S
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.store.jobs.claims import Claim, ClaimedJob, NotClaimed, PreparedClaims, WantedClaim
 from jqmaster.store.link.client import StoreClient
-from jqmaster.store.link.events import EventListener
+from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import WorkersChanged
 from tests.runtime.conftest import OFFER_S, Dispatching, waking
@@ -547,7 +547,7 @@ async def test_a_job_enqueued_by_another_process_wakes_the_leader(
     dispatcher = await dispatching.start()
     world = dispatching.world
     listens = asyncio.Event()
-    listener = EventListener(
+    listener = StoreListener(
         world.shard, on_wake=waking(dispatcher), on_finished=lambda job_id: None, on_gap=listens.set
     )
     await listener.start()
@@ -577,7 +577,7 @@ async def test_the_first_job_with_new_labels_that_another_process_enqueues_start
     dispatcher = await dispatching.start()
     world = dispatching.world
     listens = asyncio.Event()
-    listener = EventListener(
+    listener = StoreListener(
         world.shard, on_wake=waking(dispatcher), on_finished=lambda job_id: None, on_gap=listens.set
     )
     await listener.start()

@@ -5,7 +5,7 @@ import pytest
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.notices.delivery import MAIL_NAME
 from jqmaster.net.smtp_url import SmtpUrl
-from jqmaster.runtime.duties.delivery_runner import outcome_of
+from jqmaster.runtime.duties.messenger import outcome_of
 from jqmaster.runtime.outbound.carriers import DeliveryAttempt, MailCarrier
 from jqmaster.runtime.outbound.mail_client import MailClient
 from jqmaster.service.workers.reports import ReportService

@@ -285,7 +285,7 @@ async def test_an_outage_of_the_store_ends_nothing(
 async def test_a_new_leader_puts_the_store_right(store_server: StoreServer) -> None:
     async with master_on(store_server.url) as (master, api):
         job_id = await api.enqueue("work", delay=3600)
-        keys, redis = master.shard.parts.link.keys, admin_of(master.shard.parts.link.client)
+        keys, redis = master.shard.services.link.keys, admin_of(master.shard.services.link.client)
         await master.shard.leader.stop()
         await redis.zrem(keys.scheduled, job_id)
         await master.shard.leader.start()

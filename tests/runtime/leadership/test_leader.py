@@ -18,7 +18,7 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.client import StoreClient
-from jqmaster.store.link.events import EventListener
+from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import LeaderResigned, MasterDemoted, WakeMessage
 from tests.support import real_time
@@ -98,7 +98,7 @@ class Electorate:
                 if isinstance(message, LeaderResigned | MasterDemoted):
                     leader.wake(message)
 
-            listener = EventListener(
+            listener = StoreListener(
                 store._shard, on_wake=wake, on_finished=lambda job_id: None, on_gap=ready.set
             )
             await listener.start()

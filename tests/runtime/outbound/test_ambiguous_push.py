@@ -9,7 +9,7 @@ from jqmaster.clock import SystemClock
 from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.domain.workers.breaker import Breaker
 from jqmaster.live_value import LiveValue
-from jqmaster.runtime.duties.delivery import Delivery
+from jqmaster.runtime.duties.claim_offers import ClaimOffers
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.outbound.worker_client import MaybeDelivered, NotDelivered, PushResult
 from jqmaster.service.workers.polls import PollDesk
@@ -48,7 +48,7 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
     assert worker
     client = LostThenRefused()
     clock = SystemClock()
-    delivery = Delivery(
+    offers = ClaimOffers(
         Leadership(world.epoch, "master-1"),
         leases=world.leases,
         settlements=world.settlements,
@@ -65,7 +65,7 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
     member = Member(worker, busy=1, breaker=Breaker())
     # The offer is nearly over: the rest is enough for two tries.
     began_s = clock.monotonic_s() - OFFER_MS / 1000 + 0.3
-    push = delivery.deliver(member, claim, began_s, lambda: pytest.fail("nothing was returned"))
+    push = offers.begin(member, claim, began_s, lambda: pytest.fail("nothing was returned"))
     assert push
     async with asyncio.timeout(10):
         await push

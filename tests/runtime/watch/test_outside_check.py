@@ -24,7 +24,7 @@ async def test_a_master_names_an_archive_that_it_cannot_use_and_is_ready(
     (tmp_path / "file").write_text("in the way")
     url = f"file://{tmp_path}/file/logs"
     async with master_on(store_server.url, log_archive_url=url) as (master, api):
-        (check,) = master.shard.parts.outside_checks
+        (check,) = master.shard.services.outside_checks
         await wait_until(lambda: check.fault, what="the fault is known")
         status, ready = await api.call("GET", "/readyz")
         assert status == 200
@@ -63,7 +63,7 @@ async def test_a_master_names_a_collector_that_takes_no_spans_and_is_ready(
 ) -> None:
     endpoint = f"http://127.0.0.1:{free_port()}"
     async with master_on(store_server.url, traces_endpoint=endpoint) as (master, api):
-        (check,) = master.shard.parts.outside_checks
+        (check,) = master.shard.services.outside_checks
         await wait_until(lambda: check.fault, what="the fault is known")
         status, ready = await api.call("GET", "/readyz")
         assert status == 200

@@ -122,7 +122,7 @@ async def test_concurrent_requests_share_calls_to_the_store(
         sizes.append(len(specs))
         return await enqueue(specs)
 
-    monkeypatch.setattr(served.enqueue._batcher(0), "_flush", counted)
+    monkeypatch.setattr(served.enqueue._coalescer(0), "_flush", counted)
     specs = [served.world.spec(argument=n) for n in range(400)]
     answers = await asyncio.gather(*[served.enqueue.one(spec) for spec in specs])
     assert answers == [Enqueued(spec.id, is_new=True) for spec in specs]
@@ -158,7 +158,7 @@ async def test_an_unknown_outcome_reaches_the_caller_as_such(
     async def unknown(specs: list) -> list:
         raise OutcomeUnknownError("lost", retry_after_s=1)
 
-    monkeypatch.setattr(served.enqueue._batcher(0), "_flush", unknown)
+    monkeypatch.setattr(served.enqueue._coalescer(0), "_flush", unknown)
     with pytest.raises(OutcomeUnknownError):
         await served.enqueue.one(served.world.spec())
 

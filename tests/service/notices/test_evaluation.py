@@ -11,7 +11,7 @@ from jqmaster.domain.content.content import full_access
 from jqmaster.errors import ConflictError, NotFoundError, PreconditionFailedError, StaleEpochError
 from jqmaster.service.constraints.editor import Precondition
 from jqmaster.store.identity.audit import AuditStore
-from jqmaster.store.jobs.enqueue import AcceptanceStore
+from jqmaster.store.jobs.enqueue import EnqueueStore
 from tests.support.notices import FIELDS, Notices
 from tests.support.store import StoreWorld
 
@@ -127,7 +127,7 @@ async def test_a_leader_that_dies_before_it_sends_loses_and_doubles_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(AcceptanceStore, "enqueue", dies)
+        patch.setattr(EnqueueStore, "enqueue", dies)
         with pytest.raises(KeyboardInterrupt):
             await notices.rounds(14)
     assert await notices.told() == []

@@ -1,5 +1,5 @@
-"""Two masters on one store: one whose copy of the constraints is old is told so by the store (`stale_rules`), and does
-what it was asked to do under those that hold."""
+"""Two masters on one store. If one has an old copy of the constraints, the store says so (`stale_constraints`), and the
+master repeats the step under the present ones."""
 
 from collections.abc import AsyncIterator
 

@@ -9,9 +9,9 @@ from jqmaster.domain.jobs.unique import OnConflict, Unique
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.health import generation
 from jqmaster.store.jobs.enqueue import (
-    AcceptanceStore,
     Accepted,
     Bound,
+    EnqueueStore,
     KeyedSpec,
     KeysTaken,
     PushesExpired,
@@ -180,7 +180,7 @@ async def test_bulks_beyond_one_script_call(world: StoreWorld) -> None:
 
 async def test_nothing_is_enqueued_into_other_data_than_those_that_were_marked(world: StoreWorld) -> None:
     mark_at_start = await generation.mark(world.shard, "mark")
-    acceptance = AcceptanceStore(replace(world.shard, mark=mark_at_start), world.tally)
+    acceptance = EnqueueStore(replace(world.shard, mark=mark_at_start), world.tally)
     assert await acceptance.enqueue([world.spec()]) == [Accepted.NEW]
     for mark in ("another", None):
         key = world.shard.keys.rules

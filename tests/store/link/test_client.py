@@ -13,7 +13,7 @@ from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableE
 from jqmaster.store.jobs.enqueue import Accepted, KeyedSpec
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
-from jqmaster.store.link.script_modules import ScriptContractError
+from jqmaster.store.link.script_modules import ScriptHeaderError
 from jqmaster.store.link.scripts import ScriptCall, load, names
 from jqmaster.store.link.shard import Shard
 from tests.support.admin import admin_of
@@ -66,12 +66,12 @@ async def test_nothing_to_run_needs_no_store() -> None:
 
 
 async def test_a_call_that_does_not_fit_the_header_is_not_sent(world: StoreWorld) -> None:
-    with pytest.raises(ScriptContractError):
+    with pytest.raises(ScriptHeaderError):
         await world.shard.client.run("elect", ("one key",), ())
-    with pytest.raises(ScriptContractError):
+    with pytest.raises(ScriptHeaderError):
         await world.shard.client.run("enqueue", ("a", "b", "c"), ("", "", "", "", "half a group"))
     k = world.shard.keys
-    with pytest.raises(ScriptContractError, match="does not name"):
+    with pytest.raises(ScriptHeaderError, match="does not name"):
         load("elect").read_reply([b"surprise"])
     assert await world.shard.client.run("elect", (k.leader, k.epoch, k.demoted), ("", "m", "n", 1)) == (
         "held", [f"{world.epoch}:master-1".encode()],

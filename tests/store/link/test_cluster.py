@@ -17,7 +17,7 @@ from jqmaster.store.jobs.enqueue import Accepted, Outcome
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.cluster import ClusterLocator
-from jqmaster.store.link.events import EventListener
+from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.scripts import load, names
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobsReady, MailArrived, WakeMessage, encode
@@ -161,7 +161,7 @@ async def test_it_follows_a_failover_and_so_do_those_who_listen(cluster: Cluster
     gaps: list[int] = []
     woken: list[WakeMessage] = []
     async with world_on(cluster.url, tag, quorum_replicas=1) as world:
-        events = EventListener(
+        events = StoreListener(
             world.shard,
             on_wake=woken.append,
             on_finished=lambda job_id: None,
@@ -220,7 +220,7 @@ async def listening(world: StoreWorld) -> AsyncIterator[tuple[list[WakeMessage],
     """Yield the messages that a listener hears, and its gaps."""
     woken: list[WakeMessage] = []
     gaps: list[int] = []
-    listener = EventListener(
+    listener = StoreListener(
         world.shard,
         on_wake=woken.append,
         on_finished=lambda job_id: None,
@@ -288,7 +288,7 @@ async def test_a_slot_that_moves_takes_its_listeners_along(cluster: Cluster) -> 
 async def test_masters_of_two_releases_hear_each_other(cluster: Cluster) -> None:
     """The former release neither publishes with SPUBLISH nor hears it, nor says in its entry how it listens."""
     async with master_on(cluster.url) as (master, api):
-        link = master.shard.parts.link
+        link = master.shard.services.link
         client, keys = link.client, link.keys
         await wait_until(lambda: client.publishes_sharded, what="it is alone")
         former = {"node_id": "n", "pid": 1, "url": "http://former", "version": "0.2.0", "started_at_ms": 1}

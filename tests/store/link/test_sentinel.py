@@ -16,7 +16,7 @@ from jqmaster.net.store_url import StoreUrl
 from jqmaster.store.jobs.enqueue import Accepted
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
-from jqmaster.store.link.events import EventListener
+from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.sentinel import SentinelLocator
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import WakeMessage
@@ -74,7 +74,7 @@ async def test_it_follows_a_planned_failover_and_so_do_those_who_listen(sentinel
     async with world_on(sentinels.url, quorum_replicas=2) as world:
         told: list[tuple[str, int]] = []
         world.shard.client.on_located(lambda host, port: told.append((host, port)))
-        events = EventListener(
+        events = StoreListener(
             world.shard,
             on_wake=woken.append,
             on_finished=lambda job_id: None,

@@ -2,11 +2,11 @@
 -- Enqueues the callbacks of batches that are due, each once: the job, and the mark at its batch, are written in one
 -- step. A full backlog of a constraint refuses none of them.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) edition(of the rules)
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) edition(of the constraints)
 --   lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
 --   [+ batch_id callback job_id terms(as in jobs/enqueue/enqueue.lua) digest rest_of_record]
--- REPLY ok:[1 enqueued, 0 it was not due](of each) | stale_epoch | stale_rules | other_data
--- CHECKS FIRST the epoch; the mark of the data; the edition of the rules; that each is due
+-- REPLY ok:[1 enqueued, 0 it was not due](of each) | stale_epoch | stale_constraints | other_data
+-- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; that each is due
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lanes/lane_writes.lua
@@ -19,7 +19,7 @@ local FIRST, WIDTH = 8, 6
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local held = redis.call('HMGET', rules_key, 'edition', 'mark')
 if mark ~= '' and held[2] ~= mark then return {'other_data'} end
-if (held[1] or '0') ~= edition then return {'stale_rules'} end
+if (held[1] or '0') ~= edition then return {'stale_constraints'} end
 
 local enqueued = {}
 for i = FIRST, #ARGV, WIDTH do

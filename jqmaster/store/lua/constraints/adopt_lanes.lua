@@ -3,8 +3,8 @@
 -- takes the group and the shared gates that its queue has now, and none of its jobs is touched. None of them runs.
 -- KEYS epoch:string rules:hash
 -- ARGV tag epoch edition [+ lane_id group shared(gates one behind the other)]
--- REPLY ok:[lane_id](of each that was adopted),their jobs | stale_epoch | stale_rules
--- CHECKS FIRST epoch, the edition of the rules, then that each lane is there, is older, and has no keyed gates
+-- REPLY ok:[lane_id](of each that was adopted),their jobs | stale_epoch | stale_constraints
+-- CHECKS FIRST epoch, the edition of the constraints, then that each lane is there, is older, and has no keyed gates
 -- include lib/leadership.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/waiting.lua
@@ -15,7 +15,7 @@ local tag, epoch, edition = ARGV[1], ARGV[2], ARGV[3]
 local FIRST, WIDTH = 4, 3
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
-if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 edition = tonumber(edition)
 
 -- The lane stands nowhere until it stands in its new group.

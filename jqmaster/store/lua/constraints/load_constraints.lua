@@ -6,6 +6,6 @@
 -- CHECKS FIRST nothing; it writes nothing
 local rules_key, constraints_key = KEYS[1], KEYS[2]
 
-local rules = redis.call('HMGET', rules_key, 'version', 'edition', 'settled')
-return {'ok', tonumber(rules[1] or 0), tonumber(rules[2] or 0), tonumber(rules[3] or 0),
+local numbers = redis.call('HMGET', rules_key, 'version', 'edition', 'settled')
+return {'ok', tonumber(numbers[1] or 0), tonumber(numbers[2] or 0), tonumber(numbers[3] or 0),
   redis.call('HGETALL', constraints_key)}

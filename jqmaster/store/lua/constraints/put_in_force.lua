@@ -3,13 +3,13 @@
 -- is claimed.
 -- KEYS epoch:string rules:hash
 -- ARGV epoch edition
--- REPLY ok | stale_epoch | stale_rules
--- CHECKS FIRST epoch, the edition of the rules
+-- REPLY ok | stale_epoch | stale_constraints
+-- CHECKS FIRST epoch, the edition of the constraints
 -- include lib/leadership.lua
 local epoch_key, rules_key = KEYS[1], KEYS[2]
 local epoch, edition = ARGV[1], ARGV[2]
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
-if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 redis.call('HSET', rules_key, 'settled', edition)
 return {'ok'}

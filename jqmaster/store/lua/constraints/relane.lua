@@ -6,8 +6,8 @@
 --   read(whole: the records were short when they were matched; beginnings: they may be long)
 --   homes(of each job its old lane, 8 bytes, and the number of its lane from 1, u16; 0: its record cannot be read)
 --   [+ id(none twice)]
--- REPLY ok:moved | stale_epoch | stale_rules
--- CHECKS FIRST epoch, the edition of the rules, then state and lane of each
+-- REPLY ok:moved | stale_epoch | stale_constraints
+-- CHECKS FIRST epoch, the edition of the constraints, then state and lane of each
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -37,7 +37,7 @@ local function is_handed_over(id, head)
 end
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
-if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 edition = tonumber(edition)
 local moved, running, keys, written, filled = 0, {}, {}, {}, 0
 -- Neighbours wait in one lane and move to one: the old lane is looked up once, and they are counted together.

@@ -33,8 +33,8 @@ local state = record.state_of(head)
 local WAITING = layout.is_waiting
 local is_waiting = WAITING[state]
 local whole = record.read_head(tag .. 'job:' .. job_id)
-local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
-local edition = tonumber(rules[1] or 0)
+local editions = redis.call('HMGET', rules_key, 'edition', 'settled')
+local edition = tonumber(editions[1] or 0)
 local lane = whole ~= '' and lanes.by_id(record.hex(record.lane_id_of(whole)))
 
 -- --- gates
@@ -124,6 +124,6 @@ if state == layout.STATE.ready and lane then
     ahead, bound = jobs_ahead.count(job, names_before(), now_ms)
   end
 end
-return {'ok', now_ms, head, redis.call('EXISTS', leader_key), edition, tonumber(rules[2] or 0),
+return {'ok', now_ms, head, redis.call('EXISTS', leader_key), edition, tonumber(editions[2] or 0),
   lane and lane.edition or -1, tonumber(redis.call('ZSCORE', running_key, job_id) or -1), found_gates,
   ahead and 1 or 0, ahead or {}, bound or 0, fault}

@@ -12,8 +12,8 @@
 --   reason due_at_ms job_id terms(as in enqueue.lua; empty: none) digest rest_of_record]
 -- REPLY ok:now_ms,[fired, known: its job was there, backlog_full, overlap, superseded, queued, missed, skipped, fired
 --   before, forgotten: whether it fired is not known, or changed; of each entry],[workers that ran a replaced job] |
---   stale_epoch | stale_rules | other_data
--- CHECKS FIRST the epoch; the mark of the data; the edition of the rules; ETag and clock of each definition
+--   stale_epoch | stale_constraints | other_data
+-- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; ETag and clock of each definition
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -35,7 +35,7 @@ local LOOK_AGAIN_MS = 1000
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local held = redis.call('HMGET', rules_key, 'edition', 'mark')
 if mark ~= '' and held[2] ~= mark then return {'other_data'} end
-if (held[1] or '0') ~= edition then return {'stale_rules'} end
+if (held[1] or '0') ~= edition then return {'stale_constraints'} end
 
 local names = {}
 for n, item in ipairs(batch) do names[n] = item[1] end

@@ -2,14 +2,14 @@
 -- Ends closed groups of events: the job of each, the records of its events, and its removal are written in one step. A
 -- group that is gone, or whose definition was changed since it was read, is left alone.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset definitions:hash definition_clocks:hash event_groups:zset
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel edition(of the rules)
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel edition(of the constraints)
 --   lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
 --   max_runs runs_life_ms(of the run records to keep) retry_ms(when to look again at a group without room)
 --   [+ group(MessagePack: [ID, definition, its ETag or empty where it is gone, overlap, verdict: fires, skipped or
 --   gone, reason, IDs of its events, terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record])]
 -- REPLY ok:[fired, overlap, superseded, skipped, gone, changed, or backlog_full: it waits on](of each),[workers that
---   ran a replaced job] | stale_epoch | stale_rules | other_data
--- CHECKS FIRST the epoch; the mark of the data; the edition of the rules; that each group is there, and its definition
+--   ran a replaced job] | stale_epoch | stale_constraints | other_data
+-- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; that each group is there, and its definition
 --   as it was read
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -27,7 +27,7 @@ local ETAG_LENGTH = 16
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local held = redis.call('HMGET', rules_key, 'edition', 'mark')
 if mark ~= '' and held[2] ~= mark then return {'other_data'} end
-if (held[1] or '0') ~= edition then return {'stale_rules'} end
+if (held[1] or '0') ~= edition then return {'stale_constraints'} end
 
 local groups, last_firing = {}, {}
 for i = 12, #ARGV do

@@ -3,7 +3,7 @@
 -- starts nothing, and gets the answer of the first one.
 -- KEYS rules:hash scheduled:zset expiring:zset definition_clocks:hash event_edition:string events:zset
 --   event_bodies:hash event_groups:zset event_slots:hash
--- ARGV now_ms tag wake_channel(empty: nobody to wake) finished_channel edition(of the rules)
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) finished_channel edition(of the constraints)
 --   lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
 --   max_runs runs_life_ms(of the run records to keep) event_edition(of the definitions that were matched)
 --   dedupe_ms(how long a key is remembered) max_events events_life_ms(of the events to keep)
@@ -12,8 +12,8 @@
 --   job_id, terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record], …]]; verdicts: fires, skipped, collect,
 --   debounce; of the last two the end is: [slot, most or -1, wait_ms, max_ms or -1], empty, argument)]
 -- REPLY ok:now_ms,[is_duplicate, event_id, lines of `definition effect reason job_id`](of each),[workers that ran a
---   replaced job] | stale_rules | stale_definitions | other_data
--- CHECKS FIRST the mark of the data; the edition of the rules; that of the definitions; whether each key was seen
+--   replaced job] | stale_constraints | stale_definitions | other_data
+-- CHECKS FIRST the mark of the data; the edition of the constraints; that of the definitions; whether each key was seen
 -- include lib/clock.lua
 -- include lib/lanes/lane_writes.lua
 -- include lib/events/event_jobs.lua
@@ -32,7 +32,7 @@ local MOST_REMOVED = 2000
 
 local held = redis.call('HMGET', rules_key, 'edition', 'mark')
 if mark ~= '' and held[2] ~= mark then return {'other_data'} end
-if (held[1] or '0') ~= edition then return {'stale_rules'} end
+if (held[1] or '0') ~= edition then return {'stale_constraints'} end
 if (redis.call('GET', edition_key) or '') ~= event_edition then return {'stale_definitions'} end
 
 local now_text = string.format('%.0f', now_ms)

@@ -29,8 +29,8 @@ local function after(prefix)
   return string.sub(found_in, 1, #full) == full and string.sub(found_in, #full + 1) or nil
 end
 local found_lane, found_worker, found_gates = after('ready:'), after('claims:'), after('slots:')
-local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
-local is_settled = (rules[1] or '0') == (rules[2] or '0')
+local editions = redis.call('HMGET', rules_key, 'edition', 'settled')
+local is_settled = (editions[1] or '0') == (editions[2] or '0')
 
 local found = {}
 for i = FIRST, #ARGV do

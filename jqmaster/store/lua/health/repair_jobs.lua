@@ -31,8 +31,8 @@ local MOST_PREDECESSORS = 20
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local index_of = layout.index
 for state, index in pairs(index_of) do index_of[state] = tag .. index end
-local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
-local is_settled = (rules[1] or '0') == (rules[2] or '0')
+local editions = redis.call('HMGET', rules_key, 'edition', 'settled')
+local is_settled = (editions[1] or '0') == (editions[2] or '0')
 local function after(prefix)
   local full = tag .. prefix
   return string.sub(found_in, 1, #full) == full and string.sub(found_in, #full + 1) or nil

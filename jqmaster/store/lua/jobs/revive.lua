@@ -4,8 +4,8 @@
 -- KEYS job:string expiring:zset rules:hash awaiting_jobs:zset scheduled:zset skipped:zset
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
 --   finished_at_ms(when it was skipped, as the caller read it)
--- REPLY ok:1 revived, 0 it cannot be now | stale_rules
--- CHECKS FIRST the edition of the rules, its state and cause, that it was not skipped again, each predecessor
+-- REPLY ok:1 revived, 0 it cannot be now | stale_constraints
+-- CHECKS FIRST the edition of the constraints, its state and cause, that it was not skipped again, each predecessor
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua
@@ -18,7 +18,7 @@ local awaiting_key, scheduled_key, skipped_key = KEYS[4], KEYS[5], KEYS[6]
 local now_ms, id, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local definitions, finished_at_ms = homes.read(ARGV[6]), tonumber(ARGV[7])
 
-if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 local head = record.read_head(job_key)
 if record.state_of(head) ~= layout.STATE.skipped
   or string.byte(head, layout.cause.at) ~= layout.CAUSE.dependency

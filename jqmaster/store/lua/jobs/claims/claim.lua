@@ -7,8 +7,8 @@
 --   [+ name]
 -- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may
 --   start),ms until a gate opens(-1: none closed by time),[id record],[name](of each that had expired) | stale_epoch |
---   stale_rules | gone | no_poll | full:busy
--- CHECKS FIRST epoch, edition of the rules, worker, that a pulling worker asks for jobs, free slots, each gate, each
+--   stale_constraints | gone | no_poll | full:busy
+-- CHECKS FIRST epoch, edition of the constraints, worker, that a pulling worker asks for jobs, free slots, each gate, each
 --   record
 -- include lib/lazily.lua
 -- include lib/clock.lua
@@ -37,8 +37,8 @@ local max_bytes = tonumber(ARGV[14])
 local FIRST = 15
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
-local rules = redis.call('HMGET', rules_key, 'edition', 'settled', 'callback_names')
-if (rules[1] or '0') ~= edition or (rules[2] or '0') ~= edition then return {'stale_rules'} end
+local facts = redis.call('HMGET', rules_key, 'edition', 'settled', 'callback_names')
+if (facts[1] or '0') ~= edition or (facts[2] or '0') ~= edition then return {'stale_constraints'} end
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with', 'url',
   'poll_until_ms', 'poll_max')
 local is_pulling = worker[5] == ''
@@ -52,7 +52,7 @@ if busy > 0 and worker[4] and redis.call('SISMEMBER', claims_key, worker[4]) == 
 if limit <= 0 then return {'full', busy} end
 
 -- Jobs with callbacks go first: their attempts began long ago and hold slots that others wait for.
-local has_more_callbacks = rules[3] and callbacks.take(rules[3], FIRST, limit, now_ms)
+local has_more_callbacks = facts[3] and callbacks.take(facts[3], FIRST, limit, now_ms)
 for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
 lane_queue.sort()
 

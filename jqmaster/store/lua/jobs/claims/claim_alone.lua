@@ -4,8 +4,8 @@
 -- KEYS epoch:string worker:hash claims:set running:zset retrying:zset suspects:set fence:string rules:hash mail:string
 -- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes lease_ms offer_ms grace_ms tag worker_id
 --   mail_channel(empty: its poll hangs at the caller)
--- REPLY ok:now_ms,fence,record | stale_epoch | stale_rules | gone | no_poll | busy | over | closed
--- CHECKS FIRST epoch, edition of the rules, that the worker exists and holds nothing, that a pulling worker asks for
+-- REPLY ok:now_ms,fence,record | stale_epoch | stale_constraints | gone | no_poll | busy | over | closed
+-- CHECKS FIRST epoch, edition of the constraints, that the worker exists and holds nothing, that a pulling worker asks for
 --   jobs, that the job waits for this, each gate
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -24,8 +24,8 @@ local tag = ARGV[10]
 local worker_id, mail_channel = ARGV[11], ARGV[12]
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
-local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
-if (rules[1] or '0') ~= edition or (rules[2] or '0') ~= edition then return {'stale_rules'} end
+local facts = redis.call('HMGET', rules_key, 'edition', 'settled')
+if (facts[1] or '0') ~= edition or (facts[2] or '0') ~= edition then return {'stale_constraints'} end
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'url', 'poll_until_ms')
 if not worker[1] or worker[2] == '1' or worker[3] == '1' then return {'gone'} end
 if redis.call('EXISTS', claims_key) == 1 then return {'busy'} end

@@ -14,8 +14,8 @@
 --   holds its key, 3 that job took its content, -3 refused for that job, -4 no such batch, -5 its batch is over,
 --   -6 a predecessor does not exist, -7 one ended and is not what it waits for, -8 it may replace that job or not: that
 --   one is being offered, -9 its expires_at is past],gate whose backlog is full(empty: none),
---   [index from 0, ID of that job](of each 2, 3, -3, -6, -7, -8) | stale_rules | other_data
--- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; whether it has
+--   [index from 0, ID of that job](of each 2, 3, -3, -6, -7, -8) | stale_constraints | other_data
+-- CHECKS FIRST the mark of the data; the edition of the constraints; whether each ID is taken, and by what; whether it has
 --   expired; who holds its uniqueness key; whether its batch takes new members; its predecessors; how much waits behind
 --   each gate
 -- include lib/lazily.lua
@@ -45,7 +45,7 @@ local FIRST, WIDTH = 12, 4
 
 local held = redis.call('HMGET', rules_key, 'edition', 'mark')
 if mark ~= '' and held[2] ~= mark then return {'other_data'} end
-if (held[1] or '0') ~= edition then return {'stale_rules'} end
+if (held[1] or '0') ~= edition then return {'stale_constraints'} end
 local count = (#ARGV - FIRST + 1) / WIDTH
 local keys = {}
 for i = 1, count do keys[i] = job_prefix .. ARGV[FIRST + (i - 1) * WIDTH] end

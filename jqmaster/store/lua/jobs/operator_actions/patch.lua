@@ -4,8 +4,8 @@
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
 --   priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty)
 --   action_id(that counts it; empty: none)
--- REPLY ok | stale_rules | unknown | state:state
--- CHECKS FIRST the edition of the rules, the state
+-- REPLY ok | stale_constraints | unknown | state:state
+-- CHECKS FIRST the edition of the constraints, the state
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua
@@ -22,7 +22,7 @@ local tag = ARGV[2]
 local is_changeable, is_timed, index = layout.is_changeable, layout.is_timed, layout.index
 local READY = layout.STATE.ready
 
-if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 local head = record.read_head(job_key)
 if head == '' then return {'unknown'} end
 local state = record.state_of(head)

@@ -5,8 +5,8 @@
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
 --   history_entry(of an attempt that succeeded; empty: none) finished_at_ms(when it ended, as the caller read it)
 --   action_id(that counts it; empty: none) is_watched(1: the action waits for its end)
--- REPLY ok | stale_rules | unknown | state:state | not_unique:ID of the job that holds its key
--- CHECKS FIRST the edition of the rules, the state, that it has not run again since it was read, who holds its key
+-- REPLY ok | stale_constraints | unknown | state:state | not_unique:ID of the job that holds its key
+-- CHECKS FIRST the edition of the constraints, the state, that it has not run again since it was read, who holds its key
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/jobs/history.lua
@@ -24,7 +24,7 @@ local action_id, is_watched = ARGV[9], ARGV[10] == '1'
 local tag = ARGV[2]
 local is_retryable, index = layout.is_retryable, layout.index
 
-if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 local head = record.read_head(job_key)
 if head == '' then return {'unknown'} end
 local state = record.state_of(head)

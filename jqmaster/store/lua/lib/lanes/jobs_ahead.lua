@@ -175,7 +175,7 @@ local jobs_ahead = (function()
     return total
   end
 
-  -- `job`: its ID, head and lane, the gates that it passes (a list, and by ID), the edition of the rules, whether jobs
+  -- `job`: its ID, head and lane, the gates that it passes (a list, and by ID), the edition of the constraints, whether jobs
   -- of one lane may bring gates of their own along, and how many lanes may be looked at. `names` are those that may
   -- come before it, its own the first. Returns a list of name and count, and what kind of numbers these are; nil where
   -- it is not ready.

@@ -50,7 +50,7 @@ class _Push:
     on_returned: Callable[[], None]
 
 
-class Delivery:
+class ClaimOffers:
     """Part of the dispatcher of one leadership. `is_trusted` tells whether the leadership still holds; it is asked
     before each push. `on_stale` is called when the store knows a newer leader. `report` takes what a worker says about
     attempts, in the same way as its results."""
@@ -105,7 +105,7 @@ class Delivery:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def deliver(
+    def begin(
         self, member: Member, claim: Claim, claimed_at_s: float, on_returned: Callable[[], None]
     ) -> asyncio.Task[None] | None:
         """Begin the push of a claim, or answer the worker's poll with it. Return the push, None for a poll.

@@ -56,7 +56,7 @@ class _Tenure:
     has_room: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class DeliveryRunner:
+class Messenger:
     """Component of one leadership. `carriers`: by the name of jobs.
 
     It registers when the first delivery is made, or at once if any was made before: a service that sends no messages

@@ -62,7 +62,7 @@ class RefusedResultItem(SingleItem):
     is_substitute = True
 
 
-class ReportOutbox:
+class ReportQueue:
     """`on_answered(tokens)` is called once for each item that a master answered for; `on_unknown_worker(worker_id)`
     when a master answered that it does not know this worker.
     """
@@ -98,7 +98,7 @@ class ReportOutbox:
     ) -> None:
         self._on_answered = on_answered
         self._on_unknown_worker = on_unknown_worker
-        self._task = asyncio.get_running_loop().create_task(self._pump(), name="jq-outbox")
+        self._task = asyncio.get_running_loop().create_task(self._pump(), name="jq-reports")
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -114,12 +114,12 @@ class ReportOutbox:
             return False
         return True
 
-    def undelivered(self) -> list[bytes]:
+    def unreported(self) -> list[bytes]:
         """Return the encoded reports that no master has answered for."""
         return [item.data for item in (*self._under_way, *self._pending)]
 
     def send_with(self, send: Callable[[bytes], bool]) -> None:
-        """Send what is left with `send`, which returns whether a master has answered. Call it only when this outbox was
+        """Send what is left with `send`, which returns whether a master has answered. Call it only when this queue was
         stopped."""
         self._put_back(self._under_way)
         while self._pending:

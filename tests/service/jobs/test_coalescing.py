@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import pytest
 
 from jqmaster.errors import OutcomeUnknownError, OverloadedError
-from jqmaster.service.jobs.batching import NaturalBatcher
+from jqmaster.service.jobs.coalescing import Coalescer
 from tests.support import real_time
 from tests.support.waiting import wait_until
 
@@ -28,31 +28,29 @@ class Flushes:
         return [str(item) for item in items]
 
 
-def batcher_of(
-    flushes: Flushes, *, max_batch: int = 100, max_waiting: int = 1000
-) -> NaturalBatcher[int, str]:
-    return NaturalBatcher(flushes, max_batch=max_batch, max_waiting=max_waiting)
+def coalescer_of(flushes: Flushes, *, max_batch: int = 100, max_waiting: int = 1000) -> Coalescer[int, str]:
+    return Coalescer(flushes, max_batch=max_batch, max_waiting=max_waiting)
 
 
-def submit(batcher: NaturalBatcher[int, str], *items: int) -> list[asyncio.Task[str]]:
-    return [asyncio.create_task(batcher.submit(item)) for item in items]
+def submit(coalescer: Coalescer[int, str], *items: int) -> list[asyncio.Task[str]]:
+    return [asyncio.create_task(coalescer.submit(item)) for item in items]
 
 
 async def test_an_item_goes_out_at_once_when_nothing_is_under_way() -> None:
     flushes = Flushes()
     flushes.gate.set()
-    batcher = batcher_of(flushes)
+    coalescer = coalescer_of(flushes)
     for n in range(3):
-        assert await batcher.submit(n) == str(n)
+        assert await coalescer.submit(n) == str(n)
     assert flushes.batches == [[0], [1], [2]]
 
 
 async def test_what_arrives_while_a_call_is_under_way_goes_together_and_in_order() -> None:
     flushes = Flushes()
-    batcher = batcher_of(flushes)
-    tasks = submit(batcher, 0)
+    coalescer = coalescer_of(flushes)
+    tasks = submit(coalescer, 0)
     await wait_until(lambda: flushes.batches)
-    tasks += submit(batcher, *range(1, 8))
+    tasks += submit(coalescer, *range(1, 8))
     await asyncio.sleep(0)
     assert flushes.batches == [[0]], "one call at a time"
     flushes.gate.set()
@@ -62,8 +60,8 @@ async def test_what_arrives_while_a_call_is_under_way_goes_together_and_in_order
 
 async def test_no_batch_is_larger_than_allowed() -> None:
     flushes = Flushes()
-    batcher = batcher_of(flushes, max_batch=3)
-    tasks = submit(batcher, *range(8))
+    coalescer = coalescer_of(flushes, max_batch=3)
+    tasks = submit(coalescer, *range(8))
     flushes.gate.set()
     assert await asyncio.gather(*tasks) == [str(n) for n in range(8)]
     assert [len(batch) for batch in flushes.batches] == [3, 3, 2]
@@ -71,11 +69,11 @@ async def test_no_batch_is_larger_than_allowed() -> None:
 
 async def test_an_error_reaches_all_of_its_batch_and_nobody_else() -> None:
     flushes = Flushes()
-    batcher = batcher_of(flushes)
+    coalescer = coalescer_of(flushes)
     flushes.fail_next = OutcomeUnknownError("lost")
-    first = submit(batcher, 1, 2)
+    first = submit(coalescer, 1, 2)
     await wait_until(lambda: flushes.batches)
-    second = submit(batcher, 3, 4)
+    second = submit(coalescer, 3, 4)
     await asyncio.sleep(0)
     flushes.gate.set()
     failed = await asyncio.gather(*first, return_exceptions=True)
@@ -85,23 +83,23 @@ async def test_an_error_reaches_all_of_its_batch_and_nobody_else() -> None:
 
 async def test_too_many_waiting_are_refused_and_told_when_to_come_back() -> None:
     flushes = Flushes()
-    batcher = batcher_of(flushes, max_batch=1, max_waiting=2)
-    tasks = submit(batcher, 0)
+    coalescer = coalescer_of(flushes, max_batch=1, max_waiting=2)
+    tasks = submit(coalescer, 0)
     await wait_until(lambda: flushes.batches)
-    tasks += submit(batcher, 1, 2)
+    tasks += submit(coalescer, 1, 2)
     await asyncio.sleep(0)
     with pytest.raises(OverloadedError) as refused:
-        await batcher.submit(3)
+        await coalescer.submit(3)
     assert refused.value.retry_after_s
     flushes.gate.set()
     assert await asyncio.gather(*tasks) == ["0", "1", "2"]
-    assert await batcher.submit(4) == "4"
+    assert await coalescer.submit(4) == "4"
 
 
 async def test_a_caller_that_goes_away_takes_nothing_from_the_others() -> None:
     flushes = Flushes()
-    batcher = batcher_of(flushes)
-    tasks = submit(batcher, 0, 1, 2)
+    coalescer = coalescer_of(flushes)
+    tasks = submit(coalescer, 0, 1, 2)
     await wait_until(lambda: flushes.batches)
     tasks[1].cancel()
     flushes.gate.set()
@@ -112,11 +110,11 @@ async def test_a_caller_that_goes_away_takes_nothing_from_the_others() -> None:
 
 async def test_stop_answers_everything_that_was_submitted() -> None:
     flushes = Flushes()
-    batcher = batcher_of(flushes, max_batch=2)
-    await batcher.start()
-    tasks = submit(batcher, *range(5))
+    coalescer = coalescer_of(flushes, max_batch=2)
+    await coalescer.start()
+    tasks = submit(coalescer, *range(5))
     await wait_until(lambda: flushes.batches)
-    stopping = asyncio.create_task(batcher.stop())
+    stopping = asyncio.create_task(coalescer.stop())
     await asyncio.sleep(0)
     assert not stopping.done()
     flushes.gate.set()
@@ -125,13 +123,13 @@ async def test_stop_answers_everything_that_was_submitted() -> None:
 
 
 async def test_stop_without_work_returns() -> None:
-    await batcher_of(Flushes()).stop()
+    await coalescer_of(Flushes()).stop()
 
 
 async def test_it_works_on_after_a_pause() -> None:
     flushes = Flushes()
     flushes.gate.set()
-    batcher = batcher_of(flushes)
-    assert await asyncio.gather(*submit(batcher, 1, 2)) == ["1", "2"]
-    await batcher.stop()
-    assert await batcher.submit(3) == "3"
+    coalescer = coalescer_of(flushes)
+    assert await asyncio.gather(*submit(coalescer, 1, 2)) == ["1", "2"]
+    await coalescer.stop()
+    assert await coalescer.submit(3) == "3"

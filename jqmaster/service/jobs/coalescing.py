@@ -14,7 +14,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class NaturalBatcher(Generic[T, R]):
+class Coalescer(Generic[T, R]):
     """Component. `flush` takes up to `max_batch` items and returns one result for each, in order. `rest_s`
     takes the duration of a flush in seconds, and returns how long the next one waits.
 
@@ -56,7 +56,7 @@ class NaturalBatcher(Generic[T, R]):
         if self._worker is None or self._worker.done():
             # The flush gets a context of its own, because its log lines are about all of its items, not about
             # the first request.
-            self._worker = asyncio.create_task(self._work(), name="batcher", context=contextvars.Context())
+            self._worker = asyncio.create_task(self._work(), name="coalescer", context=contextvars.Context())
         return await future
 
     async def _work(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jqmaster.store.link import events as module
-from jqmaster.store.link.events import EventListener
+from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.wake import JobsReady, WakeMessage
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
@@ -27,7 +27,7 @@ class Heard:
 @contextlib.asynccontextmanager
 async def listening(world: StoreWorld, quiet_s: float = 15.0) -> AsyncIterator[Heard]:
     heard = Heard()
-    listener = EventListener(
+    listener = StoreListener(
         world.shard,
         on_wake=heard.woken.append,
         on_finished=heard.finished.append,

@@ -20,7 +20,7 @@ RECONNECT_S: Final = 0.5
 QUIET_S: Final = 15.0
 
 
-class EventListener:
+class StoreListener:
     """Component. Calls `on_wake(message)` and `on_finished(job_id)`, and `on_gap()` after every (re)connection, because
     messages are lost while nobody listens: pub/sub only makes things quick, polling makes them sure.
 

@@ -12,8 +12,8 @@ from jqmaster.domain.notices.delivery import DeliveryFigures
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.net.trace_collector import TraceCollector
-from jqmaster.runtime.duties.delivery_runner import DeliveryRunner
 from jqmaster.runtime.duties.fleet import Fleet
+from jqmaster.runtime.duties.messenger import Messenger
 from jqmaster.runtime.outbound.carriers import carriers_of
 from jqmaster.runtime.outbound.commands import CancelCommands, WorkerCommands
 from jqmaster.runtime.watch.outside_check import OutsideCheck
@@ -67,7 +67,7 @@ from jqmaster.store.notices.failed_jobs import FailedJobStore
 from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
 
 
-class ShardParts:
+class ShardServices:
     """One shard, its stores, and the services that do not depend on who leads it. Nothing here runs by itself except
     what `ServedShard` starts."""
 
@@ -184,7 +184,7 @@ class ShardParts:
         )
         self.delivery_figures = DeliveryFigures()
         self.notices = NoticeReader(stores.notices)
-        self.deliveries = DeliveryRunner(
+        self.messenger = Messenger(
             carriers_of(shared.webhooks, shared.mail, self.notices.destination),
             clock,
             workers=self.workers,
@@ -205,7 +205,7 @@ class ShardParts:
                 stores.records,
                 stores.results,
                 self.constraints,
-                prepare=self.deliveries.prepare,
+                prepare=self.messenger.prepare,
             ).kinds(),
         )
         self.worker_actions = WorkerActions(
@@ -301,7 +301,7 @@ class ShardParts:
                 stores.records,
                 self.constraints,
                 Letters(shared.settings.public_url, shared.settings.link_templates),
-                prepare=self.deliveries.prepare,
+                prepare=self.messenger.prepare,
                 waiting=waiting,
             ),
             shared.clock,

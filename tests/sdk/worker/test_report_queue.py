@@ -175,7 +175,7 @@ async def test_an_unknown_worker_joins_again_and_delivers_then(
 async def test_a_worker_with_too_many_bytes_of_undelivered_results_takes_no_more_jobs(
     master: FakeMaster, worker: Worker, echo: None, up: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker_sdk.worker.outbox.MAX_HELD_BYTES", 1000)
+    monkeypatch.setattr("worker_sdk.worker.report_queue.MAX_HELD_BYTES", 1000)
     await up()
     is_away = True
     master.hooks["results"] = lambda body: (503, {"code": "store_unavailable"}, {}) if is_away else None
