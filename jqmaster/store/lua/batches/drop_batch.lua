@@ -1,9 +1,9 @@
 #!lua
--- Removes a batch that a call created to fill and then never filled. Starts no callback.
+-- Removes a batch that a call created and then never filled. Starts no callback.
 -- KEYS batch:hash
--- ARGV now_ms tag batch_id filled_by(the call)
+-- ARGV now_ms tag batch_id filled_by(ID of the call)
 -- REPLY ok | kept
--- CHECKS FIRST that this call is the newest that fills the batch, and that the batch never had a member
+-- CHECKS FIRST that no newer call fills the batch, and that the batch never had a member
 -- include lib/clock.lua
 -- include lib/batches/batches.lua
 local batch_key = KEYS[1]

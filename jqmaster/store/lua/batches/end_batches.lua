@@ -1,11 +1,11 @@
 #!lua
--- Looks at batches that are due, at most `limit` a call. Cancels those that expire; removes complete ones that are past
--- their retention, unless they are part of a batch that is still there, and those that a call created to fill and never
+-- Ends batches that are due, at most `limit` a call. Cancels batches that have expired. Removes complete batches that
+-- are past their retention, unless their parent batch still exists. Removes batches that a call created and never
 -- filled.
 -- KEYS epoch:string batches:zset batches_due:zset
 -- ARGV now_ms tag epoch limit retention_ms
--- REPLY ok:removed,canceled,ms until the next is due (0: some are, -1: none waits) | stale_epoch
--- CHECKS FIRST the epoch, then the state of each
+-- REPLY ok:removed,canceled,ms until the next is due (0: more are due now, -1: none) | stale_epoch
+-- CHECKS FIRST the epoch, then the state of each batch
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/batches/batches.lua
@@ -23,7 +23,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', due_key, '-inf', now_ms, 'LIMIT'
   local again_ms = tonumber(values[3] or 0)
   if state == 'complete' then
     again_ms = tonumber(values[2] or 0) + retention_ms
-    -- A retry of the batch that it is part of retries its members, too.
+    -- Keep it as long as its parent: a retry of the parent also retries the members of this batch.
     local parent = values[5] or ''
     if again_ms <= now_ms and parent ~= '' and redis.call('EXISTS', tag .. 'batch:' .. parent) == 1 then
       again_ms = now_ms + PARENT_AGAIN_MS

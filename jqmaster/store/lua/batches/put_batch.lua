@@ -1,12 +1,12 @@
 #!lua
--- Makes a batch, which is open; a repeat of the same request changes nothing.
+-- Creates an open batch. A repeat of the same request changes nothing.
 -- KEYS batch:hash batches:zset batches_due:zset rules:hash
--- ARGV now_ms tag batch_id spec parent(empty: none) expires_at_ms(0: after `life_ms`) life_ms
---   callbacks(MessagePack: [those that it has]) max_depth mark(of the data; empty: whatever it is)
---   filled_by(the call that fills it and seals it; empty: none) asked_ms(its expires_at as the client asks; 0: none)
+-- ARGV now_ms tag batch_id spec parent(empty: none) expires_at_ms(0: after `life_ms`) life_ms callbacks(MessagePack:
+--   list of names) max_depth mark(of the store's data; empty: not checked) filled_by(ID of the call that fills and
+--   seals it; empty: none) asked_ms(the expires_at that the client asked for; 0: none)
 -- REPLY ok | known | taken | expired:now_ms | parent:unknown, over or too_deep | other_data
--- CHECKS FIRST the mark of the data; whether the ID is taken, and by what; that it has not expired; that the parent
---   takes new members
+-- CHECKS FIRST the mark of the data; whether a batch has the ID already, and the same spec; that the batch has not
+--   expired; that the parent takes new members
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/batches/batches.lua
@@ -19,10 +19,10 @@ local tag = ARGV[2]
 if mark ~= '' and redis.call('HGET', rules_key, 'mark') ~= mark then return {'other_data'} end
 local present = redis.call('HGET', batch_key, 'spec')
 if present then
-  -- A repeat writes too, or WAIT would confirm what never replicated: see enqueue.lua.
+  -- A repeat also writes. Otherwise WAIT would confirm a write that never reached the replicas: see enqueue.lua.
   if present ~= spec then return {'taken'} end
   redis.call('HSET', batch_key, 'spec', spec)
-  -- The newest call answers for a batch that is not sealed yet: no older one may drop it.
+  -- Only the newest call may drop a batch that is not sealed yet.
   if redis.call('HEXISTS', batch_key, 'filled_by') == 1 then
     if filled_by ~= '' then redis.call('HSET', batch_key, 'filled_by', filled_by)
     else redis.call('HDEL', batch_key, 'filled_by') end

@@ -1,10 +1,10 @@
 #!lua
--- Corrects the counts of a batch to those counted from its members' records, unless it changed since. Writes again what
--- must follow from its state.
+-- Sets the counts of a batch to those that the repair counted from its members' records, unless the batch changed
+-- since. Then writes again what follows from its state, such as its callbacks.
 -- KEYS epoch:string audit:stream
--- ARGV now_ms tag epoch batch_id changes(of the batch, as it was counted) counts(MessagePack: {count: number})
---   audit_entry audit_max [+ id(of a member that has no record)]
--- REPLY ok:1 repaired, 0 it changed meanwhile | stale_epoch
+-- ARGV now_ms tag epoch batch_id changes(number of its changes when it was counted) counts(MessagePack: {count:
+--   number}) audit_entry audit_max [+ id(of a member that has no record)]
+-- REPLY ok:1 repaired, 0 changed meanwhile | stale_epoch
 -- CHECKS FIRST the epoch, then whether the batch changed
 -- include lib/clock.lua
 -- include lib/leadership.lua

@@ -1,9 +1,9 @@
 #!lua
--- Has the leader retry the members of a batch that have failed by now.
+-- Asks the leader to retry those members of a batch that have failed so far.
 -- KEYS batch:hash
 -- ARGV now_ms tag batch_id
 -- REPLY ok | unknown
--- CHECKS FIRST that there is such a batch
+-- CHECKS FIRST that the batch exists
 -- include lib/clock.lua
 -- include lib/jobs/follow_ups.lua
 local batch_key = KEYS[1]

@@ -1,9 +1,9 @@
 #!lua
--- Seals a batch: it is complete as soon as all of its members are over. A repeat changes nothing.
+-- Seals a batch. From then on, it is complete as soon as all of its members are over. A repeat changes nothing.
 -- KEYS batch:hash batches_due:zset
--- ARGV now_ms tag batch_id expires_at_ms(from now on; empty: as it is)
+-- ARGV now_ms tag batch_id expires_at_ms(the new value; empty: unchanged)
 -- REPLY ok | unknown
--- CHECKS FIRST that there is such a batch
+-- CHECKS FIRST that the batch exists
 -- include lib/clock.lua
 -- include lib/batches/batches.lua
 local batch_key, due_key = KEYS[1], KEYS[2]

@@ -1,12 +1,12 @@
 #!lua
--- Enqueues the callbacks of batches that are due, each once: the job, and the mark at its batch, are written in one
--- step. A full backlog of a constraint refuses none of them.
+-- Enqueues due callbacks of batches. Writes the job and the batch's note of it in one step, so each callback starts
+-- once. A full backlog of a constraint does not refuse a callback.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) edition(of the constraints)
---   lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
---   [+ batch_id callback job_id terms(as in jobs/enqueue/enqueue.lua) digest rest_of_record]
--- REPLY ok:[1 enqueued, 0 it was not due](of each) | stale_epoch | stale_constraints | other_data
--- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; that each is due
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) edition(of the constraints) lanes(as lib/lanes/homes.lua
+--   reads them) mark(of the store's data; empty: not checked) [+ batch_id callback job_id terms(as in
+--   jobs/enqueue/enqueue.lua) digest rest_of_record]
+-- REPLY ok:[1 enqueued, 0 not due](of each) | stale_epoch | stale_constraints | other_data
+-- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; that each callback is due
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lanes/lane_writes.lua

@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
--- Puts whole lanes under the rules of this edition, where the queue alone decides about the gates of its jobs: a lane
--- takes the group and the shared gates that its queue has now, and none of its jobs is touched. None of them runs.
+-- Moves whole lanes to this edition of the constraints without touching their jobs, none of which runs. Each lane takes
+-- the group and the shared gates that its queue has now. The caller names only lanes whose gates follow from the queue
+-- alone.
 -- KEYS epoch:string rules:hash
--- ARGV tag epoch edition [+ lane_id group shared(gates one behind the other)]
--- REPLY ok:[lane_id](of each that was adopted),their jobs | stale_epoch | stale_constraints
--- CHECKS FIRST epoch, the edition of the constraints, then that each lane is there, is older, and has no keyed gates
+-- ARGV tag epoch edition [+ lane_id group shared(concatenated gate IDs)]
+-- REPLY ok:[lane_id](of each adopted lane),number of their jobs | stale_epoch | stale_constraints
+-- CHECKS FIRST epoch, the edition of the constraints, then that each lane exists, has an older edition and no keyed
+--   gates
 -- include lib/leadership.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/waiting.lua
@@ -18,7 +20,7 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 edition = tonumber(edition)
 
--- The lane stands nowhere until it stands in its new group.
+-- Removes the lane from its old group. It is in no order until it is added to the new group.
 local function leave_group(lane)
   if lane.member ~= '' then redis.call('ZREM', tag .. 'open:' .. lane.group, lane.member) end
   if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then

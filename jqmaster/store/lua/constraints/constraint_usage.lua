@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Reads what gates count and let through now, all at one instant.
+-- Reads the present figures of gates, all at one instant: jobs that wait and run, and whether the gates are open.
 -- KEYS
 -- ARGV now_ms tag [+ gate]
--- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),when it opens by time
---   alone(0: not closed, or not by time),held until(0: not held),is_open,text of its key value]
+-- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),opens at ms without an
+--   event(0: it is open, or waits for an event),held until ms(0: not held),is_open,text of its key value]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/constraints/slots.lua

@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- All constraints and their edition, at one instant.
+-- Returns all constraints with their version and edition, read at one instant.
 -- KEYS rules:hash constraints:hash
 -- ARGV
--- REPLY ok:version,edition,settled edition,[name document]
+-- REPLY ok:version,edition,edition in force,[name document]
 -- CHECKS FIRST nothing; it writes nothing
 local rules_key, constraints_key = KEYS[1], KEYS[2]
 

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Brings back what is parked at gates whose time has come, or that may now let more through than when they closed.
+-- Opens the lanes that are parked at gates whose time has come, and at the given gates, which may have room again.
 -- KEYS epoch:string gates_due:zset holds:hash
 -- ARGV now_ms tag epoch limit [+ gate]
--- REPLY ok:gates opened by time,ms until the next opens by time(-1: none),1 if jobs may start that could not before |
---   stale_epoch
+-- REPLY ok:number of gates whose time had come,ms until the time of the next(-1: none),1 if jobs may start that could
+--   not before | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -20,7 +20,8 @@ for _, gate_id in ipairs(due) do
   if tonumber(redis.call('HGET', holds_key, gate_id) or 0) <= now_ms then redis.call('HDEL', holds_key, gate_id) end
 end
 parking.open_all(due)
--- Due gates count as opened: a claim for another name may already have brought back what lay there.
+-- A due gate counts as opened even if nothing is parked there any more: a claim for another name may have opened those
+-- lanes already.
 local has_opened = #due > 0
 for i = FIRST, #ARGV do
   local _, has_come_back = parking.open(ARGV[i])

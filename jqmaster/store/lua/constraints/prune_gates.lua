@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Removes the data of a constraint's gates behind which nothing waits and nothing runs. With the last of them it
--- removes what was kept of a constraint that is gone.
+-- Removes the data of a constraint's idle gates, where no job waits or runs. If the constraint was deleted, removes its
+-- own data together with its last gate.
 -- KEYS epoch:string counted:set shadowed:hash gates:hash served:hash crowded:zset limits:hash
--- ARGV tag epoch cid cursor(0: from the start) limit(gates looked at, about)
--- REPLY ok:removed,where to go on(0: that was all) | stale_epoch
+-- ARGV tag epoch cid cursor(0: from the start) limit(about how many gates to check)
+-- REPLY ok:removed,cursor of the next call(0: done) | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/leadership.lua
 local epoch_key, counted_key, shadowed_key = KEYS[1], KEYS[2], KEYS[3]
@@ -16,7 +16,7 @@ local scanned, idle = redis.call('HSCAN', gates_key, cursor, 'COUNT', limit), {}
 local found = scanned[2]
 for i = 1, #found, 2 do
   local gate_id = found[i]
-  -- A gate without a key has no entry here while nothing waits.
+  -- Only gates with a key keep an entry here when no job waits.
   if string.sub(found[i + 1], 1, 2) == '0:' and
     redis.call('EXISTS', tag .. 'slots:' .. gate_id, tag .. 'starts:' .. gate_id) == 0 then
     idle[#idle + 1] = gate_id

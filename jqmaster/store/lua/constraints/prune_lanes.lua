@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes lanes without keys that have no unfinished job (those with keys go with their last job), and their name with
--- the last of them.
+-- Removes empty lanes without keyed gates, and a name together with its last lane. (A lane with keyed gates is removed
+-- with its last job.)
 -- KEYS epoch:string
 -- ARGV tag epoch [+ lane]
 -- REPLY ok:removed | stale_epoch

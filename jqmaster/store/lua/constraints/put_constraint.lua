@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Makes, changes or removes a constraint, also while the store is full (a pause may be what saves it), and writes down
--- who did it. The leader then treats the jobs that wait or run already.
+-- Creates, changes or removes a constraint and writes the audit entry. Works in a full store, too, because pausing jobs
+-- may be what saves it. The leader then matches unfinished jobs again.
 -- KEYS rules:hash constraints:hash limits:hash old_limits:hash overrides:hash old_overrides:hash reopened:zset
 --   counted:set audit:stream
--- ARGV now_ms name expected_etag(empty: there must be none) document(empty: remove it)
---   cid(8 characters; of the one that is made or changed) old_cid(empty: none)
---   is_rematched(1: what it selects or counts has changed) audit_entry audit_max max_constraints wake_channel
---   limits(MessagePack: [field, value, …]) overrides(MessagePack: [gate, text, …])
--- REPLY ok:edition | changed:document(empty: there is none) | full
--- CHECKS FIRST that nobody changed it since it was read; that there is room for one more
+-- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) cid(8 characters; ID of the new
+--   document) old_cid(ID of the document that it replaces; empty: none) is_rematched(1: what it selects or counts has
+--   changed) audit_entry audit_max max_constraints wake_channel limits(MessagePack: [field, value, …])
+--   overrides(MessagePack: [gate, text, …])
+-- REPLY ok:edition | changed:present document(empty: it does not exist) | full
+-- CHECKS FIRST that the constraint is as the caller read it; that a new one is not one too many
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local rules_key, constraints_key, limits_key, old_limits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -23,8 +23,8 @@ local ETAG_LENGTH = 16
 local present = redis.call('HGET', constraints_key, name) or ''
 if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed', present} end
 if present == '' and document ~= '' and redis.call('HLEN', constraints_key) >= max_constraints then return {'full'} end
--- Every change gets a new version, which caches ask for; a new edition has every unfinished job matched again. Both are
--- at least as high as the clock: a store that fell back to an older state must not reuse a number for other rules.
+-- Every change raises the version, by which caches notice it. A new edition makes the leader match every unfinished job
+-- again. Both are at least the clock's time, so that a store restored to an older state does not use a number twice.
 local function raised(field)
   local number = string.format('%.0f', math.max(tonumber(redis.call('HGET', rules_key, field) or 0) + 1, now_ms))
   redis.call('HSET', rules_key, field, number)

@@ -1,13 +1,12 @@
 #!lua flags=allow-oom
--- Puts unfinished jobs into the lanes that the rules of this edition give them. A running job holds its slots from now
--- on where the new lane says, whether there is room or not.
+-- Moves unfinished jobs to the lanes that they have under this edition of the constraints. A running job takes slots at
+-- the gates of its new lane, even if these have no room.
 -- KEYS epoch:string rules:hash damaged:set
--- ARGV now_ms tag epoch edition lanes(as lib/lanes/homes.lua reads them)
---   read(whole: the records were short when they were matched; beginnings: they may be long)
---   homes(of each job its old lane, 8 bytes, and the number of its lane from 1, u16; 0: its record cannot be read)
---   [+ id(none twice)]
+-- ARGV now_ms tag epoch edition lanes(as lib/lanes/homes.lua reads them) read(whole: read whole records, which were
+--   short when they were matched; beginnings: read only their beginnings) homes(of each job: ID of its old lane, 8
+--   bytes; number of its new lane, u16, from 1; 0: its record cannot be read) [+ id(each only once)]
 -- REPLY ok:moved | stale_epoch | stale_constraints
--- CHECKS FIRST epoch, the edition of the constraints, then state and lane of each
+-- CHECKS FIRST epoch, the edition of the constraints, then state and lane of each job
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -30,7 +29,7 @@ local checked_head, own_gates = record.checked_head, record.own_gates
 local count, add = lanes.count, lanes.add
 local rewritten, home_by_number = homes.rewritten, homes.of
 
--- Returns whether another system does, or did, the work of the job's attempt.
+-- Returns whether the job's attempt has handed its work over to another system.
 local function is_handed_over(id, head)
   local challenge = challenges.open_one(id, head)
   return challenge and challenge.since ~= nil
@@ -40,7 +39,8 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 edition = tonumber(edition)
 local moved, running, keys, written, filled = 0, {}, {}, {}, 0
--- Neighbours wait in one lane and move to one: the old lane is looked up once, and they are counted together.
+-- Consecutive jobs usually move from one lane to one other lane. Such neighbours are counted together, and their old
+-- lane is looked up once.
 local old, old_lane_bytes
 local from, to, together = nil, nil, 0
 local function count_neighbours()
@@ -52,8 +52,7 @@ local function count_neighbours()
 end
 
 for i = FIRST, #ARGV do keys[i - FIRST + 1] = tag .. 'job:' .. ARGV[i] end
--- Reads short records in one command, because single reads cost several times as much. Long arguments stay where they
--- are.
+-- Reads short records in one command, because single reads cost several times as much. Does not read long arguments.
 local records = read == 'whole' and redis.call('MGET', unpack(keys))
 for i = 1, #keys do
   local id, key = ARGV[FIRST + i - 1], keys[i]
@@ -105,7 +104,7 @@ for i = 1, #keys do
         if old_own then waiting.add(old_own, -1) end
         if own then waiting.add(own, 1) end
         if state == READY then
-          -- Counted neighbours mark their lanes as changed.
+          -- `count_neighbours` marks these lanes as changed.
           local removed = old.removed
           removed[#removed + 1] = id
           add(lane, read_place('>i4', head, layout.priority.at), id)
@@ -118,7 +117,7 @@ end
 count_neighbours()
 if filled > 0 then redis.call('MSET', unpack(written)) end
 lane_writes.write(nil)
--- Slots are taken after the old ones were freed, because a gate may be in both lanes.
+-- Takes the new slots only after freeing the old ones, because both lanes may have the same gate.
 for _, claim in ipairs(running) do
   for _, ids in ipairs(claim.gates) do passing.pass(ids, claim.holder, claim.begun, now_ms) end
   if claim.is_handed_over then

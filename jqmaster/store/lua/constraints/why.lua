@@ -1,15 +1,13 @@
 #!lua flags=no-writes
--- Reads where a job stands, all at one instant: the gates that it has to pass as a claim would see them, and how many
--- jobs come before it.
+-- Reads why a job waits, all at one instant: the state of its gates as a claim would see it, and the number of jobs
+-- that start before it.
 -- KEYS rules:hash leader:string running:zset
--- ARGV now_ms tag job_id head_bytes max_holders(of each closed gate) max_lanes(looked at)
---   is_keyed(1: jobs of one lane may bring gates of their own along) [+ name(that may come before it)]
--- REPLY ok:now_ms,record_beginning,1 if a master leads,edition,edition in force,edition of its lane(-1: unknown),
---   lease or deadline ms(-1: none),
---   [[gate, key value, waiting, 1 if closed, 1 if its value has an override, [figure, number or flag],
---   [job, since_ms, worker_id_bytes]]],
---   1 if ready,[name, jobs before it],bound(0: exact, 1: at least, 2: about),
---   fault(why no claim finds this ready job; empty: one does) | unknown
+-- ARGV now_ms tag job_id head_bytes max_holders(shown of each closed gate) max_lanes(to check) is_keyed(1: jobs of one
+--   lane may have different keyed gates) [+ name(whose jobs may start before it)]
+-- REPLY ok:now_ms,beginning of the record,1 if a master leads,edition,edition in force,edition of its lane(-1:
+--   unknown), end of lease or deadline ms(-1: none), [[gate, key value, waiting, 1 if closed, 1 if its value has an
+--   override, [figure, number or flag], [job, since_ms, worker_id_bytes]]], 1 if ready,[name, jobs before it],bound(0:
+--   exact, 1: at least, 2: about), fault(reason why claims cannot find this ready job; empty: they can) | unknown
 -- CHECKS FIRST that the job exists; it writes nothing
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -24,7 +22,7 @@ local now_ms, job_id, head_bytes, max_holders = clock.now_ms(ARGV[1]), ARGV[3], 
 local max_lanes, is_keyed = tonumber(ARGV[6]), ARGV[7] == '1'
 local tag = ARGV[2]
 local FIRST = 8
--- Holders looked at in one call, and at one gate.
+-- The most holders of slots that are read in one call, and at one gate.
 local MAX_HEADS, MAX_HELD = 500, 100
 
 local head = record.beginning(tag .. 'job:' .. job_id, head_bytes)
@@ -71,7 +69,7 @@ local function holders_of(gate_id)
   return flat
 end
 
--- Every number and flag of the gate by its name; a flag that is not set is left out.
+-- Returns the numbers and flags of a gate as a flat list of names and values. Leaves out flags that are not set.
 local function figures_of(gate)
   local flat = {}
   for name, value in pairs(gate) do
@@ -101,9 +99,9 @@ if lane and lane.edition == edition and (is_waiting or state == layout.STATE.run
   end
 end
 
--- --- who comes before it
+-- --- jobs that start before it
 
--- Returns the job's own queue, then the others that may come before it.
+-- Returns the job's own queue, then the other queues whose jobs may start before it.
 local function names_before()
   local own_name = lane.queue
   local names, is_listed = {own_name}, {[own_name] = true}

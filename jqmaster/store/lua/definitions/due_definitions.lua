@@ -1,8 +1,9 @@
 #!lua flags=no-writes
--- Reads the definitions that are due, and says when the next one is.
+-- Reads the definitions that are due, and the time until the next one is due.
 -- KEYS definitions:hash definitions_due:zset definition_clocks:hash
 -- ARGV now_ms limit
--- REPLY ok:now_ms,ms until the next is due (0: some are, -1: none is),[name, document, clock, …](empty: lost)
+-- REPLY ok:now_ms,ms until the next is due (0: more are due now, -1: none),[name, document, clock, …](document or clock
+--   empty: lost)
 -- CHECKS FIRST nothing
 -- include lib/clock.lua
 local definitions_key, due_key, clocks_key = KEYS[1], KEYS[2], KEYS[3]

@@ -1,19 +1,20 @@
 #!lua
--- Fires definitions: the record of each instant, its job, and the clock of its definition are written in one step. A
--- definition that was changed or fired since it was read is left alone.
+-- Fires definitions. Writes the run record of each instant, its job, and the clock of its definition in one step. Skips
+-- a definition that was changed or fired since the caller read it.
 -- KEYS epoch:string definitions:hash definitions_due:zset definition_clocks:hash rules:hash scheduled:zset
 --   expiring:zset forgotten_runs:hash
--- ARGV now_ms tag epoch(empty: whoever comes; the clocks of the definitions are compared) wake_channel(empty: nobody to
---   wake) finished_channel edition lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
---   max_runs runs_life_ms(of the records to keep)
---   batch(MessagePack: [[name, ETag, clock as it was read, handled_ms, when it is due next or -1, overlap, did], …])
---   [+ number(of its definition, from 1) verdict(fires; queued: it waits already; manual: by itself, at now_ms;
---   backfill: if it is certain that it started no job; backfill_forgotten: also if that is not known; missed; skipped)
---   reason due_at_ms job_id terms(as in enqueue.lua; empty: none) digest rest_of_record]
--- REPLY ok:now_ms,[fired, known: its job was there, backlog_full, overlap, superseded, queued, missed, skipped, fired
---   before, forgotten: whether it fired is not known, or changed; of each entry],[workers that ran a replaced job] |
---   stale_epoch | stale_constraints | other_data
--- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; ETag and clock of each definition
+-- ARGV now_ms tag epoch(empty: any master may call; the clocks of the definitions prevent a double firing)
+--   wake_channel(empty: nobody to wake) finished_channel edition lanes(as lib/lanes/homes.lua reads them) mark(of the
+--   store's data; empty: not checked) max_runs runs_life_ms(limits of the run records to keep) batch(MessagePack:
+--   [[name, ETag, clock as the caller read it, handled_ms, next due ms or -1, overlap, did], …]) [+ number(of its
+--   definition, from 1) verdict(fires; queued: the instant was queued before and fires now; manual: fires at now_ms,
+--   apart from the schedule; backfill: fires if the instant certainly started no job; backfill_forgotten: fires also if
+--   that is unknown; missed; skipped) reason due_at_ms job_id terms(as in enqueue.lua; empty: none) digest
+--   rest_of_record]
+-- REPLY ok:now_ms,[of each entry: fired, known (its job exists already), backlog_full, overlap, superseded, queued,
+--   missed, skipped, before (it fired before), forgotten (unknown whether it fired), or changed],[workers that ran a
+--   replaced job] | stale_epoch | stale_constraints | other_data
+-- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; the ETag and clock of each definition
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -29,7 +30,7 @@ local tag = ARGV[2]
 local edition, mark, batch = ARGV[6], ARGV[8], cmsgpack.unpack(ARGV[11])
 local ETAG_LENGTH, is_unfinished, is_waiting = 16, layout.is_unfinished, layout.is_waiting
 local FIRST, WIDTH = 12, 8
--- A definition whose instant waits for the end of a job is looked at this often.
+-- How often to check a definition with a queued instant, which waits for the end of a job.
 local LOOK_AGAIN_MS = 1000
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
@@ -51,22 +52,22 @@ for n, item in ipairs(batch) do
     memory = run_records.memory_of(item[1], item[7], memories[n], tonumber(handled_ms) or item[4])}
 end
 local count = (#ARGV - FIRST + 1) / WIDTH
--- Where several instants would replace one another, the last one fires.
+-- Of several instants that would replace one another, only the last one fires.
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   if ARGV[at + 1] == 'fires' or ARGV[at + 1] == 'queued' then definitions[tonumber(ARGV[at])].last_firing = i end
 end
 
 local canceled, freed_workers = {}, {}
--- The head of the definition's newest job while that is not over, nil else.
+-- Returns the head of the definition's newest job if that job is not over, otherwise nil.
 local function unfinished(definition)
   if definition.last_job == '' or canceled[definition.last_job] then return nil end
   local head = record.read_head(tag .. 'job:' .. definition.last_job)
   return head ~= '' and is_unfinished[record.state_of(head)] and head or nil
 end
 
--- Gathers the job of an entry. `replaced`: the head of the job whose place it takes (nil: none). Returns what became of
--- it.
+-- Gathers the job of an entry. `replaced`: the head of the job that it replaces (nil: none). Returns the entry's
+-- outcome.
 local function enqueue(definition, at, replaced)
   local id = ARGV[at + 4]
   if redis.call('EXISTS', tag .. 'job:' .. id) == 1 then
@@ -80,14 +81,14 @@ local function enqueue(definition, at, replaced)
   return 'fired'
 end
 
--- Ends a job whose place another one took.
+-- Cancels a job that another one replaced.
 local function cancel(id, head)
   local worker_id = cancellation.cancel(id, head, now_ms)
   canceled[id] = record.has_flag(record.flags_of(head), layout.FLAG.watched) and 'watched' or 'alone'
   if worker_id then freed_workers[#freed_workers + 1] = worker_id end
 end
 
--- Fires an instant of the schedule, as far as `overlap` lets it. Returns what became of it.
+-- Fires an instant of the schedule if `overlap` allows it. Returns its outcome.
 local function fire(definition, i, at)
   local overlap, last_job, head = definition.overlap, definition.last_job, nil
   if overlap == 'replace' and i ~= definition.last_firing then return 'superseded' end
@@ -99,7 +100,7 @@ local function fire(definition, i, at)
     end
   end
   local became = enqueue(definition, at, head)
-  -- A job for which there is no room replaces no other job.
+  -- Cancel the old job only if there was room for the new one.
   if head and became ~= 'backlog_full' then cancel(last_job, head) end
   if became == 'fired' then definition.last_job, definition.made = ARGV[at + 4], true end
   return became
@@ -127,7 +128,7 @@ for i = 1, count do
   elseif verdict == 'fires' or verdict == 'queued' then
     became = fire(definition, i, at)
   end
-  -- It waits no longer.
+  -- The instant is no longer queued.
   if became ~= 'queued' and became ~= 'changed' and definition.queued == due_at_ms then definition.queued = '' end
   if became == 'queued' and definition.queued ~= due_at_ms then
     if definition.queued ~= '' then run_records.put(name, definition.queued, 'skipped', 'superseded', '', now_ms) end

@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- Makes, changes or removes a definition, also while the store is full, and writes down who did it. A removed one takes
--- its run records along; its jobs stay. It leaves behind up to when it may have started jobs: one that is made under
--- its name later does not know of them.
+-- Creates, changes or removes a definition and writes the audit entry. Works in a full store, too. Removing a
+-- definition also removes its run records, but not its jobs. A note of the last instant that it may have fired stays,
+-- because a later definition of the same name has no records of such instants.
 -- KEYS definitions:hash definitions_due:zset definition_clocks:hash runs:zset audit:stream event_definitions:set
 --   event_edition:string forgotten_runs:hash gone_definitions:zset
--- ARGV now_ms name expected_etag(empty: there must be none) document(empty: remove it)
---   expected_clock(as it was read) clock(as it is from now on) due_at_ms(when to look at it next; -1: never)
---   audit_entry audit_max max_definitions wake_channel(empty: nobody to wake)
---   event_edition(of the definitions that events start from now on; empty: events do not start this one) did(of the
---   definition) max_gone(removed definitions to remember; of further ones only the last instant of all)
+-- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) expected_clock(as the caller read
+--   it) clock(the new value) due_at_ms(when to check it next; -1: never) audit_entry audit_max max_definitions
+--   wake_channel(empty: nobody to wake) event_edition(new edition of the definitions that events start; empty: events
+--   neither start nor started this one) did(ID of this incarnation) max_gone(most removed definitions to remember by
+--   name; older ones share one note)
 -- REPLY ok | changed | full
--- CHECKS FIRST that nobody changed or fired it since it was read; that there is room for one more
+-- CHECKS FIRST that the definition is as the caller read it and has not fired since; that a new one is not one too many
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local definitions_key, due_key, clocks_key, runs_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -26,7 +26,7 @@ local present_clock = redis.call('HGET', clocks_key, name) or ''
 if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag or present_clock ~= expected_clock then return {'changed'} end
 if present == '' and redis.call('HLEN', definitions_key) >= max_definitions then return {'full'} end
 
--- Notes up to when the removed definition may have started jobs.
+-- Notes the last instant at which the removed definition may have started a job.
 local function leave_memory()
   local memory = redis.call('HGET', memory_key, name)
   local has_until = not memory or string.match(memory, '^%S+ %S')
@@ -42,7 +42,8 @@ local function leave_memory()
   redis.call('ZREMRANGEBYRANK', gone_key, 0, excess - 1)
 end
 
--- Begins the memory of a new definition with what a former one of its name left. Its own instants are later than now.
+-- Begins the memory of a new definition with the note that a former one of its name left. Instants of the new one
+-- itself are later than now.
 local function begin_memory()
   local until_ms = redis.call('ZSCORE', gone_key, name) or redis.call('HGET', memory_key, OF_OTHERS)
   local left_over = redis.call('HEXISTS', memory_key, name) == 1

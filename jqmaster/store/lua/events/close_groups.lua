@@ -1,8 +1,8 @@
 #!lua
--- Closes the groups of events that are due, so that further events open new ones, and returns them.
+-- Closes due groups of events and returns them. Later events open new groups.
 -- KEYS epoch:string event_groups:zset event_slots:hash
--- ARGV now_ms tag epoch limit max_bytes(of the groups to return; one is returned in any case)
--- REPLY ok:ms until the next is due (0: some are, -1: none is),[ID of the group, its fields and values](of each) |
+-- ARGV now_ms tag epoch limit max_bytes(of the returned groups; at least one is returned)
+-- REPLY ok:ms until the next is due (0: more are due now, -1: none),[ID of the group, its fields and values](of each) |
 --   stale_epoch
 -- CHECKS FIRST the epoch
 -- include lib/clock.lua

@@ -1,16 +1,16 @@
 #!lua
--- Ends closed groups of events: the job of each, the records of its events, and its removal are written in one step. A
--- group that is gone, or whose definition was changed since it was read, is left alone.
+-- Ends closed groups of events. Writes the job of a group and the records of its events, and removes the group, in one
+-- step. Skips a group that is gone, and one whose definition was changed since the caller read it.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset definitions:hash definition_clocks:hash event_groups:zset
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel edition(of the constraints)
---   lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
---   max_runs runs_life_ms(of the run records to keep) retry_ms(when to look again at a group without room)
---   [+ group(MessagePack: [ID, definition, its ETag or empty where it is gone, overlap, verdict: fires, skipped or
---   gone, reason, IDs of its events, terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record])]
--- REPLY ok:[fired, overlap, superseded, skipped, gone, changed, or backlog_full: it waits on](of each),[workers that
---   ran a replaced job] | stale_epoch | stale_constraints | other_data
--- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; that each group is there, and its definition
---   as it was read
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel edition(of the constraints) lanes(as
+--   lib/lanes/homes.lua reads them) mark(of the store's data; empty: not checked) max_runs runs_life_ms(limits of the
+--   run records to keep) retry_ms(delay before a group that found no room is tried again) [+ group(MessagePack: [ID,
+--   definition, its ETag or empty if it is gone, overlap, verdict: fires, skipped or gone, reason, IDs of its events,
+--   terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record])]
+-- REPLY ok:[fired, overlap, superseded, skipped, gone, changed, or backlog_full (the group stays)](of each),[workers
+--   that ran a replaced job] | stale_epoch | stale_constraints | other_data
+-- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; that each group exists, and that its
+--   definition is as the caller read it
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lanes/lane_writes.lua

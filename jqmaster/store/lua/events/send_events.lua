@@ -1,19 +1,20 @@
 #!lua
--- Accepts events, each in one step with what its definitions make of it. An event whose key was seen within the window
--- starts nothing, and gets the answer of the first one.
+-- Accepts events. Writes each event together with the jobs, groups and records of the definitions that it matches. A
+-- duplicate, whose key was seen within the window, starts nothing and gets the answer of the first event with that key.
 -- KEYS rules:hash scheduled:zset expiring:zset definition_clocks:hash event_edition:string events:zset
 --   event_bodies:hash event_groups:zset event_slots:hash
--- ARGV now_ms tag wake_channel(empty: nobody to wake) finished_channel edition(of the constraints)
---   lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
---   max_runs runs_life_ms(of the run records to keep) event_edition(of the definitions that were matched)
---   dedupe_ms(how long a key is remembered) max_events events_life_ms(of the events to keep)
---   max_argument_bytes(of the list of a group) definitions(MessagePack: [[name, did, overlap], …])
---   [+ event(MessagePack: [id, digest of its key or empty, body, [[number of the definition from 1, verdict, reason,
---   job_id, terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record], …]]; verdicts: fires, skipped, collect,
---   debounce; of the last two the end is: [slot, most or -1, wait_ms, max_ms or -1], empty, argument)]
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) finished_channel edition(of the constraints) lanes(as
+--   lib/lanes/homes.lua reads them) mark(of the store's data; empty: not checked) max_runs runs_life_ms(limits of the
+--   run records to keep) event_edition(of the definitions that the caller matched) dedupe_ms(how long a key is
+--   remembered) max_events events_life_ms(limits of the events to keep) max_argument_bytes(of a group's list of
+--   arguments) definitions(MessagePack: [[name, did, overlap], …]) [+ event(MessagePack: [id, digest of its key or
+--   empty, body, [[number of the definition from 1, verdict, reason, job_id, terms as in jobs/enqueue/enqueue.lua,
+--   digest, rest_of_record], …]]; verdicts: fires, skipped, collect, debounce; collect and debounce end with: [slot,
+--   most or -1, wait_ms, max_ms or -1], empty, argument)]
 -- REPLY ok:now_ms,[is_duplicate, event_id, lines of `definition effect reason job_id`](of each),[workers that ran a
 --   replaced job] | stale_constraints | stale_definitions | other_data
--- CHECKS FIRST the mark of the data; the edition of the constraints; that of the definitions; whether each key was seen
+-- CHECKS FIRST the mark of the data; the edition of the constraints; the edition of the definitions; whether each key
+--   was seen
 -- include lib/clock.lua
 -- include lib/lanes/lane_writes.lua
 -- include lib/events/event_jobs.lua
@@ -47,7 +48,7 @@ for i = 1, count do
 end
 local answers = #seen_keys > 0 and redis.call('MGET', unpack(seen_keys)) or {}
 
--- Where several events of this call would replace one another's jobs, the last one fires.
+-- Of several events of this call that would replace one another's jobs, only the last one fires.
 local last_firing, repeated = {}, {}
 for i = 1, count do
   local digest = events[i][2]
@@ -61,15 +62,15 @@ for i = 1, count do
 end
 
 local is_due = false
--- Ends the gathering of a group: its job is due.
+-- Closes a group, whose job is then due.
 local function close(slot, group)
   redis.call('HDEL', slots_key, slot)
   redis.call('ZADD', groups_key, now_ms, group)
   is_due = true
 end
 
--- Puts an event into the group that is open at its slot, or into a new one. Returns the ID of the group, which is that
--- of its job.
+-- Adds an event to the open group of its slot, or to a new group. Returns the ID of the group, which will be the ID of
+-- its job.
 local function put_aside(definition, entry, event_id, is_debounced)
   local slot, most, wait_ms, max_ms = entry[5][1], entry[5][2], entry[5][3], entry[5][4]
   local argument, group = entry[7], redis.call('HGET', slots_key, slot)
@@ -77,7 +78,7 @@ local function put_aside(definition, entry, event_id, is_debounced)
   if group then
     local values = redis.call('HMGET', tag .. 'event_group:' .. group, 'since', 'bytes')
     since_ms, size = tonumber(values[1]), tonumber(values[2] or 0)
-    -- A group that was lost, in whole or in part, takes no more events: what is left of it is closed.
+    -- A group whose data is lost in whole or in part takes no more events. Closes what is left of it.
     if not since_ms or (not is_debounced and size + #argument > max_argument_bytes) then
       close(slot, group)
       if redis.call('EXISTS', tag .. 'event_group:' .. group) == 0 then redis.call('ZREM', groups_key, group) end
@@ -102,7 +103,7 @@ local function put_aside(definition, entry, event_id, is_debounced)
     if max_ms >= 0 then due_ms = math.min(due_ms, since_ms + max_ms) end
     redis.call('ZADD', groups_key, due_ms, group)
   else
-    -- The other fields of a group that collects are definition, did, slot, since and bytes.
+    -- A collecting group has four other fields besides `bytes`: definition, did, slot and since.
     local number = is_new and 1 or redis.call('HLEN', key) - 4
     redis.call('HSET', key, tostring(number), cmsgpack.pack({event_id, argument}), 'bytes', size + #argument)
     if is_new then redis.call('ZADD', groups_key, now_ms + wait_ms, group) end
@@ -157,7 +158,7 @@ run_records.write_added(now_ms)
 if #kept > 0 then
   lists.zadd(events_key, kept)
   redis.call('HSET', bodies_key, unpack(bodies))
-  -- Removes a bounded number of events that are too old or too many; the rest goes with the next events.
+  -- Removes events that are too old or too many, but only a bounded number of them. Later calls remove the rest.
   local oldest_ms = string.format('%.0f', now_ms - events_life_ms)
   local gone = redis.call('ZRANGE', events_key, '-inf', '(' .. oldest_ms, 'BYSCORE', 'LIMIT', 0, MOST_REMOVED)
   local over = math.min(redis.call('ZCARD', events_key) - max_events, MOST_REMOVED)

@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Reads the faults among jobs that are listed as having handed over their work at a gate.
+-- Finds jobs that a gate lists as handed over to another system although they hold no slot there.
 -- KEYS handed_over_gates:set
 -- ARGV tag gate [+ id]
--- REPLY ok:is_listed,[id of each that holds no slot there]
+-- REPLY ok:1 if the gate is listed,[id of each job without a slot]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/constraints/handed_over_faults.lua
 local gates_key, gate_id = KEYS[1], ARGV[2]

@@ -1,13 +1,12 @@
 #!lua flags=no-writes
--- Reads where each job is, all at one instant: its record's beginning, the indexes that name it, who holds it, and
--- which slots it has.
+-- Reads everything that names these jobs, all at one instant: records, indexes, claims of workers, slots, and other
+-- keys.
 -- KEYS results:zset rules:hash
--- ARGV now_ms tag head_bytes found_in(an index, a worker's claims or slots that named these jobs; empty: none) [+ id]
--- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime,
---   history, progress, challenges, a log or a place in the order of jobs exist, [gates, token of a
---   slot that it has], [gates of a slot that it must have], exists
---   lane, fault of its callbacks,
---   fault of its place in the order of jobs, fault of its place in the index of `expires_at`]
+-- ARGV now_ms tag head_bytes found_in(the index, claims or slots where the caller found these jobs; empty: none) [+ id]
+-- REPLY ok:[record_beginning, [index, score], [worker that holds it], 1 if its result exists, 1 if its result is in
+--   `results`, 1 if history, progress, challenges, a log or entries of predecessors exist, [gates, token of a slot that
+--   it has], [gates of a slot that it must have], 1 if its lane exists, fault of its callbacks, fault of its
+--   predecessors, fault of its entry in the index of `expires_at`]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -20,7 +19,7 @@ local results_key, rules_key = KEYS[1], KEYS[2]
 local now_ms, tag = clock.now_ms(ARGV[1]), ARGV[2]
 local head_bytes, found_in = tonumber(ARGV[3]), ARGV[4]
 local FIRST = 5
--- Most predecessors of one job that are looked at.
+-- The most predecessors of one job to check.
 local MOST_PREDECESSORS = 20
 local index_of = layout.index
 
@@ -59,7 +58,7 @@ for i = FIRST, #ARGV do
     order_fault = dependents.fault_of(id, MOST_PREDECESSORS)
   end
   local expiry_fault = #head >= layout.head.length and expiry.fault_of(id, head, now_ms) or ''
-  -- The log of a job that is gone may wait for the archive.
+  -- The log of a deleted job may still wait to be archived.
   local waits_for_archive = #head == 0 and redis.call('ZSCORE', tag .. 'log_waits', id)
   local has_lost_dependents = #head == 0 and redis.call('EXISTS', tag .. 'dependents:' .. id) == 1
     and not redis.call('ZSCORE', tag .. 'follow_ups', 'order:' .. id)

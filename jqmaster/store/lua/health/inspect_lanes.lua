@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads the fault of each lane, all at one instant: empty for a sound lane.
+-- Returns the fault of each lane, all read at one instant. Empty: the lane is sound.
 -- KEYS rules:hash
 -- ARGV tag [+ lane]
 -- REPLY ok:[text]

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Reads the fault of each job's log, or, without any job, that of the sum of all sizes, at one instant: empty for a
--- sound one.
+-- Returns the fault of each job's log, read at one instant, or, if the call names no job, the fault of the sum of all
+-- sizes. Empty: no fault.
 -- KEYS
 -- ARGV tag [+ id]
 -- REPLY ok:text of the sum:[text]

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads the fault of each name that has lanes, all at one instant: empty for a sound name.
+-- Returns the fault of each name that has lanes, all read at one instant. Empty: the name is sound.
 -- KEYS names:set ready_counts:hash
 -- ARGV tag [+ name]
 -- REPLY ok:[text]

@@ -1,6 +1,5 @@
 #!lua flags=no-writes
--- Reads the faults of the slots at gates without a key, all at one instant: lists that are missing, and sums that are
--- wrong.
+-- Finds the faults of slots at gates without a key, all at one instant: gates that are not listed, and wrong sums.
 -- KEYS slot_lists:set slot_counts:hash
 -- ARGV tag [+ gates(as slots:{gates} names them)]
 -- REPLY ok:[gates that are not listed],[gate,counted,held] of each whose count is wrong

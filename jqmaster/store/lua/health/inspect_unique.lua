@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads the fault of each uniqueness key, all at one instant: empty for a sound key.
+-- Returns the fault of each uniqueness key, all read at one instant. Empty: the key is sound.
 -- KEYS
 -- ARGV tag [+ digest]
 -- REPLY ok:[text]

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- Marks the data with a generation, once. This works in a full store too: otherwise no master could start on it to
--- drain it.
+-- Marks the store's data with a generation if it has no mark yet. Works in a full store, too, because a master has to
+-- start there in order to drain it.
 -- KEYS generation:string rules:hash
--- ARGV fresh
--- REPLY ok:the mark
+-- ARGV fresh(the mark to set)
+-- REPLY ok:the present mark
 -- CHECKS FIRST whether there is a mark
 local generation_key, rules_key = KEYS[1], KEYS[2]
 local fresh = ARGV[1]
 
 local kept = redis.call('GET', generation_key) or fresh
 redis.call('SET', generation_key, kept)
--- The mark is here too, because a push reads the edition from this hash anyway.
+-- A copy of the mark is in this hash because each push reads the edition from it anyway.
 redis.call('HSET', rules_key, 'mark', kept)
 return {'ok', kept}

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Repairs what was left behind of events. Removes incomplete events, groups without events, and the names of
--- definitions that do not exist; makes groups due that would never be; lists definitions again that events start; notes
--- of definitions that an older master removed up to when they may have started jobs.
+-- Repairs the data of events. Removes incomplete events, empty groups, and names of definitions that do not exist.
+-- Schedules groups that would never become due. Lists definitions that events start and that are not listed. For each
+-- definition that an older master removed, notes the last instant at which it may have started a job.
 -- KEYS epoch:string events:zset event_bodies:hash event_groups:zset event_slots:hash event_definitions:set
 --   definitions:hash event_edition:string audit:stream forgotten_runs:hash gone_definitions:zset
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) event_edition(of the definitions that events start, if one
---   is added) audit_entry audit_max [+ kind(event, slot, group, definition, memory or unlisted) member(its ID, slot
---   or name; unlisted: the ETag and the name)]
--- REPLY ok:[number of each that was put right, from 1] | stale_epoch
--- CHECKS FIRST epoch, then the fault of each
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) event_edition(new edition of the definitions that events
+--   start, if one is listed) audit_entry audit_max [+ kind(event, slot, group, definition, memory or unlisted)
+--   member(its ID, slot or name; unlisted: the ETag and the name)]
+-- REPLY ok:[number of each repaired item, from 1] | stale_epoch
+-- CHECKS FIRST epoch, then the fault of each item
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/identity/audit_log.lua
@@ -33,7 +33,7 @@ local function has_events(group)
 end
 
 local is_due = false
--- Each puts a fault right, if it is still there, and returns whether it was.
+-- Each function repairs one fault if it still exists, and returns whether it did.
 local mend = {}
 
 function mend.event(id)
@@ -49,7 +49,7 @@ function mend.slot(slot)
   if not group or redis.call('ZSCORE', groups_key, group) then return false end
   redis.call('HDEL', slots_key, slot)
   if has_events(group) then
-    -- Its events were accepted: their job starts now rather than never.
+    -- The events of the group were accepted, so their job must start.
     redis.call('ZADD', groups_key, now_ms, group)
     is_due = true
   else
@@ -61,7 +61,7 @@ end
 function mend.group(group)
   if not redis.call('ZSCORE', groups_key, group) then return false end
   local fields = redis.call('HMGET', key_of(group), '1', 'slot')
-  -- Events without a definition are left to people.
+  -- If events remain but their definition is gone, an operator has to decide.
   if fields[1] then return false end
   if fields[2] and redis.call('HGET', slots_key, fields[2]) == group then redis.call('HDEL', slots_key, fields[2]) end
   redis.call('ZREM', groups_key, group)
@@ -83,7 +83,7 @@ end
 
 function mend.unlisted(member)
   local etag, name = string.sub(member, 1, ETAG_LENGTH), string.sub(member, ETAG_LENGTH + 1)
-  -- The definition has changed: perhaps events do not start it any more.
+  -- The definition has changed since, so events may not start it any more.
   if string.sub(redis.call('HGET', definitions_key, name) or '', 1, ETAG_LENGTH) ~= etag then return false end
   if redis.call('SADD', names_key, name) == 0 then return false end
   redis.call('SET', edition_key, event_edition)

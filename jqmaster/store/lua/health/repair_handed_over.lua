@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Removes jobs that hold no slot at a gate from its list of jobs that have handed over their work; lists the gate.
+-- Removes jobs that hold no slot at a gate from the gate's list of jobs whose work is with another system, and lists
+-- the gate if jobs remain.
 -- KEYS epoch:string handed_over_gates:set audit:stream
 -- ARGV now_ms tag epoch gate audit_entry audit_max [+ id]
--- REPLY ok:how many were put right | stale_epoch
+-- REPLY ok:number of repaired entries | stale_epoch
 -- CHECKS FIRST epoch, each job
 -- include lib/clock.lua
 -- include lib/leadership.lua

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Makes everything that names these jobs agree with their records, which are never changed. Removes what is left of a
--- job that has no record.
+-- Makes all data about these jobs agree with their records, which are never changed. Removes the remaining data of a
+-- job without a record.
 -- KEYS epoch:string results:zset rules:hash damaged:set audit:stream
 -- ARGV now_ms tag epoch found_in(as inspect_jobs takes it) lease_ms result_ttl_ms wake_channel(empty: nobody to wake)
 --   audit_entry audit_max [+ id]
--- REPLY ok:[id of each of which something was put right] | stale_epoch
--- CHECKS FIRST epoch; of each job that it is not set aside, and that its record can be read
+-- REPLY ok:[id of each repaired job] | stale_epoch
+-- CHECKS FIRST epoch; that each job is not set aside as damaged, and that its record can be read
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -47,8 +47,8 @@ local function free(gate_list, id)
   return slots.give_back(gate_list, {id})
 end
 
--- Removes a job from an order of ready jobs to which it does not belong. A job without a record was counted by that
--- lane.
+-- Removes a job from a lane to which it does not belong. The lane's counts include the job only if the job has no
+-- record.
 local function leave_found_lane(id, is_gone)
   if redis.call('EXISTS', tag .. 'lane:' .. found_lane) == 0 then
     return redis.call('ZREM', tag .. 'ready:' .. found_lane, id)
@@ -72,7 +72,7 @@ local function forget(id)
   if found_lane then count = count + leave_found_lane(id, true) end
   if found_worker then count = count + redis.call('SREM', tag .. 'claims:' .. found_worker, id) end
   if found_gates then count = count + free(found_gates, id) end
-  -- A log may wait for the archive.
+  -- Keep a log that still waits to be archived.
   if not redis.call('ZSCORE', tag .. 'log_waits', id) then
     if job_logs.forget(id) then count = count + 1 end
     count = count + redis.call('UNLINK', tag .. 'log:' .. id, tag .. 'logs:' .. id)
@@ -83,7 +83,7 @@ local function forget(id)
       tag .. 'awaits:' .. id)
 end
 
--- Puts a job into the index of its state, and removes it from every other.
+-- Puts a job into the index of its state, and removes it from all other indexes.
 local function put_in_its_index(id, head, state)
   local count = 0
   for index_state, key in pairs(index_of) do
@@ -125,7 +125,7 @@ local function put_in_its_index(id, head, state)
   return count + 1
 end
 
--- Puts a running job among the claims of its worker, and removes it from any others.
+-- Puts a running job among the claims of its worker, and removes it from the claims of other workers.
 local function put_under_its_worker(id, head, state)
   local count = 0
   local worker = record.worker_of(head) ~= layout.NO_ID and record.uuid_text(record.worker_of(head)) or nil
@@ -144,7 +144,7 @@ local function put_slots_right(id, head, state)
   local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
   for gate_list in pairs(gate_lists) do
     local held = redis.call('HGET', tag .. 'slots:' .. gate_list, id)
-    -- The token of a job that awaits its callback may be void, because nobody runs it now.
+    -- A job that awaits its callback may have a void token, because no worker runs it.
     local is_foreign = held and held ~= token and state == layout.STATE.running
     if not holds_slots then
       count = count + free(gate_list, id)
@@ -160,18 +160,18 @@ local function put_slots_right(id, head, state)
   return count
 end
 
--- Offers the job to workers if its callbacks have arrived, and only then.
+-- Makes the job available to workers exactly if its callbacks have arrived.
 local function put_callbacks_right(id, head, state)
   if state ~= layout.STATE.awaiting_callback or challenges.fault_of(id, head) == '' then return 0 end
   local challenge = challenges.open_one(id, head)
-  -- One without a challenge ends with its deadline.
+  -- A job without a challenge ends at its deadline.
   if not challenge then return 0 end
   if challenges.is_answered(challenge) then challenges.offer(id, challenges.queue_of(head), now_ms)
   else challenges.withdraw(id, challenges.queue_of(head)) end
   return 1
 end
 
--- Makes a job wait for each predecessor that may still end as it needs, and lists it as a dependent there.
+-- Makes a job wait for each predecessor that may still end as required, and lists the job as its dependent.
 local function put_order_right(id, key, head, state)
   if state ~= layout.STATE.awaiting_jobs or dependents.fault_of(id, MOST_PREDECESSORS) == '' then return 0 end
   return dependents.wait_again(id, key, head) and 1 or 0

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Puts lanes among the open ones, where their first jobs belong. A claim checks their gates anyway, and parks them
--- again.
+-- Adds lanes to the order of open lanes, at the place of their first jobs. If a gate is closed, the next claim parks
+-- its lanes again.
 -- KEYS epoch:string rules:hash audit:stream
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ lane]
--- REPLY ok:[lane of each that was put right] | stale_epoch
--- CHECKS FIRST epoch, then what is wrong with each
+-- REPLY ok:[each repaired lane] | stale_epoch
+-- CHECKS FIRST epoch, then the fault of each lane
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -18,13 +18,13 @@ local now_ms, epoch, wake_channel, audit_entry = clock.now_ms(ARGV[1]), ARGV[3],
 local audit_max = tonumber(ARGV[6])
 local tag = ARGV[2]
 local FIRST = 7
--- How many entries are searched for others of the same lane.
+-- The most entries that are searched for duplicates of a lane.
 local LOOKED_AT = 500
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local edition = tonumber(redis.call('HGET', rules_key, 'edition') or '0')
 
--- Recreates a lane whose own key was lost, without gates and of no edition, so that the leader matches its jobs again.
+-- Recreates a lane whose key was lost. The new lane has no gates and no edition, so the leader matches its jobs again.
 local function found_again(lane)
   local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0)
   local head = first[1] and record.read_head(tag .. 'job:' .. first[1]) or ''
@@ -70,7 +70,8 @@ for i = FIRST, #ARGV do
       if lane.queue ~= lane.name and redis.call('HEXISTS', tag .. 'requirements', lane.queue) == 0 then
         redis.call('HSET', tag .. 'requirements', lane.queue, 1)
       end
-      -- Too high a count keeps a lane for longer; too low a one would remove it under its jobs.
+      -- A count that is too high only keeps the lane for longer. One that is too low would remove the lane while it has
+      -- jobs.
       lane.jobs = math.max(lane.jobs, redis.call('ZCARD', tag .. 'ready:' .. id))
       stand_open(lane)
       lanes.save(lane)

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Puts right what is wrong with the logs of jobs, and then the sum of their sizes.
+-- Repairs the logs of jobs, then the sum of their sizes.
 -- KEYS epoch:string log_totals:hash audit:stream
 -- ARGV now_ms tag epoch audit_entry audit_max [+ id]
--- REPLY ok:[id of each that was put right]:1 if the sum was | stale_epoch
--- CHECKS FIRST epoch, then the fault of each
+-- REPLY ok:[id of each job with a repaired log]:1 if the sum was wrong | stale_epoch
+-- CHECKS FIRST epoch, then the fault of each log
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/logs/log_faults.lua

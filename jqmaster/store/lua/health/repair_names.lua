@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Lists names that have lanes, and counts their ready jobs anew.
+-- Lists names that have lanes, and recounts their ready jobs.
 -- KEYS epoch:string names:set ready_counts:hash audit:stream
 -- ARGV now_ms tag epoch audit_entry audit_max [+ name]
--- REPLY ok:[name of each that was put right] | stale_epoch
+-- REPLY ok:[each repaired name] | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Lists the gates without a key under which slots are kept, and adds their slots up anew.
+-- Lists the gates without a key that have slots, and recomputes the sums of their slots.
 -- KEYS epoch:string slot_lists:set slot_counts:hash audit:stream
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+
 --   gates(as slots:{gates} names them)]
--- REPLY ok:how many lists and sums were put right | stale_epoch
+-- REPLY ok:number of repaired entries and sums | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Removes uniqueness keys that name no job, or a job that has another key or none. The window of a job that is gone
--- goes on until its end.
+-- Removes uniqueness keys that name no job, or a job without this key. Keeps the key of a deleted job until its window
+-- ends.
 -- KEYS epoch:string audit:stream
 -- ARGV now_ms tag epoch audit_entry audit_max [+ digest]
--- REPLY ok:[digest of each that was put right] | stale_epoch
--- CHECKS FIRST epoch, then the fault of each
+-- REPLY ok:[digest of each repaired key] | stale_epoch
+-- CHECKS FIRST epoch, then the fault of each key
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/uniqueness.lua

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Writes the repeats of access events that were counted, once their hour is over.
+-- Writes one entry for the repeats of each access event whose hour of counting is over.
 -- KEYS access:stream access_folds:hash
 -- ARGV now_ms
 -- REPLY ok

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Counts an attempt to log in, before it is judged, unless there were too many of late from this address or for this
--- user.
+-- Counts a login attempt before its password is checked, or refuses the attempt if this address or this user had too
+-- many within the window.
 -- KEYS login_attempts:hash
--- ARGV now_ms window_ms most_of_address most_of_user max_fields address user(empty: of nobody in particular)
+-- ARGV now_ms window_ms most_of_address most_of_user max_fields address user(empty: no user is named)
 -- REPLY ok | limited:wait_ms
 -- CHECKS FIRST how many attempts there were within the window, from the address and for the user
 -- include lib/clock.lua
@@ -12,8 +12,9 @@ local most_of_user = tonumber(ARGV[4])
 local max_fields, address, user = tonumber(ARGV[5]), 'a' .. ARGV[6], ARGV[7]
 
 local since_ms = tonumber(redis.call('HGET', attempts_key, 'since_ms') or '0')
--- A clock that was set back must not lock anybody out for longer. A full hash makes all counts begin anew: if others
--- were refused instead, whoever fills it would lock everybody out.
+-- Counts start again after the window, and if the clock was set back, so that nobody is locked out for longer. They
+-- also start again if the hash is full. If logins were refused instead, an attacker could fill it and lock everybody
+-- out.
 local is_new = now_ms - since_ms >= window_ms or now_ms < since_ms or redis.call('HLEN', attempts_key) + 2 > max_fields
 if not is_new then
   local of_address = tonumber(redis.call('HGET', attempts_key, address) or '0')

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Ends a session for good, and writes down whose it was.
+-- Ends a session and logs whose it was.
 -- KEYS session:hash access:stream access_folds:hash
 -- ARGV now_ms digest sessions_prefix access_entry
 -- REPLY ok | none
--- CHECKS FIRST that there is one
+-- CHECKS FIRST that the session exists
 -- include lib/clock.lua
 -- include lib/identity/access_log.lua
 local session_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3]

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Ends the named sessions of one user or token, or all of them, and writes down who did it.
+-- Ends the given sessions of one user or token, or all of its sessions if none is given. Logs who did it.
 -- KEYS sessions:zset access:stream access_folds:hash
 -- ARGV now_ms session_prefix fold_group(empty: repeats are not folded) access_entry [+ digest]
 -- REPLY ok:count
--- CHECKS FIRST which of them exist; nothing is written down if none does
+-- CHECKS FIRST which sessions exist; logs nothing if none does
 -- include lib/clock.lua
 -- include lib/identity/access_log.lua
 local sessions_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3]

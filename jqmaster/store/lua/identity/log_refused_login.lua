@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Writes a refused login into the access log; repeats within the hour are counted.
+-- Writes a refused login to the access log. Repeats within the hour are only counted.
 -- KEYS access:stream access_folds:hash
--- ARGV now_ms kind(whose login was refused) access_entry
+-- ARGV now_ms kind(identifies repeats: user or address of the login) access_entry
 -- REPLY ok
 -- CHECKS FIRST nothing that could refuse
 -- include lib/clock.lua

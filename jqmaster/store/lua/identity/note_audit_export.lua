@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Notes how far the audit log was exported.
+-- Notes up to which entry each audit log was exported.
 -- KEYS epoch:string audit_export:hash
 -- ARGV epoch [+ log position_and_number]
 -- REPLY ok | stale_epoch

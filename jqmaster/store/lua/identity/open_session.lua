@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Opens a session for a user or token that was just proved, ends the previous session of the same browser, and takes
--- back the login attempt that was counted.
+-- Opens a session for a user or token whose credentials were just verified. Ends the previous session of the same
+-- browser, and subtracts the login attempt that `count_login` counted.
 -- KEYS session:hash sessions:zset credentials:hash logins:hash login_attempts:hash access:stream access_folds:hash
--- ARGV now_ms digest subject(`user:NAME`, `token:ID`, `config:DIGEST`, `oidc:NAME`)
---   field(in `users` or `tokens`, which are the credentials) expected(as it was proved; empty: it is not kept here)
---   idle_ms life_ms max_sessions old_digest(empty: none) address counted_user(empty: of nobody in particular)
---   place(address of the caller, for people) access_entry session_prefix
---   granted(of a login provider: who it is and what that gives; empty: none) id_token(of that provider; empty: none)
+-- ARGV now_ms digest subject(`user:NAME`, `token:ID`, `config:DIGEST`, `oidc:NAME`) field(of `credentials`, which is
+--   `users` or `tokens`) expected(the verified value of that field; empty: the credentials are not in this store)
+--   idle_ms life_ms max_sessions old_digest(empty: none) address counted_user(user of the counted attempt; empty: none)
+--   place(address of the caller, to show) access_entry session_prefix granted(user and role from a login provider;
+--   empty: none) id_token(of that provider; empty: none)
 -- REPLY ok:until_ms | changed
--- CHECKS FIRST that what was proved has not changed since
+-- CHECKS FIRST that the verified credentials have not changed since
 -- include lib/clock.lua
 -- include lib/identity/access_log.lua
 local session_key, sessions_key, credentials_key, logins_key, attempts_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -1,11 +1,10 @@
 #!lua flags=allow-oom
--- Makes, changes or removes tokens, all or none, and writes down who did it. Sessions that were opened with one that
--- goes end with it.
+-- Creates, changes or removes tokens, all or none, and logs who did it. Ends the sessions of removed tokens.
 -- KEYS tokens:hash token_uses:hash identity:hash access:stream
--- ARGV now_ms access_entry max_tokens wake_channel session_prefix sessions_prefix [+ id
---   expected(as it was read; empty: there must be none) document(empty: remove it)]
+-- ARGV now_ms access_entry max_tokens wake_channel session_prefix sessions_prefix [+ id expected(as the caller read it;
+--   empty: it must not exist) document(empty: remove it)]
 -- REPLY ok:version | changed | full
--- CHECKS FIRST that each is as it was read; that there is room for the new ones
+-- CHECKS FIRST that each token is as the caller read it; that the new ones are not too many
 -- include lib/clock.lua
 -- include lib/identity/access_log.lua
 -- include lib/identity/identity.lua

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Makes, changes or removes a user, and writes down who did it. Whatever changed, the user's sessions end, except the
--- one in which the user changed it.
+-- Creates, changes or removes a user, and logs who did it. Ends the user's sessions, except the one that made the
+-- change.
 -- KEYS users:hash logins:hash sessions:zset identity:hash access:stream access_folds:hash
--- ARGV now_ms name expected(as it was read; empty: there must be none) document(empty: remove it) access_entry
+-- ARGV now_ms name expected(as the caller read it; empty: it must not exist) document(empty: remove it) access_entry
 --   max_users wake_channel session_prefix kept_session(empty: none) fold_group(empty: repeats are not folded)
 -- REPLY ok:version | changed | full
--- CHECKS FIRST that it is as it was read; that there is room for one more
+-- CHECKS FIRST that the user is as the caller read it; that a new one is not one too many
 -- include lib/clock.lua
 -- include lib/identity/access_log.lua
 -- include lib/identity/identity.lua

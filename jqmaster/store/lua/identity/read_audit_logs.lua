@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Reads the entries of several logs after a position in each, at one instant, with the number of the first entry that
--- was read from each.
+-- Reads entries of several logs at one instant, from a position in each. Also returns the number of the first entry
+-- read from each log.
 -- KEYS [+ log:stream]
--- ARGV limit(entries of each log) [+ position number(of the entry at the position; 0: nothing was read before)]
+-- ARGV limit(entries of each log) [+ position number(of the entry at the position; 0: start of the log)]
 -- REPLY ok:[first number, [position, [field value]]](of each log)
 -- CHECKS FIRST nothing that could refuse
 local limit = ARGV[1]

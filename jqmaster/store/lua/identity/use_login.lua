@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Notes that a login by a provider was used.
+-- Marks a login by a provider as used, so that it opens one session only.
 -- KEYS login_used:string
 -- ARGV life_ms
 -- REPLY ok | used
--- CHECKS FIRST that it was not used before
+-- CHECKS FIRST that the login was not used before
 local used_key, life_ms = KEYS[1], tonumber(ARGV[1])
 
 if redis.call('EXISTS', used_key) == 1 then return {'used'} end

@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
--- Reads the user or token of a session, and its current entry. The idle time begins anew; that is written only now and
--- then, for it costs a write to the disk.
+-- Reads the user or token of a session with its present document, and restarts the idle time. The restart is written at
+-- most once in a sixtieth of the idle time, because it costs a disk write.
 -- KEYS session:hash users:hash tokens:hash
 -- ARGV now_ms idle_ms
--- REPLY ok:subject:until_ms:credential(empty: gone, or not kept here; of a login provider: what it granted) | none
--- CHECKS FIRST that it has neither idled nor lived too long
+-- REPLY ok:subject:until_ms:document of user or token(empty: deleted, or not in this store; of a login provider: what
+--   it granted) | none
+-- CHECKS FIRST that the session is neither idle nor alive for too long
 -- include lib/clock.lua
 local session_key, users_key, tokens_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, idle_ms = clock.now_ms(ARGV[1]), tonumber(ARGV[2])

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Writes down who did what.
+-- Writes an entry to the audit log.
 -- KEYS audit:stream
 -- ARGV now_ms audit_entry audit_max
 -- REPLY ok

@@ -1,12 +1,11 @@
 #!lua flags=no-writes
--- Counts the ready jobs of some queues: those that could start now if slots of workers were free, as the gates let them
--- pass, and those that gates hold back. Counts their running jobs as well.
+-- Counts the jobs of some queues: ready jobs that gates would let start now if workers had free slots, ready jobs that
+-- gates hold back, and running jobs.
 -- KEYS rules:hash running:zset
--- ARGV now_ms tag max_lanes(looked at) max_jobs(looked at one by one, because each brings gates of its own along)
---   max_running(looked at) [+ queue is_keyed(1: its jobs may bring gates of their own along)]
--- REPLY ok:now_ms,ready,blocked,is_exact(0: there may be more of both),
---   since when the longest waiting of the first jobs in their lanes is ready ms(0: not known),
---   [worker_id_bytes and name, running jobs],running jobs that were not looked at
+-- ARGV now_ms tag max_lanes(to check) max_jobs(to check one by one, because each has its own gates) max_running(to
+--   check) [+ queue is_keyed(1: its jobs may have their own gates)]
+-- REPLY ok:now_ms,ready,blocked,is_exact(0: there may be more of both), ready since ms(of the first job of a lane that
+--   waits longest; 0: unknown), [worker_id_bytes and name, running jobs],number of running jobs that were not checked
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -21,7 +20,7 @@ local PAGE = 100
 
 local edition = tonumber(redis.call('HGET', rules_key, 'edition') or 0)
 local ready, blocked, since_ms, is_exact = 0, 0, 0, true
--- By gate: jobs counted as ready, for which it has no more room.
+-- By gate: the number of jobs counted as ready, which use up its room.
 local taken = {}
 
 local function room_at(ids)
@@ -34,7 +33,7 @@ local function take_room(ids, count)
   for _, id in ipairs(ids) do taken[id] = (taken[id] or 0) + count end
 end
 
--- The wait of the first job that may start in a lane: see sample_backlog.lua.
+-- Notes since when the first job that may start in a lane waits: see sample_backlog.lua.
 local function note_wait(id)
   local head = record.read_head(tag .. 'job:' .. id)
   if head == '' or record.state_of(head) ~= layout.STATE.ready then return end
@@ -43,8 +42,8 @@ local function note_wait(id)
   if ms > 0 and (since_ms == 0 or ms < since_ms) then since_ms = ms end
 end
 
--- Counts jobs that stand in one lane and each bring gates of their own along: `count` of them, for which the shared
--- gates have `room`. Returns how many of them may start, and how many were looked at.
+-- Checks `count` jobs of a lane one by one, because each has its own gates. `room`: how many starts the shared gates
+-- allow. Returns how many jobs may start, and how many were checked.
 local function count_singly(lane, count, room)
   local key, free, seen, first = tag .. 'ready:' .. lane.id, 0, 0, nil
   while seen < count and free < room and jobs_left > 0 do
@@ -67,14 +66,14 @@ end
 local is_keyed = {}
 local function count_lane(lane, count)
   if lane.edition ~= edition then
-    -- Its jobs are being matched to the constraints, and none of them starts before that.
+    -- The leader is matching the jobs of this lane to the constraints, and none of them starts before that.
     blocked, is_exact = blocked + count, false
     return
   end
   local room, free, seen = math.min(room_at(lane.shared), room_at(lane.keyed)), nil, count
   if room > 0 and #lane.keyed == 0 and is_keyed[lane.queue] then
     free, seen = count_singly(lane, count, room)
-    -- Once the shared gates have no room, the others are blocked, whatever gates they bring along.
+    -- Once the shared gates have no room, all other jobs are blocked, whatever their own gates are.
     if free >= room then seen = count end
     is_exact = is_exact and seen >= count
   else
@@ -86,7 +85,7 @@ local function count_lane(lane, count)
   ready, blocked = ready + free, blocked + seen - free
 end
 
--- --- the lanes, in the order in which a claim would meet their first jobs
+-- --- the lanes, in the order in which a claim would reach their first jobs
 
 local is_asked, names, found = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do
@@ -106,7 +105,7 @@ for _, name in ipairs(names) do
     if count > 0 then found[#found + 1] = {lane, count} end
   end
   lanes_left = math.max(0, lanes_left - #ids)
-  -- Callbacks are there for these, and they only wait for a worker.
+  -- These jobs have their callbacks and only wait for a worker.
   ready = ready + redis.call('ZCOUNT', tag .. 'callbacks:' .. name, '-inf', now_ms)
 end
 table.sort(found, function(a, b)

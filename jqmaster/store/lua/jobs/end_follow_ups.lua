@@ -1,10 +1,10 @@
 #!lua
--- Removes follow-ups that were carried out, and moves those that could not be carried out behind all others. An entry
--- that was written again meanwhile stays as it is.
+-- Removes follow-ups that are done, and moves failed ones behind all others. Leaves an entry alone that was written
+-- again meanwhile.
 -- KEYS epoch:string follow_ups:zset
--- ARGV epoch [+ entry number(as it was read) is_done(1, or 0: it could not be carried out)]
+-- ARGV epoch [+ entry number(as the caller read it) is_done(0: it failed)]
 -- REPLY ok:removed | stale_epoch
--- CHECKS FIRST the epoch, then the number of each
+-- CHECKS FIRST the epoch, then the number of each entry
 -- include lib/leadership.lua
 local epoch_key, follow_ups_key = KEYS[1], KEYS[2]
 local epoch = ARGV[1]

@@ -2,8 +2,8 @@
 -- Skips waiting jobs whose expires_at has passed, at most `limit` a call.
 -- KEYS epoch:string expiring:zset skipped:zset
 -- ARGV now_ms tag epoch limit finished_channel
--- REPLY ok:skipped,ms until the next expires (-1: none),[name](of each that was skipped) | stale_epoch
--- CHECKS FIRST epoch, then the state of each
+-- REPLY ok:skipped,ms until the next expires (-1: none),[name](of each skipped job) | stale_epoch
+-- CHECKS FIRST epoch, then the state of each job
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -35,7 +35,7 @@ for _, id in ipairs(due) do
     skipped = skipped + 1
     names[skipped] = record.name_of(head)
   elseif state == layout.STATE.running or state == layout.STATE.awaiting_callback then
-    -- The job may come back to wait, so it is looked at again later.
+    -- The job may wait again, so it is checked again later.
     running[#running + 1] = now_ms + expiry.RECHECK_MS
     running[#running + 1] = id
   end

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Returns the result of a finished job and shortens the result's life to the grace time. Returns the state of an
--- unfinished job and marks that someone waits.
+-- Returns the result of a finished job, and shortens the result's lifetime to the grace time. For an unfinished job,
+-- returns its state and notes that a client waits for its end.
 -- KEYS job:string result:string results:zset
--- ARGV now_ms job_id grace_ms watch(1: mark an unfinished job)
+-- ARGV now_ms job_id grace_ms watch(1: note on an unfinished job that a client waits)
 -- REPLY ok:result | nothing | unfinished:state
 -- CHECKS FIRST the state
 -- include lib/clock.lua

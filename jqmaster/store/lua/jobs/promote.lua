@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Makes jobs ready whose time has come, at most `limit` a call, and tells when the next one is due.
+-- Makes jobs whose time has come ready, at most `limit` a call. Returns the time until the next one is due.
 -- KEYS epoch:string waiting:zset damaged:set
 -- ARGV now_ms tag epoch limit from_state
 -- REPLY ok:promoted,ms until the next is due (-1: none) | stale_epoch
--- CHECKS FIRST epoch, then the state of each
+-- CHECKS FIRST epoch, then the state of each job
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua

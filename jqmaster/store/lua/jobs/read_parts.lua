@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Returns the partial results of a job's present attempt after a place, and the state of the job. Marks that someone
--- waits for the end of an unfinished job.
+-- Returns the partial results of a job's present attempt after a position, and the state of the job. Notes on an
+-- unfinished job that a client waits for its end.
 -- KEYS job:string parts:stream
--- ARGV attempt number(of the place; 0: before the first part) max_parts watch(1: mark an unfinished job)
+-- ARGV attempt(of the position) number(of the last part before the position; 0: start) max_parts watch(1: note on an
+--   unfinished job that a client waits)
 -- REPLY ok:state:attempt:[id value, of each part] | unknown
 -- CHECKS FIRST whether the job exists
 -- include lib/jobs/record.lua

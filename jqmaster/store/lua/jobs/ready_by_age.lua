@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Reads the first ready jobs of some lanes after a position, by age (the order of their IDs) and not by priority. A
--- lane is ordered by ID within each priority, so these runs are merged. A call looks at a bounded number of runs and
--- tells where to go on: at which lane, and at which rank in it.
+-- Reads the first ready jobs of some lanes after a position, ordered by age (their IDs) and not by priority. Each lane
+-- consists of runs: jobs of one priority, ordered by ID. The script merges the runs. It reads a bounded number of them,
+-- and returns the lane and the rank at which the next call continues.
 -- KEYS [+ ready:zset]
--- ARGV after(empty: from the start) count first_rank(of the first lane) is_backward(1: the youngest first)
+-- ARGV after(empty: from the start) count first_rank(of the first lane) is_backward(1: the newest first)
 -- REPLY ok:[id],next_lane(0: all were read),next_rank
 -- CHECKS FIRST nothing; it writes nothing
 local after, count, first_rank, is_backward = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
@@ -14,7 +14,7 @@ local function comes_before(id, other)
   return id < other
 end
 
--- Reads the IDs of a run's next members into its buffer. Returns false if there are none.
+-- Reads the IDs of a run's next members into its buffer. Returns false at the end of the run.
 local function refill(run)
   if run.first > run.last then return false end
   local low, high = run.first, math.min(run.last, run.first + run.size - 1)
@@ -30,7 +30,8 @@ local function refill(run)
   return ids[1] ~= nil
 end
 
--- Returns the rank of the first member behind `after`, among those from `first` to before `last`, all of one priority.
+-- Returns the rank of the first member after the position `after`. Searches the ranks from `first` to before `last`,
+-- which have one priority.
 local function rank_behind(key, first, last)
   while first < last do
     local middle = math.floor((first + last) / 2)
@@ -68,7 +69,7 @@ for lane = 1, #KEYS do
   if not read_lane(lane) then break end
 end
 
--- Sorts the runs: the one whose next job comes first is last.
+-- Sorts the runs so that the one with the first job is last.
 table.sort(runs, function(a, b) return comes_before(b.ids[1], a.ids[1]) end)
 
 local function put_back(run)

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Makes some dependents of a job agree with its present state: those that wait for nothing else start, or are skipped
--- if it did not end as they need. Tells which skipped ones may have to be revived. If the job is gone, its list of
--- dependents goes too, once all were looked at.
+-- Updates some dependents of a job to its present state. A dependent that waits for no other job starts. It is skipped
+-- if the job did not end as required. Returns the skipped dependents that may have to be revived. If the job is
+-- deleted, removes its list of dependents after the last of them.
 -- KEYS epoch:string awaiting_jobs:zset scheduled:zset skipped:zset expiring:zset
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel job_id cursor(0: from the beginning) count
--- REPLY ok:cursor(0: all were looked at),[name](of each that was skipped),[id](to be revived) | stale_epoch
--- CHECKS FIRST the epoch, then the state of each and what it waits for
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel job_id cursor(0: from the start) count
+-- REPLY ok:cursor of the next call(0: done),[name](of each skipped job),[id](of each job to revive) | stale_epoch
+-- CHECKS FIRST the epoch, then the state and the predecessors of each dependent
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -26,7 +26,7 @@ local page = redis.call('ZSCAN', dependents_key, cursor, 'COUNT', count)
 local left, scheduled, skipped, watched, names, revivable = {}, {}, {}, {}, {}, {}
 local has_ready = false
 
--- Returns the root cause of this job's end: the job that was not skipped because of another, and its state.
+-- Returns the root cause of this job's end: the ID and state of the first job in the chain of skipped jobs.
 local function root()
   if state == layout.STATE.skipped then
     local first = redis.call('HGET', tag .. 'awaits:' .. job_id, 'root')

@@ -1,18 +1,18 @@
 #!lua flags=allow-oom
--- Takes a worker's heartbeat: the worker lives, and keeps the claims that it names and still holds, unless it was cut
--- off for good.
+-- Takes a worker's heartbeat: notes that the worker is alive, and renews the claims that it names and still holds,
+-- unless the worker is detached for good.
 -- KEYS worker:hash workers:zset running:zset epoch:string fence:string
--- ARGV now_ms worker_id worker_id_bytes free as_of_ms(how late, at least, the claims were listed; 0: unknown; -1: more
---   claims of this heartbeat follow) lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
--- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: it belongs to the fleet; silence, operator or successor),[index
---   from 0 of each claim to cancel],[of each that is lost],fence(the newest one given; 0: none was),max_jobs | unknown
+-- ARGV now_ms worker_id worker_id_bytes free as_of_ms(the claims were listed at this time or later; 0: unknown; -1:
+--   more claims of this heartbeat follow) lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
+-- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: not detached; silence, operator or successor),[index from 0 of
+--   each claim to cancel],[index of each lost claim],newest fence(0: none yet),max_jobs | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lists.lua
 local worker_key, workers_key, running_key, epoch_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id, worker_id_bytes, free = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
--- A worker that has not heard yet that the clock was set back must not claim a time that is still to come.
+-- If the clock was set back, a worker may report a time in the future. It counts as now.
 local as_of_ms = math.min(tonumber(ARGV[5]), now_ms)
 local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local FIRST, WIDTH = 10, 2
@@ -20,8 +20,9 @@ local FIRST, WIDTH = 10, 2
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'detached_by', 'is_gone')
 if not worker[1] then return {'unknown'} end
 local detached_by = worker[3] == '1' and (worker[4] or 'operator') or ''
--- A worker that fell silent and came back keeps its claims while it asks whether it may go on. The others keep the rest
--- of their leases. A worker that was known to have ended keeps nothing: its jobs are free already.
+-- A worker that was detached for its silence and came back keeps its claims until it learns whether it may continue. A
+-- worker that an operator detached keeps only the rest of its leases. A worker that is known to have ended keeps
+-- nothing, because its jobs are free already.
 local is_renewed, is_gone = detached_by == '' or detached_by == 'silence', worker[5] == '1'
 local renewed, to_cancel, lost = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do

@@ -1,11 +1,12 @@
 #!lua
--- Makes a job that was skipped because of a predecessor wait again, if each predecessor has succeeded or may still do
--- so. A job that waits for none of them any more starts. It has all its retries, and no longer expires.
+-- Revives a job that was skipped because of a predecessor, if each predecessor has succeeded or may still succeed. The
+-- job waits for unfinished predecessors, or starts if there are none. It gets all its retries and no longer expires.
 -- KEYS job:string expiring:zset rules:hash awaiting_jobs:zset scheduled:zset skipped:zset
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
---   finished_at_ms(when it was skipped, as the caller read it)
--- REPLY ok:1 revived, 0 it cannot be now | stale_constraints
--- CHECKS FIRST the edition of the constraints, its state and cause, that it was not skipped again, each predecessor
+--   finished_at_ms(time of its skip as the caller read it)
+-- REPLY ok:1 revived, 0 not possible now | stale_constraints
+-- CHECKS FIRST the edition of the constraints, its state and cause, that it was not skipped again since, each
+--   predecessor
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua

@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Counts the running jobs of each worker and name in a part of their index.
+-- Counts the running jobs by worker and name, in a part of the index of running jobs.
 -- KEYS running:zset
 -- ARGV tag from_rank most
--- REPLY ok:[worker_id_bytes and name, count],how many jobs the index has beyond this part
+-- REPLY ok:[worker_id_bytes and name, count],number of jobs after this part
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/jobs/running_names.lua
 local running_key = KEYS[1]

@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Reads part of the index, which is ordered by the ends of leases, and returns its first running jobs after a position,
--- ordered by the start of their attempts.
+-- Returns the first running jobs after a position, ordered by the start of their attempts. Reads a part of the index,
+-- which is ordered by the ends of leases.
 -- KEYS running:zset
--- ARGV after_ms(empty: from the start) after_id count from_rank most job_prefix is_backward(1: the latest first)
+-- ARGV after_ms(empty: from the start) after_id count from_rank most job_prefix is_backward(1: the newest first)
 -- REPLY ok:[id started_ms],members_read
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/jobs/record.lua

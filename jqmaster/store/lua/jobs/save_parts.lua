@@ -1,9 +1,9 @@
 #!lua
--- Keeps partial results of a job that the worker runs. The first part of a later attempt drops those of an earlier one.
--- Parts that the claim sent before are passed over, so that a call can be repeated.
+-- Stores partial results of a running job. The first part of an attempt removes the parts of earlier attempts. Ignores
+-- parts that the claim sent before, so that a call can be repeated.
 -- KEYS job:string parts:stream
--- ARGV job_id token_bytes worker_id_bytes first(number of the first value; they grow within the claim) max_parts
---   max_bytes keep_ms finished_channel [+ value]
+-- ARGV job_id token_bytes worker_id_bytes first(number of the first value, counted over the claim) max_parts max_bytes
+--   keep_ms finished_channel [+ value]
 -- REPLY ok | stale | full
 -- CHECKS FIRST state, token and worker of the claim, and the limits of the attempt
 -- include lib/jobs/record.lua
@@ -15,7 +15,7 @@ local head = record.beginning(job_key, layout.worker_id.last)
 if not record.is_held_by(head, token_bytes, worker_id_bytes) then return {'stale'} end
 local attempt = record.attempts_of(head)
 
--- A key of another type is damaged, and begins anew like that of an earlier attempt.
+-- A key of another type is damaged, and is replaced like the parts of an earlier attempt.
 local last = redis.pcall('XREVRANGE', parts_key, '+', '-', 'COUNT', 1)
 last = not last.err and last[1]
 local last_attempt, number, passed_over, bytes = nil, 0, 0, 0
@@ -48,6 +48,6 @@ for i, value in ipairs(values) do
     'sent', string.format('%d', first + passed_over + i - 1), 'bytes', string.format('%d', bytes), 'value', value)
 end
 redis.call('PEXPIRE', parts_key, keep_ms)
--- Clients that wait for the end of the job wait for its parts as well.
+-- Wakes the clients that wait for the end of the job, because they also wait for its parts.
 redis.call('PUBLISH', finished_channel, id)
 return {'ok'}

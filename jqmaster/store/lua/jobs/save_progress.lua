@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Saves what a worker reports on jobs that it runs: progress, and a checkpoint for the next attempt. After a
--- checkpoint, earlier losses of the job no longer count.
+-- Stores progress of running jobs, and checkpoints for their next attempts. After a checkpoint, earlier losses of the
+-- job no longer count.
 -- KEYS
--- ARGV now_ms tag worker_id_bytes [+ id token_bytes has_progress(1; 0: leave it) fraction(empty: unknown) message
---   checkpoint(empty: leave it)]
--- REPLY ok:[index from 0 of each claim that does not hold its job any more]
+-- ARGV now_ms tag worker_id_bytes [+ id token_bytes has_progress(0: keep the present one) fraction(empty: unknown)
+--   message checkpoint(empty: keep the present one)]
+-- REPLY ok:[index from 0 of each stale claim]
 -- CHECKS FIRST state, token and worker of each claim
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -24,11 +24,12 @@ for i = FIRST, #ARGV, WIDTH do
     if checkpoint ~= '' then
       fields[#fields + 1] = 'checkpoint'
       fields[#fields + 1] = checkpoint
-      -- The job got on: losses count towards the limit only while nothing is saved between them.
+      -- The job made progress. Only losses without a checkpoint between them count towards the limit.
       local _, _, losses = record.attempts_of(head)
       if losses > 0 then redis.call('SETRANGE', job_key, layout.losses.offset, '\0\0') end
     end
-    -- A key of another type is damaged; an error in the middle of a batch would leave the others undone.
+    -- A key of another type is damaged. Replace it, because an error in the middle of the call would leave later jobs
+    -- undone.
     if #fields > 0 and type(redis.pcall('HSET', progress_key, unpack(fields))) == 'table' then
       redis.call('UNLINK', progress_key)
       redis.call('HSET', progress_key, unpack(fields))

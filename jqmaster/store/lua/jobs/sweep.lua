@@ -1,15 +1,14 @@
 #!lua flags=allow-oom
--- Removes finished jobs of one state that are past their retention, the oldest first, at most `limit` a call, and the
--- uniqueness keys that they took last. Results have their own lifetime. Members of an unfinished batch are kept, and so
--- are jobs whose end is still to be reported, and those that unfinished dependents need. As long as there is room,
--- members of a batch that may be retried are kept as well, and jobs that dependents would need if they were run again,
--- and those that would be revived if the job that skipped them were retried. With an archive, logs stay until they are
--- in it.
+-- Removes finished jobs of one state that are past their retention, the oldest first, at most `limit` a call, together
+-- with the uniqueness keys that still name them. Results have their own lifetime. Always keeps members of an unfinished
+-- batch, jobs whose end has not been reported yet, and jobs that unfinished dependents need. As long as there is room,
+-- also keeps members of a batch that may be retried, jobs that dependents would need if they ran again, and skipped
+-- jobs that a retry would revive. If there is an archive, keeps logs until they are archived.
 -- KEYS epoch:string finished:zset expiring:zset
--- ARGV now_ms tag epoch limit retention_ms max_jobs archives_logs(1: there is an archive)
---   most_needed(how many more than max_jobs are kept because others may need them) passed(how many of the oldest were
---   kept lately, and are not looked at now)
--- REPLY ok:removed,kept(of those that were looked at) | stale_epoch
+-- ARGV now_ms tag epoch limit retention_ms max_jobs archives_logs(1: there is an archive) most_needed(how many jobs
+--   beyond max_jobs are kept because others may need them) passed(how many of the oldest to skip, because earlier calls
+--   kept them)
+-- REPLY ok:removed,kept(of the checked jobs) | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/lists.lua
@@ -46,8 +45,8 @@ local function batch_of(job_key, head)
   return batch_id, needed[batch_id] or nil
 end
 
--- Returns whether a job with the flag `followed` is needed by others, or waits for one that may be retried: 'must' or
--- 'may'; nil: neither.
+-- Returns whether a job with the flag `followed` has to be kept: 'must' if others need it, 'may' if they would need it
+-- after a retry, nil otherwise.
 local function need_of(id, job_key, head, is_awaited)
   local need = is_awaited and dependents.need_of(id, record.state_of(head)) or nil
   if not need and record.state_of(head) == layout.STATE.skipped

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Discards kept results whose time is over, at most `limit` a call. Those that dependents need, or would need if they
--- were run again, are kept, and looked at again later.
+-- Removes expired results, at most `limit` a call. Keeps results that dependents need, or would need if they ran again,
+-- and checks them again later.
 -- KEYS epoch:string results:zset
 -- ARGV now_ms epoch limit tag
--- REPLY ok:discarded,kept(of those that were looked at) | stale_epoch
+-- REPLY ok:removed,kept(of the checked results) | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/lists.lua

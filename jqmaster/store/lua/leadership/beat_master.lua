@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- A master says that it lives, and who it is. Those that have said nothing for long are removed.
+-- Records the heartbeat of a master with facts about it. Removes masters that have been silent for long.
 -- KEYS masters:zset master_info:hash
 -- ARGV now_ms master_id info forget_ms max_masters
 -- REPLY ok:removed
@@ -10,7 +10,8 @@ local now_ms, master_id, info, forget_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[
 local max_masters = tonumber(ARGV[5])
 local MAX_REMOVED = 100
 
--- Reads the longest silent first. A master removed by mistake (the clock was stepped) is back with its next beat.
+-- Reads the masters that have been silent longest. A master that was removed by mistake after a step of the clock is
+-- back with its next heartbeat.
 local oldest = redis.call('ZRANGE', masters_key, 0, MAX_REMOVED - 1, 'WITHSCORES')
 local surplus = redis.call('ZCARD', masters_key) - max_masters
 redis.call('HSET', info_key, master_id, info)

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Tells the leader to leave the lead to another master, on an operator's word, which is written down.
+-- Makes the leader hand the lead to another master because an operator asked for it. Writes the audit entry.
 -- KEYS leader:string demoted:string masters:zset audit:stream
--- ARGV now_ms holder master_id(of the holder) fresh_ms hold_ms audit_entry audit_max wake_channel
+-- ARGV now_ms holder(value of the lock as the caller saw it) master_id(of the leader) fresh_ms(another master must be
+--   seen within it) hold_ms(how long the leader may not lead again) audit_entry audit_max wake_channel
 -- REPLY ok | not_leader | alone
--- CHECKS FIRST that it leads, under the epoch that the caller saw; that another master lives
+-- CHECKS FIRST that the leader and its epoch are those that the caller saw; that another master is alive
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local leader_key, demoted_key, masters_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

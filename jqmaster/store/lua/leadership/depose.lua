@@ -1,12 +1,10 @@
 #!lua flags=allow-oom
--- Lets the sub-leader take the lead from a leader that gives no sign of life, before that leader's lock has run out,
--- and writes it down.
+-- Lets the sub-leader take the lead from a silent leader before the leader's lock expires. Writes the audit entry.
 -- KEYS leader:string epoch:string demoted:string masters:zset audit:stream
--- ARGV now_ms holder(the silent one) silent_id seen_ms(when it was last seen, as the caller knows it) master_id nonce
---   ttl_ms hold_ms audit_entry audit_max wake_channel
+-- ARGV now_ms holder(value of the silent leader's lock) silent_id(master ID of that leader) seen_ms(its last heartbeat
+--   as the caller read it) master_id nonce ttl_ms hold_ms audit_entry audit_max wake_channel
 -- REPLY ok:epoch | changed
--- CHECKS FIRST that it still leads and was not seen since; that the caller itself was not told to leave the lead to
---   others
+-- CHECKS FIRST that the silent leader still leads and has sent no heartbeat since; that the caller was not demoted
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/identity/audit_log.lua

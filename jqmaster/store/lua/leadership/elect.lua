@@ -1,19 +1,20 @@
 #!lua flags=allow-oom
--- Makes the caller leader when nobody is: a lock with a life, and an epoch that only grows, also across a failover.
+-- Makes the caller leader if there is no leader. The lock expires by itself. The epoch only grows, even across a
+-- failover of the store.
 -- KEYS leader:string epoch:string demoted:string
 -- ARGV now_ms master_id nonce ttl_ms
 -- REPLY ok:epoch | held:holder | demoted
--- CHECKS FIRST that the lock is free, and that the caller was not told to leave the lead to others
+-- CHECKS FIRST that the lock is free, and that the caller was not demoted
 -- include lib/clock.lua
 -- include lib/leadership.lua
 local leader_key, epoch_key, demoted_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, master_id, nonce, ttl_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
--- The holder's lock may be set to live longer than the caller's.
+-- The holder may be configured with a longer lifetime of the lock than the caller.
 local MOST_LIVES = 4
 
 local holder = redis.call('GET', leader_key)
 if holder then
-  -- The clock was set back: the lock would outlive its holder by as much.
+  -- If the clock was set back, the lock would outlive its holder by as much. Cut its lifetime.
   if redis.call('PTTL', leader_key) > MOST_LIVES * ttl_ms then
     redis.call('PEXPIRE', leader_key, MOST_LIVES * ttl_ms)
   end

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Lengthens the leader's lock, for its holder alone.
+-- Extends the leader's lock if the caller holds it.
 -- KEYS leader:string demoted:string
 -- ARGV holder master_id ttl_ms
 -- REPLY ok | lost | demoted
--- CHECKS FIRST that the caller holds it, and that it was not told to leave the lead to others
+-- CHECKS FIRST that the caller holds the lock and was not demoted
 local leader_key, demoted_key = KEYS[1], KEYS[2]
 local holder, master_id, ttl_ms = ARGV[1], ARGV[2], ARGV[3]
 

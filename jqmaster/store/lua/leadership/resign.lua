@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Gives the leader's lock back, by its holder alone, and calls the others to elect.
+-- Releases the leader's lock if the caller holds it, and wakes the other masters for an election.
 -- KEYS leader:string
 -- ARGV holder wake_channel
 -- REPLY ok | lost
--- CHECKS FIRST that the caller holds it
+-- CHECKS FIRST that the caller holds the lock
 local leader_key = KEYS[1]
 local holder, wake_channel = ARGV[1], ARGV[2]
 

@@ -1,6 +1,6 @@
--- The one clock: the store's, unless a test gives another.
+-- The clock of all scripts: the store's, unless a test passes a time.
 local clock = (function()
-  -- Read once per script: TIME moves inside a script on Redis 7.0.
+  -- Called once per script, because TIME changes within a script on Redis 7.0.
   local function now_ms(given)
     if given ~= '' then return tonumber(given) end
     local t = redis.call('TIME')

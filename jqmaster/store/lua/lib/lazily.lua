@@ -1,10 +1,10 @@
--- Modules that are made when they are first used: a call pays for none that it does not need.
+-- Creates modules on first use, so that a call does not pay for modules that it does not need.
 --
--- A file that says `local NAME = lazily.made_by(function()` becomes a table with this metatable, whose first element
--- makes the module (jqmaster/store/link/script_modules.py).
+-- A file with `local NAME = lazily.made_by(function()` becomes a table with this metatable. The first element of the
+-- table is the function that creates the module (jqmaster/store/link/script_modules.py).
 local lazily = (function()
-  -- Reading a field that is not there makes it. A module that reads some of another at its top is made together with
-  -- that.
+  -- Reading a missing field creates the module. A module that reads a field of another module at its top creates that
+  -- one, too.
   local ON_FIRST_USE = {__index = function(module, name)
     local made = rawget(module, 1)()
     module[1] = nil
@@ -12,7 +12,7 @@ local lazily = (function()
     return made[name]
   end}
 
-  -- Returns whether any of its fields was read: if not, a module that gathers writes has none.
+  -- Returns whether a module was created. If not, it has gathered no writes.
   local function is_made(module)
     return rawget(module, 1) == nil
   end

@@ -1,12 +1,13 @@
--- The current leader and its epoch.
+-- Checks and begins leaderships.
 local leadership = (function()
-  -- A leader's act counts only under the newest leadership: equality, not order, so that no rolled-back epoch passes.
+  -- Returns whether the caller's leadership is the newest. Epochs are compared for equality, so that a rolled-back
+  -- epoch does not pass.
   local function holds(epoch_key, epoch)
     return redis.call('GET', epoch_key) == epoch
   end
 
-  -- Writes down who leads from now on, and under which epoch. The epoch is at least as high as the clock, so that a
-  -- store that fell back to an older state does not reuse one.
+  -- Begins a leadership: sets the lock and a new epoch, and returns it. The epoch is at least the clock's time, so that
+  -- a store restored to an older state does not use an epoch twice.
   local function begin(leader_key, epoch_key, now_ms, master_id, nonce, ttl_ms)
     local newest = tonumber(string.match(redis.call('GET', epoch_key) or '0', '^%d+'))
     local epoch = string.format('%.0f:%s', math.max(newest + 1, now_ms), nonce)

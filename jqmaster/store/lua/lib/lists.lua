@@ -1,12 +1,12 @@
--- Lists, and commands over their members.
+-- Functions on lists, and commands on all members of a list.
 local lists = (function()
-  -- Takes `#` once, because it is a search and lists grow to hundreds.
+  -- Appends two elements. Uses `#` once, because it searches, and lists may have hundreds of elements.
   local function add_pair(list, first, second)
     local n = #list
     list[n + 1], list[n + 2] = first, second
   end
 
-  -- Returns the list under a key of a table of lists, and creates it if it is missing.
+  -- Returns the list at a key of a table of lists, and creates it if it is missing.
   local function under(of_key, key)
     local list = of_key[key]
     if not list then
@@ -16,12 +16,12 @@ local lists = (function()
     return list
   end
 
-  -- ZADD in one command; `list` alternates scores and members and never exceeds 1,000 elements (500 jobs a call).
+  -- Calls ZADD once. `list` alternates scores and members, and has at most 1,000 elements (500 jobs a call).
   local function zadd(key, list)
     return #list > 0 and redis.call('ZADD', key, unpack(list)) or 0
   end
 
-  -- One command over many members, such as ZREM or SADD, and its count of them.
+  -- Calls one command, such as ZREM or SADD, for all members of a list. Returns its result, a count.
   local function call(command, key, list)
     return #list > 0 and redis.call(command, key, unpack(list)) or 0
   end

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Drops chunks of a job's log that the archive has, up to line `last`. With the last chunk of a job that is gone, drops
--- all that is known of its log.
+-- Removes archived chunks of a job's log, up to line `last`. If the job is deleted, removes all other data of its log
+-- with the last chunk.
 -- KEYS epoch:string log:hash logs:stream log_waits:zset
--- ARGV tag epoch job_id archived(as it was) last chunks(as many as the archive has) bytes
+-- ARGV tag epoch job_id archived(last archived line as the caller read it) last chunks(their number) bytes
 -- REPLY ok:1 if chunks are left | changed | stale_epoch
--- CHECKS FIRST epoch, and that these chunks are there as the archive has them
+-- CHECKS FIRST epoch, and that the chunks are the archived ones
 -- include lib/leadership.lua
 -- include lib/logs/job_logs.lua
 local epoch_key, log_key, logs_key, waits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Returns the deleted jobs whose log is to be removed from the archive, and those whose log is to be looked for once
--- more, with the instants of their deletion, the oldest first.
+-- Returns deleted jobs with the times of their deletion, the oldest first: jobs whose log has to be removed from the
+-- archive, and jobs whose archive has to be checked a second time.
 -- KEYS log_erasures:zset log_erased:zset
--- ARGV now_ms late_ms(after the deletion) limit
--- REPLY ok:[id and deleted_ms, in turn]:[id and deleted_ms, in turn]
+-- ARGV now_ms late_ms(delay of the second check after the deletion) limit
+-- REPLY ok:[id, deleted_ms](to remove):[id, deleted_ms](to check again)
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 local erasures_key, erased_key = KEYS[1], KEYS[2]

@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Gives the jobs whose log is to go to the archive, the oldest first: those that are gone, and those whose newest line
--- is older than their retention.
+-- Returns the jobs whose log has to be archived, the oldest first: deleted jobs, and jobs whose newest log line is
+-- older than the retention.
 -- KEYS log_times:zset log_waits:zset
--- ARGV now_ms retention_ms passed_over(of those that are gone) passed_over(of the others) limit
--- REPLY ok:[ids of jobs that are gone]:[ids of others]
+-- ARGV now_ms retention_ms gone_passed(how many deleted jobs to skip) others_passed(how many other jobs to skip) limit
+-- REPLY ok:[ids of deleted jobs]:[ids of other jobs]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 local times_key, waits_key = KEYS[1], KEYS[2]

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Notes that logs of deleted jobs were removed from the archive. They are looked for once more after a while, because a
--- leader that was held up may have written a piece after the removal.
+-- Notes that logs of deleted jobs were removed from the archive. The archive is checked again after a while, because a
+-- delayed leader may have written a piece after the removal.
 -- KEYS epoch:string log_erasures:zset log_erased:zset
 -- ARGV epoch [+ job_id]
--- REPLY ok:logs that were noted | stale_epoch
+-- REPLY ok:number of logs | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/leadership.lua
 local epoch_key, erasures_key, erased_key = KEYS[1], KEYS[2], KEYS[3]

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Drops the log of a job that is gone while it waits for the archive, and has it removed from the archive.
+-- Removes the log of a deleted job that waits to be archived, and has its archived part removed, too.
 -- KEYS job:string log_erasures:zset
 -- ARGV now_ms tag job_id
 -- REPLY ok | kept
--- CHECKS FIRST that the job is gone
+-- CHECKS FIRST that the job is deleted
 -- include lib/clock.lua
 -- include lib/logs/job_logs.lua
 local job_key, erasures_key = KEYS[1], KEYS[2]

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Forgets deleted jobs whose log was removed from the archive and looked for once more.
+-- Removes the notes of deleted jobs whose log was removed from the archive and whose second check is done.
 -- KEYS epoch:string log_erased:zset
 -- ARGV epoch [+ job_id]
--- REPLY ok:jobs that were forgotten | stale_epoch
+-- REPLY ok:number of jobs | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/leadership.lua
 local epoch_key, erased_key = KEYS[1], KEYS[2]

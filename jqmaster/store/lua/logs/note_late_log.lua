@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Notes that a leader that was held up may have archived a piece of a log late. If the job was deleted meanwhile, and
--- its log removed, the log is to be removed again. Any master may say so.
+-- Has the log of a deleted job removed from the archive again, because a delayed leader may have archived a piece after
+-- the removal. Any master may call this.
 -- KEYS log_erasures:zset log_erased:zset
 -- ARGV job_id created_ms(of the job)
--- REPLY ok:1 if it is to be removed
--- CHECKS FIRST whether that job was deleted, and not an earlier one with its ID
+-- REPLY ok:1 if the log has to be removed
+-- CHECKS FIRST whether this job was deleted, and not an earlier job with the same ID
 local erasures_key, erased_key = KEYS[1], KEYS[2]
 local id, created_ms = ARGV[1], tonumber(ARGV[2])
 

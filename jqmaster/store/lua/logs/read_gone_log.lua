@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Returns the log lines after a place, of a job that is gone and whose log waits for the archive.
+-- Returns the log lines after a position, of a deleted job whose log waits to be archived.
 -- KEYS log:hash logs:stream log_erasures:zset log_erased:zset
 -- ARGV job_id after(number of a line) max_chunks
--- REPLY ok:record:[last, dropped, size, archived, ref]:[end, attempt, base and chunk, of each] | erased |
---   none:deleted_ms(of a job with this ID whose log was removed not long ago; 0: of none)
+-- REPLY ok:record:[last, dropped, size, archived, ref]:[of each chunk: last line, attempt, base and data] | erased |
+--   none:deleted_ms(of a job with this ID whose log was removed recently; 0: no such job)
 -- CHECKS FIRST nothing; it writes nothing
 local log_key, logs_key, erasures_key, erased_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, after, max_chunks = ARGV[1], ARGV[2], ARGV[3]

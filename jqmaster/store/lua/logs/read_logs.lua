@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Returns the log lines of a job after a place, and the state of the job. Marks that someone waits for the end of an
--- unfinished job.
+-- Returns the log lines of a job after a position, and the state of the job. Notes on an unfinished job that a client
+-- waits for its end.
 -- KEYS job:string log:hash logs:stream
--- ARGV now_ms after(number of a line) max_chunks watch(1: mark an unfinished job)
--- REPLY ok:state:over_ms:attempt:[last, dropped, size, archived, ref]:[end, attempt, base and chunk, of each] | unknown
+-- ARGV now_ms after(number of a line) max_chunks watch(1: note on an unfinished job that a client waits)
+-- REPLY ok:state:over_ms:attempt:[last, dropped, size, archived, ref]:[of each chunk: last line, attempt, base and
+--   data] | unknown
 -- CHECKS FIRST whether the job exists
 -- include lib/clock.lua
 -- include lib/jobs/record.lua

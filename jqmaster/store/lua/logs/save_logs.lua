@@ -1,15 +1,15 @@
 #!lua
--- Keeps log lines of a job that the worker runs, or ran a while ago: the last lines of a claim may come after its
--- result, or after another claim took the job, even if they are its first. Lines that the claim sent before are passed
--- over, so that a call can be repeated.
--- The oldest chunks, of the job and of all jobs, make room.
+-- Stores log lines of a job that the worker runs, or ran a short while ago. Lines of a claim may arrive after its
+-- result, and after a later claim of the job, even if they are its first lines. Ignores lines that the claim sent
+-- before, so that a call can be repeated. Removes the oldest chunks of the job and of all jobs if they exceed their
+-- limits.
 -- KEYS job:string log:hash logs:stream log_times:zset logged:set log_totals:hash
--- ARGV now_ms tag job_id token_bytes worker_id_bytes late_ms(after another claim began) over_ms(after the job
---   ended) max_job_bytes max_bytes finished_channel
---   [+ first(number of the first line, within the claim) last lines bytes chunk]
--- REPLY ok:lines that are kept:lines that the worker left out:lines of any job that made room |
---   behind:last line that the claim sent before, in the midst of a chunk | stale
--- CHECKS FIRST token and worker of the claim, and whether chunks begin behind what it sent
+-- ARGV now_ms tag job_id token_bytes worker_id_bytes late_ms(lines are accepted so long after a later claim began)
+--   over_ms(and so long after the job ended) max_job_bytes max_bytes finished_channel [+ first(number of the first
+--   line, within the claim) last lines bytes chunk]
+-- REPLY ok:stored lines:lines that the worker left out:removed lines of any job | behind:last line that the claim sent
+--   before, within a chunk of this call | stale
+-- CHECKS FIRST token and worker of the claim, and that no chunk contains both old and new lines
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/jobs/history.lua
@@ -21,19 +21,20 @@ local late_ms, over_ms, max_job_bytes = tonumber(ARGV[6]), tonumber(ARGV[7]), to
 local max_bytes = tonumber(ARGV[9])
 local finished_channel, is_final = ARGV[10], layout.is_final
 local FIRST, WIDTH = 11, 5
--- Bounds what one call removes, so that it does not hold up the store: the next one goes on.
+-- Limits what one call removes, so that it does not block the store. The next call continues.
 local MOST_MADE_ROOM = 200
 
 local head = record.beginning(job_key, layout.worker_id.last)
 local known = job_logs.read(id, 'token', 'worker', 'attempt', 'base', 'sent', 'last', 'late_token', 'late_worker',
   'late_attempt', 'late_sent')
 local is_known = known[1] == token_bytes and known[2] == worker_id_bytes
--- The claim wrote before the one that wrote last.
+-- Whether this claim wrote lines before the claim that wrote last.
 local is_late = known[7] == token_bytes and known[8] == worker_id_bytes
 local attempt
 
--- Returns the number of the attempt `wanted` if this worker ended it a short while ago; nil otherwise. Without
--- `wanted`, the newest such attempt whose claim is not known by lines: the job's record has only the newest token.
+-- Returns the attempt number `wanted` if this worker ended that attempt recently, otherwise nil. Without `wanted`,
+-- returns the newest attempt that this worker ended recently and that has no lines yet. History is searched because the
+-- job's record has only the newest token.
 local function ended_attempt(wanted)
   local worker_id = record.uuid_text(worker_id_bytes)
   for _, entry in ipairs(history.newest(id)) do
@@ -66,13 +67,13 @@ else
 end
 local last = known[6] and tonumber(known[6])
 if not last then
-  -- These are the first lines, or the number is damaged: the newest chunk knows it.
+  -- There are no lines yet, or the stored number is damaged: derive it from the newest chunk.
   local newest = redis.pcall('XREVRANGE', logs_key, '+', '-', 'COUNT', 1)
   last = newest[1] and tonumber(string.match(newest[1][1], '^%d+')) or 0
 end
 local sent = 0
 if is_known then
-  -- `last` was the sum of the two when the claim wrote.
+  -- If `sent` is not stored, it is the difference of `last` and `base`.
   sent = tonumber(known[5] or '') or last - (tonumber(known[4] or '') or last)
 elseif known[7] == token_bytes then
   sent = job_logs.number(known[10])
@@ -84,7 +85,7 @@ end
 
 local function append(...)
   if type(redis.pcall('XADD', logs_key, ...)) == 'table' then
-    -- A key of another type: nothing of it can be read.
+    -- A key of another type is damaged. Replace it.
     redis.call('UNLINK', logs_key)
     redis.call('XADD', logs_key, ...)
   end
@@ -109,7 +110,7 @@ elseif not is_known and known[1] then
   redis.call('HSET', log_key, 'late_token', known[1], 'late_worker', known[2] or '', 'late_attempt', known[3] or '0',
     'late_sent', known[5] or '0')
 end
--- The count of lines that the last writing claim has sent, without late lines.
+-- The number of lines that the last writing claim has sent, not counting late lines of other claims.
 local main_sent = prefix == '' and sent or job_logs.number(known[5])
 redis.call('HSET', log_key, prefix .. 'token', token_bytes, prefix .. 'worker', worker_id_bytes,
   prefix .. 'attempt', string.format('%d', attempt), prefix .. 'sent', string.format('%.0f', sent),
@@ -128,6 +129,6 @@ for _ = 1, MOST_MADE_ROOM do
   made_room = made_room + lines
   if oldest == id then own_size = own_size - freed end
 end
--- Clients that wait for the end of the job wait for its lines as well.
+-- Wakes the clients that wait for the end of the job, because they also wait for its lines.
 redis.call('PUBLISH', finished_channel, id)
 return {'ok', kept, left_out, made_room}

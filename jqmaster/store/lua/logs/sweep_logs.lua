@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Drops the log lines of jobs whose newest line is older than their retention, and those of jobs that are gone and have
--- waited for the archive long enough; the oldest first, at most `limit` chunks a call.
+-- Removes old logs, the oldest first, at most `limit` chunks a call: logs whose newest line is older than the
+-- retention, and logs of deleted jobs that have waited for the archive for `wait_ms`.
 -- KEYS epoch:string log_times:zset log_waits:zset
 -- ARGV now_ms tag epoch retention_ms wait_ms limit
--- REPLY ok:lines that were dropped:1 if there may be more | stale_epoch
+-- REPLY ok:removed lines:1 if there may be more | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -29,7 +29,7 @@ for _ = 1, limit do
   else
     local lines, _, is_left = job_logs.drop_oldest(oldest)
     dropped = dropped + lines
-    -- Removes the entry even of a job that nothing else names any more.
+    -- Removes the entry even if the log has no other data.
     if gone and not is_left then redis.call('ZREM', waits_key, gone) end
   end
 end

@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
--- Gives the oldest chunks of a job's log, for the archive, and notes where they go: a job that is deleted from now on
--- may have a piece there.
+-- Returns the oldest chunks of a job's log for the archive, and notes their place in it first. If the job is deleted
+-- meanwhile, its piece there will be removed.
 -- KEYS epoch:string job:string log:hash logs:stream log_times:zset log_waits:zset
--- ARGV tag epoch job_id max_chunks ref
--- REPLY ok:record:archived:dropped:[end, attempt, base, lines, size and chunk, of each] | none | damaged | stale_epoch
--- CHECKS FIRST epoch, and that there is a record and chunks
+-- ARGV tag epoch job_id max_chunks ref(place in the archive)
+-- REPLY ok:record:archived:dropped:[of each chunk: last line, attempt, base, number of lines, size and data] | none |
+--   damaged | stale_epoch
+-- CHECKS FIRST epoch, and that the record and chunks exist
 -- include lib/leadership.lua
 -- include lib/logs/job_logs.lua
 local epoch_key, job_key, log_key, logs_key, times_key, waits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]

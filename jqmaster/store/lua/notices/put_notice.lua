@@ -1,11 +1,10 @@
 #!lua flags=allow-oom
--- Makes, changes or removes a notice, also while the store is full, and writes down who did it. A removed one takes
--- its memory along.
+-- Creates, changes or removes a notice and writes the audit entry. Works in a full store, too. Removing a notice also
+-- removes its state.
 -- KEYS notices:hash notice_states:hash audit:stream
--- ARGV now_ms name expected_etag(empty: there must be none) document(empty: remove it) audit_entry audit_max
---   max_notices
+-- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) audit_entry audit_max max_notices
 -- REPLY ok | changed | full
--- CHECKS FIRST that nobody changed it since it was read; that there is room for one more
+-- CHECKS FIRST that the notice is as the caller read it; that a new one is not one too many
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local notices_key, states_key, audit_key = KEYS[1], KEYS[2], KEYS[3]

@@ -1,17 +1,17 @@
 #!lua flags=allow-oom
--- Replaces the memories of notices, all of them or none, also while the store is full: people are to be told then.
+-- Replaces the states of notices, all or none. Works in a full store, too, because people have to be notified of that.
 -- KEYS epoch:string notices:hash notice_states:hash
--- ARGV epoch(empty: for someone else than the leader) [+ name expected_edition(empty: there is no memory)
---   state(empty: forget it)]
+-- ARGV epoch(empty: the caller need not be the leader) [+ name expected_edition(empty: it must not exist) state(empty:
+--   remove it)]
 -- REPLY ok | changed | stale_epoch
--- CHECKS FIRST the epoch; that each state is the one that was read, and that its notice is there
+-- CHECKS FIRST the epoch; that each state is as the caller read it, and that its notice exists
 -- include lib/leadership.lua
 local epoch_key, notices_key, states_key = KEYS[1], KEYS[2], KEYS[3]
 local epoch = ARGV[1]
 local FIRST, WIDTH = 2, 3
 local EDITION_LENGTH = 16
 
--- Names that begin with a colon are of memories that belong to no notice of people.
+-- States whose names begin with a colon belong to the masters themselves and have no notice.
 local function is_own(name) return string.sub(name, 1, 1) == ':' end
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end

@@ -1,9 +1,9 @@
 #!lua
--- Adds what a master counted to the present minute and hour, once for each number of its calls. Names beyond the bound
--- are counted as one.
+-- Adds the counts of a master to the present minute and hour. A repeated call, which has the same number, is ignored.
+-- Names beyond the limit are counted as one name.
 -- KEYS flushed:string counted_names:zset
--- ARGV now_ms tag number(of the call, growing) max_names other_name minutes_ms hours_ms(how long each is kept) [+ name
---   counts]
+-- ARGV now_ms tag number(of the call; grows with each) max_names other_name minutes_ms hours_ms(how long minutes and
+--   hours are kept) [+ name counts]
 -- REPLY ok:now_ms | repeat
 -- CHECKS FIRST the number of the call
 -- include lib/clock.lua
@@ -20,7 +20,8 @@ redis.call('SET', flushed_key, string.format('%.0f', number), 'PX', FLUSHED_MS)
 redis.call('ZREMRANGEBYSCORE', names_key, '-inf', now_ms - hours_ms)
 local known = redis.call('ZCARD', names_key)
 
--- A backlog alone does not count as an event: its jobs may have waited for days.
+-- Returns whether anything happened to jobs of this name. A backlog alone does not count, because its jobs may have
+-- waited for days.
 local function has_events(counted)
   for n = 1, SUMS do
     if counted[n] > 0 then return true end
@@ -28,7 +29,7 @@ local function has_events(counted)
   return (counted[DISCARDED] or 0) > 0
 end
 
--- Counts that come together, by the name under which they are counted.
+-- By the name under which they are counted: the sums of this call.
 local order, sums = {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local name, counted = ARGV[i], counts.read(ARGV[i + 1])

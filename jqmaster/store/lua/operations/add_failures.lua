@@ -1,10 +1,10 @@
 #!lua
--- Adds failures to their groups, once for each number of a master's calls. If there are too many groups, those go that
--- were unseen for longest.
+-- Adds failures to their groups. A repeated call of a master, which has the same number, is ignored. If there are too
+-- many groups, removes those that were not seen for longest.
 -- KEYS flushed:string failure_groups:hash failures_seen:zset failure_ignores:hash
--- ARGV now_ms number(of the call, growing) max_groups lives_ms(how long an unseen group is kept) max_versions
---   quiet_ms(a group that was unseen for so long has come back) [+ group_id count example_job_id name cause message
---   versions(MessagePack: version, failures, version, failures …)]
+-- ARGV now_ms number(of the call; grows with each) max_groups lives_ms(how long a group is kept after its last failure)
+--   max_versions quiet_ms(a group that fails again after this time has come back) [+ group_id count example_job_id name
+--   cause message versions(MessagePack: version, failures, version, failures …)]
 -- REPLY ok:now_ms | repeat
 -- CHECKS FIRST the number of the call
 -- include lib/clock.lua
@@ -20,7 +20,8 @@ local hour = math.floor(now_ms / HOUR_MS)
 
 local function list(value) return type(value) == 'table' and value or {} end
 
--- Pairs of an hour and its failures, the oldest first; only hours of the trend.
+-- Adds failures to the present hour. Returns a list that alternates hours and numbers of failures, the oldest first,
+-- without hours before the trend.
 local function add_hour(before, more)
   local hours = {}
   for i = 1, #before, 2 do
@@ -37,7 +38,7 @@ local function add_hour(before, more)
   return hours
 end
 
--- Entries {version, failures, first_ms, last_ms}, the last seen first.
+-- Adds failures by version of the worker. Returns entries {version, failures, first_ms, last_ms}, the last seen first.
 local function add_versions(before, told)
   local versions, known = {}, {}
   for i = 1, #told, 2 do
@@ -57,7 +58,8 @@ local function add_versions(before, told)
   return versions
 end
 
--- Keeps, with an ignored group, what may end the ignoring: the group itself forgets versions of workers and hours.
+-- Notes at an ignored group the facts that may end the ignoring, because the group itself forgets old versions and
+-- hours.
 local function tell_ignore(id, hours, told)
   local packed = redis.call('HGET', ignores_key, id)
   local ok, ignore = pcall(cmsgpack.unpack, packed or '')
@@ -86,7 +88,7 @@ for i = FIRST, #ARGV, WIDTH do
   told = list(cmsgpack.unpack(told))
   hours = add_hour(hours, tonumber(more))
   versions = add_versions(versions, told)
-  -- jqmaster/store/operations/failure_records.py reads it.
+  -- jqmaster/store/operations/failure_records.py reads this format.
   local packed = cmsgpack.pack({
     count, first_ms, now_ms, example_job_id, name, cause, message, hours, versions, regressed_ms,
   })

@@ -1,7 +1,7 @@
 #!lua
--- Keeps what a master counted of workers under the present minute, once for each number of its calls.
+-- Stores a master's counts of workers for the present minute. A repeated call, which has the same number, is ignored.
 -- KEYS flushed:string
--- ARGV now_ms tag master_id number(of the call, growing) lives_ms counts(MessagePack)
+-- ARGV now_ms tag master_id number(of the call; grows with each) lives_ms counts(MessagePack)
 -- REPLY ok:now_ms | repeat
 -- CHECKS FIRST the number of the call
 -- include lib/clock.lua
@@ -14,7 +14,7 @@ if tonumber(redis.call('GET', flushed_key) or '0') >= number then return {'repea
 local number_text = string.format('%.0f', number)
 redis.call('SET', flushed_key, number_text, 'PX', FLUSHED_MS)
 local key = tag .. 'worker_minute:' .. string.format('%.0f', math.floor(now_ms / MINUTE_MS))
--- A field of its own for each call: whoever reads adds up, so the store does not.
+-- Each call writes its own field. Readers add them up, so that the store does not have to.
 redis.call('HSET', key, master_id .. ':' .. number_text, counted)
 redis.call('PEXPIRE', key, lives_ms)
 return {'ok', now_ms}

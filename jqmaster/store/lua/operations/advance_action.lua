@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- Writes down how far an action on many jobs came, and tells whether somebody wants it to end. A finished action is
--- kept for a while, without the IDs that it was given. `done` is at least what its progress says, because a master of
--- the previous release counts there alone.
+-- Stores the progress of an action on many jobs, and returns whether somebody has asked to cancel it. A finished action
+-- is kept for a while without its list of IDs. `done` is at least the count in its progress, because a master of the
+-- previous release counts only there.
 -- KEYS epoch:string running_actions:set action:hash audit:stream watched:set
--- ARGV now_ms epoch action_id progress done audit_entry(empty: it goes on) audit_max keep_ms [+
---   job_id(its end is counted in the progress)]
+-- ARGV now_ms epoch action_id progress done audit_entry(empty: the action is not finished) audit_max keep_ms [+
+--   job_id(a job whose end the progress counts)]
 -- REPLY ok:canceled_by(empty: nobody) | stale_epoch | over
--- CHECKS FIRST the epoch; that the action is under way
+-- CHECKS FIRST the epoch; that the action is not over
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/identity/audit_log.lua

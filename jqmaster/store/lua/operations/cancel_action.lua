@@ -1,10 +1,9 @@
 #!lua flags=allow-oom
--- Requests the end of an action on many jobs that is under way; the leader ends it before its next step. Its steps so
--- far are not undone.
+-- Asks the leader to end an action on many jobs before its next step. The steps so far are not undone.
 -- KEYS running_actions:set action:hash
 -- ARGV action_id who wake_channel
 -- REPLY ok | over
--- CHECKS FIRST that it is under way
+-- CHECKS FIRST that the action is not over
 local running_key, action_key = KEYS[1], KEYS[2]
 local id, who, wake_channel = ARGV[1], ARGV[2], ARGV[3]
 

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes groups of failures whose jobs were deleted, so that nothing tells of these jobs any more.
+-- Removes groups of failures whose jobs were deleted, so that no data of these jobs remains.
 -- KEYS failure_groups:hash failures_seen:zset failure_ignores:hash
 -- ARGV [+ group_id]
 -- REPLY ok

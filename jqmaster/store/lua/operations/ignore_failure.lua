@@ -1,9 +1,9 @@
 #!lua
--- Marks a group of failures as ignored by people, and keeps who wanted it.
+-- Marks a group of failures as ignored for an operator, and writes the audit entry.
 -- KEYS failure_groups:hash failure_ignores:hash audit:stream
 -- ARGV now_ms group_id ignore(MessagePack) audit_entry audit_max
 -- REPLY ok | unknown
--- CHECKS FIRST that the group is known
+-- CHECKS FIRST that the group exists
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local groups_key, ignores_key, audit_key = KEYS[1], KEYS[2], KEYS[3]

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Reads the members of an index after a position, in its order or against it, with the beginnings of their records. The
--- position need not exist any more.
+-- Reads the members of an index after a position, forward or backward, with the beginnings of their records. The member
+-- at the position may have been removed.
 -- KEYS index:zset
 -- ARGV after_score(empty: from the start) after_id count head_bytes(0: no records) job_prefix least_score(empty: any)
 --   most_score(empty: any) is_backward(1: from the end)
@@ -11,7 +11,7 @@ local after_score, after_id, count, head_bytes = tonumber(ARGV[1]), ARGV[2], ton
 local job_prefix = ARGV[5]
 local least, most, is_backward = ARGV[6], ARGV[7], ARGV[8] == '1'
 
--- Members are found by rank from here on: those from `first` to before `last` are wanted.
+-- The wanted ranks, from `first` to before `last`.
 local first = least ~= '' and redis.call('ZCOUNT', index_key, '-inf', '(' .. least) or 0
 local last = most ~= '' and redis.call('ZCOUNT', index_key, '-inf', most) or redis.call('ZCARD', index_key)
 if after_score then

@@ -1,9 +1,8 @@
 #!lua flags=no-writes
--- Reads the members of several indexes, one index after another and each from its start, with the beginnings of their
--- records.
+-- Reads the members of several indexes, one index after another, with the beginnings of their records.
 -- KEYS [+ index:zset]
 -- ARGV count head_bytes job_prefix
--- REPLY ok:[number_of_index id score record_beginning],indexes_read(the first so many have no further members)
+-- REPLY ok:[number_of_index id score record_beginning],indexes_read(number of indexes that were read to the end)
 -- CHECKS FIRST nothing; it writes nothing
 local count, head_bytes, job_prefix = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Writes down an action on many jobs, for the leader to carry out, and who asked for it; also while the store is full
--- (deleting may be what saves it). The oldest that are over make room.
+-- Stores an action on many jobs for the leader to carry out, and writes the audit entry. Works in a full store, too,
+-- because deleting jobs may be what saves it. Removes the oldest finished actions beyond the limit.
 -- KEYS actions:zset running_actions:set action:hash audit:stream
--- ARGV now_ms action_id spec ids(MessagePack; empty: by filter) progress audit_entry audit_max max_running max_kept
---   action_prefix wake_channel
+-- ARGV now_ms action_id spec ids(MessagePack; empty: the spec has a filter) progress audit_entry audit_max max_running
+--   max_kept action_prefix wake_channel
 -- REPLY ok | full
--- CHECKS FIRST that not too many are under way
+-- CHECKS FIRST that not too many actions are running
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local actions_key, running_key, action_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -15,7 +15,7 @@ local action_prefix, wake_channel = ARGV[10], ARGV[11]
 
 if redis.call('SCARD', running_key) >= max_running then return {'full'} end
 local surplus = redis.call('ZCARD', actions_key) + 1 - max_kept
--- Every one that runs may be among the oldest.
+-- All running actions may be among the oldest.
 local oldest = surplus > 0 and redis.call('ZRANGE', actions_key, 0, surplus + max_running - 1) or {}
 for _, old in ipairs(oldest) do
   if surplus > 0 and redis.call('SISMEMBER', running_key, old) == 0 then

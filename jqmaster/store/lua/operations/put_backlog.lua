@@ -1,7 +1,7 @@
 #!lua
--- Keeps, for a while, what the leader saw of the backlog, for all masters to read.
+-- Stores the leader's sample of the backlog for a while, so that all masters can read it.
 -- KEYS epoch:string backlog:string
--- ARGV epoch sample(MessagePack) lives_ms
+-- ARGV epoch sample(MessagePack) lives_ms(how long to keep it)
 -- REPLY ok | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/leadership.lua

@@ -1,9 +1,9 @@
 #!lua
--- Writes down what a source declared last; what declares nothing any more is forgotten.
+-- Stores the last declaration of a source. Removes a source that declares nothing any more.
 -- KEYS declarations:hash
--- ARGV source document(MessagePack; empty: forget the source) max_sources
+-- ARGV source document(MessagePack; empty: remove the source) max_sources
 -- REPLY ok | full
--- CHECKS FIRST that there is room for one more source
+-- CHECKS FIRST that a new source is not one too many
 local declarations_key = KEYS[1]
 local source, document, max_sources = ARGV[1], ARGV[2], tonumber(ARGV[3])
 

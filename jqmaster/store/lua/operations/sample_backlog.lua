@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Reads how many jobs of each name are ready, since when the first of them waits, and which of those that no limit
--- holds back waits longest, as far as a bounded look tells: in each lane the oldest job of each priority.
+-- Samples the backlog of names: the number of ready jobs, the time since when the oldest one waits, and the job that
+-- waits longest of those that no limit holds back. Reads only the first job of each priority in each lane.
 -- KEYS ready_counts:hash
--- ARGV now_ms tag [+ name queues(one on each line)]
--- REPLY ok:now_ms,[ready since_ms(0: not known) startable_since_ms(0: none is known) startable_job_id]
+-- ARGV now_ms tag [+ name queues(one a line)]
+-- REPLY ok:now_ms,[ready since_ms(0: unknown) startable_since_ms(0: no such job is known) startable_job_id]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -14,7 +14,8 @@ local FIRST, WIDTH = 3, 2
 local ID_LENGTH = layout.lane.id_length
 local MAX_LANES, MAX_GROUPS, MAX_PRIORITIES = 20, 20, 5
 
--- Returns 0 if the record does not tell: see decode_claimed in jqmaster/store/codec.py.
+-- Returns the time at which a job became ready; 0 if its record does not have it: see decode_claimed in
+-- jqmaster/store/codec.py.
 local function ready_since(id)
   local head = record.read_head(tag .. 'job:' .. id)
   if head == '' or record.state_of(head) ~= layout.STATE.ready then return 0 end
@@ -22,7 +23,7 @@ local function ready_since(id)
   return (due_ms > 0 or attempt == 0) and math.max(due_ms, record.int64(head, layout.created_at_ms.at)) or 0
 end
 
--- By lane, since when its first job waits, and that job.
+-- By lane: the time since when its first job waits, and the ID of that job.
 local seen = {}
 
 local function first_of(lane)

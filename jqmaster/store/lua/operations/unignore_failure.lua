@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Stops ignoring a group of failures, and writes down who wanted it.
+-- Stops ignoring a group of failures, and writes the audit entry.
 -- KEYS failure_groups:hash failure_ignores:hash audit:stream
 -- ARGV now_ms group_id audit_entry audit_max
 -- REPLY ok | unknown | same
--- CHECKS FIRST that the group is known and ignored
+-- CHECKS FIRST that the group exists and is ignored
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local groups_key, ignores_key, audit_key = KEYS[1], KEYS[2], KEYS[3]

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Gives a worker to another token.
+-- Makes another token the owner of a worker.
 -- KEYS worker:hash
--- ARGV expected_owner(as it was read; empty: none) owner
+-- ARGV expected_owner(as the caller read it; empty: none) owner
 -- REPLY ok | changed
--- CHECKS FIRST that the worker is registered and its owner is as it was read
+-- CHECKS FIRST that the worker is registered, and that its owner is as the caller read it
 local worker_key = KEYS[1]
 local expected_owner, owner = ARGV[1], ARGV[2]
 

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Notes that the process of a worker is ending in order: it gets no more jobs, and the end of a lease does not count as
--- a loss.
+-- Notes that the process of a worker is shutting down in order. The worker gets no more jobs, and a lease that ends
+-- does not count as a loss.
 -- KEYS worker:hash
 -- ARGV now_ms wake_channel(empty: nobody to wake)
 -- REPLY ok | unknown
@@ -11,7 +11,7 @@ local now_ms, wake_channel = clock.now_ms(ARGV[1]), ARGV[2]
 
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'leaving_at_ms')
 if not worker[1] then return {'unknown'} end
--- A repeat writes too, or WAIT would confirm what never replicated.
+-- A repeat also writes. Otherwise WAIT would confirm a write that never reached the replicas.
 redis.call('HSET', worker_key, 'is_draining', 1, 'leaving_at_ms', worker[2] or now_ms)
 if not worker[2] and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'workers') end
 return {'ok'}

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Takes back into the fleet a worker that was cut off for its silence and has asked to go on. The history of each run
--- that goes on says so.
+-- Lets a worker that was detached for its silence continue, as it has asked. Writes this to the history of each job
+-- that continues.
 -- KEYS worker:hash running:zset
--- ARGV now_ms worker_id_bytes tag is_last(1: the question has no further claims) wake_channel(empty: nobody to wake) [+
---   id token_bytes history_entry]
+-- ARGV now_ms worker_id_bytes tag is_last(1: no further call with claims of this request follows) wake_channel(empty:
+--   nobody to wake) [+ id token_bytes history_entry]
 -- REPLY ok | refused
--- CHECKS FIRST that it was cut off for its silence and nothing else; of each claim, that it still holds it
+-- CHECKS FIRST that the worker was detached only for its silence, and that it still holds each claim
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/jobs/history.lua

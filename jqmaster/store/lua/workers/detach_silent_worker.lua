@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- The leader cuts off a worker that is silent and does not answer pings: it gets no more jobs until it has come back
--- and asked to go on.
+-- Detaches, for the leader, a worker that is silent and does not answer pings. The worker gets no more jobs until it
+-- comes back and asks to continue.
 -- KEYS epoch:string worker:hash workers:zset
 -- ARGV now_ms epoch worker_id silent_ms
 -- REPLY ok | stale_epoch | alive
--- CHECKS FIRST epoch, then that it is still silent, registered and not cut off
+-- CHECKS FIRST epoch, then that the worker is registered, still silent, and not detached
 -- include lib/clock.lua
 -- include lib/leadership.lua
 local epoch_key, worker_key, workers_key = KEYS[1], KEYS[2], KEYS[3]

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Lets people cut a worker off for good: it gets no more jobs, its leases are no longer renewed, and it is told to
--- stop. Writes down who wanted it.
+-- Detaches a worker for good, for an operator. It gets no more jobs, its leases are no longer renewed, and it is told
+-- to stop. Writes the audit entry.
 -- KEYS worker:hash audit:stream
 -- ARGV now_ms audit_entry audit_max wake_channel(empty: nobody to wake)
--- REPLY ok:1 if that is new | unknown
+-- REPLY ok:1 if it was not detached before | unknown
 -- CHECKS FIRST that the worker is registered
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
@@ -12,10 +12,10 @@ local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV
 
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'detached_by')
 if not worker[1] then return {'unknown'} end
--- A repeat writes too: see drain_worker.lua.
+-- A repeat also writes: see drain_worker.lua.
 redis.call('HSET', worker_key, 'is_detached', 1)
 if worker[2] == 'operator' or worker[2] == 'successor' then return {'ok', 0} end
--- A worker that fell silent could have gone on: now it may not.
+-- A worker that was detached for its silence may not continue any more.
 redis.call('HSET', worker_key, 'detached_by', 'operator')
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'workers') end

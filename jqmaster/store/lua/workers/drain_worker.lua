@@ -1,10 +1,9 @@
 #!lua flags=allow-oom
--- Drains a worker: it gets no more jobs and finishes those that it runs, until it is told to go on. Writes down who
--- wanted it.
+-- Drains a worker: it finishes the jobs that it runs, and gets no more until it is resumed. Writes the audit entry.
 -- KEYS worker:hash audit:stream
 -- ARGV now_ms audit_entry audit_max wake_channel(empty: nobody to wake)
--- REPLY ok:1 if that is new | unknown | detached
--- CHECKS FIRST that the worker is registered and not cut off
+-- REPLY ok:1 if it did not drain before | unknown | detached
+-- CHECKS FIRST that the worker is registered and not detached
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local worker_key, audit_key = KEYS[1], KEYS[2]
@@ -13,7 +12,7 @@ local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
 if not worker[1] then return {'unknown'} end
 if worker[3] == '1' then return {'detached'} end
--- A repeat writes too, or WAIT would confirm what never replicated; it leaves no other trace.
+-- A repeat also writes. Otherwise WAIT would confirm a write that never reached the replicas. It has no other effect.
 redis.call('HSET', worker_key, 'is_draining', 1)
 if worker[2] == '1' then return {'ok', 0} end
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

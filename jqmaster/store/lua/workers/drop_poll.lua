@@ -1,10 +1,9 @@
 #!lua flags=allow-oom
--- Drops a poll whose answer nobody awaits any more: nothing is claimed for it, and the next poll gets what it was
--- given.
+-- Ends a poll whose client is gone. No more jobs are claimed for it, and the next poll gets the jobs that it was given.
 -- KEYS worker:hash
--- ARGV poll_id(empty: the newest, whichever it is)
+-- ARGV poll_id(empty: the newest poll)
 -- REPLY ok | over | unknown
--- CHECKS FIRST that the worker is there, and the poll its newest
+-- CHECKS FIRST that the worker is registered, and that the poll is its newest
 local worker_key = KEYS[1]
 local poll_id = ARGV[1]
 

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Removes a rule of slots, and writes down who wanted it. Workers that are registered keep their slots.
+-- Removes a slot rule, and writes the audit entry. Registered workers keep their slots.
 -- KEYS slot_rules:hash audit:stream
 -- ARGV now_ms rule_id audit_entry audit_max
 -- REPLY ok | unknown
--- CHECKS FIRST that there is such a rule
+-- CHECKS FIRST that the rule exists
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local slot_rules_key, audit_key = KEYS[1], KEYS[2]

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- The leader removes a worker that fell silent long ago and holds nothing.
+-- Removes, for the leader, a worker that has long been silent and holds no claim.
 -- KEYS epoch:string worker:hash workers:zset worker_urls:hash claims:set
 -- ARGV now_ms epoch worker_id silent_ms
 -- REPLY ok | stale_epoch | alive
--- CHECKS FIRST epoch, then that it is silent and holds no claim
+-- CHECKS FIRST epoch, then that the worker is silent and holds no claim
 -- include lib/clock.lua
 -- include lib/leadership.lua
 local epoch_key, worker_key, workers_key, urls_key, claims_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- A worker that pulls asks for jobs: from now on they may be claimed for it. A repeat of a poll gets the jobs that the
--- poll was given already, so a lost answer loses no job.
+-- Opens a poll of a worker that pulls, so that jobs may be claimed for it. A repeat of a poll gets the jobs that the
+-- poll was given, so a lost answer loses no job.
 -- KEYS worker:hash mail:string epoch:string
 -- ARGV now_ms worker_id worker_id_bytes poll_id max wait_ms job_prefix wake_channel(empty: nobody to wake)
 -- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining | unknown | detached | pushed
--- CHECKS FIRST that the worker is there and pulls
+-- CHECKS FIRST that the worker is registered and pulls
 -- include lib/clock.lua
 -- include lib/jobs/mail.lua
 local worker_key, mail_key, epoch_key = KEYS[1], KEYS[2], KEYS[3]
@@ -24,7 +24,7 @@ if worker[4] == poll_id or worker[5] ~= '1' then
     return {'mail', now_ms, epoch, is_draining, offers}
   end
 end
--- This is another poll, so the answer to the one before has arrived.
+-- A new poll means that the answer to the previous one has arrived.
 redis.call('UNLINK', mail_key)
 redis.call('HSET', worker_key, 'poll_id', poll_id, 'poll_max', max, 'poll_until_ms',
   string.format('%.0f', now_ms + wait_ms), 'poll_is_told', 0)

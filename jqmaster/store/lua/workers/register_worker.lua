@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Registers a worker. Another worker that served the same address gets nothing more. Its claims are free at once if it
--- is known to have ended, otherwise when its leases end.
+-- Registers a worker. A former worker at the same address gets no more jobs. Its claims end at once if its process is
+-- known to have ended, otherwise with their leases.
 -- KEYS worker:hash workers:zset worker_urls:hash epoch:string running:zset slot_rules:hash
 -- ARGV now_ms worker_id url(empty: it pulls) worker_prefix claims_prefix wake_channel(empty: nobody to wake)
---   until_ms(after it the caller has given up) rule_id(of the slots kept for its node and labels)
---   former(worker that served the address before it was proven; empty: none) [+ field value]
--- REPLY ok:now_ms,epoch,worker_id whose claims are free now(empty: none) | late
--- CHECKS FIRST that the caller still waits, and that nobody has registered at the address since it was proven: held up
---   on its way, this registration would replace a worker that lives
+--   until_ms(the caller does not wait longer) rule_id(ID of the slot rule for its node and labels)
+--   former(worker at the address when the address was proven; empty: none) [+ field value]
+-- REPLY ok:now_ms,epoch,worker_id(former worker whose claims end now; empty: none) | late
+-- CHECKS FIRST that the caller still waits, and that nobody has registered at the address since it was proven: a delayed
+--   call could replace a worker that is alive
 -- include lib/clock.lua
 local worker_key, workers_key, urls_key, epoch_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local slot_rules_key = KEYS[6]
@@ -28,15 +28,15 @@ local freed = ''
 if replaced and replaced ~= worker_id and redis.call('EXISTS', worker_prefix .. replaced) == 1 then
   local former_key = worker_prefix .. replaced
   redis.call('HSET', former_key, 'is_detached', 1, 'detached_by', 'successor')
-  -- Unless the place is the same, the address may have moved, and the former worker may live unreachable: it may run
-  -- its jobs until its leases end.
+  -- If the place differs, the address may have moved, and the former worker may still be alive somewhere. It may run
+  -- its jobs until their leases end.
   local place = redis.call('HGET', worker_key, 'place') or ''
   if place ~= '' and redis.call('HGET', former_key, 'place') == place then freed = replaced end
 end
 if freed ~= '' then
   redis.call('HSET', worker_prefix .. freed, 'is_gone', 1)
-  -- Its process has ended: its leases end now, and the leader takes the claims back. There are as many as its slots,
-  -- 1,000 at most, written in pieces because no command takes more.
+  -- Its process has ended, so its leases end now, and the leader reclaims the jobs. They are as many as its slots, at
+  -- most 1,000, and are written in pieces that one command takes.
   local ends = {}
   for _, id in ipairs(redis.call('SMEMBERS', claims_prefix .. freed)) do
     ends[#ends + 1] = now_ms

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes the contracts of a name, and writes down who wanted it.
+-- Removes the contracts of a name, and writes the audit entry.
 -- KEYS contracts:hash audit:stream
 -- ARGV now_ms audit_entry audit_max
 -- REPLY ok | unknown

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Lets a draining worker take jobs again, and writes down who wanted it.
+-- Lets a draining worker take jobs again, and writes the audit entry.
 -- KEYS worker:hash audit:stream
 -- ARGV now_ms audit_entry audit_max wake_channel(empty: nobody to wake)
--- REPLY ok:1 if that is new | unknown | detached
--- CHECKS FIRST that the worker is registered and not cut off
+-- REPLY ok:1 if it drained before | unknown | detached
+-- CHECKS FIRST that the worker is registered and not detached
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local worker_key, audit_key = KEYS[1], KEYS[2]
@@ -12,7 +12,7 @@ local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
 if not worker[1] then return {'unknown'} end
 if worker[3] == '1' then return {'detached'} end
--- A repeat writes too: see drain_worker.lua.
+-- A repeat also writes: see drain_worker.lua.
 redis.call('HSET', worker_key, 'is_draining', 0)
 if worker[2] == '0' then return {'ok', 0} end
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Sets how many jobs a worker may have, keeps that for workers that register later on its node with its labels, and
--- writes down who wanted it. Jobs that the worker runs beyond that number run on.
+-- Sets the slots of a worker: how many jobs it may have. Optionally stores a slot rule for workers that register later
+-- on its node with its labels. Writes the audit entry. Running jobs beyond the number continue.
 -- KEYS worker:hash slot_rules:hash audit:stream
--- ARGV now_ms max_jobs(0: as the worker registered) rule_id rule(MessagePack; empty: not kept) audit_entry audit_max
---   wake_channel(empty: nobody to wake)
--- REPLY ok:1 if that is new | unknown | detached
--- CHECKS FIRST that the worker is registered and not cut off
+-- ARGV now_ms max_jobs(0: the number that the worker registered) rule_id rule(MessagePack; empty: no slot rule)
+--   audit_entry audit_max wake_channel(empty: nobody to wake)
+-- REPLY ok:1 if this changes anything | unknown | detached
+-- CHECKS FIRST that the worker is registered and not detached
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local worker_key, slot_rules_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
@@ -15,10 +15,10 @@ local audit_max, wake_channel = ARGV[6], ARGV[7]
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_detached', 'own_max_jobs')
 if not worker[1] then return {'unknown'} end
 if worker[2] == '1' then return {'detached'} end
--- A master of release 0.2 keeps no second number: for a worker registered there, the present one is its own.
+-- A master of release 0.2 stores only one number. For a worker that registered there, it is the registered number.
 local own = worker[3] or worker[1]
 if max_jobs == '0' then max_jobs = own end
--- A repeat writes too, or WAIT would confirm what never replicated; it leaves no other trace.
+-- A repeat also writes. Otherwise WAIT would confirm a write that never reached the replicas. It has no other effect.
 redis.call('HSET', worker_key, 'max_jobs', max_jobs, 'own_max_jobs', own)
 local kept = rule ~= '' and max_jobs .. ' ' .. rule
 local is_kept = not kept or redis.call('HGET', slot_rules_key, rule_id) == kept

@@ -1,10 +1,9 @@
 #!lua flags=allow-oom
--- Reads the jobs that a poll was given. A poll without any waits on, or ends. It is over when another poll took its
--- place.
+-- Reads the jobs that a poll was given. A poll without jobs keeps waiting or ends. A newer poll of the worker ends it.
 -- KEYS worker:hash mail:string epoch:string
--- ARGV now_ms worker_id_bytes poll_id ends(1: it ends in any case) job_prefix
+-- ARGV now_ms worker_id_bytes poll_id ends(1: end the poll even without jobs) job_prefix
 -- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining | over | unknown | detached
--- CHECKS FIRST that the worker is there, and the poll its newest
+-- CHECKS FIRST that the worker is registered, and that the poll is its newest
 -- include lib/clock.lua
 -- include lib/jobs/mail.lua
 local worker_key, mail_key, epoch_key = KEYS[1], KEYS[2], KEYS[3]

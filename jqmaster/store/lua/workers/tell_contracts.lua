@@ -1,10 +1,9 @@
 #!lua flags=allow-oom
--- Notes which names a worker serves, and the contracts that it tells of them.
+-- Stores the names that a worker serves, with their contracts.
 -- KEYS served_names:zset
--- ARGV now_ms contracts_prefix life_ms max_names max_contracts(of a name)
---   [+ name digest contract(empty: it tells none)]
+-- ARGV now_ms contracts_prefix life_ms max_names max_contracts(of a name) [+ name digest contract(empty: none)]
 -- REPLY ok
--- CHECKS FIRST nothing: what is told again is only noted anew
+-- CHECKS FIRST nothing that could refuse
 -- include lib/clock.lua
 local served_key = KEYS[1]
 local now_ms, prefix, life_ms = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3])

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- Lets running attempts wait for the callbacks of the challenges that they opened, each only for the holder of its
--- token. They keep their slots, except at constraints that do not count such jobs. If the callbacks have already
+-- Makes running attempts wait for the callbacks of their challenges, if the caller holds their tokens. The attempts
+-- keep their slots, but constraints with `counts_awaiting: false` do not count them. If the callbacks have already
 -- arrived, a worker may run them at once.
 -- KEYS running:zset awaiting:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes wake_channel(empty: nobody to wake) [+ id token_bytes digest(of its request ID)]
--- REPLY ok:[1 accepted, 0 stale, 2 it opened no such challenge],[name](of each whose callbacks are there) | unknown
--- CHECKS FIRST state, token, worker and challenge of each; if none is valid, that the worker is registered
+-- REPLY ok:[1 accepted, 0 stale, 2 no such challenge is open],[name](of each job whose callbacks have arrived) |
+--   unknown
+-- CHECKS FIRST state, token, worker and challenge of each attempt; if none is valid, that the worker is registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lists.lua

@@ -1,8 +1,8 @@
 #!lua
--- Counts how often in a row an attempt found that its job is not ready.
+-- Counts how many times in a row the handler of a job reported that its work cannot begin yet.
 -- KEYS job:string progress:hash
 -- ARGV now_ms worker_id_bytes token_bytes
--- REPLY ok:now_ms,since_ms,times | stale
+-- REPLY ok:now_ms,time of the first report ms,number of reports | stale
 -- CHECKS FIRST state, token and worker
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -12,7 +12,7 @@ local now_ms, worker_id_bytes, token_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARG
 local head = record.beginning(job_key, layout.worker_id.last)
 if not record.is_held_by(head, token_bytes, worker_id_bytes) then return {'stale'} end
 local since = redis.pcall('HGET', progress_key, 'not_ready_since_ms')
--- A key of another type is damaged.
+-- A key of another type is damaged, and is replaced.
 if type(since) == 'table' then redis.call('UNLINK', progress_key) end
 if type(since) ~= 'string' then
   redis.call('HSET', progress_key, 'not_ready_since_ms', string.format('%.0f', now_ms))

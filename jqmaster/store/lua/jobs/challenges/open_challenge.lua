@@ -1,14 +1,14 @@
 #!lua
--- Opens a challenge for the attempt that holds a job. An earlier challenge of the attempt becomes void. Repeating a
--- call that opened one changes nothing, however late it comes.
+-- Opens a challenge for a running attempt. An earlier challenge of the attempt becomes void. A repeat of the call
+-- changes nothing, however late it comes.
 -- KEYS job:string challenged:zset worker:hash
--- ARGV now_ms tag worker_id_bytes job_id token_bytes shown digest wait_ms expect meta(empty: none)
---   sign_header(empty: callbacks are not signed) sign_secret sign_lead sign_encoding
---   form(empty: none; a form's MessagePack) audience link(its request ID, for people who are told of it)
---   remind_ms(empty: nobody is reminded)
--- REPLY ok:name,now_ms,1 if it is new | stale | answered | unknown
--- CHECKS FIRST state, token and worker; that this call did not open one before; that its callbacks are not there
---   already; that the worker is registered
+-- ARGV now_ms tag worker_id_bytes job_id token_bytes shown(start of the request ID) digest(of the request ID) wait_ms
+--   expect(number of callbacks) meta(empty: none) sign_header(empty: callbacks are not signed) sign_secret sign_lead
+--   sign_encoding form(empty: none; a form's MessagePack) audience link(the request ID if people are notified)
+--   remind_ms(empty: no reminder)
+-- REPLY ok:name,now_ms,1 if the challenge is new | stale | answered | unknown
+-- CHECKS FIRST state, token and worker; whether this call is a repeat; that the callbacks of the present challenge have
+--   not arrived; that the worker is registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/challenges/challenges.lua
@@ -28,7 +28,7 @@ local before, list = challenges.open_one(id, head)
 list = list or challenges.read(id)
 for _, challenge in ipairs(list) do
   if challenge.digest == digest then
-    -- Otherwise WAIT would confirm a write that never replicated.
+    -- Without a write, WAIT would confirm one that never reached the replicas.
     record.write_again(job_key, head)
     return {'ok', record.name_of(head), now_ms, 0}
   end
@@ -48,7 +48,7 @@ local flags = record.flags_of(head)
 if not record.has_flag(flags, layout.FLAG.has_challenge) then
   record.set_flags(job_key, flags + layout.FLAG.has_challenge)
 end
--- The job was ready after all, so the count of times that it is not ready begins anew.
+-- The work has begun, so the count of reports that it cannot begin restarts.
 if record.has_flag(flags, layout.FLAG.has_progress) then
   redis.pcall('HDEL', tag .. 'progress:' .. id, 'not_ready_since_ms', 'not_ready_times')
 end

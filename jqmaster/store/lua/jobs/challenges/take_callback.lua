@@ -1,13 +1,14 @@
 #!lua
--- Takes a callback of an open challenge, even before its attempt has reported the challenge. Once the last expected
--- callback is there, workers may run them.
+-- Stores a callback of an open challenge, even before the attempt has reported that it waits. After the last expected
+-- callback, a worker may run the job with all of them.
 -- KEYS job:string challenges:string
--- ARGV now_ms tag job_id digest(of the request ID) identity(tells it from other callbacks) body_digest content_type
---   body wake_channel(empty: nobody to wake) is_verified(1: its signature is right, or it is the answer to the form)
---   answer(empty: none; of a person, as MessagePack)
--- REPLY taken:name,ms since it was opened,1 if a worker may run it now | repeated:name | conflict:name | over:name |
---   unverified:header,secret,prefix,encoding (of the signature to look for) | form | unknown
--- CHECKS FIRST that there is such a challenge, the signature, what it took before, and that its attempt goes on
+-- ARGV now_ms tag job_id digest(of the request ID) identity(equal for repeats of one callback) body_digest content_type
+--   body wake_channel(empty: nobody to wake) is_verified(1: the signature is valid, or this answers the form) answer(of
+--   a person, as MessagePack; empty: none)
+-- REPLY taken:name,ms since the challenge was opened,1 if a worker may run the job now | repeated:name | conflict:name
+--   | over:name | unverified:header,secret,prefix,encoding of the expected signature | form | unknown
+-- CHECKS FIRST that the challenge exists, the signature, whether this callback came before, and that the attempt is not
+--   over
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/challenges/challenges.lua
@@ -30,7 +31,7 @@ if found.state == challenges.OPEN or found.state == challenges.SUCCEEDED or foun
   for _, one in ipairs(found.taken or {}) do
     if one[1] == identity then
       if one[2] ~= body_digest then return {'conflict', name} end
-      -- Otherwise WAIT would confirm a write that never replicated.
+      -- Without a write, WAIT would confirm one that never reached the replicas.
       record.write_again(job_key, head)
       return {'repeated', name}
     end

@@ -1,9 +1,9 @@
 #!lua
--- Keeps the progress that the outside system reports on an open challenge, for people.
+-- Stores the progress that the outside system reports on an open challenge, to be shown to people.
 -- KEYS job:string challenges:string
 -- ARGV now_ms tag job_id digest(of the request ID) fraction(empty: unknown) message
 -- REPLY ok | over | unknown
--- CHECKS FIRST that there is such a challenge, and that its attempt goes on
+-- CHECKS FIRST that the challenge exists, and that its attempt is not over
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/challenges/challenges.lua

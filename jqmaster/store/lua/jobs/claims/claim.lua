@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- Gives a worker jobs whose callbacks have arrived, and ready jobs: takes, leases, marks and counts them in one step.
--- Ready jobs that no gate holds back go by the smallest priority, then by the oldest.
+-- Claims jobs for a worker: first jobs whose callbacks have arrived, then ready jobs that no gate holds back, in the
+-- order of priority (the smallest first), then of age.
 -- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set rules:hash mail:string
 -- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel
---   worker_id mail_channel(empty: its poll hangs at the caller) max_bytes(of records given out, but for the last one)
---   [+ name]
--- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may
---   start),ms until a gate opens(-1: none closed by time),[id record],[name](of each that had expired) | stale_epoch |
+--   worker_id mail_channel(empty: the caller itself holds the worker's poll) max_bytes(of the claimed records; only the
+--   last one may exceed it) [+ name]
+-- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: no more jobs of these names may
+--   start),ms until a gate opens by time(-1: none),[id record],[name](of each expired job) | stale_epoch |
 --   stale_constraints | gone | no_poll | full:busy
--- CHECKS FIRST epoch, edition of the constraints, worker, that a pulling worker asks for jobs, free slots, each gate, each
---   record
+-- CHECKS FIRST epoch, edition of the constraints, that the worker exists, that a pulling worker polls, free slots, each
+--   gate, each record
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -28,7 +28,7 @@
 -- include lib/constraints/served.lua
 local epoch_key, worker_key, claims_key, running_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local skipped_key, damaged_key, rules_key, mail_key = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
--- Bounds of one call: jobs looked at, jobs and lanes put aside.
+-- Limits of one call: jobs that are read, and jobs and lanes that are moved to closed gates.
 local MAX_READ, MAX_MOVES = 5000, 1000
 local now_ms, epoch, edition, worker_id_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local limit = tonumber(ARGV[5])
@@ -47,11 +47,12 @@ if is_pulling and tonumber(worker[6] or 0) <= now_ms then return {'no_poll'} end
 local busy = redis.call('SCARD', claims_key)
 limit = math.min(limit, tonumber(worker[1]) - busy)
 if is_pulling then limit = math.min(limit, tonumber(worker[7])) end
--- A job under which workers were lost runs alone, so that it takes no other job down with it.
+-- A worker in quarantine runs one suspect job, whose earlier workers were lost, and gets no other job that could be
+-- lost with it.
 if busy > 0 and worker[4] and redis.call('SISMEMBER', claims_key, worker[4]) == 1 then limit = 0 end
 if limit <= 0 then return {'full', busy} end
 
--- Jobs with callbacks go first: their attempts began long ago and hold slots that others wait for.
+-- Jobs with callbacks go first: their attempts have begun, and other jobs wait for their slots.
 local has_more_callbacks = facts[3] and callbacks.take(facts[3], FIRST, limit, now_ms)
 for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
 lane_queue.sort()
@@ -63,11 +64,12 @@ local function may_go_on()
   return count < limit and bytes <= max_bytes and read_count() < MAX_READ and jobs_aside + lanes_aside < MAX_MOVES
 end
 
--- Takes jobs of a lane while they come before those of the next lane. Returns how many start, and score and ID of the
--- job that is then first.
+-- Takes jobs of a lane as long as they come before the first job of the next lane. Returns how many were claimed, and
+-- score and ID of the job that is now first in this lane.
 local function take_many(lane, group, score, id, order, room)
   local next_item = lane_queue.first()
-  -- Lanes parked behind this one may come before its next job: stop after each job, so that they return to the queue.
+  -- Lanes that are parked behind this one may come before its next job. Stop after each job, so that they can return to
+  -- the queue.
   local has_keys = #lane.keyed > 0
   local is_awaited = has_keys and #parking.closed_among(lane.keyed) > 0
   local taken, moved = 0, false
@@ -83,7 +85,7 @@ local function take_many(lane, group, score, id, order, room)
   return taken, score, id
 end
 
--- Most jobs have no gates, and should not pay for the code that looks at gates.
+-- Most jobs have no gates and should not pay for loading the gate module.
 local function first_closed(ids)
   return #ids > 0 and gates.first_closed(ids, now_ms) or nil
 end
@@ -99,7 +101,7 @@ local function serve(item)
   local lane = lanes.by_id(item.lane_id)
   closed_by = first_closed(lane.keyed)
   if closed_by then
-    -- Jobs already taken from the lane count when it is placed again.
+    -- The jobs already taken from the lane count when it is parked.
     open_lanes.put(parking.park(lane, closed_by))
     lanes_aside = lanes_aside + 1
     return
@@ -111,7 +113,7 @@ local function serve(item)
   local order = id and turns.order_of(lane, id) .. lane.id
   lanes.touch(lane).has_moved = true
   if id and lane_queue.comes_before(item.score, item.order, {score = score, order = order}) then
-    -- The lane now stands later than it was listed, so lanes parked behind it may come before it.
+    -- The lane has moved back in the order, so lanes that are parked behind it may now come first.
     if #lane.keyed > 0 then open_lanes.put(parking.follow(lane, nil)) end
     local next_item = lane_queue.first()
     if next_item and not lane_queue.comes_before(score, order, next_item) then
@@ -145,7 +147,7 @@ while lane_queue.first() and may_go_on() do
     serve(item)
   end
 end
--- A lane with more jobs is in the queue again, even if the limit ended the search.
+-- A lane that still has jobs is back in the queue, even if the limit ended the search.
 local is_exhausted = not lane_queue.first() and not is_cut_short and open_lanes.are_all_read()
   and not has_more_callbacks
 
@@ -156,7 +158,7 @@ if is_pulling and #offers > 0 then
 end
 if lazily.is_made(passing) then passing.write(now_ms) end
 if lazily.is_made(served) then served.write() end
--- This call has not looked at lanes that come back only now.
+-- Lanes that come back only now have not been searched by this call.
 if lane_writes.write(nil) then is_exhausted = false end
 return {'ok', now_ms, busy + #claimed / 2, first_fence, passed_over, is_exhausted and 1 or 0,
   lazily.is_made(gates) and gates.ms_until_opening(now_ms) or -1, claimed, expired_names}

@@ -1,12 +1,11 @@
 #!lua flags=allow-oom
--- Gives a worker that holds nothing one job to itself, under which earlier workers were lost. Takes, leases, marks and
--- counts it in one step.
+-- Claims one suspect job, whose earlier workers were lost, for a worker that holds no other job.
 -- KEYS epoch:string worker:hash claims:set running:zset retrying:zset suspects:set fence:string rules:hash mail:string
 -- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes lease_ms offer_ms grace_ms tag worker_id
---   mail_channel(empty: its poll hangs at the caller)
+--   mail_channel(empty: the caller itself holds the worker's poll)
 -- REPLY ok:now_ms,fence,record | stale_epoch | stale_constraints | gone | no_poll | busy | over | closed
--- CHECKS FIRST epoch, edition of the constraints, that the worker exists and holds nothing, that a pulling worker asks for
---   jobs, that the job waits for this, each gate
+-- CHECKS FIRST epoch, edition of the constraints, that the worker exists and holds no job, that a pulling worker polls,
+--   that the job waits for such a claim, each gate
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -37,7 +36,7 @@ if record.state_of(head) ~= layout.STATE.retrying or redis.call('SISMEMBER', sus
 local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
 if expires_at_ms > 0 and expires_at_ms <= now_ms then return {'over'} end
 local lane, own = lanes.home_of(head)
--- A lane of older rules: the leader is matching its jobs again.
+-- The lane has an older edition: the leader is matching its jobs again.
 if lane.edition ~= tonumber(edition) then return {'closed'} end
 local keyed = own or lane.keyed
 if gates.first_closed(lane.shared, now_ms) or gates.first_closed(keyed, now_ms) then return {'closed'} end

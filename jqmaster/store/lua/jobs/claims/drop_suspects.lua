@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Removes jobs that wait no more from the list of those that wait for a worker to themselves.
+-- Removes jobs from the list of suspects, which wait for a worker of their own, if they do not wait any more.
 -- KEYS epoch:string suspects:set
 -- ARGV epoch job_prefix [+ id]
 -- REPLY ok:dropped | stale_epoch
--- CHECKS FIRST epoch, then the state of each
+-- CHECKS FIRST epoch, then the state of each job
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
 -- include lib/lists.lua

@@ -1,23 +1,23 @@
 #!lua
--- Accepts new jobs, each by itself: a repeat of an accepted one changes nothing that anyone can see.
+-- Accepts new jobs. A repeat of an accepted job changes nothing that a client could see.
 -- KEYS scheduled:zset expiring:zset rules:hash
--- ARGV now_ms tag wake_channel(empty: nobody to wake) edition
---   push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in)
---   following(MessagePack: [[lane, jobs of the same push that follow in further calls]])
---   lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
---   uniques(as lib/jobs/unique_requests.lua reads them; empty: no job has a key)
---   memberships(as lib/batches/batch_pushes.lua reads them; empty: no job is of a batch)
---   predecessors(as lib/jobs/predecessor_pushes.lua reads them; empty: no job has predecessors) [+ id
---   terms(priority to expires_at_ms as in the record, or minus the time from now, u8 flags, i64 run_at_ms or -1,
---   i64 delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(behind the lane)]
--- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full, 2 another job
---   holds its key, 3 that job took its content, -3 refused for that job, -4 no such batch, -5 its batch is over,
---   -6 a predecessor does not exist, -7 one ended and is not what it waits for, -8 it may replace that job or not: that
---   one is being offered, -9 its expires_at is past],gate whose backlog is full(empty: none),
---   [index from 0, ID of that job](of each 2, 3, -3, -6, -7, -8) | stale_constraints | other_data
--- CHECKS FIRST the mark of the data; the edition of the constraints; whether each ID is taken, and by what; whether it has
---   expired; who holds its uniqueness key; whether its batch takes new members; its predecessors; how much waits behind
---   each gate
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: a full backlog refuses single jobs; whole: it
+--   refuses all jobs; rest: further jobs of an accepted whole push) following(MessagePack: [[number of a lane, number
+--   of jobs for it in later calls of this push]]) lanes(as lib/lanes/homes.lua reads them) mark(of the store's data;
+--   empty: not checked) uniques(as lib/jobs/unique_requests.lua reads them; empty: no job has a uniqueness key)
+--   memberships(as lib/batches/batch_pushes.lua reads them; empty: no job belongs to a batch) predecessors(as
+--   lib/jobs/predecessor_pushes.lua reads them; empty: no job has predecessors) [+ id terms(the fields priority to
+--   expires_at_ms as in the record, a negative expires_at_ms counts from now; u8 flags, i64 run_at_ms or -1, i64
+--   delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(the fields after the lane)]
+-- REPLY ok:now_ms,[of each job: 1 accepted, 0 accepted before, -1 another request took its ID, -2 a backlog is full, 2
+--   another job holds its uniqueness key, 3 that job took its content, -3 refused because of that job, -4 unknown
+--   batch, -5 its batch is over, -6 unknown predecessor, -7 a predecessor ended in another way than required, -8
+--   unknown whether the holder of the key can be replaced, because it is being offered, -9 its expires_at is past],gate
+--   whose backlog is full(empty: none), [index from 0, ID of the other job](of each 2, 3, -3, -6, -7, -8) |
+--   stale_constraints | other_data
+-- CHECKS FIRST the mark of the data; the edition of the constraints; of each job whether its ID is taken and by which
+--   request, whether it has expired, who holds its uniqueness key, whether its batch takes new members, its
+--   predecessors, and the backlog of each gate
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/lists.lua
@@ -58,7 +58,7 @@ end
 local batch_of = memberships ~= '' and batch_pushes.read(memberships) or nil
 local predecessors_of = predecessors ~= '' and predecessor_pushes.read(predecessors) or nil
 
--- Room behind each gate that bounds its backlog; nil for the others.
+-- By gate: the room in its backlog; nil if the gate has no such limit.
 local rooms = {}
 local function backlog_room(gate_id)
   local room = rooms[gate_id]
@@ -71,7 +71,7 @@ local function backlog_room(gate_id)
 end
 
 local full_gate = ''
-local backlogs = {}  -- of each lane, the gates that bound it; false: none does
+local backlogs = {}  -- by lane: its gates with a limit of the backlog; false: none
 local function bounding_gates(number)
   if backlogs[number] == nil then
     local list, definition = {}, definitions[number]
@@ -86,15 +86,15 @@ local function bounding_gates(number)
   return backlogs[number]
 end
 
--- Jobs of one push usually have the same terms, so what follows from these is made once. `head` is the record up to the
--- digest.
+-- Jobs of one push usually have the same terms. Their common values are computed once and kept by these terms. `head`:
+-- the record before the digest.
 local kinds, kinds_seen = {}, {}
 local kind_of = (function()
-  -- Offsets within the terms, which begin with the priority. The time of creation in them is still empty.
+  -- Offsets within the terms, which begin with the priority. Their creation time is not set yet.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
-  -- The fields from the start to the worker are empty so far.
+  -- The fields from the start to the worker are still empty.
   local now_bytes = struct.pack('>i8', now_ms)
   local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
   return function(terms)
@@ -126,8 +126,8 @@ for _, item in ipairs(following) do
   for _, gate_id in ipairs(bounding_gates(item[1]) or {}) do rooms[gate_id] = rooms[gate_id] - item[2] end
 end
 local status, seen, is_new, told, is_refused = {}, {}, false, {}, false
--- The two loops over all jobs take most of the time of a bulk, so a feature costs the jobs that do not use it one
--- comparison.
+-- The two loops over all jobs take most of the time of a bulk push. So a feature may cost only one comparison for jobs
+-- that do not use it.
 local args = ARGV
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
@@ -183,7 +183,7 @@ for i = 1, count do
     if holder and status[i] ~= -2 then lists.add_pair(told, i - 1, holder.id) end
   end
 end
--- If all of these are known, the push was accepted before.
+-- If all jobs of this call are known, the whole push was accepted before.
 if push == 'whole' and is_new then
   for _, item in ipairs(following) do
     for _, gate_id in ipairs(bounding_gates(item[1]) or {}) do
@@ -206,8 +206,8 @@ local function placed(kind)
   return kind
 end
 
--- Gives a stored job the content of job number `holder.from` of this push. It keeps its ID, its age and the digest of
--- its own request. A debounced job waits again, but never beyond its bound.
+-- Gives a stored job the content of job number `holder.from` of this push. The stored job keeps its ID, its age and the
+-- digest of its own request. If it is debounced, its wait restarts, but never beyond its maximum.
 local function replace(holder)
   local at = FIRST + (holder.from - 1) * WIDTH
   local id, head, kind = holder.id, holder.head, placed(kinds[ARGV[at + 1]])
@@ -243,7 +243,7 @@ end
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   if status[i] == 1 then
-    -- A later job with the same key may have replaced its content.
+    -- A later job of this push with the same key may have replaced the content.
     local content = requests and requests[i] and unique_pushes.content_of(i) or i
     local from = FIRST + (content - 1) * WIDTH
     local id, kind = args[at], kinds[args[from + 1]]
@@ -264,8 +264,8 @@ for i = 1, count do
     end
     if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id) end
   elseif status[i] == 0 then
-    -- A repeat writes what is there already: otherwise WAIT on its connection would confirm a write that never
-    -- replicated.
+    -- A repeat writes the same value again. Otherwise WAIT on its connection would confirm a write that never reached
+    -- the replicas.
     redis.call('SETRANGE', keys[i], layout.digest.offset, ARGV[at + 2])
   end
 end

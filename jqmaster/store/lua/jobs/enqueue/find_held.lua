@@ -1,8 +1,9 @@
 #!lua flags=no-writes
--- Finds the jobs whose uniqueness key another job holds (before a bulk that is accepted whole or not at all).
+-- Finds jobs of a push whose uniqueness key another job holds. Called before a push that is accepted as a whole or not
+-- at all.
 -- KEYS
 -- ARGV now_ms tag [+ id digest]
--- REPLY ok:[index from 0, ID of the holder](of each held one)
+-- REPLY ok:[index from 0, ID of the holder](of each such job)
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/jobs/uniqueness.lua

@@ -1,8 +1,9 @@
 #!lua flags=no-writes
--- Finds the IDs that stand for another request already (before a bulk that is accepted whole or not at all).
+-- Finds jobs of a push whose ID belongs to another request already. Called before a push that is accepted as a whole or
+-- not at all.
 -- KEYS
 -- ARGV job_prefix [+ id digest]
--- REPLY ok:[index from 0 of each taken one]
+-- REPLY ok:[index from 0 of each such job]
 -- CHECKS FIRST nothing; it writes nothing
 local job_prefix = ARGV[1]
 local FIRST, WIDTH = 2, 2

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Notes that the pushes of idempotency keys were accepted: a repeat makes no other job, also when that one is gone.
+-- Notes that pushes with idempotency keys were accepted. A repeat then creates no second job, even when the first one
+-- is deleted.
 -- KEYS
--- ARGV idempotency_prefix [+ key_digest mark holder(job for which the key stands from now on; empty: the same)]
+-- ARGV idempotency_prefix [+ key_digest mark holder(job that the key now stands for; empty: unchanged)]
 -- REPLY ok
--- CHECKS FIRST of each key that it still stands for a job, and for one that is not marked
+-- CHECKS FIRST that each key still stands for a job, and is not marked yet
 local prefix = ARGV[1]
 local FIRST, WIDTH = 2, 3
 -- The length of a job ID and the digest of its request, as reserve_ids writes them.

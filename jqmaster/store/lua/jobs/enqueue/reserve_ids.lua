@@ -1,10 +1,10 @@
 #!lua
--- Binds idempotency keys to the job IDs of their first requests; a repeat learns that ID, and whether its job was
--- accepted. A key lives from its first use on.
+-- Binds idempotency keys to the job IDs of their first requests. A repeat gets that ID, and learns whether its job was
+-- accepted. The lifetime of a key starts with its first use.
 -- KEYS
 -- ARGV idempotency_prefix [+ key_digest job_id digest life_ms]
--- REPLY ok:[job_id mark](of each; 0: not accepted yet, else the byte that mark_accepted added)
---   | taken:[index from 0 of each that stands for another request]
+-- REPLY ok:[job_id mark](mark 0: not accepted yet; otherwise the byte that mark_accepted added) | taken:[index from 0
+--   of each key that stands for another request]
 -- CHECKS FIRST what each key is bound to
 local prefix = ARGV[1]
 local FIRST, WIDTH = 2, 4
@@ -29,7 +29,7 @@ for i = FIRST, #ARGV, WIDTH do
     redis.call('SET', prefix .. key_digest, text, 'PX', life_ms)
     is_new[key_digest] = false
   else
-    -- A repeat writes too, or WAIT would confirm what never replicated: see enqueue.lua.
+    -- A repeat also writes. Otherwise WAIT would confirm a write that never reached the replicas: see enqueue.lua.
     redis.call('SET', prefix .. key_digest, text, 'KEEPTTL')
   end
   answers[#answers + 1] = string.sub(text, 1, 36)

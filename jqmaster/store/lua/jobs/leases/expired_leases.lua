@@ -1,20 +1,20 @@
 #!lua flags=no-writes
--- Claims whose lease or time is over, with what is needed to decide on them.
+-- Returns claims whose lease or run time is over, with the facts from which the leader decides about them.
 -- KEYS running:zset workers:zset
 -- ARGV now_ms limit job_prefix worker_prefix left_prefix
--- REPLY ok:now_ms,[id head worker_seen_ms(0: gone) worker_as_of_ms(0: unknown) detached_by(empty: it was not)
---   is_gone(1: the worker is known to have ended) orderly_end(empty: none is known; announced, unregistered, or left:
---   first the one and then the other) lease_until_ms],ms until the next lease ends (-1: none)
+-- REPLY ok:now_ms,[id head worker_seen_ms(0: not registered) worker_as_of_ms(0: unknown) detached_by(empty: not
+--   detached) is_gone(1: the worker's process is known to have ended) orderly_end(empty: none known; announced;
+--   unregistered; left: announced, then unregistered) lease_until_ms],ms until the next lease ends (-1: none)
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 local running_key, workers_key = KEYS[1], KEYS[2]
 local now_ms, limit, job_prefix, worker_prefix = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local left_prefix = ARGV[5]
--- Enough for all of a record but its argument, unless its headers are long.
+-- Covers a record up to its argument, unless its headers are long.
 local HEAD_BYTES = 1024
 
--- A worker that holds claims is removed only if it unregisters.
+-- A worker with claims that is no longer registered has unregistered itself: nothing else removes such a worker.
 local function orderly_end(worker_id, is_registered, leaving_at_ms)
   if is_registered then return leaving_at_ms and 'announced' or '' end
   return redis.call('EXISTS', left_prefix .. worker_id) == 1 and 'left' or 'unregistered'

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Frees, at these gates, the slots of claims that were set aside while nothing told which gates they had passed.
+-- Frees the slots that these jobs hold at the given gates. Their claims were set aside as damaged, so their records do
+-- not name their gates.
 -- KEYS epoch:string running:zset
 -- ARGV tag epoch ids(MessagePack: [id, …]) [+ gates(as slots:{gates} names them)]
 -- REPLY ok:1 if jobs may start that could not before | stale_epoch
--- CHECKS FIRST epoch, then that none runs again
+-- CHECKS FIRST epoch, then that no job runs again
 -- include lib/leadership.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/slots.lua

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Finds claims again later whose leases are over: nothing can be told about them yet.
+-- Postpones the next check of claims whose leases are over, because the leader cannot decide about them yet.
 -- KEYS epoch:string running:zset
 -- ARGV now_ms epoch [+ id look_at_ms]
--- REPLY ok:how many are found later | stale_epoch
--- CHECKS FIRST epoch, then that the lease of each is still over
+-- REPLY ok:number of postponed claims | stale_epoch
+-- CHECKS FIRST epoch, then that the lease of each claim is still over
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lists.lua

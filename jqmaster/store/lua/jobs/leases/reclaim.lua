@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
--- Ends attempts whose lease or time is over, as the leader decided, unless they were renewed or settled meanwhile.
+-- Ends attempts whose lease or run time is over, with the outcome that the leader decided. Skips attempts that were
+-- renewed or settled meanwhile.
 -- KEYS epoch:string running:zset results:zset suspects:set
 -- ARGV now_ms tag epoch result_ttl_ms finished_channel [+ id token_bytes target_state index_key delay_ms cause
 --   is_counted is_loss history_entry(empty: none) result]
 -- REPLY ok:[1 reclaimed, 0 renewed or settled meanwhile] | stale_epoch
--- CHECKS FIRST epoch, then the lease, state and token of each
+-- CHECKS FIRST epoch, then lease, state and token of each attempt
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -27,10 +28,10 @@ for i = FIRST, #ARGV, WIDTH do
   if lease_end and tonumber(lease_end) <= now_ms and attempts.is_held(head, token_bytes) then
     attempts.finish(batch, id, head, target, index_key, now_ms + tonumber(delay_ms), tonumber(cause),
       tonumber(is_counted), tonumber(is_loss), history_entry)
-    -- The token dies with the lease: what its holder still reports is stale.
+    -- Voids the token, so that later reports of its holder are stale.
     record.void_token(tag .. 'job:' .. id)
     attempts.keep_failure(id, head, target, result, results_key, now_ms + result_ttl_ms)
-    -- A lost job that is not ready again at once waits for a worker to itself.
+    -- A lost job that has to wait before its retry becomes a suspect, which waits for a worker of its own.
     if target == layout.STATE.retrying and is_loss == '1' then suspects[#suspects + 1] = id end
     reclaimed[#reclaimed + 1] = 1
   else

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Takes back claims that were never started (the worker refused them, or could not be reached): as if they had not been
--- made. A job whose uniqueness key another job took meanwhile is skipped: that one runs instead.
+-- Undoes claims whose jobs never started, because the worker refused them or could not be reached. If another job took
+-- the uniqueness key of such a job meanwhile, the job is skipped, because the other one runs instead.
 -- KEYS epoch:string running:zset claims:set skipped:zset
--- ARGV now_ms tag epoch(empty: the worker itself does) worker_id worker_id_bytes wake_channel(empty: nobody to wake)
---   finished_channel [+ id token_bytes]
--- REPLY ok:[1 returned, 0 no longer ours],[name](of each that was skipped) | stale_epoch
--- CHECKS FIRST epoch, then state, token and worker of each
+-- ARGV now_ms tag epoch(empty: the worker itself returns them) worker_id worker_id_bytes wake_channel(empty: nobody to
+--   wake) finished_channel [+ id token_bytes]
+-- REPLY ok:[1 returned, 0 no longer held by this claim],[name](of each skipped job) | stale_epoch
+-- CHECKS FIRST epoch, then state, token and worker of each claim
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua
@@ -23,7 +23,7 @@ local FIRST, WIDTH = 8, 2
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local returned, ids, tokens, names, watched = {}, {}, {}, {}, {}
--- Ends a job as skipped that has not started.
+-- Skips a job that has not started.
 local function skip(key, head, flags, id, lane, own)
   followed.moved(key, head, layout.STATE.skipped, now_ms)
   record.set_ended(key, layout.STATE.skipped, flags, layout.CAUSE.superseded, now_ms)
@@ -41,12 +41,13 @@ for i = FIRST, #ARGV, WIDTH do
     and not record.has_flag(record.flags_of(head), layout.FLAG.confirmed) then
     local attempt, failures, losses, offers = record.attempts_of(head)
     local challenge = challenges.open_one(id, head)
-    -- A job that was offered for its callbacks waits for another worker that runs them.
+    -- A job that was offered because of its callbacks waits for another worker.
     local goes_on = challenge and challenges.is_answered(challenge)
     local flags, target = record.flags_of(head), goes_on and layout.STATE.awaiting_callback or layout.STATE.ready
     if not goes_on and record.has_flag(flags, layout.FLAG.has_challenge) then
       if challenge then challenges.close(id, head, target, challenge.opened) end
-      -- Clears the flag even if the challenges can no longer be read: a ready job has no callback, and begins anew.
+      -- Clears the flag even if the challenges can no longer be read, because a ready job begins a new attempt without
+      -- callbacks.
       flags = flags - layout.FLAG.has_challenge
     end
     -- Overwrites the fields from the state to the start.
@@ -54,7 +55,7 @@ for i = FIRST, #ARGV, WIDTH do
       .. string.sub(head, layout.cause.at, layout.cause.last)
       .. struct.pack('>I4I4I2I2i8i8', goes_on and attempt or attempt - 1, failures, losses,
         math.min(offers + 1, 65535), 0, 0))
-    -- Token and worker go with the offer.
+    -- Clears the token and the worker of the claim.
     redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID .. layout.NO_ID)
     if goes_on then
       challenges.offer(id, challenges.queue_of(head), 0)
@@ -78,7 +79,7 @@ end
 lists.call('ZREM', running_key, ids)
 lists.call('SREM', claims_key, ids)
 if #names > 0 then followed.write(now_ms) end
--- A job that never started does not count against a rate.
+-- A job that never started does not count against a rate limit.
 lane_writes.write(tokens)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 if wake_channel ~= '' and #ids > 0 then

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Sets aside claims whose records cannot be read, so that they hold up neither the leader, nor a worker's slot, nor
--- jobs that wait for their slots.
+-- Sets aside claims whose records cannot be read as damaged. They no longer occupy the leader, the capacity of a
+-- worker, or slots for which other jobs wait.
 -- KEYS epoch:string running:zset damaged:set workers:zset
 -- ARGV tag epoch [+ id]
--- REPLY ok:set aside,[id of each whose gates cannot be told: it may hold slots still],1 if jobs may start that could
---   not before | stale_epoch
--- CHECKS FIRST epoch, then that each is still claimed
+-- REPLY ok:number of claims,[id of each claim with unknown gates, which may still hold slots],1 if jobs may start that
+--   could not before | stale_epoch
+-- CHECKS FIRST epoch, then that each job is still claimed
 -- include lib/leadership.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
@@ -21,7 +21,7 @@ for i = FIRST, #ARGV do
   local id = ARGV[i]
   if redis.call('ZREM', running_key, id) == 1 then
     redis.call('SADD', damaged_key, id)
-    -- The record, which cannot be read, named the holder, so every worker's claims are searched.
+    -- Only the unreadable record names the worker, so the claims of all workers are searched.
     for _, worker_id in ipairs(workers) do redis.call('SREM', tag .. 'claims:' .. worker_id, id) end
     local lane, own, is_all = lanes.home_of_damaged(tag .. 'job:' .. id)
     if lane then

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Shortens leases after the store's clock was set back, so that none lasts longer than a new one. Otherwise nobody
--- would end the leases of workers that no longer live.
+-- Shortens leases after the store's clock was set back, so that none lasts longer than a new lease. Otherwise the
+-- leases of dead workers would end much too late.
 -- KEYS epoch:string running:zset
 -- ARGV now_ms epoch lease_ms limit
--- REPLY ok:how many were shortened | stale_epoch
+-- REPLY ok:number of shortened leases | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Ends a job that waits or runs as canceled. The running attempt's token is void at once; its worker is told
--- afterwards.
+-- Cancels a job that waits or runs. The token of a running attempt is void at once. The caller then tells its worker.
 -- KEYS job:string
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) finished_channel action_id(that counts it; empty: none)
--- REPLY ok:worker_id_bytes(empty: it did not run),token_bytes,1 if jobs may start that could not
---   before,name(empty: it was canceled before) | unknown | state:state
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) finished_channel action_id(the action on many jobs that
+--   counts this job; empty: none)
+-- REPLY ok:worker_id_bytes(empty: the job did not run),token_bytes,1 if jobs may start that could not
+--   before,name(empty: the job was canceled before) | unknown | state:state
 -- CHECKS FIRST the state
 -- include lib/clock.lua
 -- include lib/jobs/record.lua

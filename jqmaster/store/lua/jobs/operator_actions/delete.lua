@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Removes a job that does not run, with everything that belongs to it; also one that was set aside as damaged.
+-- Removes a job that does not run, and everything that belongs to it. Also removes a job that was set aside as damaged.
 -- KEYS job:string history:list result:string damaged:set results:zset expiring:zset
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) action_id(that counts it; empty: none)
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) action_id(the action on many jobs that counts this job;
+--   empty: none)
 -- REPLY ok | unknown | state:state
--- CHECKS FIRST the state, unless it was set aside
+-- CHECKS FIRST the state, unless the job was set aside
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua
@@ -26,7 +27,7 @@ if not was_set_aside then
   if not is_deletable[state] then return {'state', state} end
 end
 if was_set_aside then
-  -- Its lane has counted it out already, and may be gone with it.
+  -- The lane's counts no longer include the job, and the lane may be gone.
   local lane = lanes.home_of_damaged(job_key)
   if lane and redis.call('ZSCORE', tag .. 'ready:' .. lane.id, id) then lanes.remove(lane, id) end
 elseif is_waiting[state] then

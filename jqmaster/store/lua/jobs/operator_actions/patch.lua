@@ -1,9 +1,9 @@
 #!lua
--- Changes priority, time, retries or timeout of a waiting job, which may then belong to another lane.
+-- Changes priority, start time, retries or timeout of a waiting job, and moves it to another lane if its gates change.
 -- KEYS job:string rules:hash
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
---   priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty)
---   action_id(that counts it; empty: none)
+--   priority(empty: unchanged, as in the next three) run_at_ms max_retry timeout_ms action_id(the action on many jobs
+--   that counts this job; empty: none)
 -- REPLY ok | stale_constraints | unknown | state:state
 -- CHECKS FIRST the edition of the constraints, the state
 -- include lib/clock.lua

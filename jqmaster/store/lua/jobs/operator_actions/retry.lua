@@ -1,12 +1,14 @@
 #!lua
--- Makes a finished job ready again by hand, with all its retries; its history stays. It takes its uniqueness key
--- again.
+-- Makes a finished job ready again for an operator. The job gets all its retries and its uniqueness key again, and
+-- keeps its history.
 -- KEYS job:string result:string results:zset expiring:zset rules:hash history:list
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
---   history_entry(of an attempt that succeeded; empty: none) finished_at_ms(when it ended, as the caller read it)
---   action_id(that counts it; empty: none) is_watched(1: the action waits for its end)
--- REPLY ok | stale_constraints | unknown | state:state | not_unique:ID of the job that holds its key
--- CHECKS FIRST the edition of the constraints, the state, that it has not run again since it was read, who holds its key
+--   history_entry(of the last attempt if it succeeded; empty: none) finished_at_ms(end of the job as the caller read
+--   it) action_id(the action on many jobs that counts this job; empty: none) is_watched(1: the action waits for the end
+--   of the job)
+-- REPLY ok | stale_constraints | unknown | state:state | not_unique:ID of the job that holds the uniqueness key
+-- CHECKS FIRST the edition of the constraints, the state, that the job has not run again since the caller read it, who
+--   holds its uniqueness key
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/jobs/history.lua
@@ -34,7 +36,7 @@ end
 local unique_digest, scope, until_ms
 if record.has_flag(record.flags_of(head), layout.FLAG.unique) then
   unique_digest, scope, until_ms = uniqueness.of_record(job_key, head)
-  -- A key that is held until the start is not taken again by a job that has started once.
+  -- A uniqueness key with the scope `until_start` is not taken again by a job that has started before.
   if scope == layout.SCOPE.until_start and (record.attempts_of(head)) > 0 then unique_digest = nil end
 end
 if unique_digest then
@@ -44,22 +46,22 @@ end
 redis.call('ZREM', tag .. index[state], id)
 followed.moved(job_key, head, layout.STATE.ready, now_ms)
 if state == layout.STATE.succeeded and entry ~= '' then
-  -- The successful attempt had no history entry while it was the last one.
+  -- The last attempt has no history entry if it succeeded, so it gets one now.
   history.add(history_key, finished_at_ms, entry)
   history.trim(history_key)
 end
--- Overwrites the fields from the state to the end; the attempts count on.
+-- Overwrites the fields from the state to the end. The number of attempts is kept.
 redis.call('SETRANGE', job_key, layout.state.offset,
   string.char(layout.STATE.ready, record.flags_of(head), layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8', (record.attempts_of(head)), 0, 0, 0, 0, 0, 0))
--- Token and expiry do not outlive the end: an old holder is stale, and the operator wants the job to run.
+-- Clears the token, so that an old holder is stale, and `expires_at`, because the operator wants the job to run.
 record.void_token(job_key)
 record.set_int64(job_key, layout.expires_at_ms.offset, 0)
 if unique_digest then
   redis.call('SET', uniqueness.key_of(unique_digest), uniqueness.value_of(id, scope, until_ms))
 end
 redis.call('UNLINK', result_key)
--- A job that succeeded begins anew, any other goes on where it stopped.
+-- A job that succeeded starts without its checkpoint. Any other job continues from it.
 if state == layout.STATE.succeeded and record.has_flag(record.flags_of(head), layout.FLAG.has_progress) then
   redis.call('HDEL', tag .. 'progress:' .. id, 'checkpoint')
 end

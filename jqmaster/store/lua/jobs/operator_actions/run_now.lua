@@ -1,7 +1,8 @@
 #!lua
--- Makes a job ready that waits for a time.
+-- Makes a job that waits for its time ready at once.
 -- KEYS job:string
--- ARGV tag job_id wake_channel(empty: nobody to wake) action_id(that counts it; empty: none)
+-- ARGV tag job_id wake_channel(empty: nobody to wake) action_id(the action on many jobs that counts this job; empty:
+--   none)
 -- REPLY ok | unknown | state:state
 -- CHECKS FIRST the state
 -- include lib/jobs/record.lua

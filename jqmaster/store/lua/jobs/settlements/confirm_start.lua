@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Lets handlers start that ask first: only while the worker holds the claim and its lease is not over.
+-- Confirms the start of jobs whose handlers must not start without it. Succeeds only if the worker holds the claim and
+-- its lease is not over.
 -- KEYS running:zset worker:hash
 -- ARGV now_ms worker_id_bytes job_prefix [+ id token_bytes]
 -- REPLY ok:[1 confirmed, 0 stale] | unknown
--- CHECKS FIRST that the worker is registered; then lease, state, token and worker of each
+-- CHECKS FIRST that the worker is registered; then lease, state, token and worker of each claim
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 local running_key, worker_key = KEYS[1], KEYS[2]
@@ -18,7 +19,7 @@ for i = FIRST, #ARGV, WIDTH do
   local head = record.beginning(key, layout.worker_id.last)
   local lease_end = redis.call('ZSCORE', running_key, id)
   local is_held = record.is_held_by(head, token_bytes, worker_id_bytes)
-  -- Once the lease has ended, whoever looks next may give the job away.
+  -- After the end of the lease, the leader may give the job to another worker at any moment.
   if is_held and lease_end and tonumber(lease_end) > now_ms then
     local flags = record.flags_of(head)
     if not record.has_flag(flags, layout.FLAG.confirmed) then flags = flags + layout.FLAG.confirmed end

@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
--- Ends running attempts that did not succeed, as decided from what their worker reported, each only for the holder of
--- its token.
+-- Ends running attempts that did not succeed, with the outcome that the master decided from the worker's report, if the
+-- caller holds their tokens.
 -- KEYS running:zset results:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes
---   target_state index_key delay_ms cause is_counted history_entry(empty: none) result held_gate(empty: none) hold_ms]
--- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[run_ms(-1: it did not end just now)] |
---   unknown
--- CHECKS FIRST state, token and worker of each; if none is valid, that the worker is registered
+--   target_state index_key delay_ms cause is_counted history_entry(empty: none) result held_gate(gate that the worker
+--   asked to keep closed; empty: none) hold_ms]
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[run_ms(-1: the attempt did not end in this
+--   call)] | unknown
+-- CHECKS FIRST state, token and worker of each attempt; if none is valid, that the worker is registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/gates.lua
@@ -34,8 +35,8 @@ for i = FIRST, #ARGV, WIDTH do
     accepted[#accepted + 1] = 1
     known = known + 1
   else
-    -- A settled attempt's token stays until the next claim, so that its holder may repeat itself; a reclaimed one's
-    -- does not.
+    -- The token of a settled attempt stays until the next claim, so that its holder may repeat the report. Reclaiming
+    -- voids the token.
     local state = record.state_of(head)
     local is_repeat = #head >= layout.head.length and record.token_of(head) == token_bytes
       and (state == target

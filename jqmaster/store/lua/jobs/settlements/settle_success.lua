@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- Ends running attempts as succeeded, each only for the holder of its token. A repeat of an accepted one is accepted.
+-- Ends running attempts as succeeded, if the caller holds their tokens. A repeat of an accepted report is accepted
+-- again.
 -- KEYS running:zset claims:set succeeded:zset results:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes
 --   result]
--- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms
---   jobs](of those that ended just now) | unknown
--- CHECKS FIRST state, token and worker of each; if none is valid, that the worker is registered
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms jobs](of the attempts that
+--   ended in this call) | unknown
+-- CHECKS FIRST state, token and worker of each attempt; if none is valid, that the worker is registered
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -27,10 +28,10 @@ local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {},
 local count, known = 0, 0
 local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', now_ms)
 
--- Jobs that were claimed together have much in common, so what follows from it is made once. `endings` is by the bytes
--- of a record from the state to the start of the attempt; false if that attempt does not run.
+-- Jobs that were claimed together have many values in common, which are computed once. `endings`: by the bytes of a
+-- record from the state to the start of the attempt; false if that attempt does not run.
 local endings = {}
--- These are by the bytes of a record from the lane to the number of gates.
+-- By the bytes of a record from the lane to the number of gates.
 local homes, homes_seen = {}, {}
 local keys, is_ended = {}, {}
 for i = FIRST, #ARGV, WIDTH do keys[(i - FIRST) / WIDTH + 1] = job_prefix .. ARGV[i] end
@@ -39,7 +40,7 @@ local args = ARGV
 for number = 1, #keys do
   local key, at = keys[number], FIRST + (number - 1) * WIDTH
   local id, token_bytes, result = args[at], args[at + 1], args[at + 2]
-  -- A job that is named twice has ended since it was read.
+  -- The call names this job twice: its record has changed since it was read.
   if is_ended[id] then forget_heads() end
   local head = head_of(number)
   local is_ours = #head >= layout.head.length and sub(head, layout.token.at, layout.token.last) == token_bytes
@@ -93,7 +94,7 @@ for number = 1, #keys do
     local is_repeat = is_ours and byte(head, layout.state.at) == layout.STATE.succeeded
     accepted[number] = is_repeat and 1 or 0
     known = known + accepted[number]
-    -- A repeat writes too, or WAIT would confirm what never replicated: see enqueue.lua.
+    -- A repeat also writes. Otherwise WAIT would confirm a write that never reached the replicas: see enqueue.lua.
     if is_repeat then record.write_again(key, head) end
   end
 end

@@ -1,12 +1,12 @@
 -- include lib/lazily.lua
 -- include lib/batches/batches.lua
--- The batches of the jobs of one push.
+-- Checks the batches that the jobs of one push belong to.
 local batch_pushes = lazily.made_by(function()
   local STATUS = {unknown = -4, over = -5}
   local refused = {}
 
-  -- The batch of each job of the push (false: none). From MessagePack: [[batch, …], [for each job in order the number
-  -- of its batch, from 1; 0: none]]
+  -- Returns the batch ID of each job of the push (false: none). Input, as MessagePack: [[batch ID, …], [for each job in
+  -- order: number of its batch, from 1; 0: none]]
   local function read(packed)
     local ids, numbers = unpack(cmsgpack.unpack(packed))
     local of_job = {}
@@ -14,7 +14,7 @@ local batch_pushes = lazily.made_by(function()
     return of_job
   end
 
-  -- Returns the status of jobs whose batch takes no new members; nil if it takes them.
+  -- Returns the status for a job whose batch takes no new members; nil if the batch takes them.
   local function refusal(batch_id)
     if refused[batch_id] == nil then refused[batch_id] = STATUS[batches.refusal(batch_id)] or false end
     return refused[batch_id] or nil

@@ -1,15 +1,16 @@
 -- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/jobs/follow_ups.lua
--- Batches: each counts its members by how they ended, in the hash `batch:{batch_id}`. Scripts gather what they change,
--- and `write` adds it up: a few commands for each batch, however many of its jobs changed.
+-- Batches. The hash `batch:{batch_id}` counts the members of a batch by their endings. Scripts gather changes, and
+-- `write` writes their sums with a few commands for each batch, however many of its jobs changed.
 local batches = lazily.made_by(function()
   local tag = ARGV.tag
   local FIRST_COUNT, LAST_COUNT = 2, 12
-  -- Made when first asked for: most calls of a script have no job of a batch.
+  -- Set on first use, because most calls have no job of a batch.
   local is_final, index
 
-  -- By batch: what is added to its counts. `touched` has their IDs in order; a batch may stand in it again.
+  -- `changes_of`: by batch, the numbers to add to its counts. `touched`: IDs of these batches in order; a batch may
+  -- appear twice.
   local changes_of, touched = {}, {}
   local joined, left = {}, {}
 
@@ -26,7 +27,7 @@ local batches = lazily.made_by(function()
     move[field] = (move[field] or 0) + by
   end
 
-  -- The count of members in a state; nil while they are not over.
+  -- Returns the name of the count for a final state; nil for other states.
   local function count_of(state)
     if not index then is_final, index = layout.is_final, layout.index end
     return is_final[state] and index[state]
@@ -37,19 +38,20 @@ local batches = lazily.made_by(function()
     lists.add_pair(lists.under(joined, id), 0, job_id)
   end
 
-  -- A member goes from one state to another.
+  -- Notes that a member changes its state.
   local function move(id, from, to)
     if count_of(from) then add(id, count_of(from), -1) end
     if count_of(to) then add(id, count_of(to), 1) end
   end
 
-  -- A waiting member becomes another job, as if it had never been in the batch.
+  -- Takes a waiting member out of the batch without a trace, because it gets the content of another job.
   local function leave(id, job_id)
     add(id, 'total', -1)
     table.insert(lists.under(left, id), job_id)
   end
 
-  -- People delete a member. One that succeeded or was discarded leaves the counts; any other counts as deleted.
+  -- Notes that an operator deleted a member. A member that succeeded or was discarded leaves the counts. Any other
+  -- member counts as deleted.
   local function lose(id, job_id, state)
     if state == layout.STATE.succeeded or state == layout.STATE.discarded then
       add(id, 'total', -1)
@@ -61,13 +63,14 @@ local batches = lazily.made_by(function()
     table.insert(lists.under(left, id), job_id)
   end
 
-  -- A member of a complete batch is over its retention.
+  -- Notes that a member of a complete batch is removed after its retention.
   local function forget(id, job_id)
     add(id, 'gone', 1)
     table.insert(lists.under(left, id), job_id)
   end
 
-  -- Counts a nested batch for its parent as it stands now: '' while it is not over.
+  -- Updates the parent's counts to the present outcome of a nested batch. `told`: the outcome that the parent counts so
+  -- far; `now`: the new one; '' if the batch is not over.
   local function tell_parent(parent, told, now)
     if told ~= '' then add(parent, 'batches_' .. told, -1) end
     if now ~= '' then add(parent, 'batches_' .. now, 1) end
@@ -80,7 +83,7 @@ local batches = lazily.made_by(function()
       'batches', 'batches_succeeded', 'batches_failed', 'parent', 'told', 'canceled_at_ms', 'on_success', 'on_complete',
       'on_failure', 'changes'}
     local values = redis.pcall('HMGET', key, unpack(fields))
-    -- Members go on without a batch that was removed, or whose key was overwritten.
+    -- The batch was removed, or its key was overwritten. Its members continue without it.
     if values.err or not values[1] then return end
     local batch, changed = {}, {}
     for n, field in ipairs(fields) do
@@ -105,8 +108,8 @@ local batches = lazily.made_by(function()
     if is_complete ~= was_complete then
       set('state', is_complete and 'complete' or 'sealed')
       lists.add_pair(changed, 'completed_at_ms', is_complete and string.format('%.0f', now_ms) or '')
-      -- A complete batch is looked at soon, and again when its retention is over. If members are retried then, it does
-      -- not expire.
+      -- Check a complete batch soon, and again after its retention. If members are retried, the batch does not expire
+      -- meanwhile.
       if is_complete then redis.call('ZADD', tag .. 'batches_due', now_ms, id)
       else redis.call('ZREM', tag .. 'batches_due', id) end
     end
@@ -136,9 +139,9 @@ local batches = lazily.made_by(function()
     if joined[id] then lists.zadd(tag .. 'batch_members:' .. id, joined[id]) end
   end
 
-  -- Writes what was gathered, and what follows from it.
+  -- Writes the gathered changes and their consequences.
   local function write(now_ms)
-    -- Parents are added behind their children.
+    -- `settle` appends parents after their children.
     local n = 1
     while touched[n] do
       settle(touched[n], now_ms)
@@ -147,8 +150,8 @@ local batches = lazily.made_by(function()
     follow_ups.write()
   end
 
-  -- Makes the batch take no new members, and has the leader cancel the unfinished ones. `canceled_at_ms`: its present
-  -- value; empty if it was not canceled before. The caller calls `write`.
+  -- Closes the batch for new members, and asks the leader to cancel the unfinished ones. `canceled_at_ms`: the present
+  -- value of that field; empty if the batch was not canceled before. The caller calls `write` afterwards.
   local function cancel(id, now_ms, canceled_at_ms)
     local key = tag .. 'batch:' .. id
     if canceled_at_ms == '' then redis.call('HSET', key, 'canceled_at_ms', string.format('%.0f', now_ms)) end
@@ -157,20 +160,20 @@ local batches = lazily.made_by(function()
     follow_ups.add('batch_cancel', id)
   end
 
-  -- Returns why a batch takes no new member (nil: it does): 'unknown', or 'over' where it is complete or canceled.
+  -- Returns why a batch takes no new members: 'unknown', or 'over' if it is complete or canceled; nil if it takes them.
   local function refusal(id)
     local values = redis.pcall('HMGET', tag .. 'batch:' .. id, 'state', 'canceled_at_ms')
     if values.err or not values[1] then return 'unknown' end
     return (values[1] == 'complete' or (values[2] or '') ~= '') and 'over' or nil
   end
 
-  -- Returns whether a call made a batch to fill it, and nothing came of it so far.
+  -- Returns whether a batch was created by a call that was to fill it, and has never had a member.
   local function is_unfilled(id)
     local values = redis.call('HMGET', tag .. 'batch:' .. id, 'filled_by', 'state', 'changes', 'canceled_at_ms')
     return values[1] and values[2] == 'open' and values[3] == '0' and not values[4]
   end
 
-  -- Removes a batch as if it had never been made. The caller calls `write`.
+  -- Removes a batch as if it had never been created. The caller calls `write` afterwards.
   local function drop(id)
     local key = tag .. 'batch:' .. id
     local parent = redis.call('HGET', key, 'parent') or ''
@@ -183,8 +186,8 @@ local batches = lazily.made_by(function()
     end
   end
 
-  -- Returns whether the members of a batch are still needed: 'must' while it is not complete, 'may' if it is complete
-  -- without success, so that it may be retried, nil else.
+  -- Returns whether the members of a batch are still needed: 'must' if it is not complete, 'may' if it is complete
+  -- without success and so may be retried, nil otherwise.
   local function need_of(id)
     local key = tag .. 'batch:' .. id
     local values = redis.pcall('HMGET', key, 'state', 'failed', 'canceled', 'skipped', 'deleted', 'batches_failed')

@@ -3,12 +3,13 @@
 -- include lib/lists.lua
 -- include lib/challenges/challenges.lua
 -- include lib/jobs/taking.lua
--- Claims jobs whose callbacks have arrived: `callbacks:{name}` orders them by when a worker may run them.
+-- Claims jobs whose callbacks have arrived. `callbacks:{name}` orders these jobs by the time from which a worker may
+-- run them.
 local callbacks = lazily.made_by(function()
   local job_prefix = ARGV.tag .. 'job:'
 
-  -- Returns the claimed record's bytes from the state to the returned offers; nil if the job does not wait for a
-  -- worker.
+  -- Returns the bytes of the claimed job's record from the state to the returned offers; nil if the job does not wait
+  -- for a worker.
   local function as_claimed(job)
     if type(job) ~= 'string' or #job < layout.name.at then return nil end
     if string.byte(job, layout.version.at) ~= layout.VERSION then return nil end
@@ -30,15 +31,15 @@ local callbacks = lazily.made_by(function()
         bytes = taking.take_callback(id, job, beginning, now_ms)
         taken[#taken + 1] = id
       end
-      -- A job that no longer waits for this is only removed from the list.
+      -- The job no longer waits for a worker. Only remove it from the list.
       challenges.withdraw(id, name)
     end
     lists.call('ZREM', ARGV.tag .. 'awaiting_callback', taken)
     return #due == most
   end
 
-  -- Takes jobs of the names that stand in ARGV from `first` on; `waiting_names` is a line for each name that has any.
-  -- Returns whether there may be more of them.
+  -- Takes jobs of the names in ARGV from index `first` on. `waiting_names`: the names that have such jobs, one a line.
+  -- Returns whether there may be more jobs.
   local function take(waiting_names, first, limit, now_ms)
     if not waiting_names then return false end
     local is_waiting, max_bytes, has_more = {}, tonumber(ARGV.max_bytes), false

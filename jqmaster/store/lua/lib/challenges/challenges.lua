@@ -1,27 +1,28 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
--- The challenges of jobs: `challenges:{id}` has those of a job as a MessagePack array of maps, the newest last, which
--- jqmaster/store/jobs/challenges.py reads. A job whose record has the flag `has_challenge` has one that its attempt
--- opened. A map holds:
---   id, digest   the shown part of its request ID, and what the store knows of the whole
---   attempt, state (0 while it is open), opened, wait (ms for the callbacks), expect (callbacks; left out: 1), meta
---   since, due   when it was reported, and its deadline; an attempt that runs after that runs the callbacks
---   sign         how callbacks are signed: [header, secret, prefix, encoding]; it goes with its end
---   taken        the callbacks: [identity, digest of type and body, when, type, body]; the last two go with its end
---   form, audience                what people are asked, as MessagePack, and who may answer
---   answers      of people, as MessagePack, each in the place of its callback in `taken`
---   remind       ms after `since` at which people are reminded: `reminders` has it until it is answered or over
---   link         the request ID of one that people answer; it goes with its end
+-- The challenges of jobs. `challenges:{id}` has the challenges of a job as a MessagePack array of maps, the newest last.
+-- jqmaster/store/jobs/challenges.py reads them. If a job's record has the flag `has_challenge`, the present attempt has
+-- opened one. The fields of a map:
+--   id, digest   the part of the request ID that is shown, and the digest of the whole
+--   attempt, state (0: open), opened, wait (ms for the callbacks), expect (number of callbacks; left out: 1), meta
+--   since, due   when the attempt reported that it waits, and the deadline; unset before that
+--   sign         how callbacks are signed: [header, secret, prefix, encoding]; removed at the end of the challenge
+--   taken        the callbacks: [identity, digest of type and body, time, type, body]; type and body are removed at the
+--                end of the challenge
+--   form, audience                the form for people as MessagePack, and who may answer it
+--   answers      answers of people as MessagePack, each at the index of its callback in `taken`
+--   remind       ms after `since` at which people are reminded; `reminders` lists the challenge until then
+--   link         the request ID of a challenge for people; removed at the end of the challenge
 --   fraction, note, told          progress
---   run, ended                    when the callbacks were given to a worker, and when its attempt ended
+--   run, ended                    when a worker got the callbacks, and when the attempt ended
 local challenges = lazily.made_by(function()
   local tag = ARGV.tag
   local MOST = 20
-  -- The score of a job that waits for a worker and no longer for callbacks: the year 2100.
+  -- The score of a job that waits for a worker and has no deadline any more: the year 2100.
   local NO_DEADLINE = 4102444800000
   local OPEN, SUCCEEDED, FAILED, EXPIRED, VOID = 0, 1, 2, 3, 4
 
-  -- Returns the challenges of a job; empty if there are none, or they cannot be read.
+  -- Returns the challenges of a job; empty if there are none, or if they cannot be read.
   local function read(id)
     local packed = redis.pcall('GET', tag .. 'challenges:' .. id)
     if type(packed) ~= 'string' then return {} end
@@ -38,7 +39,7 @@ local challenges = lazily.made_by(function()
     redis.call('SET', tag .. 'challenges:' .. id, cmsgpack.pack(list))
   end
 
-  -- Returns the challenge that the job's attempt opened, and the list that it is in; nil if there is none.
+  -- Returns the challenge of the job's present attempt, and the list of all its challenges; nil if there is none.
   local function open_one(id, head)
     if #head < layout.head.length or not record.has_flag(record.flags_of(head), layout.FLAG.has_challenge) then
       return nil
@@ -53,15 +54,15 @@ local challenges = lazily.made_by(function()
     return challenge.taken ~= nil and #challenge.taken >= (challenge.expect or 1)
   end
 
-  -- Returns the queue of a job as claims ask for it: the job's name, with the labels that it asks for.
+  -- Returns the queue of a job: its name, with the labels that it requires.
   local function queue_of(head)
     local lane = redis.call('GET', tag .. 'lane:' .. record.hex(record.lane_id_of(head)))
     return lane and string.match(lane, '^([^\n]+)\n') or record.name_of(head)
   end
 
-  -- Makes the job wait, from `at_ms` on, for a worker that runs its callbacks.
+  -- Makes the job available, from `at_ms` on, to a worker that runs its callbacks.
   local function offer(id, name, at_ms)
-    -- The names are in the rules hash, which each claim reads: a claim asks nothing more if no callback waits.
+    -- The names are in the hash `rules`, which each claim reads anyway, so a claim costs no more if no callback waits.
     local names = redis.call('HGET', tag .. 'rules', 'callback_names') or ''
     if not string.find('\n' .. names, '\n' .. name .. '\n', 1, true) then
       redis.call('HSET', tag .. 'rules', 'callback_names', names .. name .. '\n')
@@ -70,7 +71,7 @@ local challenges = lazily.made_by(function()
     redis.call('ZADD', tag .. 'awaiting_callback', NO_DEADLINE, id)
   end
 
-  -- The job no longer waits for such a worker.
+  -- Takes the job out of the list of jobs whose callbacks a worker may run.
   local function withdraw(id, name)
     if redis.call('ZREM', tag .. 'callbacks:' .. name, id) > 0
       and redis.call('EXISTS', tag .. 'callbacks:' .. name) == 0 then
@@ -82,7 +83,8 @@ local challenges = lazily.made_by(function()
     end
   end
 
-  -- Returns how a job that awaits callbacks disagrees with the list of those that have them; empty if it does not.
+  -- Returns the fault of a job that awaits callbacks: it is wrongly in or not in the list of jobs whose callbacks have
+  -- arrived. Empty: no fault.
   local function fault_of(id, head)
     if head == '' then return '' end
     local challenge = open_one(id, head)
@@ -98,7 +100,7 @@ local challenges = lazily.made_by(function()
     return ''
   end
 
-  -- Ends a challenge: drops the bodies of its callbacks, and keeps what tells them apart.
+  -- Ends a challenge. Removes the bodies of its callbacks, and keeps the identities by which repeats are recognized.
   local function finish(id, challenge, list, state, head, now_ms)
     challenge.state, challenge.ended, challenge.sign, challenge.link = state, now_ms, nil, nil
     if is_answered(challenge) and record.state_of(head) == layout.STATE.running then
@@ -109,8 +111,8 @@ local challenges = lazily.made_by(function()
     write(id, list)
   end
 
-  -- Ends the challenge of an attempt that ends. An answered challenge gets the outcome of the attempt, which the job's
-  -- state tells. `head` is the record as it was.
+  -- Ends the challenge of an attempt that ends. An answered challenge gets the outcome of the attempt. `head`: the
+  -- record before the end; `target`: the job's new state.
   local function close(id, head, target, now_ms)
     local challenge, list = open_one(id, head)
     if not challenge then return end

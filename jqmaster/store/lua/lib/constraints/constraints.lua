@@ -1,13 +1,14 @@
 -- include lib/lazily.lua
--- The limits that the constraints of this store demand.
+-- Reads the limits of this store's constraints.
 local constraints = lazily.made_by(function()
   local tag = ARGV.tag
-  -- The fields of the kinds of limits: of a constraint, and in the text of an override, whose empty parts are as in the
-  -- constraint.
+  -- The names of the limits: in a constraint's hash, and in the text of an override. An empty part of an override means
+  -- the constraint's value.
   local FIELDS, PARTS, IS_FLAG = layout.LIMIT_FIELDS, layout.OVERRIDE_FIELDS, layout.is_flag_of_limits
   local known = {}
 
-  -- Returns the limits of a gate, or of a constraint by its own ID; false if the constraint is gone.
+  -- Returns the limits of a constraint by the ID of a gate or of the constraint itself; false if the constraint is
+  -- deleted.
   local function limits_of(id)
     local cid = string.sub(id, 1, layout.gates.constraint_length)
     local limits = known[cid]
@@ -25,7 +26,7 @@ local constraints = lazily.made_by(function()
     return limits
   end
 
-  -- The limits at one gate: those of the constraint, or others for its value of the key.
+  -- Returns the limits at one gate: those of the constraint, or those of the override for the gate's key value.
   local function limits_at(gate_id, limits)
     local override = limits.has_overrides
       and redis.call('HGET', tag .. 'overrides:' .. string.sub(gate_id, 1, layout.gates.constraint_length), gate_id)
@@ -42,7 +43,7 @@ local constraints = lazily.made_by(function()
     return own
   end
 
-  -- Returns whether the keys of this gate's constraint take turns.
+  -- Returns whether the key values of this gate's constraint take turns.
   local function is_fair(gate_id)
     local limits = limits_of(gate_id)
     return limits and limits.is_fair and not limits.is_shadow

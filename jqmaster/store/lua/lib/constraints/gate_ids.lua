@@ -1,6 +1,6 @@
--- A gate is one limit for one key value. Its ID begins with that of the constraint and ends with the key, or says that
--- there is none: then the whole group of lanes shares it. Several IDs stand in one string one behind the other, all
--- shared or all with keys.
+-- IDs of gates. A gate is one constraint at one value of its key. Its ID is the ID of the constraint, followed by a
+-- digest of the key value or by a mark for "no key". All lanes of a group share a gate without a key. A list of gates
+-- is one string of concatenated IDs: either all shared or all keyed.
 local gate_ids = (function()
   local sub = string.sub
 

@@ -2,17 +2,17 @@
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
 -- include lib/constraints/limit_kinds.lua
--- The room at gates now, and when a closed gate opens by itself.
+-- Computes the present room at gates, and the time at which a closed gate opens by itself.
 local gates = lazily.made_by(function()
   local tag = ARGV.tag
   local NO_ROOM_LIMIT = 2 ^ 53
   local limits_of, constraint_of = constraints.limits_of, gate_ids.constraint_of
-  -- By ID, those that this script has asked.
+  -- By ID: the gates that this call has read.
   local known = {}
   local first_opening_ms = nil
 
-  -- `room` is the number of starts that fit; `due_ms` is when the gate may open by time alone. A gate whose constraint
-  -- is gone is open.
+  -- Returns a gate with its figures. `room`: the number of jobs that may start. `due_ms`: when the gate may open
+  -- without an event. A gate of a deleted constraint is open.
   local function of(id, now_ms)
     local gate = known[id]
     if gate then return gate end
@@ -22,7 +22,7 @@ local gates = lazily.made_by(function()
       known[id] = gate
       return gate
     end
-    -- All fields at once: a table that grows is made anew several times, for each of hundreds of gates.
+    -- Sets all fields at once: growing the table would reallocate it several times per gate.
     gate = {id = id, cid = constraint_of(id), room = NO_ROOM_LIMIT, now_ms = now_ms, tracks_slots = limits.tracks_slots,
       tracks_starts = limits.tracks_starts, is_fair = limits.is_fair, is_shadow = limits.is_shadow, is_paused = false,
       taken = 0, running = nil, concurrency = nil, period_ms = nil}
@@ -33,7 +33,7 @@ local gates = lazily.made_by(function()
     return gate
   end
 
-  -- The first of these that is closed; nil where all are open.
+  -- Returns the first closed gate of these; nil if all are open.
   local function first_closed(ids, now_ms)
     for _, id in ipairs(ids) do
       local gate = of(id, now_ms)
@@ -48,9 +48,9 @@ local gates = lazily.made_by(function()
     return room
   end
 
-  -- Something waits for this gate: the leader must hear when it opens by time.
+  -- Notes that jobs wait for this gate, and schedules the leader's check at the time when it may open.
   local function await(gate)
-    -- The starts of this script took the room.
+    -- Starts in this call have used up room, so the time is computed again.
     if gate.taken > 0 then gate.due_ms = limit_kinds.opening_of(gate) end
     if gate.due_ms then
       redis.call('ZADD', tag .. 'gates_due', gate.due_ms, gate.id)
@@ -58,12 +58,12 @@ local gates = lazily.made_by(function()
     end
   end
 
-  -- Returns the ms until the first awaited gate opens; -1 if none opens by time.
+  -- Returns the time in ms until the first awaited gate opens; -1 if none opens by time.
   local function ms_until_opening(now_ms)
     return first_opening_ms and math.max(0, first_opening_ms - now_ms) or -1
   end
 
-  -- Nothing passes this gate before `until_ms`; a longer hold stays.
+  -- Closes this gate until `until_ms`. A longer hold stays.
   local function hold(id, until_ms)
     local held_ms = tonumber(redis.call('HGET', tag .. 'holds', id) or 0)
     if until_ms > held_ms then

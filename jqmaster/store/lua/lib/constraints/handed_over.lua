@@ -1,16 +1,16 @@
 -- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
--- Jobs whose work is with another system, by the gates at which they hold slots: `handed_over:{gate}` has their IDs,
--- and `handed_over_gates` lists the gates that have any. They keep their slots, and a constraint with `counts_awaiting:
--- false` does not count them, so a change of the constraint is in force at once.
+-- Jobs that have handed their work over to another system and await its callback. `handed_over:{gate}` has the IDs of
+-- those that hold a slot at a gate, and `handed_over_gates` lists the gates with such jobs. The jobs keep their slots.
+-- A constraint with `counts_awaiting: false` subtracts them, so changing this option takes effect at once.
 local handed_over = lazily.made_by(function()
   local tag = ARGV.tag
   local has_any = nil
 
   local function count(gate_id) return redis.call('SCARD', tag .. 'handed_over:' .. gate_id) end
 
-  -- `gate_list`: gates under which the slot of this job is kept.
+  -- Adds a job at its gates. `gate_list`: the gates under which its slot is stored.
   local function add(gate_list, id)
     for _, gate_id in ipairs(gate_ids.split(gate_list)) do
       redis.call('SADD', tag .. 'handed_over:' .. gate_id, id)
@@ -27,9 +27,9 @@ local handed_over = lazily.made_by(function()
     return fewer
   end
 
-  -- Removes jobs whose slots at these gates are given back.
+  -- Removes jobs that give back their slots at these gates.
   local function remove(gate_list, ids)
-    -- Asks once per script: if no job has handed over its work, that is the whole cost.
+    -- Asks once per call, so that a store without such jobs pays for one command only.
     if has_any == nil then has_any = redis.call('EXISTS', tag .. 'handed_over_gates') == 1 end
     if not has_any then return end
     for _, gate_id in ipairs(gate_ids.split(gate_list)) do remove_at(gate_id, ids) end

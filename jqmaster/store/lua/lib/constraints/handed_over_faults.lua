@@ -1,8 +1,8 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/slots.lua
--- Jobs that are listed as having handed over their work at a gate, but hold no slot there: their constraint would let
--- too many start.
+-- Finds jobs that `handed_over:{gate}` lists although they hold no slot at that gate. Their constraint would let too
+-- many jobs start.
 local handed_over_faults = lazily.made_by(function()
   local tag = ARGV.tag
 
@@ -21,7 +21,7 @@ local handed_over_faults = lazily.made_by(function()
       or (state == layout.STATE.running and record.has_flag(record.flags_of(head), layout.FLAG.has_challenge))
   end
 
-  -- Returns those of these jobs that are wrongly listed there.
+  -- Returns those of the given jobs that are wrongly listed.
   local function among(gate_id, ids)
     local wrong = {}
     for _, id in ipairs(ids) do

@@ -1,13 +1,14 @@
 -- include lib/lazily.lua
 -- include lib/constraints/slots.lua
--- The kinds of limits that close gates, one table each with one interface.
--- jqmaster/domain/constraints/limit_kinds.py has the same kinds for
--- documents, checks and texts; a constraint's fields and the parts of its overrides come from there.
+-- The kinds of limits that close gates: one table each, with the interface below.
+-- jqmaster/domain/constraints/limit_kinds.py has the same kinds for documents, checks and texts, and defines the fields
+-- of constraints and overrides.
 --
---   room(gate, limits, now_ms)   for how many starts there is room, and when it opens by time: NEVER for a gate that
---                                waits for people. Nothing where the constraint has no such limit. Notes its figures.
---   opens_at(gate)               optional: when it opens by time, after `gate.taken` more starts
---   on_start(gate, begun, now_ms)   optional: remembers starts; `begun` alternates instants and tokens
+--   room(gate, limits, now_ms)   returns how many jobs may start, and the time at which the gate opens without an event
+--                                (NEVER: an operator has to open it); nil if the constraint has no such limit. Sets the
+--                                figures of the gate.
+--   opens_at(gate)               optional: returns the time at which the gate opens after `gate.taken` more starts
+--   on_start(gate, begun, now_ms)   optional: remembers starts; `begun` alternates start times and tokens
 local limit_kinds = lazily.made_by(function()
   local tag = ARGV.tag
   local NEVER = math.huge
@@ -23,16 +24,16 @@ local limit_kinds = lazily.made_by(function()
 
   local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- starts of a gate beyond its period
 
-  -- Returns how long a gate remembers its starts: for one period at least. Beyond it for as many whole periods as hold
-  -- at most `MAX_REMEMBERED` starts, up to `REMEMBERED_MS`, so that a period that is made longer finds what started
-  -- before.
+  -- Returns how long a gate remembers its starts. This is at least one period. It is longer, up to `REMEMBERED_MS`, as
+  -- long as whole periods of at most `MAX_REMEMBERED` starts fit. So a period that is made longer still counts earlier
+  -- starts.
   local function remembered_ms(gate)
     if not gate.rate_limit then return REMEMBERED_MS end
     local whole_periods_ms = gate.period_ms * math.floor(MAX_REMEMBERED / gate.rate_limit)
     return math.max(gate.period_ms, math.min(REMEMBERED_MS, whole_periods_ms))
   end
 
-  -- Returns when the period has room again, if it has `excess` more starts than the limit.
+  -- Returns when the period has room again if it has `excess` starts more than the limit.
   local function opening_after(gate, excess)
     local oldest = redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, gate.now_ms - gate.period_ms, '+inf',
       'WITHSCORES', 'LIMIT', excess, 1)
@@ -43,8 +44,8 @@ local limit_kinds = lazily.made_by(function()
     room = function(gate, limits, now_ms)
       local most, period_ms = limits.rate_limit, limits.rate_period_ms
       if not most then return nil end
-      -- A start counts through the whole millisecond in which its period ends: two starts that a clock of milliseconds
-      -- shows one period apart may be closer.
+      -- A start counts through the whole millisecond in which its period ends. Two starts whose timestamps are exactly
+      -- one period apart may be closer to each other than a period.
       local starts = redis.call('ZCOUNT', tag .. 'starts:' .. gate.id, now_ms - period_ms, '+inf')
       gate.starts, gate.rate_limit, gate.period_ms = starts, most, period_ms
       return most - starts, starts >= most and opening_after(gate, starts - most) or nil
@@ -53,7 +54,7 @@ local limit_kinds = lazily.made_by(function()
       if not gate.rate_limit then return nil end
       local excess = gate.starts + gate.taken - gate.rate_limit
       if excess < 0 then return nil end
-      -- All starts of this script are now.
+      -- All starts of this call happen now.
       return excess < gate.starts and opening_after(gate, excess) or gate.now_ms + gate.period_ms + 1
     end,
     on_start = function(gate, begun, now_ms)
@@ -61,14 +62,14 @@ local limit_kinds = lazily.made_by(function()
       local key, kept_ms = tag .. 'starts:' .. gate.id, remembered_ms(gate)
       redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - kept_ms))
       redis.call('ZADD', key, unpack(begun))
-      -- If this key value has no rate but others do, nothing else bounds its starts.
+      -- If this key value has no rate limit but others do, only this command bounds its list of starts.
       if not gate.rate_limit then redis.call('ZREMRANGEBYRANK', key, 0, -MAX_REMEMBERED - 1) end
-      -- Older starts no longer matter, whichever clock moved.
+      -- Older starts no longer matter, even if a clock was changed.
       redis.call('PEXPIRE', key, kept_ms + 1000)
     end,
   }
 
-  -- A worker asked that nothing pass for a while. This is not part of a constraint.
+  -- A hold: a worker asked to keep the gate closed for a while. It is not part of a constraint.
   local has_holds = nil
   local hold = {
     room = function(gate, _, now_ms)
@@ -93,7 +94,8 @@ local limit_kinds = lazily.made_by(function()
 
   local all, with_start = {concurrency, rate, hold, pause}, {rate}
 
-  -- Returns how many starts all kinds leave room for, and when the gate opens by time alone; nil if no clock decides.
+  -- Returns the room that all kinds leave, and the time at which the gate opens without an event; nil if only an event
+  -- can open it.
   local function room_of(gate, limits, now_ms, room)
     local due_ms = nil
     for n = 1, #all do
@@ -104,7 +106,7 @@ local limit_kinds = lazily.made_by(function()
     return room, due_ms ~= NEVER and due_ms or nil
   end
 
-  -- Returns when the gate opens by time alone, after more starts.
+  -- Returns the time at which the gate opens without an event, after the starts of this call.
   local function opening_of(gate)
     local due_ms = nil
     for n = 1, #all do

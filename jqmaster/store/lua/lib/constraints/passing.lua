@@ -4,17 +4,17 @@
 -- include lib/constraints/slots.lua
 -- include lib/constraints/limit_kinds.lua
 -- include lib/constraints/gates.lua
--- Claims pass gates: they use up room, take slots, and their starts are remembered. One claim of many jobs gathers what
--- they pass, and writes it at the end.
+-- Lets claims pass their gates: uses up room, takes slots and remembers starts. A script that claims many jobs gathers
+-- this and writes it at the end.
 local passing = lazily.made_by(function()
   local tag = ARGV.tag
   local add_pair, under = lists.add_pair, lists.under
-  -- `passed` is by owner; the others are by gate, for gates that jobs bring along.
+  -- `passed`: by owner of the gates. `held_own`, `begun_own`: by gate, for the own gates of jobs.
   local passed, held_own, begun_own = {}, {}, {}
-  -- By constraint: jobs that it would have delayed, were it in force.
+  -- By constraint that is in shadow mode: the number of jobs that it would have delayed.
   local shadowed = {}
 
-  -- `taken` more jobs start behind these gates.
+  -- Uses up room at these gates for `taken` more jobs.
   local function use_room(ids, taken, now_ms)
     for _, gate_id in ipairs(ids) do
       local gate = gates.of(gate_id, now_ms)
@@ -28,7 +28,7 @@ local passing = lazily.made_by(function()
     end
   end
 
-  -- A claim passes the gates of its `owner`: a lane with keyed gates, or a group with shared ones.
+  -- Lets a claim pass the gates of `owner`: a lane with keyed gates, or a group with shared gates.
   local function add(ids, owner, id, token_bytes, now_ms)
     local list = passed[owner]
     if not list then
@@ -39,7 +39,7 @@ local passing = lazily.made_by(function()
     add_pair(list.begun, now_ms, token_bytes)
   end
 
-  -- It passes gates that its job brings along.
+  -- Lets a claim pass the own gates of its job.
   local function add_own(ids, id, token_bytes, now_ms)
     for _, gate_id in ipairs(ids) do
       local gate = gates.of(gate_id, now_ms)
@@ -48,8 +48,8 @@ local passing = lazily.made_by(function()
     end
   end
 
-  -- Claims pass these gates, all shared or all keyed: `holders` alternates job IDs and tokens, `begun` instants and
-  -- tokens, of the same claims.
+  -- Lets claims pass these gates, which are all shared or all keyed. `holders` alternates job IDs and tokens; `begun`
+  -- alternates start times and tokens of the same claims.
   local function pass(ids, holders, begun, now_ms)
     local is_held = false
     for _, id in ipairs(ids) do
@@ -61,7 +61,7 @@ local passing = lazily.made_by(function()
     if is_held and gate_ids.is_shared(ids[1]) then slots.take(table.concat(ids), holders) end
   end
 
-  -- Writes what was gathered.
+  -- Writes the gathered claims.
   local function write(now_ms)
     for _, list in pairs(passed) do pass(list.ids, list.holders, list.begun, now_ms) end
     for gate_id, holders in pairs(held_own) do slots.take(gate_id, holders) end

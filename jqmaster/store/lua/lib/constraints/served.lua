@@ -1,19 +1,20 @@
 -- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/constraints/gates.lua
--- Notes which keys of fair constraints were served: their turn is over, for now.
+-- Notes which key values of fair constraints were served, so that other values have the next turns.
 local served = lazily.made_by(function()
   local tag = ARGV.tag
   local newest, of_cid = nil, {}
 
-  -- Returns an instant in the form of the IDs with which it is compared; each is later than all before it.
+  -- Returns an instant in the form of a job ID, because it is compared with such IDs. Each one is later than all before
+  -- it.
   local function next_stamp(now_ms)
     newest = math.max((newest or tonumber(redis.call('GET', tag .. 'served_stamp') or 0)) + 1, now_ms * 1000)
     local ms = math.floor(newest / 1000)
     return string.format('%08x-%04x-%03d', math.floor(ms / 65536), ms % 65536, newest % 1000)
   end
 
-  -- Returns whether the lane has a key that takes turns.
+  -- Marks the key values of a lane as served. Returns whether any of them takes turns.
   local function mark(lane, now_ms)
     local stamp = nil
     for _, gate_id in ipairs(lane.keyed) do

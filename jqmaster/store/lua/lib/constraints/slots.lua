@@ -3,9 +3,9 @@
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
 -- include lib/constraints/handed_over.lua
--- Slots are kept under the gates that a claim passes together: `slots:{gates}` for each keyed gate by itself, and for
--- all shared gates of a group at once. `slot_counts` has the sum for each of the shared gates. So the cost is the same
--- however many gates there are.
+-- Slots at gates. `slots:{gates}` has the slots of one keyed gate, or of all shared gates of a group together, because
+-- claims always pass these together. `slot_counts` has the sum for each shared gate. So a claim costs the same for any
+-- number of shared gates.
 local slots = lazily.made_by(function()
   local tag = ARGV.tag
   local split, is_shared = gate_ids.split, gate_ids.is_shared
@@ -15,14 +15,14 @@ local slots = lazily.made_by(function()
     return redis.call('HLEN', tag .. 'slots:' .. gate_id)
   end
 
-  -- Returns how many slots of a gate count.
+  -- Returns how many used slots of a gate count against its limit.
   local function used(gate_id)
     local limits = constraints.limits_of(gate_id)
     if not (limits and limits.is_awaiting_free) then return held(gate_id) end
     return math.max(0, held(gate_id) - handed_over.count(gate_id))
   end
 
-  -- Notes that another system does the work of a job. Returns the gates at which others may have its slot.
+  -- Notes that another system does the work of a job. Returns the gates that no longer count the job's slot.
   local function hand_over(gate_lists, id)
     local freed = {}
     for _, gate_list in ipairs(gate_lists) do
@@ -37,7 +37,7 @@ local slots = lazily.made_by(function()
     return freed
   end
 
-  -- Returns the lists of gates under which the slots of this gate are kept.
+  -- Returns the lists of gates under which the slots of this gate are stored.
   local function kept_under(gate_id)
     if not is_shared(gate_id) then return {gate_id} end
     local found = {}
@@ -47,7 +47,7 @@ local slots = lazily.made_by(function()
     return found
   end
 
-  -- Returns whether a job that passes these gates needs a slot.
+  -- Returns whether a job that passes these gates needs a slot there.
   local function are_needed(gate_list)
     for _, gate_id in ipairs(split(gate_list)) do
       local limits = constraints.limits_of(gate_id)
@@ -64,7 +64,7 @@ local slots = lazily.made_by(function()
     end
   end
 
-  -- `holders` alternates job IDs and tokens.
+  -- Takes slots. `holders` alternates job IDs and tokens.
   local function take(gate_list, holders)
     local more = redis.call('HSET', tag .. 'slots:' .. gate_list, unpack(holders))
     if more > 0 and is_shared(gate_list) then
@@ -73,7 +73,7 @@ local slots = lazily.made_by(function()
     end
   end
 
-  -- Returns how many of these jobs had one.
+  -- Gives back the slots of these jobs. Returns how many jobs had one.
   local function give_back(gate_list, ids)
     local fewer = lists.call('HDEL', tag .. 'slots:' .. gate_list, ids)
     if fewer > 0 then handed_over.remove(gate_list, ids) end

@@ -2,11 +2,11 @@
 -- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
--- Counts the jobs that wait behind each gate. Each gate has a note: that number, and its key's value for people.
+-- Counts the jobs that wait behind each gate. The note of a gate has this number, and the text of its key value.
 local waiting = lazily.made_by(function()
   local tag = ARGV.tag
   local constraint_of = gate_ids.constraint_of
-  -- By gate: how many more wait than when the script began, and the texts of key values.
+  -- By gate: the change of its number of waiting jobs in this call; the text of its key value.
   local more_at, text_of = {}, {}
 
   local function split_note(note)
@@ -15,7 +15,8 @@ local waiting = lazily.made_by(function()
     return tonumber(string.sub(note, 1, colon - 1)), string.sub(note, colon + 1)
   end
 
-  -- Returns the state when the script began: how many wait, and the text of the key's value (nil: unknown).
+  -- Returns the state at the start of this call: the number of waiting jobs, and the text of the key value (nil:
+  -- unknown).
   local function at(gate_id)
     return split_note(redis.call('HGET', tag .. 'gates:' .. constraint_of(gate_id), gate_id))
   end
@@ -27,23 +28,24 @@ local waiting = lazily.made_by(function()
     end
   end
 
-  -- Lists a gate under this text even if nothing waits, because perhaps only running jobs have passed it. The entry
-  -- goes with the last of them.
+  -- Lists a gate with this text even if no job waits there, because running jobs may have passed it. Its entry is
+  -- removed with the last of them.
   local function list(gate_id, text)
     text_of[gate_id] = text
     more_at[gate_id] = more_at[gate_id] or 0
   end
 
-  -- Returns the exponent of the power of two below. To find the gates with the most waiting jobs it is enough to note
-  -- when this changes.
+  -- Returns the exponent of the largest power of two up to `count`. The list of gates with the most waiting jobs is
+  -- updated only when this exponent changes.
   local function crowd(count)
     if count < 2 then return 0 end
     local _, exponent = math.frexp(count)
     return exponent - 1
   end
 
-  -- Writes notes in a few commands for all gates of a constraint: a few for each gate would cost as much as all else.
-  local numbers = {}  -- the beginnings of notes: few differ, and formatting one takes long
+  -- Writes the notes of all gates of a constraint in a few commands. A few commands per gate would cost as much as the
+  -- rest of the script.
+  local numbers = {}  -- cached beginnings of notes: few differ, and formatting is slow
   local function write_notes(cid, ids, from, last)
     local key, noted, filled, gone, crowded, uncrowded = tag .. 'gates:' .. cid, {}, 0, {}, {}, {}
     for i, note in ipairs(redis.call('HMGET', key, unpack(ids, from, last))) do
@@ -51,8 +53,8 @@ local waiting = lazily.made_by(function()
       local before, text = 0, nil
       if note then before, text = split_note(note) end
       local now = before + more_at[gate_id]
-      -- The leader removes the notes of idle key values, but not those of a constraint that is gone, which it may have
-      -- forgotten before.
+      -- The leader removes the notes of idle key values, but may not know a deleted constraint any more. So its notes
+      -- are removed here.
       if now == 0 and (gate_ids.is_shared(gate_id) or not constraints.limits_of(cid)) then
         if note then gone[#gone + 1] = gate_id end
       elseif not note or now ~= before then
@@ -61,7 +63,7 @@ local waiting = lazily.made_by(function()
         noted[filled + 1], noted[filled + 2] = gate_id, number .. (text or text_of[gate_id] or '')
         filled = filled + 2
       end
-      -- Most values have one job at most, and so no crowd.
+      -- Most values have at most one waiting job, and so no crowd.
       local its_crowd = now > 1 and crowd(now) or 0
       if its_crowd ~= (before > 1 and crowd(before) or 0) then
         if its_crowd > 0 then

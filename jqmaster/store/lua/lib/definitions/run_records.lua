@@ -1,5 +1,5 @@
--- The run records of definitions, as `due_at_ms outcome reason job_id recorded_at_ms`: one for each instant, or one for
--- each event, with its ID behind.
+-- The run records of definitions, one for each instant or event: `due_at_ms outcome reason job_id recorded_at_ms`. The
+-- record of an event ends with the event's ID.
 local run_records = (function()
   local tag = ARGV.tag
   local max_runs, life_ms = tonumber(ARGV.max_runs), tonumber(ARGV.runs_life_ms)
@@ -8,7 +8,7 @@ local run_records = (function()
     return tag .. 'runs:' .. name
   end
 
-  -- The record of an instant; nil where there is none.
+  -- Returns the record of an instant; nil if there is none.
   local function at(name, due_at_ms)
     return redis.call('ZRANGEBYSCORE', key_of(name), due_at_ms, due_at_ms)[1]
   end
@@ -21,9 +21,9 @@ local run_records = (function()
       table.concat({due_at_ms, outcome, reason, job_id, string.format('%.0f', now_ms)}, ' '))
   end
 
-  -- The facts that remain of records that were removed: `until_ms`, the last instant whose record may be among them
-  -- (nil if there is no such instant), and `first_ms`, the first instant with a record (nil if none has one). As text,
-  -- `did until_ms first_ms`.
+  -- The memory of removed records, stored as `did until_ms first_ms`. `until_ms`: the last instant whose record may
+  -- have been removed; nil if there is none. `first_ms`: the first instant that still has a record; nil if there is
+  -- none.
   local function number_or_empty(ms)
     return ms and string.format('%.0f', ms) or ''
   end
@@ -36,8 +36,9 @@ local run_records = (function()
     return tonumber(redis.call('ZRANGE', key_of(name), 0, 0, 'WITHSCORES')[2])
   end
 
-  -- Reads this for the incarnation `did` of a definition. `text`: as it is stored (false: it is not). `handled_ms`: the
-  -- last instant that may have a record. Another release removes records without noting it.
+  -- Returns the memory for the incarnation `did` of a definition. `text`: the stored form (false: none). `handled_ms`:
+  -- the last instant that may have a record. Masters of older releases remove records without noting it, so the stored
+  -- memory may be out of date.
   local function memory_of(name, did, text, handled_ms)
     local its_did, until_text, first_text = string.match(text or '', '^(%S+) (%S*) (%S*)$')
     local is_known, noted_ms = its_did == did, tonumber(first_text)
@@ -51,8 +52,8 @@ local run_records = (function()
   end
 
   local PAGE, MOST_PAGES = 100, 10
-  -- Removes the records that are too many or too old. `memory` notes which, and is written to `memory_key`; nil: nobody
-  -- asks for these records.
+  -- Removes records that are too many or too old. Notes them in `memory`, which is written to `memory_key`. `memory` is
+  -- nil for records that no backfill needs.
   local function trim(name, now_ms, memory, memory_key)
     local key = key_of(name)
     local function remove(count)
@@ -64,7 +65,7 @@ local run_records = (function()
     end
     local excess = redis.call('ZCARD', key) - max_runs
     if excess > 0 then remove(excess) end
-    -- A record is as old as itself, whatever its instant. One that is young keeps those behind it.
+    -- The age of a record counts from its writing, not from its instant. A young record also keeps those after it.
     for _ = 1, MOST_PAGES do
       local old = 0
       for n, run in ipairs(redis.call('ZRANGE', key, 0, PAGE - 1)) do
@@ -83,10 +84,10 @@ local run_records = (function()
   end
 
   local CHUNK = 1000
-  -- Records of events, by definition: several may have the same instant.
+  -- Gathered records of events, by definition. Several may have the same instant.
   local added = {}
 
-  -- Gathers the record of an event.
+  -- Gathers the run record of an event.
   local function add(name, at_text, outcome, reason, job_id, now_text, event_id)
     local list = added[name]
     if not list then
@@ -97,10 +98,10 @@ local run_records = (function()
     list[n + 1], list[n + 2] = at_text, table.concat({at_text, outcome, reason, job_id, now_text, event_id}, ' ')
   end
 
-  -- Writes what was gathered.
+  -- Writes the gathered records.
   local function write_added(now_ms)
     for name, list in pairs(added) do
-      -- A command takes some thousands of members at most.
+      -- One command takes at most some thousands of members.
       for first = 1, #list, CHUNK do
         redis.call('ZADD', key_of(name), unpack(list, first, math.min(first + CHUNK - 1, #list)))
       end

@@ -1,14 +1,14 @@
 -- include lib/jobs/record.lua
 -- include lib/jobs/new_jobs.lua
 -- include lib/jobs/cancellation.lua
--- The jobs that definitions start for events, as far as their overlap lets them.
+-- The jobs that definitions start for events, as far as the definitions' `overlap` allows.
 local event_jobs = (function()
   local tag = ARGV.tag
   local is_unfinished, is_waiting = layout.is_unfinished, layout.is_waiting
   local canceled, freed_workers = {}, {}
   local clocks_read = {}
 
-  -- Returns the clock of a definition that asks for its newest job: `handled` as it is stored, and `last_job`.
+  -- Returns the clock of a definition whose overlap depends on its newest job: the stored `handled`, and `last_job`.
   local function clock_of(clocks_key, name)
     local found = clocks_read[name]
     if not found then
@@ -19,14 +19,14 @@ local event_jobs = (function()
     return found
   end
 
-  -- The head of a job in the store while it is not over, nil else.
+  -- Returns the head of a stored job if the job is not over, otherwise nil.
   local function unfinished(id)
     if id == '' or canceled[id] then return nil end
     local head = record.read_head(tag .. 'job:' .. id)
     return head ~= '' and is_unfinished[record.state_of(head)] and head or nil
   end
 
-  -- The newest job of a definition may be one of this very call, which is not in the store yet.
+  -- By definition: its newest job if this call made it. Such a job is not in the store yet.
   local made = {}
 
   local function gather(id, terms, digest, rest, now_ms, replaced)
@@ -39,8 +39,8 @@ local event_jobs = (function()
     return 'fired'
   end
 
-  -- Starts the job of a definition. Returns fired, overlap, superseded or backlog_full. Among several events of one
-  -- call, `is_last` says which one fires where each would replace the one before.
+  -- Starts the job of a definition. Returns fired, overlap, superseded or backlog_full. `is_last`: with the overlap
+  -- `replace`, only the last event of a call fires.
   local function start(clocks_key, name, overlap, id, terms, digest, rest, now_ms, is_last)
     if overlap == 'allow' then return gather(id, terms, digest, rest, now_ms, nil) end
     if overlap == 'replace' and not is_last then return 'superseded' end
@@ -50,7 +50,7 @@ local event_jobs = (function()
     local head = unfinished(last_job)
     local became = gather(id, terms, digest, rest, now_ms, head)
     if became ~= 'fired' then return became end
-    -- A job for which there is no room replaces no other job.
+    -- There was room for the new job, so the old one is canceled.
     if head then
       local worker_id = cancellation.cancel(last_job, head, now_ms)
       canceled[last_job] = record.has_flag(record.flags_of(head), layout.FLAG.watched) and 'watched' or 'alone'
@@ -60,7 +60,7 @@ local event_jobs = (function()
     return became
   end
 
-  -- Writes all but the lanes, which lib/lanes/lane_writes.lua writes afterwards.
+  -- Writes the gathered jobs, except for the lanes, which lib/lanes/lane_writes.lua writes afterwards.
   local function write(clocks_key, scheduled_key, expiring_key)
     new_jobs.write(scheduled_key, expiring_key)
     for name, definition in pairs(clocks_read) do
@@ -70,8 +70,7 @@ local event_jobs = (function()
     end
   end
 
-  -- Tells those who wait for replaced jobs of their ends, and the leader what there is to do. Returns the workers that
-  -- ran one.
+  -- Notifies clients that wait for replaced jobs, and wakes the leader. Returns the workers that ran a replaced job.
   local function tell(wake_channel, finished_channel)
     for id, telling in pairs(canceled) do
       if telling == 'watched' then redis.call('PUBLISH', finished_channel, id) end

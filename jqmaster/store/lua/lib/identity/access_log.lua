@@ -1,9 +1,10 @@
--- The access log has bounds of its own, a count and an age, so that only access events can age out access events. An
--- event that somebody without the scope `admin` can repeat is folded, or a flood of it would age out the rest.
+-- The access log. It has its own limits of number and age, so that other events cannot push out access events. Events
+-- that a caller without the scope `admin` can repeat are folded into one entry, so that a flood of them cannot push out
+-- the rest.
 local access_log = (function()
   local MAX_ENTRIES, KEPT_MS = 100000, 400 * 86400000
   local FOLD_MS, MAX_FOLDS = 3600000, 10
-  -- A fold: since when, until when, how many repeats; then the newest entry.
+  -- A fold: times of the first and the last event, number of repeats; then the newest entry.
   local FOLD_HEAD, ENTRY_AT = '>i8i8i8', 25
 
   local function write_repeated(access_key, now_ms, entry, times, since_ms)
@@ -17,7 +18,7 @@ local access_log = (function()
     write_repeated(access_key, now_ms, entry, 1, now_ms)
   end
 
-  -- Writes the repeats that a fold has counted as one entry, the newest of them.
+  -- Writes one entry, the newest, for all repeats that a fold has counted.
   local function close_fold(access_key, folds_key, field, fold)
     local since_ms, last_ms, times = struct.unpack(FOLD_HEAD, fold)
     if times > 0 then write_repeated(access_key, last_ms, string.sub(fold, ENTRY_AT), times, since_ms) end
@@ -29,8 +30,9 @@ local access_log = (function()
     return now_ms - since_ms >= FOLD_MS or now_ms < since_ms
   end
 
-  -- Writes the first event of its kind and counts those that follow within the hour. A group has a bounded number of
-  -- kinds, and one for all others: strangers choose the name with which they fail to log in, and users their address.
+  -- Writes the first event of a kind, and counts those that follow within the hour. A group has a bounded number of
+  -- kinds, and one kind for all others, because callers choose the kind: the user name of a failed login, or their
+  -- address.
   local function write_folded(access_key, folds_key, now_ms, group, kind, entry)
     local field = group .. '\0' .. kind
     local fold = redis.call('HGET', folds_key, field)
@@ -57,7 +59,7 @@ local access_log = (function()
     end
   end
 
-  -- Closes the folds whose hour is over.
+  -- Writes and removes the folds whose hour is over.
   local function close_folds(access_key, folds_key, now_ms)
     local folds = redis.call('HGETALL', folds_key)
     for at = 1, #folds, 2 do

@@ -1,7 +1,7 @@
--- The steps that all changes of users and tokens have in common.
+-- Steps that all changes of users and tokens share.
 local identity = (function()
-  -- Every change of the callers gets a new version, which caches ask for. It is at least as high as the clock: see
-  -- put_constraint.lua.
+  -- Raises the version of users and tokens, by which caches notice a change. The version is at least the clock's time:
+  -- see put_constraint.lua.
   local function raise_version(identity_key, now_ms, wake_channel)
     local version = tonumber(redis.call('HGET', identity_key, 'version') or 0) + 1
     local text = string.format('%.0f', math.max(version, now_ms))
@@ -10,8 +10,8 @@ local identity = (function()
     return tonumber(text)
   end
 
-  -- Ends all sessions of one user or token but `kept` (empty: none). There are few, because opening one too many ends
-  -- the oldest.
+  -- Ends all sessions of one user or token except `kept` (empty: no exception). They are few, because their number is
+  -- limited.
   local function end_sessions(list_key, session_prefix, kept)
     for _, digest in ipairs(redis.call('ZRANGE', list_key, 0, -1)) do
       if digest ~= kept then

@@ -1,5 +1,5 @@
--- Counts a job for the action on many jobs that changes it, in the very step that changes it: however often a page is
--- repeated, and whoever repeats it, the count is exact.
+-- Counts a job for the action on many jobs that changes it. The count and the change are one step, so the count is
+-- exact even if pages of the action are repeated.
 local actions = (function()
   local tag = ARGV.tag
 
@@ -7,8 +7,7 @@ local actions = (function()
     local action_key = tag .. 'action:' .. action_id
     if action_id == '' or redis.call('EXISTS', action_key) == 0 then return end
     redis.call('HINCRBY', action_key, 'done', 1)
-    -- The action waits for the end of these jobs, so that a retry stops by itself. Nobody waits once the action is
-    -- over.
+    -- The action waits for the end of these jobs. Once the action is over, nothing waits for them.
     if is_watched and redis.call('SISMEMBER', tag .. 'running_actions', action_id) == 1 then
       redis.call('SADD', tag .. 'watched:' .. action_id, job_id)
     end

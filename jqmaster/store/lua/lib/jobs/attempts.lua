@@ -5,27 +5,28 @@
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
 -- include lib/challenges/challenges.lua
--- Ends attempts in batches, so that a batch costs a few commands and not a few per job.
+-- Ends many attempts together, so that the cost is a few commands for all, not for each job.
 local attempts = (function()
   local tag = ARGV.tag
   local IS_FINAL = layout.is_final
 
-  -- `ended` has the jobs that a worker held, by the worker's bytes; `indexes` has what comes into an index, by its key.
+  -- `ended`: by worker ID, the jobs whose attempts ended. `indexes`: by index key, the members to add.
   local function new_batch(now_ms)
     return {now_ms = now_ms, ended = {}, indexes = {}, finished = {}, wakes = false, delays = false}
   end
 
-  -- Returns whether `head` belongs to the claim that `token_bytes` may settle.
+  -- Returns whether the job with this head is running under the token.
   local function is_held(head, token_bytes)
     return #head >= layout.head.length and record.state_of(head) == layout.STATE.running
       and record.token_of(head) == token_bytes
   end
 
-  -- Ends the running attempt of `id` as decided: `target` is the new state; `cause`, `is_counted` and `is_loss` go into
-  -- its record, and `entry` into its history (empty: none). `head` is its record up to the name's end.
+  -- Ends the running attempt of `id` with the decided outcome. `head`: the job's record up to the end of the name;
+  -- `target`: its new state; `cause`, `is_counted` and `is_loss` are written to the record, `entry` to the history
+  -- (empty: no entry).
   --
-  -- An attempt that has the callbacks of its challenge, and would begin anew without having failed, waits for a worker
-  -- that runs them instead.
+  -- If the job would start a new attempt without having failed, and the callbacks of its challenge have arrived, the
+  -- attempt continues instead: the job waits for a worker that runs the callbacks.
   local function finish(batch, id, head, target, index_key, due_at_ms, cause, is_counted, is_loss, entry)
     local flags = record.flags_of(head)
     local goes_on = false
@@ -74,7 +75,7 @@ local attempts = (function()
     if is_final and record.has_flag(flags, layout.FLAG.watched) then batch.finished[#batch.finished + 1] = id end
   end
 
-  -- Keeps the result of a job that ended `failed`, if it is to be kept.
+  -- Stores the result of a failed job, if the job keeps its result.
   local function keep_failure(id, head, target, result, results_key, ends_at_ms)
     if target == layout.STATE.failed and record.has_flag(record.flags_of(head), layout.FLAG.keep_result) then
       redis.call('SET', tag .. 'result:' .. id, result)
@@ -82,8 +83,8 @@ local attempts = (function()
     end
   end
 
-  -- Writes what the batch gathered and tells those who wait for it. Returns 1 where jobs may start that could not
-  -- before.
+  -- Writes the gathered changes and notifies clients that wait for these jobs. Returns 1 if jobs may start that could
+  -- not before.
   local function write(batch, running_key, wake_channel, finished_channel)
     for worker_id_bytes, ids in pairs(batch.ended) do
       lists.call('ZREM', running_key, ids)

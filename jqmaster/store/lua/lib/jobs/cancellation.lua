@@ -4,13 +4,13 @@
 -- include lib/jobs/history.lua
 -- include lib/lanes/lanes.lua
 -- include lib/challenges/challenges.lua
--- Ends jobs as canceled.
+-- Cancels jobs.
 local cancellation = lazily.made_by(function()
   local tag = ARGV.tag
   local index = layout.index
 
-  -- Ends a job that is not over; its record's beginning is `head`. The caller writes the lanes and batches
-  -- afterwards. Returns the ID of the worker that runs it (nil: nobody does).
+  -- Cancels a job that is not over. `head`: the beginning of its record. The caller writes lanes and batches
+  -- afterwards. Returns the ID of the worker that runs the job (nil: none).
   local function cancel(id, head, now_ms)
     local key, state = tag .. 'job:' .. id, record.state_of(head)
     local lane, own = lanes.home_of(head)

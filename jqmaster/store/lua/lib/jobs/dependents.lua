@@ -2,20 +2,21 @@
 -- include lib/jobs/record.lua
 -- include lib/lists.lua
 -- include lib/jobs/follow_ups.lua
--- The order of jobs. A job that waits for others has them in the hash `awaits:{job_id}`; each of these has its
--- dependents in `dependents:{job_id}`, and is in the set `awaited`. Its end writes an entry of the follow-ups,
--- `order:` and its ID: jobs/release_dependents.lua makes its dependents agree with it.
+-- Predecessors and dependents. The hash `awaits:{job_id}` has the predecessors for which a job waits.
+-- `dependents:{job_id}` has the dependents of a predecessor, and the set `awaited` has all predecessors. When a
+-- predecessor ends, a follow-up `order:{job_id}` is written, and jobs/release_dependents.lua starts or skips its
+-- dependents.
 local dependents = lazily.made_by(function()
   local tag = ARGV.tag
   local WHEN_FINISHED, ID_LENGTH = '2', 36
-  -- Dependents that one call looks at to learn whether a job that is over is still needed, and predecessors of one that
-  -- was skipped.
+  -- The most dependents that one call checks to find whether a finished job is still needed, and the most predecessors
+  -- of a skipped job.
   local MOST_LOOKED_AT, MOST_PREDECESSORS = 100, 20
-  -- The score of a dependent: what it was when it was last looked at.
+  -- The score of a dependent: its condition at the last check.
   local OVER, MAY_RUN_AGAIN, UNFINISHED = 0, 0.5, 1
   local noted = {}
 
-  -- Returns the state of a job; nil if it has no record, or none that can be read.
+  -- Returns the state of a job; nil if its record does not exist or cannot be read.
   local function state_of(id)
     local code = redis.pcall('GETRANGE', tag .. 'job:' .. id, layout.state.offset, layout.state.offset)
     return type(code) == 'string' and string.byte(code) or nil
@@ -26,12 +27,13 @@ local dependents = lazily.made_by(function()
     return not (state and is_unfinished[state])
   end
 
-  -- Returns whether a predecessor in this state (nil: it is gone) is what a job waits for.
+  -- Returns whether a predecessor in this state (nil: deleted) meets the condition `when` of its dependent.
   local function is_met(state, when)
     return state == layout.STATE.succeeded or when == WHEN_FINISHED and is_over(state)
   end
 
-  -- The predecessors of a job, and what it waits for, as its extras tell; nil where they do not.
+  -- Returns the predecessors of a job, and its condition for them, from the extras of its record; nil if these have
+  -- none.
   local function after_of(key, head)
     local ok, fields = pcall(cmsgpack.unpack, record.extras_of(key, head))
     local after = ok and type(fields) == 'table' and fields.after
@@ -41,17 +43,17 @@ local dependents = lazily.made_by(function()
     return ids, tostring(after[1])
   end
 
-  -- Notes that a job with the flag `followed` has ended, or is unfinished again: its dependents, if any, are to know.
+  -- Notes that a job with the flag `followed` has ended, or is unfinished again, so that its dependents are updated.
   local function note(id)
     noted[#noted + 1] = id
   end
 
-  -- The job waits for no other any more.
+  -- Removes the list of predecessors for which a job waits.
   local function forget(id)
     redis.call('UNLINK', tag .. 'awaits:' .. id)
   end
 
-  -- Writes what was noted. The caller writes the follow-ups afterwards.
+  -- Writes the noted follow-ups. The caller calls `follow_ups.write` afterwards.
   local function write()
     if #noted == 0 then return end
     for n, has_dependents in ipairs(redis.call('SMISMEMBER', tag .. 'awaited', unpack(noted))) do
@@ -64,7 +66,7 @@ local dependents = lazily.made_by(function()
     return redis.call('SISMEMBER', tag .. 'awaited', id) == 1
   end
 
-  -- Returns the flags of a job that has dependents: its end is reported, and its result kept for them.
+  -- Returns the flags of a job with a dependent. They make it report its end and keep its result.
   local function awaited_flags(flags)
     for _, flag in ipairs({layout.FLAG.followed, layout.FLAG.keep_result}) do
       if not record.has_flag(flags, flag) then flags = flags + flag end
@@ -72,7 +74,7 @@ local dependents = lazily.made_by(function()
     return flags
   end
 
-  -- Makes a job known to one of its predecessors, which may be over or gone.
+  -- Lists a job as a dependent of one of its predecessors, which may be over or deleted.
   local function join(id, predecessor)
     redis.call('ZADD', tag .. 'dependents:' .. predecessor, UNFINISHED, id)
     redis.call('SADD', tag .. 'awaited', predecessor)
@@ -84,7 +86,7 @@ local dependents = lazily.made_by(function()
     end
   end
 
-  -- Makes the job wait for these predecessors. The leader has to look at those that are already over.
+  -- Makes the job wait for these predecessors. Notes a follow-up for those that are already over.
   local function wait(id, predecessors, when)
     for _, predecessor in ipairs(predecessors) do
       redis.call('HSET', tag .. 'awaits:' .. id, predecessor, when)
@@ -97,10 +99,10 @@ local dependents = lazily.made_by(function()
     return state == layout.STATE.failed or state == layout.STATE.canceled or state == layout.STATE.skipped
   end
 
-  -- Looks at MOST_LOOKED_AT dependents with the score `at`, and gives each the score of its present state. Returns
-  -- 'must' if one of them is unfinished, 'may' if one may be run again and would need the job, nil if none does; and
-  -- their number. A skipped job needs its predecessors that succeeded. It is kept because of the others, but they are
-  -- not kept because of it.
+  -- Checks at most MOST_LOOKED_AT dependents with the score `at`, and updates their scores. Returns whether they need
+  -- the job ('must': one is unfinished; 'may': one would need it if it ran again; nil: none), and how many were
+  -- checked. A skipped dependent needs only those predecessors that succeeded: the others do not have to be kept for
+  -- it.
   local function look(key, at, ended)
     local need, changed = nil, {}
     local found = redis.call('ZRANGEBYSCORE', key, at, at, 'LIMIT', 0, MOST_LOOKED_AT)
@@ -118,28 +120,28 @@ local dependents = lazily.made_by(function()
     return need, #found
   end
 
-  -- Returns whether dependents of a job that is over, in the state `ended`, need its record and its result: 'must'
-  -- while one is unfinished, 'may' while one may be run again, nil otherwise.
+  -- Returns whether dependents need the record and the result of a job that is over, in the state `ended`: 'must' if
+  -- one is unfinished, 'may' if one would need them if it ran again, nil otherwise.
   local function need_of(id, ended)
     local key = tag .. 'dependents:' .. id
     local need, count = look(key, UNFINISHED, ended)
-    -- The rest is looked at the next time.
+    -- The next call checks further dependents.
     if need == 'must' or count == MOST_LOOKED_AT then return 'must' end
     return (look(key, MAY_RUN_AGAIN, ended)) or need
   end
 
-  -- The job is unfinished again: its predecessors are to know.
+  -- Updates the job's score at its predecessors, because it is unfinished again.
   local function come_back(id, key, head)
     for _, predecessor in ipairs(after_of(key, head) or {}) do
       redis.call('ZADD', tag .. 'dependents:' .. predecessor, 'XX', UNFINISHED, id)
     end
   end
 
-  -- Returns whether a job that was skipped because of a predecessor would be revived if that is retried: all that it
-  -- lacks are still there, as far as its first predecessors tell.
+  -- Returns whether a job that was skipped because of a predecessor would be revived by a retry of that one. This is so
+  -- if all predecessors that have not succeeded still exist. Only the first predecessors are checked.
   local function may_be_revived(id, key, head)
     local root = redis.call('HGET', tag .. 'awaits:' .. id, 'root')
-    -- In a long chain, all go with the first.
+    -- In a long chain, all jobs depend on the root cause.
     if root and not state_of(string.sub(root, 1, ID_LENGTH)) then return false end
     local ids, when = after_of(key, head)
     for n = 1, math.min(ids and #ids or 0, MOST_PREDECESSORS) do
@@ -149,8 +151,8 @@ local dependents = lazily.made_by(function()
     return ids ~= nil
   end
 
-  -- Returns why nothing would ever start a job that awaits others; empty if something will. Looks at `most`
-  -- predecessors at most.
+  -- Returns why a job that waits for predecessors would never start; empty: no fault. Checks at most `most`
+  -- predecessors.
   local function fault_of(id, most)
     local key = tag .. 'awaits:' .. id
     local count = redis.pcall('HLEN', key)
@@ -173,8 +175,8 @@ local dependents = lazily.made_by(function()
     return ''
   end
 
-  -- Makes such a job wait for all of its predecessors again. The caller writes the follow-ups. Returns whether its
-  -- record tells which these are.
+  -- Makes such a job wait for all of its predecessors again. The caller writes the follow-ups. Returns whether the
+  -- job's record names its predecessors.
   local function wait_again(id, key, head)
     local ids, when = after_of(key, head)
     if not ids then return false end
@@ -182,8 +184,8 @@ local dependents = lazily.made_by(function()
     for _, predecessor in ipairs(ids) do
       if not is_met(state_of(predecessor), when) then wait(id, {predecessor}, when) end
     end
-    -- Predecessors that ended as needed are left out. If none is left, the job waits for the last, and the leader
-    -- starts it.
+    -- Predecessors that ended as required are left out. If none is left, the job waits for the last one, so that the
+    -- follow-up of that one starts it.
     if redis.call('EXISTS', tag .. 'awaits:' .. id) == 0 then wait(id, {ids[#ids]}, when) end
     return true
   end

@@ -1,11 +1,12 @@
 -- include lib/jobs/record.lua
--- The index of `expires_at`. A job that waits, or may come back to wait, is there at that instant, or within RECHECK_MS
--- from now if the instant has passed while it ran. The entry of a finished job stays until that instant.
+-- The index of `expires_at`. It lists each unfinished job at its `expires_at`. If that instant passes while the job
+-- runs, its entry moves to at most RECHECK_MS from now, because the job may wait again. The entry of a finished job
+-- stays until its `expires_at`.
 local expiry = (function()
   local tag = ARGV.tag
   local RECHECK_MS, is_unfinished = 60000, layout.is_unfinished
 
-  -- Returns a text; empty: the index says what the record says.
+  -- Returns the fault of a job's entry as a text; empty: the index agrees with the record.
   local function fault_of(id, head, now_ms)
     if not is_unfinished[record.state_of(head)] then return '' end
     local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
@@ -16,7 +17,7 @@ local expiry = (function()
     return is_wrong and string.format('expires at %.0f, in the index at %.0f', expires_at_ms, score) or ''
   end
 
-  -- Returns how many entries it changed.
+  -- Repairs a job's entry. Returns how many entries it changed.
   local function put_right(id, head, now_ms)
     if fault_of(id, head, now_ms) == '' then return 0 end
     local expires_at_ms = record.int64(head, layout.expires_at_ms.at)

@@ -1,12 +1,13 @@
 -- include lib/lazily.lua
 -- include lib/lists.lua
--- Follow-ups of a change, written in the same step: entries of the sorted set `follow_ups`, which a duty of the leader
--- carries out at least once. The text of an entry is its kind, a colon, and its subject. An entry that is
--- written again gets a new number, so that whoever carries out the former one does not remove it.
+-- Follow-ups: work that a change causes later. They are written in the same step as the change, to the sorted set
+-- `follow_ups`, and the leader carries out each at least once. An entry has the form `kind:subject`; its score is its
+-- number. Writing an entry again gives it a new number, so that a leader that has just carried out the old one does not
+-- remove it.
 local follow_ups = lazily.made_by(function()
   local tag = ARGV.tag
-  -- Every master listens on this channel, also the leader: a script that ends jobs does not tell its caller of
-  -- follow-ups.
+  -- Every master, including the leader, listens on this channel. Scripts that end jobs do not return follow-ups to
+  -- their caller.
   local WAKE = 'wake'
   local channel = tag .. WAKE
   local entries = {}

@@ -3,20 +3,20 @@
 -- include lib/batches/batches.lua
 -- include lib/jobs/follow_ups.lua
 -- include lib/jobs/dependents.lua
--- Jobs whose ends have consequences: their records have the flag `followed`, and their extras say which. A job without
--- the flag costs one test of its flags.
+-- Jobs whose ends have consequences for batches, dependents or webhooks. Their records have the flag `followed`, and
+-- their extras name the consequences. A job without the flag costs only the test of that flag.
 local followed = lazily.made_by(function()
   local tag = ARGV.tag
   local FLAG, JOB_PREFIX_LENGTH = layout.FLAG.followed, #(tag .. 'job:')
-  -- By extras: many jobs of one batch have the same.
+  -- By extras, because many jobs of one batch have equal extras.
   local facts_of_extras = {}
 
   local function is_followed(head)
     return head ~= '' and record.has_flag(record.flags_of(head), FLAG)
   end
 
-  -- Returns what the record of a job with the flag says: its `batch`, and in `told`, by state code, whether an end in
-  -- that state is reported. Each is nil if the record does not say.
+  -- Returns facts from the record of a job with the flag. `batch`: its batch. `told`: by state code, whether an end in
+  -- that state is reported. Each is nil if the record does not have it.
   local function facts_of(key, head)
     local extras = record.extras_of(key, head)
     local facts = facts_of_extras[extras]
@@ -39,13 +39,13 @@ local followed = lazily.made_by(function()
     return facts_of(key, head).batch
   end
 
-  -- The follow-up that tells of an end.
+  -- The subject of the follow-up that reports an end.
   local KIND = 'notify'
   local function end_of(id, state, finished_at_ms)
     return id .. ':' .. state .. ':' .. string.format('%.0f', finished_at_ms)
   end
 
-  -- Notes that the job moves from the state in `head` to another one. The caller calls `write`.
+  -- Notes that the job moves from the state in `head` to another one. The caller calls `write` afterwards.
   local function moved(key, head, to, now_ms)
     if not is_followed(head) then return end
     local facts, from, id = facts_of(key, head), record.state_of(head), string.sub(key, JOB_PREFIX_LENGTH + 1)
@@ -65,7 +65,7 @@ local followed = lazily.made_by(function()
     return redis.call('ZSCORE', tag .. 'follow_ups', entry) and true or false
   end
 
-  -- The job is deleted by people.
+  -- Notes that an operator deletes the job.
   local function deleted(id, key, head)
     if not is_followed(head) then return end
     dependents.forget(id)
@@ -74,14 +74,14 @@ local followed = lazily.made_by(function()
     if batch_id then batches.lose(batch_id, id, record.state_of(head)) end
   end
 
-  -- Notes that the waiting job takes the content of another push, and so its batch.
+  -- Notes that the waiting job takes the content, and with it the batch, of another push.
   local function replaced(id, key, head)
     if not is_followed(head) then return end
     local batch_id = batch_of(key, head)
     if batch_id then batches.leave(batch_id, id) end
   end
 
-  -- Writes the consequences for batches and for the order of jobs.
+  -- Writes the consequences for dependents and batches.
   local function write(now_ms)
     if lazily.is_made(dependents) then dependents.write() end
     batches.write(now_ms)

@@ -1,12 +1,11 @@
 -- include lib/jobs/record.lua
--- The heads of many jobs, one after the other.
+-- Reads the heads of many jobs.
 local heads = (function()
-  -- As long as the records are small, they are read many at once, which takes a third of the time. A long argument is
-  -- left where it is.
+  -- Small records are read whole, many in one command, which takes a third of the time. Long arguments are not read.
   local MANY, FACTOR, SMALL = 64, 4, 4096
 
-  -- Returns `of(n)`, the head of the job at `keys[n]` as `record.read_head` gives it, for numbers that grow; and
-  -- `forget()`, after which heads are read anew, for a caller who may have written some that were read already.
+  -- Returns two functions. `of(n)` returns the head of the job at `keys[n]` as `record.read_head` does; `n` must grow
+  -- from call to call. `forget()` drops heads that were read ahead, for a caller that may have changed them.
   local function reader(keys)
     local at_once, held, count = 1, {}, #keys
 

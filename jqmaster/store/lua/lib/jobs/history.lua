@@ -1,12 +1,12 @@
 -- include lib/lazily.lua
--- The history of a job: each attempt that ended, as the time of its end and an entry, which jqmaster/store/codec.py
--- writes and reads.
+-- The history of a job: for each ended attempt, the time of its end and an entry in the format of
+-- jqmaster/store/codec.py.
 local history = lazily.made_by(function()
   local MOST = 100
-  -- An entry is an array of six parts, as MessagePack begins one.
+  -- The first byte of an entry: a MessagePack array of six parts.
   local SIX_PARTS = '\150'
 
-  -- Best effort: a history of the wrong type must not leave a batch half done.
+  -- Best effort: a history key of the wrong type must not stop a script in the middle.
   local function add(key, ended_at_ms, entry)
     redis.pcall('RPUSH', key, struct.pack('>i8', ended_at_ms) .. entry)
   end
@@ -15,13 +15,13 @@ local history = lazily.made_by(function()
     redis.pcall('LTRIM', key, -MOST, -1)
   end
 
-  -- The entry of an attempt whose end no worker reported.
+  -- Returns the entry of an attempt whose end no worker reported.
   local function entry_of(attempt, worker_id, started_at_ms, ending)
     local message, error_value = '', nil
     return SIX_PARTS .. cmsgpack.pack(attempt, worker_id, started_at_ms, ending, message, error_value)
   end
 
-  -- Returns the newest attempts of a job that ended, the newest first. One that cannot be read is left out.
+  -- Returns the newest entries of a job's history, the newest first. Skips entries that cannot be read.
   local NEWEST = 5
   local function newest(id)
     local list, found = redis.pcall('LRANGE', ARGV.tag .. 'history:' .. id, -NEWEST, -1), {}

@@ -1,12 +1,12 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
--- The jobs that the newest poll of a pulling worker was given: pieces of job ID and token, in one string that expires
--- when the offers end.
+-- The mail of a pulling worker: the jobs that its newest poll was given. It is one string of job IDs and tokens, and
+-- expires when the offers end.
 local mail = lazily.made_by(function()
   local ID_LENGTH, TOKEN_LENGTH = 36, 16
 
-  -- Answers the poll for a claim. `channel` is empty if the poll hangs at the very master that claims: then nobody need
-  -- be told.
+  -- Stores the jobs of a claim as the answer to the worker's poll, and notifies the master that holds the poll.
+  -- `channel`: empty if that is the claiming master itself.
   local function give(worker_key, mail_key, pieces, life_ms, channel, message)
     redis.call('SET', mail_key, table.concat(pieces), 'PX', life_ms)
     redis.call('HSET', worker_key, 'poll_until_ms', 0, 'poll_is_told', channel == '' and 1 or 0)
@@ -19,11 +19,11 @@ local mail = lazily.made_by(function()
       and record.int64(job, layout.not_after_ms.at) >= now_ms
   end
 
-  -- Returns job ID and record of each job that is still an offer to this worker: neither over, nor taken up, nor
-  -- anybody else's.
+  -- Returns the ID and the record of each job that is still offered to this worker: the offer is not over, not
+  -- accepted, and not replaced by another claim.
   local function offers(mail_key, worker_id_bytes, now_ms, job_prefix)
     local given = redis.pcall('GET', mail_key)
-    -- A value that is not a string is damaged: then the leases decide.
+    -- A value that is not a string is damaged. The jobs return when their leases end.
     if type(given) ~= 'string' then return {} end
     local found = {}
     for at = 1, #given, ID_LENGTH + TOKEN_LENGTH do

@@ -3,16 +3,16 @@
 -- include lib/lists.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/homes.lua
--- New jobs of definitions: the room that their constraints leave them, their records, and the places where they wait.
--- jobs/enqueue/enqueue.lua does the same for pushes, written out, because there each function
--- that is made or called counts.
+-- Creates the jobs of definitions: checks the backlogs of their constraints, and writes their records and indexes.
+-- jobs/enqueue/enqueue.lua does the same for pushes without these functions, because there each function call costs too
+-- much.
 local new_jobs = (function()
   local tag, edition = ARGV.tag, ARGV.edition
   local job_prefix = tag .. 'job:'
   local unpack_terms, sub = struct.unpack, string.sub
   local definitions = homes.read(ARGV.lanes)
 
-  -- Room behind each gate that bounds its backlog; false for the others.
+  -- By gate: the room in its backlog; false if the gate has no such limit.
   local rooms = {}
   local function backlog_room(gate_id)
     local room = rooms[gate_id]
@@ -24,7 +24,7 @@ local new_jobs = (function()
     return room
   end
 
-  -- The gates that bound the jobs of lane `number`.
+  -- Returns the gates of lane `number` that have a limit of the backlog.
   local backlogs = {}
   local function bounding_gates(number)
     if not backlogs[number] then
@@ -40,7 +40,7 @@ local new_jobs = (function()
     return backlogs[number]
   end
 
-  -- The gates at which a job with this head waits, as a set: one that takes its place needs no room there.
+  -- Returns, as a set, the gates at which the job with this head waits. A job that replaces it needs no room there.
   local function counted_at(head)
     local found, lane, own = {}, lanes.home_of(head)
     for _, list in ipairs({lane.shared, lane.keyed, own or {}}) do
@@ -49,8 +49,8 @@ local new_jobs = (function()
     return found
   end
 
-  -- Takes room for one job, or none. `counted`: gates at which it needs none. Returns a gate that has no room (nil: all
-  -- have).
+  -- Takes room for one job at all of its gates, or at none. `counted`: gates at which it needs no room. Returns a gate
+  -- without room (nil: the job has its room).
   local function take_place(number, counted)
     local full_gate
     local bounding = bounding_gates(number)
@@ -65,14 +65,14 @@ local new_jobs = (function()
     return full_gate
   end
 
-  -- Jobs of one definition have the same terms, so what follows from these is made once. `head` is the record up to the
-  -- digest.
+  -- Jobs of one definition have the same terms. Their common values are computed once and kept by these terms. `head`:
+  -- the record before the digest.
   local kinds, kinds_seen = {}, {}
-  -- Offsets within the terms, which begin with the priority. The time of creation in them is still empty.
+  -- Offsets within the terms, which begin with the priority. Their creation time is not set yet.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
-  -- The fields from the start to the worker are empty so far.
+  -- The fields from the start to the worker are still empty.
   local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
   local function kind_of(terms, now_ms)
     local kind = kinds[terms]
@@ -98,7 +98,7 @@ local new_jobs = (function()
   end
 
   local scheduled, expiring, records, filled, wakes = {}, {}, {}, 0, false
-  -- Gathers a job whose key is free. `rest` is its record behind the lane.
+  -- Gathers a job whose ID is free. `rest`: the fields of its record after the lane.
   local function add(id, kind, digest, rest)
     if not kind.lane then
       kind.lane, kind.own = homes.of(definitions, kind.number, tonumber(edition))
@@ -116,7 +116,7 @@ local new_jobs = (function()
     if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id) end
   end
 
-  -- Writes all that was gathered but the lanes, which lib/lanes/lane_writes.lua writes afterwards.
+  -- Writes the gathered jobs, except for the lanes, which lib/lanes/lane_writes.lua writes afterwards.
   local function write(scheduled_key, expiring_key)
     for _, kind in ipairs(kinds_seen) do
       if kind.lane then lanes.count(kind.lane, kind.own, kind.accepted, kind.accepted) end
@@ -126,7 +126,7 @@ local new_jobs = (function()
     lists.zadd(expiring_key, expiring)
   end
 
-  -- Tells the leader what there is to do.
+  -- Wakes the leader if there are ready or scheduled jobs.
   local function tell(wake_channel)
     if wake_channel == '' then return end
     if wakes then redis.call('PUBLISH', wake_channel, 'ready') end

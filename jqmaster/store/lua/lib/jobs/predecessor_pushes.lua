@@ -1,11 +1,11 @@
 -- include lib/lazily.lua
 -- include lib/jobs/dependents.lua
--- The predecessors of the jobs of one push.
+-- Checks the predecessors of the jobs of one push.
 local predecessor_pushes = lazily.made_by(function()
   local STATUS = {unknown = -6, over = -7}
 
-  -- Returns the predecessors of each job of the push (nil: it has none). From MessagePack: [[number of the job, from 1;
-  -- what it waits for; its predecessors; of each whether it is of the same push], …]
+  -- Returns the predecessors of each job of the push (nil: none). Input, as MessagePack: [[number of the job, from 1;
+  -- its condition; its predecessors; for each of them, whether it belongs to the same push], …]
   local function read(packed)
     local of_job = {}
     for _, request in ipairs(cmsgpack.unpack(packed)) do
@@ -14,9 +14,9 @@ local predecessor_pushes = lazily.made_by(function()
     return of_job
   end
 
-  -- Finds out which of its predecessors a job has to wait for. `accepted`: the jobs that the same call accepts, by
-  -- their keys. Returns the status of a refused job, and the predecessor that is the reason (nil: it is not refused). A
-  -- predecessor of the same push may be over already, but not one that ended before.
+  -- Finds the predecessors for which a job has to wait. `accepted`: by key, the jobs that the same call accepts.
+  -- Returns the status of a refused job, and the predecessor that is the reason; nil if the job is not refused. A
+  -- predecessor of the same push is accepted even if it has already ended in another way than required.
   local function judge(request, accepted, job_prefix)
     for n, id in ipairs(request.ids) do
       local state = dependents.state_of(id)

@@ -1,16 +1,15 @@
 -- include lib/jobs/record.lua
--- Changes the records of ready jobs for a claim. Records of jobs of one kind are mostly alike: the common facts are
--- computed once.
+-- Changes the records of ready jobs for a claim. Records of similar jobs share most values, which are computed once.
 local ready_jobs = (function()
   local byte, sub, unpack_bytes = string.byte, string.sub, struct.unpack
-  -- Where the argument begins, by a record's bytes from the length of the name to that of the extras; false if the job
-  -- brings gates along.
+  -- The offset of the argument, by the length fields of the record (from the name to the extras); false if the record
+  -- holds gates.
   local arguments_at = {}
-  -- A claimed record's bytes from the state to the returned offers, by the bytes from the version to the returned
-  -- offers before the claim; false if the job is not ready.
+  -- The new bytes of a record from the state to the returned offers, by its old bytes from the version to the returned
+  -- offers; false if the job is not ready.
   local beginnings = {}
 
-  -- Returns whether the record reaches its argument, which is one byte at least.
+  -- Returns whether the record is long enough to have an argument, which has at least one byte.
   local function is_whole(job)
     if #job < layout.name.at + byte(job, layout.name.length_at) then return false end
     local _, extras_at = record.gates_span(job)
@@ -40,8 +39,8 @@ local ready_jobs = (function()
     return beginning
   end
 
-  -- Returns a claimed record's bytes from the state to the returned offers (nil if the record is damaged or the job not
-  -- ready), and whether the job may bring gates along.
+  -- Returns the new bytes of a claimed record from the state to the returned offers (nil: the record is damaged or the
+  -- job is not ready), and whether the record may hold gates.
   local function as_claimed(job)
     if not job or #job < layout.name.at then return nil end
     local progress = sub(job, 1, layout.returned_offers.last)

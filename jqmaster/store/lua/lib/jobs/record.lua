@@ -1,4 +1,4 @@
--- The head of a job's record; the layout is that of lib/layout.lua.
+-- Reads and writes the head of a job's record. lib/layout.lua has its layout.
 local record = (function()
   local byte, sub, unpack_bytes = string.byte, string.sub, struct.unpack
   local NAME_AT, NAME_LENGTH_AT, IN_LANE = layout.name.at, layout.name.length_at, layout.gates.in_lane
@@ -20,15 +20,15 @@ local record = (function()
     return table.concat({sub(h, 1, 8), sub(h, 9, 12), sub(h, 13, 16), sub(h, 17, 20), sub(h, 21, 32)}, '-')
   end
 
-  -- Returns at most the first `length` bytes of a record; empty if it does not exist or the key is not a string. An
-  -- error in the middle of a batch would leave the batch half done: a damaged record may hurt only itself.
+  -- Returns at most the first `length` bytes of a record; empty if the key does not exist or is not a string. Raises no
+  -- error, which would stop a script in the middle: a damaged record must not affect other jobs.
   local function beginning(key, length)
     local s = redis.pcall('GETRANGE', key, 0, length - 1)
     return type(s) == 'string' and s or ''
   end
 
-  -- Returns a record's head, name and gates, from its beginning or from the whole; empty if any is missing or cut
-  -- short. Returns second and third what `gates_span` does.
+  -- Returns head, name and gates of a record, given its beginning or the whole record; empty if any of them is missing
+  -- or cut short. Also returns the two offsets of `gates_span`.
   local function checked_head(s)
     local length = #s
     if length < NAME_AT then return '' end
@@ -40,28 +40,29 @@ local record = (function()
     return s, gates_at, behind
   end
 
-  -- Does the same for the record at a key. One shorter than `layout.longest_beginning` is the whole record.
+  -- Does the same for the record at a key. If the result is shorter than `layout.longest_beginning`, it is the whole
+  -- record.
   local function read_head(key)
     return checked_head(beginning(key, layout.longest_beginning))
   end
 
-  -- The functions below take what `read_head` gives, unless they say otherwise.
+  -- In the functions below, `head` is the result of `read_head`, unless their comments say otherwise.
 
   local function name_of(head)
     return sub(head, NAME_AT, NAME_LENGTH_AT + byte(head, NAME_LENGTH_AT))
   end
 
-  -- Returns the offsets of the gates, and of the part behind them.
+  -- Returns the offsets of the gates and of the part after them.
   local function gates_span(head)
     local at = NAME_AT + byte(head, NAME_LENGTH_AT)
     local count = byte(head, at)
     return at, at + 1 + (count ~= IN_LANE and count * layout.gates.length or 0)
   end
 
-  -- Returns the list of gates whose count is at `at`.
+  -- Returns the list of gates whose number is at offset `at`.
   local function gates_at(bytes, at)
     local count = byte(bytes, at)
-    -- Most jobs have none or one; a list that grows is made anew.
+    -- Most jobs have at most one gate. Growing a list would reallocate it.
     if count == 1 then return {sub(bytes, at + 1, at + layout.gates.length)} end
     local list = {}
     if count == IN_LANE then return list end
@@ -71,7 +72,7 @@ local record = (function()
     return list
   end
 
-  -- The keyed gates that a job of a base lane brings along; nil where there are none, or its lane knows them.
+  -- Returns the keyed gates in the record of a job in a base lane; nil if it has none, or if its lane holds them.
   local function own_gates(head)
     local at = NAME_AT + byte(head, NAME_LENGTH_AT)
     if byte(head, at) == 0 then return nil end
@@ -79,7 +80,7 @@ local record = (function()
     return #own > 0 and own or nil
   end
 
-  -- Returns the extras of a record as they are stored; empty where there are none, or they are cut short.
+  -- Returns the stored extras of a record; empty if there are none, or if they are cut short.
   local LENGTH_BYTES = 4
   local function extras_of(key, head)
     local _, at = gates_span(head)
@@ -95,7 +96,7 @@ local record = (function()
     return redis.call('GETRANGE', key, offset, last - 1)
   end
 
-  -- nil where the head is empty.
+  -- Returns the state's code; nil if the head is empty.
   local function state_of(head)
     return (byte(head, layout.state.at))
   end
@@ -120,24 +121,24 @@ local record = (function()
     return (unpack_bytes('>i4', head, layout.priority.at))
   end
 
-  -- Attempts, failures, losses and returned offers.
+  -- Returns the numbers of attempts, failures, losses and returned offers.
   local function attempts_of(head)
     return unpack_bytes('>I4I4I2I2', head, layout.attempt.at)
   end
 
-  -- Returns whether the job's newest claim has this token and is this worker's. The beginning must reach to the end of
+  -- Returns whether the job's newest claim has this token and belongs to this worker. `head` must reach to the end of
   -- the worker ID.
   local function is_claim_of(head, token_bytes, worker_id_bytes)
     return #head >= layout.worker_id.last and token_of(head) == token_bytes and worker_of(head) == worker_id_bytes
   end
 
-  -- As `is_claim_of`, and the job runs.
+  -- Returns whether the job runs under this claim: see `is_claim_of`.
   local function is_held_by(head, token_bytes, worker_id_bytes)
     return is_claim_of(head, token_bytes, worker_id_bytes) and state_of(head) == layout.STATE.running
   end
 
-  -- Writes what is there already: otherwise WAIT would confirm, to a caller who repeats a call, a write that never
-  -- replicated. The version stays what it is: another release may have written the record.
+  -- Writes a byte of the record again, for a repeated call. Otherwise WAIT would confirm a write that never reached the
+  -- replicas. The version byte does not change, even if another release has written the record.
   local function write_again(key, head)
     redis.call('SETRANGE', key, layout.version.offset, sub(head, layout.version.at, layout.version.last))
   end
@@ -150,13 +151,13 @@ local record = (function()
     redis.call('SETRANGE', key, layout.flags.offset, string.char(flags))
   end
 
-  -- Writes that a job is over, in what state, and why.
+  -- Writes the final state of a job, and its cause.
   local function set_ended(key, state, flags, cause, now_ms)
     redis.call('SETRANGE', key, layout.state.offset, string.char(state, flags, cause))
     redis.call('SETRANGE', key, layout.finished_at_ms.offset, struct.pack('>i8', now_ms))
   end
 
-  -- Makes the holder of the job's token stale.
+  -- Clears the job's token, so that its holder becomes stale.
   local function void_token(key)
     redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID)
   end

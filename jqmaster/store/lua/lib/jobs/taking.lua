@@ -7,36 +7,36 @@
 -- include lib/lanes/read_ahead.lua
 -- include lib/jobs/ready_jobs.lua
 -- include lib/jobs/followed.lua
--- Takes jobs out of their lanes, one by one, and writes all of these claims at once.
+-- Takes jobs out of their lanes one by one, and writes all claims together.
 local taking = (function()
   local job_prefix, tokens = ARGV.tag .. 'job:', ARGV.tokens
   local lease_ms, offer_ms, grace_ms = tonumber(ARGV.lease_ms), tonumber(ARGV.offer_ms), tonumber(ARGV.grace_ms)
   local TOKEN_LENGTH = 16
   local sub, unpack_bytes = string.sub, struct.unpack
   local take_first, as_claimed, own_gates = read_ahead.take_first, ready_jobs.as_claimed, record.own_gates
-  -- Jobs that were passed over: expired ones, with their names, and damaged ones. Somebody waits for the end of those
-  -- in `watched`.
+  -- Jobs that are not claimed: expired ones, with their names, and damaged ones. `watched`: those for whose end clients
+  -- wait.
   local expired, expired_names, damaged, watched = {}, {}, {}, {}
-  -- How many jobs and bytes are claimed, and how many jobs were put aside.
+  -- Number of claimed jobs and bytes, and of jobs that were moved to closed gates.
   local count, bytes, moves = 0, 0, 0
-  -- For each claim: ID and record, as they are given out; the key of its record, and its new beginning; the end of its
-  -- lease or time, and ID.
+  -- For each claim: `claimed` has ID and record; `keys` and `beginnings` have the key of the record and its new
+  -- beginning; `running` has the score for the index of running jobs, and the ID.
   local claimed, keys, beginnings, running = {}, {}, {}, {}
-  -- Results of `end_of`, by timeout.
+  -- By timeout: the result of `end_of`.
   local ends = {}
 
   local function token_of(n)
     return sub(tokens, (n - 1) * TOKEN_LENGTH + 1, n * TOKEN_LENGTH)
   end
 
-  -- Returns lease end or deadline, whichever is sooner: the leader has to look at the claim then.
+  -- Returns the end of the lease or the deadline, whichever is sooner. The leader checks the claim at that time.
   local function end_of(timeout_ms, now_ms)
     local end_ms = string.format('%.0f', now_ms + math.min(lease_ms, offer_ms + timeout_ms + grace_ms))
     ends[timeout_ms] = end_ms
     return end_ms
   end
 
-  -- Moves a job from the base lane to one of its own kind, which is parked at the gate that closes it.
+  -- Moves a job from the base lane to the lane of its own gates, and parks that lane at the closed gate.
   local function put_aside(base, own, closed_by, score, id, now_ms)
     local id_of_lane = lanes.id_of(base.group, own)
     local lane = lanes.by_id(id_of_lane)
@@ -58,8 +58,8 @@ local taking = (function()
     moves = moves + 1
   end
 
-  -- Takes the first job from its lane; `most` may be claimed in all. Returns whether it is claimed: what expired, is
-  -- damaged or has to wait is passed over.
+  -- Takes the first job from its lane. `most`: how many jobs the call may claim in all. Returns whether the job is
+  -- claimed. A job that has expired, is damaged or has to wait is not.
   local function take(lane, group, score, id, most, now_ms)
     local job, key = take_first(lane, most - count)
     local beginning, may_bring_gates = as_claimed(job)
@@ -101,8 +101,8 @@ local taking = (function()
     return true
   end
 
-  -- Claims a job whose attempt goes on with its callbacks: `beginning` is its new record from the state to the returned
-  -- offers. It keeps its slots, under the new token. Returns how many bytes are claimed by now.
+  -- Claims a job whose attempt continues with its callbacks. `beginning`: the new bytes of its record from the state to
+  -- the returned offers. The job keeps its slots under the new token. Returns the number of bytes claimed so far.
   local function take_callback(id, job, beginning, now_ms)
     count = count + 1
     bytes = bytes + #job
@@ -122,7 +122,7 @@ local taking = (function()
     return bytes
   end
 
-  -- How many are claimed, of how many bytes, and how many jobs were put aside.
+  -- Returns the number of claimed jobs, their bytes, and the number of jobs that were moved to closed gates.
   local function progress()
     return count, bytes, moves
   end
@@ -142,13 +142,14 @@ local taking = (function()
     return #expired + #damaged, expired_names
   end
 
-  -- Writes the claims. Returns the first fence (0: there are none), IDs and tokens, alternating, and IDs and records.
+  -- Writes the claims. Returns the first fence (0: no claims), a list that alternates IDs and tokens, and one that
+  -- alternates IDs and records.
   local function write(running_key, claims_key, fence_key, worker_id_bytes, now_ms)
     local first_fence, ids, offers = 0, {}, {}
     if count == 0 then return first_fence, offers, claimed end
     first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
     redis.call('SET', fence_key, string.format('%.0f', first_fence + count - 1))
-    -- The fields from the due time to the end of the offer.
+    -- The fields of a record from the due time to the end of the offer.
     local times = struct.pack('>i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms)
     for n = 1, count do
       local token_bytes = token_of(n)

@@ -1,10 +1,10 @@
 -- include lib/jobs/record.lua
 -- include lib/jobs/uniqueness.lua
--- The fault of a uniqueness key that no script would leave behind.
+-- Finds faults of uniqueness keys that no script leaves behind.
 local unique_faults = (function()
   local tag = ARGV.tag
 
-  -- Returns the fault's text; empty for a key that is sound or gone.
+  -- Returns the fault of a key as a text; empty: the key is sound or does not exist.
   local function of(digest)
     local key = uniqueness.key_of(digest)
     local value = redis.pcall('GET', key)
@@ -16,7 +16,7 @@ local unique_faults = (function()
       return redis.call('PTTL', key) < 0 and 'names a job that is gone' or ''
     end
     local head = record.read_head(job_key)
-    -- A record that cannot be read is a finding of its own.
+    -- Other checks report an unreadable record.
     if head == '' then return '' end
     if not record.has_flag(record.flags_of(head), layout.FLAG.unique) then return 'names a job without a key' end
     local own = uniqueness.of_record(job_key, head)

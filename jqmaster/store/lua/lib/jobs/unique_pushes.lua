@@ -3,19 +3,18 @@
 -- include lib/lanes/lanes.lua
 -- include lib/jobs/uniqueness.lua
 -- include lib/jobs/unique_requests.lua
--- The uniqueness of the jobs of one push, which may conflict with jobs in the store and with one another.
+-- Decides about uniqueness keys of the jobs of one push, which may conflict with stored jobs and with one another.
 local unique_pushes = lazily.made_by(function()
   local tag = ARGV.tag
-  -- By the number of a job that has a key: that key, and what the job asks for.
+  -- By number of a job with a uniqueness key: that key, the job's uniqueness rule, and the job's ID.
   local keys_of, rules_of, ids_of = {}, {}, {}
-  -- By key: its holder in the store, or the number of the job in this push that takes it.
+  -- By key: its holder in the store; the number of the job of this push that takes it.
   local holders, takers = {}, {}
-  -- Holders that were in the store before and take new content, in their order. `from` is the number of the job whose
-  -- content that is.
+  -- Stored holders that take new content, in order. `from`: the number of the job whose content they take.
   local replaced = {}
 
-  -- Looks up who holds the keys. The IDs of the jobs are the arguments from `first` on, each `width` after the one
-  -- before. Returns the rules by the numbers of the jobs.
+  -- Looks up the holders of the keys. The IDs of the jobs are every `width`-th argument from `first` on. Returns the
+  -- uniqueness rules by number of the job.
   local function find_holders(now_ms, first, width)
     local numbers, keys = unique_requests.numbers, unique_requests.keys
     local values = redis.call('MGET', unpack(keys))
@@ -27,8 +26,9 @@ local unique_pushes = lazily.made_by(function()
     return rules_of
   end
 
-  -- Returns 1 if the key of job number `n` is free, 2 if the job is not needed, 3 if it replaces the holder, -3 if it
-  -- is refused, -8 if nobody knows whether the holder can still be replaced; and the holder.
+  -- Returns the status of job number `n`, and the holder of its key. 1: the key is free; 2: the holder makes the job
+  -- unnecessary; 3: the job replaces the holder's content; -3: the job is refused; -8: unknown whether the holder can
+  -- still be replaced.
   local function judge(n)
     local key = keys_of[n]
     local holder, taker = holders[key], takers[key]
@@ -46,7 +46,7 @@ local unique_pushes = lazily.made_by(function()
     return 2, holder
   end
 
-  -- Gives job number `n` the key, or gives its content to the holder.
+  -- Gives the key to job number `n`, or the content of that job to the holder.
   local function take(holder, n)
     if not holder then
       takers[keys_of[n]] = n
@@ -56,13 +56,13 @@ local unique_pushes = lazily.made_by(function()
     holder.from = n
   end
 
-  -- The number of the job whose content the new job number `n` gets.
+  -- Returns the number of the job whose content the new job number `n` gets.
   local function content_of(n)
     local holder = holders[keys_of[n]]
     return holder and holder.from or n
   end
 
-  -- Adds keys and values for MSET.
+  -- Appends keys and values for MSET to `list`.
   local function add_writes(list, added)
     local before = added
     for key, n in pairs(takers) do
@@ -84,7 +84,7 @@ local unique_pushes = lazily.made_by(function()
     if added > before then list[added + 1], list[added + 2] = tag .. 'unique_used', '1' end
   end
 
-  -- Returns the gates at which a stored job counts already: its return to them takes no room.
+  -- Returns the gates at which a stored job already counts, so that it needs no more room there.
   local function counted_at(head)
     local found, lane, own = {}, lanes.home_of(head)
     for _, list in ipairs({lane.shared, lane.keyed, own or {}}) do

@@ -1,15 +1,15 @@
 -- include lib/lazily.lua
--- Requests for uniqueness keys by the jobs of one push. As a rule each key is free for the one job that asks for it.
--- Where one is not, lib/jobs/unique_pushes.lua judges.
+-- Uniqueness keys that the jobs of one push ask for. Usually each key is free and only one job asks for it. Otherwise
+-- lib/jobs/unique_pushes.lua decides.
 local unique_requests = lazily.made_by(function()
   local tag = ARGV.tag
-  -- In parallel: the number of each job that has a key, that key, and its rule.
+  -- Parallel lists: the number of each job with a key, that key, and its rule.
   local numbers, keys, rules = {}, {}, {}
   local filled = 0
 
-  -- Reads them. From MessagePack: [[[scope, on_conflict, ttl_ms, max_ms], …], whether no two of them have one key, and
-  -- for each job its number, its digest, and the number of its rule]. Jobs of one push have few rules. `job_keys`: of
-  -- the records of all jobs. Returns whether the keys are free and no job is there already: one look tells both.
+  -- Reads the requests from MessagePack: [list of rules: [scope, on_conflict, ttl_ms, max_ms]; whether all keys differ;
+  -- then for each job its number, its digest, and the number of its rule]. `job_keys`: the keys of the records of all
+  -- jobs. Returns whether all uniqueness keys are free and no job exists already, which one command finds out.
   local function read(packed, now_ms, job_keys)
     local list, asked, count = cmsgpack.unpack(packed), {unpack(job_keys)}, #job_keys
     local known = list[1]
@@ -26,8 +26,8 @@ local unique_requests = lazily.made_by(function()
     return list[2] and redis.call('EXISTS', unpack(asked)) == 0
   end
 
-  -- Adds keys and values for MSET where all were free. `status` is 1 for the jobs that are accepted; their IDs are the
-  -- arguments from `first` on, each `width` after the one before.
+  -- Appends keys and values for MSET to `list` if all keys were free. `status`: 1 for accepted jobs. The IDs of the
+  -- jobs are every `width`-th argument from `first` on.
   local function add_writes(list, added, status, first, width)
     local before = added
     for n = 1, filled do

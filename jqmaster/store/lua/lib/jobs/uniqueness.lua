@@ -1,8 +1,9 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
--- Uniqueness keys. The string `unique:{digest}` names the job that took the key last. Whether that job still holds it
--- is decided when somebody asks: neither a start nor an end of a job writes anything here. A claim counts as a start,
--- because nobody knows when its worker begins. If the worker never does, `take_back` decides who has the key.
+-- Uniqueness keys. The string `unique:{digest}` names the job that took the key last. Whether this job still holds the
+-- key is derived from its record on demand, so starts and ends of jobs write nothing here. A claim counts as the start,
+-- because the master does not know when the worker begins. If the worker never begins, `take_back` decides which job
+-- has the key.
 local uniqueness = lazily.made_by(function()
   local tag = ARGV.tag
   local ID_LENGTH, VALUE_LENGTH = 36, 45
@@ -12,7 +13,7 @@ local uniqueness = lazily.made_by(function()
     return tag .. 'unique:' .. digest
   end
 
-  -- The part of the value of a key that follows the ID.
+  -- Returns the part of a key's value after the job ID.
   local function ending_of(scope, until_ms)
     return struct.pack('>Bi8', scope, until_ms)
   end
@@ -25,22 +26,22 @@ local uniqueness = lazily.made_by(function()
     return is_waiting[record.state_of(head)] and (record.attempts_of(head)) == 0
   end
 
-  -- The job that a value names; nil if it cannot be read.
+  -- Returns the ID of the job in a key's value; nil if the value cannot be read.
   local function named_in(value)
     if type(value) ~= 'string' or #value ~= VALUE_LENGTH then return nil end
     return string.sub(value, 1, ID_LENGTH)
   end
 
-  -- Returns whether the job is being offered for the first time: it may start at any moment, or wait again with nothing
-  -- counted.
+  -- Returns whether the job is offered to a worker for the first time. Then it may start at any moment, or wait again
+  -- without a counted attempt.
   local function is_offered(head)
     local flags = record.flags_of(head)
     return record.state_of(head) == layout.STATE.running and (record.attempts_of(head)) == 1
       and not record.has_flag(flags, layout.FLAG.confirmed) and not record.has_flag(flags, layout.FLAG.has_challenge)
   end
 
-  -- The job that holds the key with this value now; nil where none does. `head` is empty if its record is gone.
-  -- `has_not_started` says that it may still be replaced, and `is_offered` that nobody knows.
+  -- Returns the job that holds the key with this value now; nil if none does. `head`: empty if its record is gone.
+  -- `has_not_started`: it may still be replaced. `is_offered`: unknown whether it may be replaced.
   local function holder_in(value, now_ms)
     local id = named_in(value)
     if not id then return nil end
@@ -55,18 +56,18 @@ local uniqueness = lazily.made_by(function()
       is_offered = head ~= '' and is_offered(head)} or nil
   end
 
-  -- The same by its digest. The key is of another type only if somebody else wrote it.
+  -- Returns the holder of a key by its digest. The key has another type only if it was not written by a master.
   local function holder_of(digest, now_ms)
     return holder_in(redis.pcall('GET', key_of(digest)), now_ms)
   end
 
-  -- Writes what is there already: otherwise WAIT would confirm, to a caller who is told of the holder, a key that never
-  -- replicated. The end of its life stays.
+  -- Writes the same value again. Otherwise WAIT would confirm a key that never reached the replicas to a caller that
+  -- learns of its holder. The expiry of the key stays.
   local function write_again(key, holder)
     redis.call('SET', key, holder.value, 'KEEPTTL')
   end
 
-  -- Returns what the record of a job says of its key: digest, scope, end of its window; nil where it says nothing.
+  -- Returns digest, scope and end of the window of a job's uniqueness key from its record; nil if it has no key.
   local function of_record(key, head)
     local ok, fields = pcall(cmsgpack.unpack, record.extras_of(key, head))
     local unique = ok and type(fields) == 'table' and fields.unique
@@ -76,8 +77,8 @@ local uniqueness = lazily.made_by(function()
     return unique[1], unique[2], until_ms
   end
 
-  -- A job that was offered and never started waits again: gives it back the key that its claim gave up. Returns the job
-  -- that took the key meanwhile and is not over, or ran instead; nil if there is none.
+  -- Gives a job that was offered but never started the key back that its claim gave up. Returns the job that took the
+  -- key meanwhile and is unfinished or ran instead; nil if there is none.
   local function take_back(id, key, head)
     local digest, scope = of_record(key, head)
     if not digest or scope ~= layout.SCOPE.until_start then return nil end
@@ -89,7 +90,7 @@ local uniqueness = lazily.made_by(function()
     return nil
   end
 
-  -- Removes a key that names no job any more, after its window.
+  -- Removes a key without a job, or keeps it until its window ends.
   local function drop(digest, now_ms)
     local value = redis.pcall('GET', key_of(digest))
     local until_ms = 0
@@ -104,7 +105,7 @@ local uniqueness = lazily.made_by(function()
     end
   end
 
-  -- Its record is about to be removed: a key that still names the job goes with it.
+  -- Removes the key of a job whose record is about to be removed, if the key still names this job.
   local function leave(id, key, now_ms)
     local head = record.read_head(key)
     if head == '' or not record.has_flag(record.flags_of(head), layout.FLAG.unique) then return end
@@ -112,7 +113,8 @@ local uniqueness = lazily.made_by(function()
     if digest and named_in(redis.pcall('GET', key_of(digest))) == id then drop(digest, now_ms) end
   end
 
-  -- Returns whether any job ever had a key on this shard: if not, a script that removes jobs need not look at each.
+  -- Returns whether any job of this shard ever had a uniqueness key. If not, a script that removes jobs need not check
+  -- each of them.
   local function is_used()
     return redis.call('EXISTS', tag .. 'unique_used') == 1
   end

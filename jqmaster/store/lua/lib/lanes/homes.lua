@@ -3,14 +3,15 @@
 -- include lib/constraints/constraints.lua
 -- include lib/lanes/lanes.lua
 -- include lib/constraints/waiting.lua
--- Definitions of lanes: where jobs are to wait, as a master worked out from the rules.
+-- Definitions of lanes: where jobs have to wait, as a master has computed from the constraints.
 local homes = (function()
   local tag = ARGV.tag
   local byte, sub = string.byte, string.sub
 
-  -- From MessagePack: [[[base lane, name, group, shared gates], …], base (its number, from 1), keyed gates as a record
-  -- has them, keyed gates where the record leaves them to its lane, texts of their key values …, the next base …]. One
-  -- list for all: there may be hundreds of definitions, and to make a table costs more than to read one.
+  -- Reads definitions from MessagePack: [[[base lane, name, group, shared gates], …], then for each definition: number
+  -- of its base lane from 1, keyed gates as a job's record stores them, keyed gates if the record leaves them to the
+  -- lane, texts of their key values …]. All definitions are in one flat list, because there may be hundreds, and
+  -- creating a table costs more than reading one.
   local function read(packed)
     local parts = cmsgpack.unpack(packed)
     local definitions, bases, n, at, last = {}, parts[1], 0, 2, #parts
@@ -20,7 +21,7 @@ local homes = (function()
     while at < last do
       local bytes = parts[at + 1]
       local count, keyed = byte(bytes)
-      -- Most lanes have no keyed gate or one.
+      -- Most lanes have at most one keyed gate.
       if count == 1 then
         keyed = {sub(bytes, 2)}
       elseif count == layout.gates.in_lane then
@@ -29,8 +30,8 @@ local homes = (function()
         keyed = record.gates_at(bytes, 1)
       end
       n = n + 1
-      -- All fields at once: a table that grows is made anew several times. The homes that are found later are in lists
-      -- of their own: a table of four fields takes half the time of one of eight.
+      -- Sets all fields at once: growing the table would reallocate it several times. The homes that are found later
+      -- are in other lists, because a table of four fields takes half the time of one of eight.
       definitions[n] = {base = bases[parts[at]], bytes = bytes, keyed = keyed, before_texts = at + 2}
       at = at + 3 + #keyed
     end
@@ -38,7 +39,7 @@ local homes = (function()
     return definitions
   end
 
-  -- Returns whether jobs of a name may be in lanes of their own kind: most names have one lane in an edition, the base.
+  -- Returns whether jobs of a name may be in lanes with keyed gates. Most names have only the base lane in an edition.
   local has_lanes = {}
   local function may_have_lanes(name, edition)
     if has_lanes[name] == nil then
@@ -47,8 +48,8 @@ local homes = (function()
     return has_lanes[name]
   end
 
-  -- Looks up in one command which of these definitions have a lane of their own already. Returns the lanes' IDs by the
-  -- number of the definition; false or nil: it has none.
+  -- Finds, in one command, the definitions that have a lane with their keyed gates already. Returns the IDs of these
+  -- lanes by number of the definition; false or nil: no such lane.
   local function find_lanes(definitions, edition)
     local found, keys, ids = {}, {}, {}
     for n, definition in ipairs(definitions) do
@@ -66,7 +67,8 @@ local homes = (function()
     return ids
   end
 
-  -- Returns the lane and the own gates of definition `n`, as `lanes.home_of` does.
+  -- Returns the lane of definition `n`, and the keyed gates that its jobs have in their records, as `lanes.home_of`
+  -- does.
   local function of(definitions, n, edition)
     local home_of = definitions.home_of
     if home_of[n] then return home_of[n], definitions.own_of[n] end
@@ -79,7 +81,7 @@ local homes = (function()
         local gate_id = keyed[i]
         local limits = constraints.limits_of(gate_id)
         waiting.list(gate_id, definitions.texts[definition.before_texts + i])
-        -- A fair constraint serves lanes in turn, so each key value needs a lane.
+        -- A fair constraint serves lanes in turn, so each key value needs its own lane.
         waits_in_lane = waits_in_lane or (limits and limits.is_fair)
       end
       local lane_id
@@ -100,13 +102,13 @@ local homes = (function()
     return base.lane, definitions.own_of[n]
   end
 
-  -- Returns the record of a job that waits there now. `at` and `behind`: see `record.gates_span`.
+  -- Returns the record of a job after its move to this lane. `at` and `behind`: the offsets of `record.gates_span`.
   local function rewritten(job, lane, gates_bytes, at, behind)
     return sub(job, 1, layout.lane_id.offset) .. lanes.bytes_of(lane) .. sub(job, layout.lane_id.last + 1, at - 1)
       .. gates_bytes .. sub(job, behind)
   end
 
-  -- Writes into a record where its job waits now.
+  -- Writes the new lane of a job to its record.
   local function write(key, head, lane, gates_bytes)
     local at, behind = record.gates_span(head)
     if sub(head, at, behind - 1) == gates_bytes then

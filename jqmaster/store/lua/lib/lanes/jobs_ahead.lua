@@ -3,17 +3,17 @@
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
--- Counts the jobs that come before a ready one, as far as a bounded look tells.
+-- Counts the jobs that start before a ready job, within limits on how much is read.
 local jobs_ahead = (function()
   local tag = ARGV.tag
-  -- Most groups of lanes looked at for one gate or name, and most waiting jobs.
+  -- Limits: groups of lanes for one gate or name, and waiting jobs.
   local MAX_GROUPS, MAX_JOBS = 200, 500
-  -- Sorts after every ID and every instant at which a lane was served.
+  -- Sorts after every job ID and every stamp of `served`.
   local LAST = '~'
-  -- The accuracy of the numbers: exact, at least so many, or about.
+  -- The accuracy of the numbers: exact, a lower bound, or approximate.
   local EXACT, AT_LEAST, ABOUT = 0, 1, 2
   local bound = EXACT
-  -- Facts about the job in question, and about jobs that may come before it.
+  -- Facts about the job, and about jobs that may start before it.
   local now_ms, edition, passed, is_keyed
   local own_score, own_before, own_turns, own_is_fair, own_order, own_first
   -- By name.
@@ -21,7 +21,7 @@ local jobs_ahead = (function()
   local jobs_left, lanes_left = MAX_JOBS, 0
   local seen_lanes, seen_groups, taken = {}, {}, {}
 
-  -- Returns whether both wait their turn at the same gate: a turn of one is then a turn of the other.
+  -- Returns whether the other lane takes turns at a gate of this job, so that both have the same turns.
   local function shares_turn(other)
     for _, gate_id in ipairs(other.keyed) do
       if passed[gate_id] and gates.of(gate_id, now_ms).is_fair then return true end
@@ -29,8 +29,8 @@ local jobs_ahead = (function()
     return false
   end
 
-  -- Counts members of a sorted set with members of one length: those with a smaller score, and those with the same
-  -- score and a smaller member.
+  -- Counts the members of a sorted set that come before a position. Returns the number with a smaller score, and the
+  -- number with the same score and a smaller member. All members have one length.
   local function count_before(key, score, member)
     local smaller = redis.call('ZCOUNT', key, '-inf', '(' .. score)
     local low, high = smaller, redis.call('ZCOUNT', key, '-inf', score)
@@ -41,8 +41,8 @@ local jobs_ahead = (function()
     return smaller, low - smaller
   end
 
-  -- Returns the room, in jobs, at the gates of a lane or job that this one does not have to pass as well: if both wait
-  -- at the same gate, all that come earlier start earlier.
+  -- Returns the room at those gates of a lane or job that this job does not have to pass. At a gate that both have to
+  -- pass, room does not matter: whatever comes first starts first. Also returns the gates that were counted.
   local function room_before(...)
     local room, others = gates.NO_ROOM_LIMIT, {}
     for _, list in ipairs({...}) do
@@ -60,7 +60,7 @@ local jobs_ahead = (function()
     for _, gate_id in ipairs(ids) do taken[gate_id] = (taken[gate_id] or 0) + count end
   end
 
-  -- Counts the jobs among the first of a lane that have room at the gates that each brings along.
+  -- Counts how many of a lane's first jobs have room at their own gates.
   local function admissible(other, jobs)
     local count, start = 0, 0
     while start < jobs do
@@ -95,12 +95,12 @@ local jobs_ahead = (function()
       same = redis.call('ZCOUNT', key, own_score, own_score)
       local first = redis.call('ZRANGE', key, 0, 0)[1]
       local turns_before = own_is_fair and own_turns or 0
-      -- A lane that was served goes to the end of its priority.
+      -- A lane that is served moves to the end of its priority.
       if smaller == 0 and first and turns.order_of(other, first) .. other.id < own_first then
         turns_before = turns_before + 1
       end
       same = math.min(same, turns_before)
-      -- Later turns depend on more than this look can tell.
+      -- Later turns depend on facts that are not read here.
       if own_is_fair and smaller + same > 0 and (own_before > 0 or shares_turn(other)) then
         bound = math.max(bound, ABOUT)
       end
@@ -113,7 +113,7 @@ local jobs_ahead = (function()
     return count
   end
 
-  -- The lanes of an order (`open` or `parked`) up to where this job stands.
+  -- Counts the jobs of the lanes in an order (`open` or `parked`) that come before this job.
   local function walk(order_key, name)
     local start, is_first = 0, true
     while true do
@@ -127,7 +127,7 @@ local jobs_ahead = (function()
         end
         lanes_left = lanes_left - 1
         local other = lanes.by_id(string.sub(member, -layout.lane.id_length))
-        -- A gate without a key that closes one lane of a group closes all of them.
+        -- A closed gate without a key closes all lanes of its group.
         if is_first and (other.edition ~= edition or room_before(other.shared) <= 0) then return end
         is_first = false
         if not seen_lanes[other.id] then
@@ -175,10 +175,10 @@ local jobs_ahead = (function()
     return total
   end
 
-  -- `job`: its ID, head and lane, the gates that it passes (a list, and by ID), the edition of the constraints, whether jobs
-  -- of one lane may bring gates of their own along, and how many lanes may be looked at. `names` are those that may
-  -- come before it, its own the first. Returns a list of name and count, and what kind of numbers these are; nil where
-  -- it is not ready.
+  -- Counts the jobs before a ready one. `job`: its ID, head and lane, the gates that it passes (as a list, and by ID),
+  -- the edition of the constraints, whether jobs of one lane may have different gates, and the limit of lanes to read.
+  -- `names`: the names whose jobs may start before it, its own first. Returns a list that alternates names and counts,
+  -- and the accuracy; nil if the job is not ready.
   local function count(job, names, at_ms)
     local lane, own_name = job.lane, job.lane.queue
     lanes_left, now_ms, edition, passed, is_keyed = job.max_lanes, at_ms, job.edition, job.passed, job.is_keyed
@@ -195,11 +195,11 @@ local jobs_ahead = (function()
     local is_asked = {}
     for _, name in ipairs(names) do is_asked[name] = true end
     walk_group(lane.group, own_name)
-    -- Lanes that are parked at the same gates start before it as well, when the gates open.
+    -- Lanes that are parked at the same gates also start before it, when the gates open.
     for _, gate_id in ipairs(passed) do walk_waiters(gate_id, is_asked) end
     for _, name in ipairs(names) do walk_open(name) end
     if lane.at ~= '' and gates.of(lane.at, now_ms).room > 0 and sum() == 0 then
-      -- Another lane of its group goes through this gate first, whoever its jobs are.
+      -- Another lane of its group passes this gate first, but its jobs were not counted.
       ahead[own_name], bound = 1, AT_LEAST
     end
     local by_name = {}

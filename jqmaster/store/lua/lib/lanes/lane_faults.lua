@@ -4,7 +4,7 @@
 local lane_faults = (function()
   local tag = ARGV.tag
 
-  -- Returns the fault of a lane, seen at one instant; empty if nothing is wrong. `edition` is that of the rules.
+  -- Returns the fault of a lane as a text; empty: the lane is sound. `edition`: the present edition of the constraints.
   local function of(id, edition)
     local lane = lanes.by_id(id)
     local ready_key = tag .. 'ready:' .. id
@@ -21,7 +21,7 @@ local lane_faults = (function()
     local score = redis.call('ZSCORE', lanes.order_key(lane), lane.member)
     if not score or tonumber(score) ~= lane.score then return 'does not stand where it says' end
     local first = redis.call('ZRANGE', ready_key, 0, 0, 'WITHSCORES')
-    -- A fair lane may stand later than its first job, never earlier.
+    -- A fair lane may come later in the order than its first job, but never earlier.
     if tonumber(first[2]) ~= lane.score or string.sub(lane.member, 1, -layout.lane.id_length - 1) < first[1] then
       return 'does not stand where its first job belongs'
     end

@@ -1,13 +1,14 @@
--- Open lanes in the order in which a claim looks at them. An item has the score and order of its lane's first job.
+-- The queue of open lanes, in the order in which a claim serves them. An item has the score and the order of its lane's
+-- first job.
 local lane_queue = (function()
-  -- The best item is last.
+  -- Sorted backwards: the next item is the last one.
   local items = {}
 
   local function comes_before(score, order, item)
     return score < item.score or (score == item.score and order < item.order)
   end
 
-  -- Puts an item in its place among those that are there.
+  -- Inserts an item at its place.
   local function put(item)
     local low, high = 1, #items + 1
     while low < high do
@@ -17,7 +18,7 @@ local lane_queue = (function()
     table.insert(items, low, item)
   end
 
-  -- Adds an item before `sort` is called.
+  -- Appends an item. The caller calls `sort` afterwards.
   local function add(item)
     items[#items + 1] = item
   end
@@ -30,7 +31,7 @@ local lane_queue = (function()
     return table.remove(items)
   end
 
-  -- nil where the queue is empty.
+  -- Returns the next item; nil if the queue is empty.
   local function first()
     return items[#items]
   end

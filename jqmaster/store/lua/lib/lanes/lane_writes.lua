@@ -6,18 +6,18 @@
 -- include lib/constraints/waiting.lua
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
--- Writes what lib/lanes/lanes.lua gathered.
+-- Writes the changes of lanes that lib/lanes/lanes.lua has gathered.
 local lane_writes = (function()
   local tag = ARGV.tag
   local WAKE = 'wake'
   local sub, under = string.sub, lists.under
   local changed = lanes.changed
 
-  -- The first job of a lane as {score, id}, nil where it is empty.
+  -- Returns the first job of a lane as {score, id}; nil if the lane is empty.
   local function first_job(lane)
     if lane.first ~= nil and #lane.added == 0 then return lane.first or nil end
     if lane.member == '' and #lane.removed == 0 and lane.taken == 0 then
-      -- It was empty: what was added is all there is.
+      -- The lane was empty, so its jobs are those that were added.
       return lane.first_added
     end
     local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0, 'WITHSCORES')
@@ -31,9 +31,9 @@ local lane_writes = (function()
     return added[1] < lane.score or added[2] < sub(lane.member, 1, -layout.lane.id_length - 1)
   end
 
-  -- Puts changed lanes where their first jobs belong. A parked lane that moves forward may come before the lane that is
-  -- open in its stead, so it opens as well, and the next claim looks at it. If an open lane falls behind, those that it
-  -- is open for may come before it. Returns whether any lane came back.
+  -- Moves changed lanes in their orders to the places of their first jobs. A parked lane that moves forward may now
+  -- come before the open lane of its group, so it is opened, too, and the next claim checks it. If an open lane moves
+  -- back, lanes parked behind it may come first, so they are opened. Returns whether any lane was opened.
   local function place()
     local leaving, coming, opening, fallen, left, has_opened = {}, {}, {}, {}, {}, false
     for _, lane in ipairs(changed) do
@@ -79,7 +79,7 @@ local lane_writes = (function()
     return has_opened
   end
 
-  -- Lanes with keys come in any number and go with their last job; the others are few, and the leader removes them.
+  -- Removes empty lanes with keyed gates, which may be many. The leader removes other empty lanes, which are few.
   local function drop(dropped)
     local keys, names = {}, {}
     for _, lane in ipairs(dropped) do
@@ -112,8 +112,8 @@ local lane_writes = (function()
         local list = under(names, lane.name)
         list[#list + 1] = lane.edition
         list[#list + 1] = lane.id
-        -- The leader looks every second which queues there are, and claims for workers that have their labels. It
-        -- hears of a new one at once.
+        -- The leader reads the list of queues only every second, and claims for workers with their labels. Tell it
+        -- about a new queue at once.
         if lane.queue ~= lane.name and redis.call('HINCRBY', tag .. 'requirements', lane.queue, 1) == 1 then
           redis.call('PUBLISH', wake_channel, 'queue:' .. lane.queue)
         end
@@ -125,14 +125,13 @@ local lane_writes = (function()
     end
   end
 
-  -- Gives back the slots of claims that ended, and opens gates that have room again. Returns whether anything came
-  -- back.
+  -- Gives back the slots of ended claims, and opens gates that have room again. Returns whether any lane was opened.
   local function free_slots(freed, unstarted_tokens)
     local ids = {}
     local function never_started(gate_id)
       return unstarted_tokens and lists.call('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) or 0
     end
-    -- Where nothing was held, there is no more room than before.
+    -- Gates where no slot was held have no more room than before.
     for gate_list, jobs_of_lanes in pairs(freed) do
       local count = 0
       for _, jobs in ipairs(jobs_of_lanes) do count = count + slots.give_back(gate_list, jobs) end
@@ -146,14 +145,14 @@ local lane_writes = (function()
     return #ids > 0 and parking.open_all(parking.closed_among(ids))
   end
 
-  -- Call it once, after the records are written. `unstarted_tokens` are of claims that never started (nil: none).
-  -- Returns whether jobs may start that could not before.
+  -- Writes all changes. Called once, after the records are written. `unstarted_tokens`: tokens of claims whose jobs
+  -- never started (nil: none). Returns whether jobs may start that could not before.
   local function write(unstarted_tokens)
     local freed, ready_more = {}, {}
     list_new()
     for _, lane in ipairs(changed) do
       local ready_key = tag .. 'ready:' .. lane.id
-      -- Taken jobs are removed before any is added, because they are counted from the front.
+      -- Removes taken jobs before adding others, because they are removed by rank from the front.
       local more = lane.taken > 0 and -redis.call('ZREMRANGEBYRANK', ready_key, 0, lane.taken - 1) or 0
       more = more + lists.zadd(ready_key, lane.added) - lists.call('ZREM', ready_key, lane.removed)
       if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end

@@ -2,30 +2,30 @@
 -- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/waiting.lua
--- Lanes: where ready jobs wait; docs/redis_keys.md tells the whole structure.
+-- Lanes, in which ready jobs wait. docs/redis_keys.md describes the whole structure.
 --
--- A whole group of lanes shares the gates without a key: the jobs of one queue under the same such gates. A group has a
--- base lane, in which each job brings its keyed gates along in its record. While those are open there is no other lane,
--- however many key values there are. A job that a claim finds behind a closed gate goes to a lane of its own kind, and
--- later jobs like it go there at once.
+-- A group has the jobs of one queue that have the same shared gates (gates without a key). Its jobs wait in the base
+-- lane, and their records hold their keyed gates. As long as these gates are open, there is no other lane, however many
+-- key values exist. If a claim finds a job behind a closed keyed gate, it moves the job to a lane for exactly these
+-- keyed gates. Later jobs with the same gates go to that lane at once.
 --
--- Changes of lanes are gathered here, and written once by lib/lanes/lane_writes.lua.
+-- This module gathers changes of lanes. lib/lanes/lane_writes.lua writes them once at the end.
 local lanes = (function()
   local tag = ARGV.tag
   local sub = string.sub
   local under = lists.under
   local own_gates = record.own_gates
   local loaded, by_bytes = {}, {}
-  -- Lanes that changed; and, by gate, the jobs that had brought it along and whose claims ended.
+  -- `changed`: the changed lanes. `freed_own`: by gate, the jobs whose claims ended and whose records hold this gate.
   local changed, freed_own = {}, {}
 
-  -- A lane is one string: queue (the name, with the labels that its jobs ask for), edition, group, shared gates, keyed
-  -- gates, gate at which it lies, priority and place in the order, unfinished jobs. Lanes come and go in any number,
-  -- and a hash costs several times as much.
-  -- The pattern is written out, because most scripts begin with it, whatever they do then.
+  -- A lane is stored as one string of lines: queue (the name, with the labels that its jobs require), edition, group,
+  -- shared gates, keyed gates, gate at which the lane is parked, score and member in its order, number of unfinished
+  -- jobs. It is no hash, which would cost several times as much. The pattern is written out for speed, because most
+  -- scripts begin with it.
   local FIELDS = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
 
-  -- Returns the name of a queue: the part before the labels that its jobs ask for, if any.
+  -- Returns the name of a queue: the part before the labels that its jobs require.
   local function name_of(queue)
     local at = queue and string.find(queue, '\t', 1, true)
     return at and sub(queue, 1, at - 1) or queue
@@ -60,8 +60,8 @@ local lanes = (function()
     return lane
   end
 
-  -- Returns the lane of a record's head. A lane whose own key was lost is recreated without gates and of no edition, so
-  -- the leader matches it again.
+  -- Returns the lane of the job with this head. If the lane's key was lost, recreates the lane without gates and
+  -- edition, so that the leader matches its jobs again.
   local function of(head)
     local bytes = record.lane_id_of(head)
     local lane = by_bytes[bytes]
@@ -74,7 +74,7 @@ local lanes = (function()
     return lane
   end
 
-  -- A lane that is there from now on.
+  -- Returns a lane, and creates it if it does not exist.
   local function made(id, queue, edition, group, shared, keyed)
     local lane = by_id(id)
     if lane.is_lost then
@@ -85,26 +85,25 @@ local lanes = (function()
     return lane
   end
 
-  -- The lane of a group whose jobs have these keyed gates.
+  -- Returns the ID of the lane of a group for these keyed gates.
   local function id_of(group, keyed)
     return sub(redis.sha1hex(group .. table.concat(keyed)), 1, layout.lane.id_length)
   end
 
-  -- Its ID as records have it.
+  -- Returns the lane's ID in the form of records: 8 bytes.
   local function bytes_of(lane)
     lane.bytes = lane.bytes or string.gsub(lane.id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end)
     return lane.bytes
   end
 
-  -- Returns where a job waits, runs or waited: its lane, and the keyed gates that it brings along (nil: those of the
-  -- lane).
+  -- Returns the lane of a job, and the keyed gates in its record (nil: its keyed gates are those of the lane).
   local function home_of(head)
     local lane = of(head)
     return lane, #lane.keyed == 0 and own_gates(head) or nil
   end
 
-  -- As `home_of`, for a record that may be readable only as far as its lane; nil if not even that, or if the lane is
-  -- gone. Returns third whether those are all of its gates.
+  -- Does the same for a damaged record; nil if its lane cannot be read or does not exist. Returns third whether these
+  -- gates are all gates of the job.
   local function home_of_damaged(key)
     local head = record.beginning(key, layout.head.length)
     if #head < layout.head.length then return nil end
@@ -115,13 +114,14 @@ local lanes = (function()
     return lane, whole ~= '' and own_gates(whole) or nil, whole ~= ''
   end
 
-  -- The order in which a lane stands, if it does: among the open ones, or at the gate that closed it.
+  -- Returns the key of the lane's order: that of the open lanes of its group, or that of the lanes parked at its gate.
   local function order_key(lane)
     if lane.at == '' then return tag .. 'open:' .. lane.group end
     return tag .. 'parked:' .. lane.at .. ':' .. lane.group
   end
 
-  -- `jobs`: change of the lane's unfinished jobs; `waiting_jobs`: change of those of them that do not run.
+  -- Changes the counts of a lane. `jobs`: change of the number of unfinished jobs; `waiting_jobs`: change of the number
+  -- of those that do not run.
   local function count(lane, own, jobs, waiting_jobs)
     if not lane.is_changed then touch(lane) end
     lane.jobs_more, lane.waiting_more = lane.jobs_more + jobs, lane.waiting_more + waiting_jobs
@@ -129,7 +129,7 @@ local lanes = (function()
   end
 
   local function add(lane, priority, id)
-    -- Each job of a bulk passes here: calls of functions would take as long as all the rest.
+    -- Each job of a bulk push passes here, and function calls would take as long as the rest.
     if not lane.is_changed then touch(lane) end
     local added = lane.added
     local n = #added
@@ -138,17 +138,17 @@ local lanes = (function()
     if not first or score < first[1] or (score == first[1] and id < first[2]) then lane.first_added = {score, id} end
   end
 
-  -- A claim does not use this: it takes jobs from the front, and counts them in `taken`.
+  -- Removes a job from a lane. Claims do not use this: they take jobs from the front and count them in `taken`.
   local function remove(lane, id)
     if not lane.is_changed then touch(lane) end
     local removed = lane.removed
     removed[#removed + 1] = id
   end
 
-  -- The claim of `id` ends: its slots are free when the lanes are written.
+  -- Notes that the claim of `id` ends. Its slots are given back when the lanes are written.
   local function free(lane, own, id)
     touch(lane)
-    -- Only gates have slots.
+    -- A lane without gates has no slots.
     if #lane.shared > 0 or #lane.keyed > 0 then table.insert(under(lane, 'freed'), id) end
     if own then
       for _, gate_id in ipairs(own) do table.insert(under(freed_own, gate_id), id) end

@@ -3,14 +3,14 @@
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
 -- include lib/lanes/lane_queue.lua
--- Puts the open lanes that a claim may serve into its queue.
+-- Fills the queue of a claim with the open lanes of its names.
 local open_lanes = (function()
   local tag = ARGV.tag
   local sub, ID_LENGTH = string.sub, layout.lane.id_length
-  -- Once a fair key was served, all its lanes stand later than they were found, so this many more are worth a look.
+  -- When a fair key value is served, all its lanes move back in the order, so more lanes are read for such constraints.
   local MAX_LANES, MORE_LANES_IF_FAIR = 1000, 200
   local edition = tonumber(ARGV.edition)
-  -- By ID, groups whose shared gates are open, and those that are closed; names that were asked for.
+  -- By group ID: groups whose shared gates are open, and groups of which one is closed. By name: names of this claim.
   local groups, closed_groups, is_asked_for = {}, {}, {}
   local lanes_read, is_cut_short = 0, false
 
@@ -26,7 +26,7 @@ local open_lanes = (function()
       lane_queue.add({score = tonumber(open[at + 1]), order = open[at], lane_id = lane_id, group = group})
     end
     if #open / 2 < redis.call('ZCARD', tag .. 'open:' .. group.id) then
-      -- The lanes that follow were not read, and may come before anything that follows here.
+      -- The remaining lanes of the group were not read. They may come before everything after this item.
       lane_queue.add({score = tonumber(open[#open]), order = open[#open - 1] .. '~', group = group, is_end = true})
     end
   end
@@ -38,7 +38,7 @@ local open_lanes = (function()
     if first and #open > wanted and turns.are_taken(first) then open = read(group_id, wanted + MORE_LANES_IF_FAIR) end
     lanes_read = lanes_read + #open / 2
     if not first or first.edition ~= edition then
-      -- Empty, or of older rules: the leader moves its jobs to lanes of these.
+      -- The group is empty or has an older edition. In the latter case, the leader is moving its jobs to other lanes.
       redis.call('SREM', tag .. 'open_groups:' .. name, group_id)
       return
     end
@@ -51,7 +51,7 @@ local open_lanes = (function()
     end
   end
 
-  -- Adds the lanes of a name; `most` of its jobs may start.
+  -- Adds the lanes of a name. `most`: how many of its jobs the claim may take.
   local function add_name(name, most, now_ms)
     is_asked_for[name] = true
     for _, group_id in ipairs(redis.call('SMEMBERS', tag .. 'open_groups:' .. name)) do
@@ -59,20 +59,20 @@ local open_lanes = (function()
     end
   end
 
-  -- Puts lanes that came back into the queue.
+  -- Inserts lanes that were opened meanwhile into the queue.
   local function put(came_back)
     for _, lane in ipairs(came_back) do
       local group = groups[lane.group]
       if group then
         lane_queue.put({score = lane.score, order = lane.member, lane_id = lane.id, group = group})
       elseif is_asked_for[lane.queue] and lane.edition == edition and not closed_groups[lane.group] then
-        -- Nothing of its group was open when the groups were read: the next call finds it.
+        -- No lane of its group was open when the groups were read. The next call finds it.
         is_cut_short = true
       end
     end
   end
 
-  -- Returns whether the queue had all open lanes.
+  -- Returns whether the queue had all open lanes of these names.
   local function are_all_read()
     return not is_cut_short and lanes_read < MAX_LANES
   end

@@ -1,16 +1,17 @@
 -- include lib/lazily.lua
 -- include lib/constraints/gates.lua
 -- include lib/lanes/lanes.lua
--- Lanes and groups that are parked at closed gates, out of the way of every claim, until the gates open.
+-- Parks lanes and groups at closed gates until these open, so that claims do not read them.
 --
--- A lane lies at the gate that closed it. The first lane of a group at an open gate is never parked: it is open, and
--- the next follows when it has been served. So closed lanes cost nothing, however many they are. A closed gate that is
--- shared closes its groups as a whole.
+-- A lane is parked at the gate that was closed. When the gate opens, only the first lane of each group is opened. The
+-- next one is opened after that lane has been served. So any number of parked lanes costs nothing. A closed shared gate
+-- parks its groups as a whole.
 local parking = lazily.made_by(function()
   local tag = ARGV.tag
   local sub, known_gates = string.sub, gates.known
 
-  -- The waiters at a gate: lanes of a group, or the whole group; then the group and its queue.
+  -- A waiter at a gate is a string: `LANES` (some lanes of a group) or `GROUP` (the whole group), then the group and
+  -- its queue.
   local LANES, GROUP, ID_LENGTH = 'L', 'G', layout.lane.id_length
 
   local function read_waiter(waiter)
@@ -32,21 +33,21 @@ local parking = lazily.made_by(function()
     if redis.call('EXISTS', tag .. 'waiters:' .. gate_id) == 0 then redis.call('SREM', tag .. 'closed', gate_id) end
   end
 
-  -- Returns whether the gate knows that lanes of this group lie there, or the whole group.
+  -- Returns whether lanes of this group, or the whole group, are waiters at the gate.
   local function knows_lane(gate_id, lane) return has_waiter(gate_id, LANES .. lane.group .. lane.queue) end
   local function knows_group(gate_id, lane) return has_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 
   local function lane_lies_at(gate, lane) add_waiter(gate, LANES .. lane.group .. lane.queue) end
 
-  -- No lane of this group lies there any more, or the group itself does not.
+  -- Removes the waiter of this group's lanes, or of the whole group, from the gate.
   local function lanes_left(gate_id, lane) remove_waiter(gate_id, LANES .. lane.group .. lane.queue) end
   local function group_left(gate_id, lane) remove_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 
-  -- Returns those of the gates at which something lies.
+  -- Returns those of the gates that have waiters.
   local function closed_among(ids)
     local closed = {}
     if #ids == 0 or redis.call('EXISTS', tag .. 'closed') == 0 then return closed end
-    -- In pieces: a batch may have thousands of gates, more than one command takes.
+    -- Asks in pieces, because a call may have thousands of gates, more than one command takes.
     for at = 1, #ids, 1000 do
       local piece = redis.call('SMISMEMBER', tag .. 'closed', unpack(ids, at, math.min(at + 999, #ids)))
       for i, is_closed in ipairs(piece) do
@@ -56,7 +57,7 @@ local parking = lazily.made_by(function()
     return closed
   end
 
-  -- The first lane of a group that lies at a gate comes back.
+  -- Opens the first lane of a group that is parked at a gate. Returns the lane; nil if there is none.
   local function bring_back_first(gate_id, group, name)
     local parked_key = tag .. 'parked:' .. gate_id .. ':' .. group
     local first = redis.call('ZRANGE', parked_key, 0, 1, 'WITHSCORES')
@@ -71,7 +72,7 @@ local parking = lazily.made_by(function()
     return lane
   end
 
-  -- Returns the lanes that come back, and whether anything does: jobs may start that could not before.
+  -- Opens the waiters of a gate. Returns the opened lanes, and whether any lane or group was opened.
   local function open(gate_id)
     local came_back, has_opened = {}, false
     for _, waiter in ipairs(redis.call('SMEMBERS', tag .. 'waiters:' .. gate_id)) do
@@ -88,7 +89,7 @@ local parking = lazily.made_by(function()
     return came_back, has_opened or #came_back > 0
   end
 
-  -- Returns whether anything comes back.
+  -- Opens the waiters of these gates. Returns whether any lane or group was opened.
   local function open_all(ids)
     local has_any_opened = false
     for _, gate_id in ipairs(ids) do
@@ -98,8 +99,8 @@ local parking = lazily.made_by(function()
     return has_any_opened
   end
 
-  -- Called when a lane is no longer open, or comes later. Returns the lanes for which it stood at its other gates: they
-  -- come next. At a gate that is known to be closed they stay until it opens.
+  -- Opens the next lane at each keyed gate of a lane that is no longer open, or that moved back in the order. Returns
+  -- the opened lanes. Lanes at a gate that is known to be closed stay parked.
   local function follow(lane, except_gate_id)
     local came_back = {}
     for _, gate_id in ipairs(closed_among(lane.keyed)) do
@@ -113,7 +114,7 @@ local parking = lazily.made_by(function()
     return came_back
   end
 
-  -- Lays a lane aside; returns those that come back instead.
+  -- Parks a lane at a gate. Returns the lanes that are opened instead.
   local function park(lane, gate)
     redis.call('ZREM', tag .. 'open:' .. lane.group, lane.member)
     redis.call('ZADD', tag .. 'parked:' .. gate.id .. ':' .. lane.group, lane.score, lane.member)

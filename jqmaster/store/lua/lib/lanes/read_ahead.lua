@@ -3,20 +3,20 @@
 local read_ahead = (function()
   local tag = ARGV.tag
   local job_prefix = tag .. 'job:'
-  -- Records are read a few at once, and many once they have proved small, so that only a few large ones are held for
-  -- nothing.
+  -- Reads a few records first, and more at a time once they turn out to be small, so that little memory is wasted on
+  -- large ones.
   local FEW, MANY, SMALL = 4, 64, 4096
-  -- Most jobs read of one lane while others may come in between.
+  -- The most jobs that are read ahead of one lane if jobs of other lanes may come in between.
   local MOST_OF_ONE = 16
   local at_once = FEW
   local jobs_read = 0
 
-  -- Priority and ID of the first job of a lane that is not yet taken. `most` may start, of which this lane has room for
-  -- `room`.
+  -- Returns priority and ID of the first job of a lane that is not taken yet. `most`: how many more jobs the claim may
+  -- take; `room`: how many of these the lane's gates let start.
   local function first_of(lane, room, most)
     local ahead, at = lane.ahead, lane.at_job
     if not ahead or (at > #ahead and lane.has_more) then
-      -- Reads one more than may start: the next job says where the lane stands then.
+      -- Reads one job more than may start, because it determines the lane's next place in the order.
       local wanted = math.min(lane_queue.first() and MOST_OF_ONE or most, most, room) + 1
       local from = lane.looked_at or 0
       ahead, at = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, from, from + wanted - 1, 'WITHSCORES'), 1
@@ -24,13 +24,13 @@ local read_ahead = (function()
       lane.records, lane.keys, lane.first_read_at = {}, {}, at
       jobs_read = jobs_read + #ahead / 2
     end
-    -- A sum is a number, and takes less time than a call of `tonumber`.
+    -- Adding 0 converts to a number faster than `tonumber`.
     local score = ahead[at + 1]
     return score and score + 0, ahead[at]
   end
 
-  -- Takes that job from its lane. Returns its record (false: there is none, or no string) and key. `most` more may
-  -- start.
+  -- Removes the first job. Returns its record (false: missing, or not a string) and its key. `most`: how many more jobs
+  -- the claim may take.
   local function take_first(lane, most)
     local at = lane.at_job
     lane.at_job, lane.taken = at + 2, lane.taken + 1

@@ -3,7 +3,8 @@ local ready_counts = (function()
   local tag = ARGV.tag
   local MOST_LANES = 500
 
-  -- Returns how many are ready, how many are counted, and in how many lanes; nil if they are too many for one instant.
+  -- Returns the number of ready jobs, their stored count, and the number of lanes; nil if the lanes are too many for
+  -- one call.
   local function of(name, counts_key)
     local ids = redis.call('ZRANGE', tag .. 'lanes:' .. name, 0, MOST_LANES)
     if #ids > MOST_LANES then return nil end

@@ -1,12 +1,12 @@
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
 -- include lib/constraints/gates.lua
--- Turns: where a lane stands within its priority.
+-- Computes the place of a lane within its priority, which depends on turns under fair constraints.
 local turns = (function()
   local tag = ARGV.tag
 
-  -- Orders by the age of the lane's first job; under a fair constraint not before the instant at which its key was last
-  -- served.
+  -- Returns the lane's order: the ID, and so the age, of its first job, or, under a fair constraint, the stamp of the
+  -- last turn of its key value if that is later.
   local function order_of(lane, first_id)
     local order = first_id
     for _, gate_id in ipairs(lane.keyed) do
@@ -20,7 +20,7 @@ local turns = (function()
     return order
   end
 
-  -- Returns whether a lane takes turns with others at one of its gates.
+  -- Returns whether a lane takes turns with other lanes at one of its gates.
   local function are_taken(lane)
     for _, gate_id in ipairs(lane.keyed) do
       if constraints.is_fair(gate_id) then return true end

@@ -1,8 +1,8 @@
--- The faults of the log of a job, and how each is put right.
+-- Finds and repairs faults in the logs of jobs.
 -- include lib/logs/job_logs.lua
 local log_faults = (function()
   local tag = ARGV.tag
-  -- The sizes of a longer log are not added up: that would hold up the store.
+  -- Limits for adding up sizes. Longer logs are not checked, because that would block the store.
   local MOST_CHUNKS, MOST_LOGS = 32, 10000
   local SIZE = 6
 
@@ -46,12 +46,13 @@ local log_faults = (function()
     return ''
   end
 
-  -- Returns the fault of a log; empty for a sound one, and for none.
+  -- Returns the fault of a job's log; empty: the log is sound, or there is none.
   local function of(id)
     return fault_in(look(id))
   end
 
-  -- Returns the fault of the sum of all sizes; empty where there are too many logs to add them up.
+  -- Returns the fault of the sum of all sizes; empty also if there are too many logs to add up. Returns second the
+  -- right sum.
   local function of_total()
     if redis.call('SCARD', tag .. 'logged') > MOST_LOGS then return '', 0 end
     local sum = 0
@@ -71,7 +72,7 @@ local log_faults = (function()
     redis.call('ZREM', tag .. 'log_waits', id)
   end
 
-  -- Repairs a log that has a fault. Removes a log of which nothing can be known.
+  -- Repairs a log with a fault. Removes a log that cannot be read at all.
   local function mend(id, now_ms)
     local log = look(id)
     if log.is_erased and not log.is_id then

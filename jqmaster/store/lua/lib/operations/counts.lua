@@ -5,7 +5,7 @@
 local counts = (function()
   local SUMS, WAITS, RUNS, DISCARDED = 6, 11, 12, 13
 
-  -- Returns the counts; nil for damaged ones.
+  -- Returns the counts; nil if they are damaged.
   local function read(packed)
     local ok, found = pcall(cmsgpack.unpack, packed)
     if not ok or type(found) ~= 'table' or #found < RUNS then return nil end
@@ -25,7 +25,7 @@ local counts = (function()
     return merged
   end
 
-  -- Adds two counts up: sums, and the larger of two extremes.
+  -- Merges two counts: adds sums, and takes the larger of two extremes.
   local function merge(one, other)
     local merged = {}
     for n = 1, WAITS - 1 do
