@@ -40,7 +40,7 @@ class Histogram:
         self.sum_ms += other.sum_ms
 
     def add_span(self, span: Sequence[int], max_ms: int) -> None:
-        """Add what `span` gave, with the longest of its durations."""
+        """Add the counts that `span` returned, and their longest duration."""
         if span:
             counts = self.counts
             for n, count in enumerate(span[1:], span[0]):
@@ -77,7 +77,7 @@ class Histogram:
         return found
 
     def distribution(self) -> dict[str, int] | None:
-        """Return what statistics show of the durations; None where nothing was counted."""
+        """Return the figures for statistics; None if nothing was counted."""
         count = self.count
         if not count:
             return None

@@ -28,7 +28,7 @@ def is_id(text: str) -> bool:
 def are_ids(texts: Sequence[str]) -> bool:
     """Return whether `is_id` holds for each, at half the cost of single calls."""
     lines = "\n".join((*texts, ""))
-    # The length reveals a text that itself contains a line feed.
+    # The length check finds texts that contain a line feed themselves.
     return len(lines) == len(texts) * (ID_LENGTH + 1) and _LINES_OF_IDS.fullmatch(lines) is not None
 
 
@@ -38,7 +38,7 @@ def new_tokens(count: int) -> bytes:
 
 
 def uuid8(number: int) -> str:
-    """Return the UUID of a number of 128 bits but for the version and the variant, as RFC 9562 places them."""
+    """Return a UUIDv8 with the bits of a 128-bit number, except for the version and variant bits of RFC 9562."""
     number = number & ~(0xF << 76) | 8 << 76
     number = number & ~(0x3 << 62) | 2 << 62
     digits = f"{number:032x}"

@@ -1,20 +1,20 @@
-"""Instants and lengths of time as text: the one form in which they leave the master."""
+"""Instants and durations as text. All code that sends them to clients uses these forms."""
 
 from datetime import UTC, datetime
 
 
 def iso_utc(moment: datetime) -> str:
-    """`2026-11-21T04:30:00.123Z`, of an aware `moment`."""
+    """Return the form `2026-11-21T04:30:00.123Z` of an aware `moment`."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def iso_ms(unix_ms: int) -> str:
-    """`iso_utc` of Unix milliseconds."""
+    """Return `iso_utc` of Unix milliseconds."""
     return iso_utc(datetime.fromtimestamp(unix_ms / 1000, UTC))
 
 
 def iso_or_none(unix_ms: int | None) -> str | None:
-    """`iso_ms`, and None for no instant, which 0 says as well."""
+    """Return `iso_ms`, or None for None and for 0, which also stands for no instant."""
     return iso_ms(unix_ms) if unix_ms else None
 
 

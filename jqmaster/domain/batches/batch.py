@@ -15,7 +15,8 @@ MAX_DEPTH: Final = 10
 
 
 class BatchState(StrEnum):
-    """`open`: its pusher may add jobs. `sealed`: only its own jobs may add more. `complete`: all are over."""
+    """The state of a batch. `open`: its pusher may add jobs. `sealed`: only its own jobs may add more. `complete`: all
+    of its jobs are over."""
 
     OPEN = "open"
     SEALED = "sealed"
@@ -23,7 +24,7 @@ class BatchState(StrEnum):
 
 
 class BatchCallback(StrEnum):
-    """The instants at which a batch starts a job, each at most once in its life."""
+    """The occasions on which a batch starts a job, each at most once."""
 
     # All members succeeded or were discarded.
     SUCCESS = "on_success"
@@ -34,7 +35,7 @@ class BatchCallback(StrEnum):
 
 
 class CallbackState(StrEnum):
-    """`due`: its job is about to be enqueued."""
+    """The state of a batch's callback. `due`: its job is about to be enqueued."""
 
     WAITING = "waiting"
     DUE = "due"
@@ -44,7 +45,7 @@ class CallbackState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class BatchSpec:
     """A batch as it is requested. The IDs in its callbacks are empty. `parent`: the batch of which it is a member.
-    `owner`: the caller who made it. `life_ms`: time from its creation, in place of `expires_at_ms`."""
+    `owner`: the caller who created it. `life_ms`: its lifetime from the creation, an alternative to `expires_at_ms`."""
 
     id: str
     description: str = ""
@@ -60,9 +61,9 @@ class BatchSpec:
 class Batch:
     """A batch as the store has it. Times are store milliseconds, 0 where there is none.
 
-    `ended` counts its jobs by the state in which they ended, `deleted` those that were deleted before they
-    succeeded, `gone` those that ended and whose retention has passed. `expires_at_ms`: when it is canceled if
-    it is not complete.
+    `ended`: the number of its jobs by their final state; `deleted`: the number of those that were deleted before they
+    succeeded; `gone`: the number of those that were removed after their retention. `expires_at_ms`: an incomplete batch
+    is canceled at this time.
     """
 
     spec: BatchSpec

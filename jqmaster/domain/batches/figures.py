@@ -1,4 +1,4 @@
-"""Counts of batches, as one master made them."""
+"""Counts of batches in one master."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class BatchFigures:
-    """`made`: batches that requests to this master made. `callbacks`: the jobs that this master enqueued for
-    batches as the leader, by callback. `expired`: the batches that it canceled because their time was up."""
+    """Counts of this master. `made`: batches that its requests created. `callbacks`: jobs that it enqueued for batches
+    as the leader, by callback. `expired`: batches that it canceled because they had expired."""
 
     made: int = 0
     expired: int = 0

@@ -1,4 +1,4 @@
-"""Challenges: work that an attempt gave to another system, which answers with a callback."""
+"""Challenges: work that an attempt has handed over to another system, which answers with a callback."""
 
 import base64
 import hashlib
@@ -14,10 +14,10 @@ from typing import Any, Final, Literal, NamedTuple
 from jqmaster.domain.challenges.challenge_form import Audience, Form, GivenAnswer
 from jqmaster.domain.histogram import Histogram
 
-# The length of the secret part of a request ID. People see a part of it: 144 of its 192 bits are never shown.
+# The length of the secret part of a request ID. Views show 48 of its 192 bits, and never the other 144.
 SECRET_BYTES: Final = 24
 SHOWN_CHARS: Final = 8
-# This is enough to tell two apart, and takes half the space of a whole digest for each open challenge.
+# Half a digest is enough to tell two IDs apart, and saves space for each open challenge.
 DIGEST_BYTES: Final = 16
 _JOB_CHARS: Final = 22
 _SECRET_CHARS: Final = 32
@@ -32,7 +32,8 @@ MAX_CODE_CHARS: Final = 64
 
 
 class ChallengeState(StrEnum):
-    """`expired`: too few callbacks came in time. `void`: its attempt ended before they came, for another reason."""
+    """The state of a challenge. `expired`: too few callbacks came in time. `void`: the attempt ended for another reason
+    before the callbacks came."""
 
     PROCESSING = "processing"
     SUCCEEDED = "succeeded"
@@ -121,7 +122,7 @@ class Callback:
 
     @property
     def digest(self) -> bytes:
-        """Return what tells this callback from others."""
+        """Return a digest that is equal only for repeats of this callback."""
         return hashlib.sha256(self.content_type.encode() + b"\n" + self.body).digest()[:DIGEST_BYTES]
 
 
@@ -178,13 +179,13 @@ class Challenge:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it waits for a callback."""
+        """Return whether the challenge waits for a callback."""
         return self.state is ChallengeState.PROCESSING and self.received < self.expect
 
 
 class CallbackAnswer(StrEnum):
-    """The answer to a callback. `repeated`: the same one came before. `conflict`: another one did. `over`: the attempt
-    that waited for it is over."""
+    """The answer to a callback. `repeated`: the same callback came before. `conflict`: a different callback came
+    before. `over`: the attempt that waited for it is over."""
 
     TAKEN = "taken"
     REPEATED = "repeated"
@@ -194,8 +195,8 @@ class CallbackAnswer(StrEnum):
 
 
 class ChallengeFigures:
-    """Counts of one process, for its metrics: challenges `opened` and `expired`, `callbacks` by what became of them,
-    and the `waits` from the opening of challenges to their callbacks."""
+    """Counts of one process, for its metrics: challenges `opened` and `expired`, `callbacks` by answer, and `waits`,
+    the times from the opening of challenges to their callbacks."""
 
     __slots__ = ("callbacks", "expired", "opened", "waits")
 

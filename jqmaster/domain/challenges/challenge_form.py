@@ -45,15 +45,15 @@ Value = str | int | float | bool
 
 
 class Audience(StrEnum):
-    """The people who may answer a challenge that has a form. `link`: whoever has its address. `users`: people who are
-    logged in and may operate."""
+    """The people who may answer a challenge that has a form. `link`: everybody who has its address. `users`: users who
+    are logged in and have the scope `operate`."""
 
     LINK = "link"
     USERS = "users"
 
 
 class Comment(StrEnum):
-    """Tells whether an answer has a comment."""
+    """Whether an answer has a comment: never, if the person wants, or always."""
 
     NONE = "none"
     OPTIONAL = "optional"
@@ -146,8 +146,7 @@ class GivenAnswer:
 
 
 def form_of(document: Mapping[str, Any]) -> Form:
-    """Return the form of a document, whose members have the types that requests and the store give them. Raise
-    FormError."""
+    """Return the form of a document. The types of its members have been checked already. Raise FormError."""
     choices = tuple(_choice(one) for one in document.get("choices") or ()) or DEFAULT_CHOICES
     values = [one.value for one in choices]
     if len(set(values)) < len(values):
@@ -297,7 +296,7 @@ def _is_of_kind(kind: str, value: object) -> bool:
 
 
 def fault_of(asked: FormField, value: object) -> str | None:
-    """Return the rule that a value of a field breaks; None: it is right."""
+    """Return the rule that a value of a field breaks; None: the value is valid."""
     if not _is_of_kind(asked.kind, value):
         return f"must be of the type {asked.kind}"
     if asked.options and value not in asked.options:
@@ -330,7 +329,7 @@ def _fault_of_format(form: str, value: str) -> str | None:
 def check_submission(
     form: Form, choice: str, comment: str, values: Mapping[str, Any]
 ) -> tuple[Submission, Sequence[FieldError]]:
-    """Return the parts of an answer that the form asks for, and everything that is wrong with the answer."""
+    """Return the answer, reduced to what the form asks for, and all faults of the answer."""
     errors = []
     chosen = form.choice(choice)
     if chosen is None:

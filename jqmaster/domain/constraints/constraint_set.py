@@ -19,14 +19,14 @@ MAX_KNOWN_GATES: Final = 10_000
 
 
 class _MatchStep(NamedTuple):
-    """One enabled constraint, as the jobs of one name meet it."""
+    """One enabled constraint, prepared for the jobs of one name."""
 
     constraint: Constraint
-    # None: all jobs of the name match.
+    # The matcher for a job's fields. None: all jobs of the name match.
     matches: Matches | None
-    # None: each value of the key has a gate of its own.
+    # The gate of a constraint without a key. None: each value of the key has its own gate.
     gate: Gate | None
-    # Name of the set of shared gates.
+    # The bit that stands for this gate in a set of shared gates.
     bit: int
     read_key: Reader
 
@@ -44,7 +44,7 @@ class NamePlan:
 
 
 class ConstraintSet:
-    """All constraints at one instant. `edition` tells one set from the next, and so the lanes made under each."""
+    """All constraints at one instant. `edition` distinguishes this set, and the lanes made under it, from others."""
 
     __slots__ = (
         "_enabled",
@@ -63,13 +63,13 @@ class ConstraintSet:
         enabled = [constraint for constraint in self.constraints if constraint.enabled]
         # The fields of a job that decide about its gates.
         self.reads = frozenset[str]().union(*(constraint.reads for constraint in enabled))
-        # Whether any of them limits how many jobs may wait.
+        # Whether any constraint limits how many jobs may wait.
         self.bounds_backlogs = any(constraint.max_backlog is not None for constraint in enabled)
         gates = [
             None if constraint.key else Gate(gate_id(constraint.cid, None), constraint.cid, "", False)
             for constraint in enabled
         ]
-        # They are in the order of their gates, so that the gates of a job need no sorting.
+        # Sort the constraints by their gates, so that the gates of a job need no sorting.
         pairs = sorted(zip(enabled, gates, strict=True), key=lambda pair: pair[1].id if pair[1] else "")
         self._enabled = [
             _MatchStep(constraint, constraint.matcher.matches, gate, 1 << i, constraint.key_reader)
@@ -82,7 +82,7 @@ class ConstraintSet:
         self._gates: dict[tuple[str, str], Gate] = {}
 
     def plan(self, queue: str) -> NamePlan:
-        """Return the plan that depends on the name alone; each queue of a name has one, for its lane."""
+        """Return the plan for the jobs of a queue: all facts that depend on the name alone."""
         plan = self._plans.get(queue)
         if plan is None:
             if len(self._plans) >= MAX_KNOWN_NAMES:

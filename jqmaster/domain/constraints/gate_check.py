@@ -45,10 +45,10 @@ class GateCheck:
 
     @property
     def opens_at_ms(self) -> int | None:
-        """Return the earliest instant at which it opens; None if that does not depend on time alone."""
+        """Return the earliest instant at which the gate opens; None if that does not depend on time alone."""
         return self.figures.get("due_ms")
 
     @property
     def running(self) -> int | None:
-        """Return how many slots are taken; None where none are counted."""
+        """Return the number of taken slots; None if slots are not counted."""
         return self.figures.get("running")

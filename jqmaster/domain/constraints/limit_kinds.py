@@ -1,4 +1,4 @@
-"""The kinds of limits that a constraint can have: one object each, with one interface.
+"""The kinds of limits that a constraint can have. Each is an object with the same interface.
 
 `KINDS` lists them for all code that handles constraints: checks, documents, the store, usage, command line and web UI.
 `CLOSERS` are the kinds that can close a gate, and the hold that a worker asks for.
@@ -35,7 +35,7 @@ class ConstraintError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A part of a limit that a form asks for. `path` leads to it in the document.
+    """A number of a limit, for which a form has an input. `path`: its place in the document.
 
     A count is a whole number, and seconds may have a fraction. An instant is the text of a time and has no
     bounds here.
@@ -49,7 +49,7 @@ class Figure:
 
 
 class LimitKind(ABC, Generic[V]):
-    """One kind of limit. A value of it is what `Constraint` and `Limits` have in the field called `name`."""
+    """One kind of limit. Its values are those of the field `name` in `Constraint` and `GateLimits`."""
 
     # The field in documents and classes.
     name: ClassVar[str]
@@ -61,7 +61,7 @@ class LimitKind(ABC, Generic[V]):
     counts: ClassVar[Literal["slots", "starts"] | None] = None
     # The numbers that make up the limit; a limit without numbers is a switch.
     figures: ClassVar[tuple[Figure, ...]] = ()
-    # The reason why it needs a key, if it does.
+    # Why this kind needs a key; empty: it does not.
     needs_key: ClassVar[str] = ""
 
     def check(self, value: V, loc: Loc) -> None:
@@ -95,7 +95,8 @@ class LimitKind(ABC, Generic[V]):
 
     @abstractmethod
     def script_fields(self, value: V) -> Mapping[str, int | None]:
-        """Return this value as scripts read it. A constraint omits a `None`; an override has an empty field for it."""
+        """Return the fields of this value for scripts. None: a constraint omits the field, an override has an empty
+        one."""
 
     @abstractmethod
     def brief(self, document: Any) -> str:
@@ -103,7 +104,7 @@ class LimitKind(ABC, Generic[V]):
 
 
 class Explained(ABC):
-    """Something that `why` tells about a gate."""
+    """A kind whose state at a gate appears in the answer of `why`."""
 
     name: ClassVar[str]
 
@@ -113,7 +114,7 @@ class Explained(ABC):
 
 
 class GateCloser(Explained):
-    """Something that can close a gate."""
+    """A kind that can close a gate."""
 
     @abstractmethod
     def closes(self, gate: GateCheck) -> bool:
@@ -121,7 +122,8 @@ class GateCloser(Explained):
 
     @abstractmethod
     def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
-        """Return the sentence that explains it. `silent_ms`: how long dead workers have been silent."""
+        """Return the sentence that explains why the gate is closed. `silent_ms`: how long dead workers have been
+        silent."""
 
     def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
         """Return the limit, how much of it is in use, and its period in seconds, each if it has one."""
@@ -367,8 +369,7 @@ def _rate(gate: GateCheck) -> Rate | None:
 
 
 def _holder(holder: Holder, now_ms: int, silent_ms: Mapping[str, int]) -> str:
-    # The text says that the worker is silent, so that its reader looks for no leak: the slot is freed when
-    # the lease ends.
+    # Name the silence of the worker, so that nobody suspects a leaked slot: the slot is freed when the lease ends.
     silent_for_ms = silent_ms.get(holder.worker_id)
     silent = "" if silent_for_ms is None else f" (worker silent for {span(silent_for_ms)})"
     since = span(now_ms - holder.since_ms)

@@ -47,9 +47,9 @@ class KeyReplay:
 class Replay:
     """The effect that the constraint would have had from `from_ms` to `to_ms`.
 
-    `held`: jobs that would have started later, of which `held_now` would still wait. `most_held`: the most of
-    them at the same time. `p95_ms` and `longest_ms`: how long the held jobs would have waited, counted up to
-    `to_ms`. `keys`: the values with the most held jobs.
+    `held`: number of jobs that would have started later; `held_now`: number of those that would still wait.
+    `most_held`: the most jobs held at the same time. `p95_ms` and `longest_ms`: how long the held jobs would have
+    waited, counted up to `to_ms`. `keys`: the values with the most held jobs.
     """
 
     from_ms: int
@@ -75,7 +75,7 @@ class _Delay:
 
 
 def replay(constraint: Constraint, runs: Iterable[PastRun], from_ms: int, to_ms: int) -> Replay:
-    """Let each job ask to start when it did start, in that order, and run for as long as it did.
+    """Simulate the runs: each job asks to start at its real start time, and runs for its real run time.
 
     Jobs that started before `from_ms` are not held, but they hold slots and count towards rates. A backlog
     limit and turns between values delay no job at its gate, so they are left out.
@@ -134,7 +134,7 @@ def _delays(constraint: Constraint, runs: Sequence[PastRun], from_ms: int, to_ms
 def _timeline(
     started: Sequence[PastRun], delays: Sequence[_Delay], from_ms: int, to_ms: int
 ) -> tuple[int, list[ReplayPoint]]:
-    """Return the most jobs that are held at the same time, and the same by minute."""
+    """Return the most jobs that are held at the same time, in all and by minute."""
     first, last = from_ms // STEP_MS, (to_ms - 1) // STEP_MS
     starts = Counter(run.started_ms // STEP_MS for run in started)
     changes = [(delay.from_ms, 1) for delay in delays]

@@ -3,8 +3,8 @@
 Content is every value of an argument, a header, a result and an error, the text of an error, and the values of a
 constraint's key that are read from one of these. Names, tags, states, times, counts and types of exceptions are not.
 
-Two rules decide, here and nowhere else: a caller without the right to content sees none of it, and what `redact_paths`
-names is shown to nobody.
+This module applies the only two rules: a caller without the right to content sees none of it, and values at
+`redact_paths` are shown to nobody.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ class ContentAccess:
     # --- keys and matchers
 
     def cover_of(self, path: Path | None) -> Cover | None:
-        """Return the text that replaces all values at this path of jobs; None if they are shown."""
+        """Return the text that replaces all values at this path; None if they are shown."""
         if path is None or path.root not in _CONTENT_ROOTS:
             return None
         if self.redactor.meets(_CONTENT_ROOTS[path.root], path.parts):
@@ -132,7 +132,7 @@ class ContentAccess:
         return shown
 
     def audited(self, action: str, document: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """A document of the audit log: a constraint, one of its overrides, a filter of jobs."""
+        """Return a document of the audit log (a constraint, an override, a filter of jobs) with content covered."""
         if not isinstance(document, Mapping):
             return document
         kind = action.partition(".")[0]

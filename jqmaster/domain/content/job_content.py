@@ -14,13 +14,13 @@ from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 
 # Outcomes whose message a worker wrote. The master writes the message of all others.
 _OF_WORKERS: Final = frozenset({"failure", "timeout", "discarded"})
-# A shorter value may stand in a text by chance.
+# A shorter value may occur in a text by chance.
 _LEAST_QUOTED: Final = 4
 _UNDECODABLE: Final = object()
 
 
 class JobContent:
-    """Values are encoded MessagePack; None stands for a hidden one.
+    """The content of one job for one caller. Values are encoded MessagePack; None stands for a hidden one.
 
     A redacted value of the job is also removed from its error texts, wherever they contain it verbatim.
     """
@@ -55,7 +55,7 @@ class JobContent:
             return None
         if not self.is_shown:
             return HIDDEN
-        # The key is made from what the job is about, so it may contain a redacted value.
+        # Applications build the key from the job's values, so it may contain a redacted one.
         return str(_without(unique.key, self._quoted()))
 
     def result(self, value: bytes) -> bytes | None:
@@ -156,7 +156,7 @@ class GoneContent:
         self._access = access.for_name(name)
 
     def log_line(self, text: str, *, is_error: bool) -> str | None:
-        """As `JobContent.log_line`."""
+        """Return a line of the log: see `JobContent.log_line`."""
         if not self._access.is_granted:
             return None
         return self._access.error_text_cover or text if is_error else text
@@ -194,7 +194,7 @@ def _forms(values: Iterable[object]) -> Iterator[str]:
 
 
 def _without(value: Any, quoted: Sequence[str]) -> Any:
-    """Return `value` with these texts redacted in every text that it holds."""
+    """Return `value` with these texts redacted in every text within it."""
     if isinstance(value, str):
         for text in quoted:
             value = value.replace(text, REDACTED)

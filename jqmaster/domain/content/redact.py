@@ -1,4 +1,4 @@
-"""Parts of what jobs carry that no view shows."""
+"""Redaction: values of jobs that no view shows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -34,8 +34,8 @@ class Redactor:
             self._paths[root].append(tuple(rest))
 
     def encoded(self, root: str, value: bytes) -> bytes:
-        """Redact one encoded MessagePack value. If nothing in it is redacted, return the same bytes. If it
-        cannot be decoded, hide all of it, because it may hold what the paths name."""
+        """Redact one encoded MessagePack value. If nothing in it is redacted, return the same bytes. If it cannot be
+        decoded, hide all of it, because it may contain a redacted value."""
         paths = self._paths[root]
         if not paths:
             return value
@@ -45,7 +45,7 @@ class Redactor:
             return _HIDDEN
 
     def within(self, root: str, value: bytes) -> bytes:
-        """As `encoded`, for a map that has the value as its member named `root`."""
+        """Redact the member named `root` of an encoded map: see `encoded`."""
         paths = [(root, *path) for path in self._paths[root]]
         if not paths:
             return value
@@ -65,7 +65,7 @@ class Redactor:
         return any(_meets(pattern, tuple(map(str, path))) for pattern in patterns)
 
     def has(self, *roots: str) -> bool:
-        """Return whether anything below one of these roots is redacted."""
+        """Return whether any value below one of these roots is redacted."""
         return any(self._paths.get(root) for root in roots)
 
     def reaches_any_depth(self, root: str) -> bool:
@@ -88,7 +88,7 @@ class Redactor:
 
 @lru_cache(maxsize=8)
 def redactor_of(paths: tuple[str, ...]) -> Redactor:
-    """As `Redactor`; the same paths give the same object."""
+    """Return the Redactor of these paths. The same paths give the same object."""
     return Redactor(paths)
 
 

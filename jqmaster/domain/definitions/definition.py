@@ -37,19 +37,19 @@ class Kind(StrEnum):
 
 
 class Overlap(StrEnum):
-    """The rule for an instant that comes before the job of an earlier one has finished."""
+    """The rule for an instant that comes while the job of an earlier instant is unfinished."""
 
     ALLOW = "allow"
     # The instant is skipped.
     FORBID = "forbid"
     # A waiting job is canceled, a running one is asked to end.
     REPLACE = "replace"
-    # The instant waits until the job is finished; a later one takes its place.
+    # The instant waits until the job is finished. A later instant replaces it.
     QUEUE = "queue"
 
 
 class CatchUp(StrEnum):
-    """Which of the instants that are noticed too late still fire."""
+    """Which instants still fire if they are noticed too late."""
 
     SKIP = "skip"
     LATEST = "latest"

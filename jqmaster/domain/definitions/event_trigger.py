@@ -94,7 +94,7 @@ class EventTrigger:
         """Return the name of the group in which an event waits, for a definition that gathers events. `did` names the
         incarnation of the definition."""
         key = self.gathering.key if self.gathering else None
-        # After an edit from one kind of gathering to the other, the old groups end by their old rules.
+        # If an edit changes the kind of gathering, groups that are open then still end in the old way.
         slot = f"{did}:{_DEBOUNCED if self.debounce else _COLLECTED}"
         if key is None:
             return slot
@@ -109,7 +109,7 @@ def is_collected(slot: str) -> bool:
 
 
 def parse_debounce(document: Mapping[str, Any] | None) -> Debounce | None:
-    """Return what a checked document says. Raise DefinitionError."""
+    """Return the gathering of a checked document. Raise DefinitionError."""
     if document is None:
         return None
     most = document["max_s"]
@@ -121,7 +121,7 @@ def parse_debounce(document: Mapping[str, Any] | None) -> Debounce | None:
 
 
 def parse_collect(document: Mapping[str, Any] | None) -> Collect | None:
-    """Return what a checked document says. Raise DefinitionError."""
+    """Return the gathering of a checked document. Raise DefinitionError."""
     if document is None:
         return None
     return Collect(document["max"], round(document["within_s"] * 1000), _key(document["key"], "collect"))

@@ -7,7 +7,8 @@ from jqmaster.domain.histogram import Histogram
 
 
 class FiringFigures:
-    """`outcomes` of the run records that this process wrote; `lateness` of the instants that fired in time, in ms."""
+    """Counts of this process. `outcomes`: of the run records that it wrote. `lateness`: of the instants that fired in
+    time, in ms."""
 
     __slots__ = ("lateness", "outcomes")
 

@@ -9,12 +9,12 @@ from jqmaster.domain.definitions.run import RunReason
 def judge(
     due_ms: Sequence[int], now_ms: int, trigger: TimeTrigger, *, more_are_due: bool = False
 ) -> list[RunReason]:
-    """Return for each of these instants, oldest first, NONE or CAUGHT_UP if it fires, and LATE if it does
-    not.
+    """Judge the due instants, oldest first. Return NONE or CAUGHT_UP for each one that fires, LATE for each one that
+    does not.
 
-    An instant that is at most `skip_late_after_ms` late fires. For later ones, `catch_up` decides which fire:
-    none, only the newest of all instants, or those among the newest `max_catch_up` of all. `more_are_due`:
-    after these, at least `max_catch_up` further instants are due.
+    An instant that is at most `skip_late_after_ms` late fires. Of the others, `catch_up` lets fire: none, only the
+    newest of all due instants, or those among the newest `max_catch_up`. `more_are_due`: after these, at least
+    `max_catch_up` further instants are due.
     """
     last = len(due_ms) - 1
     caught_up = {

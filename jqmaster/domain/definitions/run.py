@@ -1,4 +1,4 @@
-"""Run records: what became of each due instant of a definition."""
+"""Run records: the outcome of each due instant of a definition."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,11 +8,11 @@ from jqmaster.domain.ids import uuid8
 
 
 class RunOutcome(StrEnum):
-    # Its job was enqueued.
+    # The job was enqueued.
     FIRED = "fired"
-    # A rule of the definition, or of the queue, kept it from being enqueued.
+    # The definition's overlap or a constraint prevented the job.
     SKIPPED = "skipped"
-    # It was noticed too late.
+    # The instant was noticed too late.
     MISSED = "missed"
 
 
@@ -22,7 +22,7 @@ class RunReason(StrEnum):
     NONE = ""
     # `catch_up` let it fire, although it was later than the definition allows.
     CAUGHT_UP = "caught_up"
-    # People asked for it.
+    # An operator asked for it.
     MANUAL = "manual"
     BACKFILL = "backfill"
     # The job of an earlier instant is not finished.
@@ -30,12 +30,12 @@ class RunReason(StrEnum):
     PAUSED = "paused"
     # A constraint allows no more of these jobs to wait.
     BACKLOG_FULL = "backlog_full"
-    # Another instant took its place in the queue of one.
+    # A later instant replaced it while it was queued.
     SUPERSEDED = "superseded"
     LATE = "late"
     # The argument made from the event exceeds the size limit of arguments.
     ARGUMENT_TOO_LARGE = "argument_too_large"
-    # Its job got the events of a group.
+    # The job got all events of a group.
     COLLECTED = "collected"
     DEBOUNCED = "debounced"
 
@@ -63,7 +63,8 @@ def job_id_of_event(did: str, event_id: str) -> str:
     """Return the ID of the job that an incarnation starts for an event. The event's ID is a UUIDv7; this is a
     UUIDv8 that sorts the same among the events of one master."""
     digits = event_id.replace("-", "")
-    # It has the millisecond, the lowest 24 of the 42 bits that count within it, and 50 bits of the digest.
+    # The ID has the millisecond, the lowest 24 of the 42 bits that count events within a millisecond, and 50 bits of
+    # the digest.
     counter = int(digits[18:24], 16)
     digest = int.from_bytes(blake2b(f"{did} {event_id}".encode(), digest_size=8).digest(), "big") >> 14
     return uuid8(int(digits[:12], 16) << 80 | counter >> 12 << 64 | (counter & 0xFFF) << 50 | digest)

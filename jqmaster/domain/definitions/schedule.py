@@ -30,7 +30,7 @@ NICKNAMES: Final[Mapping[str, str]] = {
 }
 CLOCK_PATTERN: Final = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 _CLOCK: Final = re.compile(CLOCK_PATTERN.replace("$", r"\Z"))
-# Expressions are tried from here. Any start of a four-year period with a leap year would do.
+# The start of trial runs of expressions. Any start of a four-year period with a leap year would do.
 _TRIAL: Final = datetime(2023, 12, 31, 23, 59)
 _FIELDS: Final = 5
 # Definitions that are due at the same time mostly share a schedule, and each asks for the present instant and
@@ -60,7 +60,7 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EveryMinutes:
-    """Every `every` real minutes, counted from midnight UTC of 1 January 1970, each `offset` minutes later."""
+    """Every `every` real minutes, counted from midnight UTC of 1 January 1970, plus `offset` minutes."""
 
     every: int
     offset: int = 0
@@ -112,9 +112,9 @@ def _occurrences(cron: str, after: datetime, zone: ZoneInfo) -> Iterator[Occurre
 def _first_of(cron: str, after: datetime, zone: ZoneInfo) -> Sequence[Occurrence]:
     """Return the first `SHARED` local times after this one, or fewer if no more come."""
     found: list[Occurrence] = []
-    # At the end of the calendar the list keeps what came before.
+    # At the end of the calendar, the list keeps the times found so far.
     with contextlib.suppress(OverflowError, ValueError):
-        # CronSim gets no zone, so it knows nothing of clock changes; `moment_of` handles them.
+        # CronSim gets no time zone, because `moment_of` handles clock changes.
         found.extend(map(partial(_occurrence, zone), islice(CronSim(cron, after), SHARED)))
     return found
 

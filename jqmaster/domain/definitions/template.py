@@ -21,9 +21,9 @@ _Make = Callable[[EventFields], Any]
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Values, in which each `{"from": PATH}` stands for a part of the event; null where the event has no such part.
+    """A value in which each `{"from": PATH}` stands for a part of the event, or for null if the event has no such part.
 
-    `references` are these paths, each with the steps to its place in the argument.
+    `references`: these paths, each with its position in the argument.
     """
 
     document: Any = field(compare=False)
@@ -50,7 +50,7 @@ class _TemplateParser:
         self.references: list[tuple[Loc, Path]] = []
 
     def node(self, document: Any, loc: Loc, depth: int) -> tuple[_Make, bool]:
-        """Return a function that makes the value, and whether it reads the event."""
+        """Return a function that creates the value of this node, and whether it reads the event."""
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise DefinitionError(loc, f"more than {MAX_NODES} values")

@@ -11,7 +11,7 @@ from jqmaster.domain.definitions.refusal import DefinitionError
 
 MAX_NAME: Final = 64
 _NAME: Final = re.compile(rf"[A-Za-z][A-Za-z0-9_+\-/]{{0,{MAX_NAME - 1}}}")
-# Files that lie beside the zones and differ between machines.
+# Files in the directory of time zones that are no zones, or differ between machines.
 _NOT_ZONES: Final = frozenset({"localtime", "posixrules", "Factory"})
 _SECOND: Final = timedelta(seconds=1)
 
@@ -20,9 +20,9 @@ class GapOrFold(StrEnum):
     """A local time that clocks never show, or show twice, because they are moved."""
 
     NONE = ""
-    # The clock jumps over it.
+    # The clock is put forward and skips this time.
     SKIPPED = "skipped"
-    # The clock is put back and shows it again.
+    # The clock is put back and shows this time twice.
     REPEATED = "repeated"
 
 

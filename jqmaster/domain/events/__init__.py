@@ -1,1 +1,1 @@
-"""Events that applications send, and what definitions make of them."""
+"""Events that applications send, and their effects on definitions."""

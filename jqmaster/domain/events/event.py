@@ -18,10 +18,10 @@ MAX_DEDUPE_KEY: Final = 255
 class Event:
     """An application's message that something has happened. `payload` is one MessagePack value.
 
-    Events with the same `source` and `dedupe_key` are the same event; an event with an empty key is never a
-    repeat. `is_bound`: a token that is bound to names sent it, and its key works among such events of its type only.
-    Otherwise such a token could suppress events that it may not send. `replay_of` names the event that an operator
-    sent again.
+    Events with the same `source` and `dedupe_key` are the same event; an event with an empty key is never a repeat.
+    `is_bound`: the sender's token is bound to names, so the key only compares with bound events of the same type.
+    Otherwise such a token could suppress events that it may not send. `replay_of`: the event that an operator sent
+    again.
     """
 
     id: str
@@ -36,10 +36,10 @@ class Event:
 
     @property
     def dedupe_digest(self) -> str:
-        """Return the digest that it shares with its repeats; empty for an event without a key."""
+        """Return a digest that is equal for all repeats of the event; empty for an event without a key."""
         if not self.dedupe_key:
             return ""
-        # The leading length says where the source ends, so no other source and key give the same text.
+        # The leading length marks the end of the source, so no other pair of source and key gives the same text.
         text = f"{len(self.source)}\n{self.source}{self.dedupe_key}"
         if self.is_bound:
             # Types contain no line feed, and other texts begin with digits.
@@ -61,11 +61,11 @@ class Event:
 
 
 class Effect(StrEnum):
-    """The effect of an event on a definition at the time when it came."""
+    """The effect of an event on a definition at the time of its arrival."""
 
     FIRED = str(RunOutcome.FIRED)
     SKIPPED = str(RunOutcome.SKIPPED)
-    # It waits for others, or for their absence, before a job is enqueued.
+    # The event waits in a group before a job is enqueued.
     WAITING = "waiting"
 
 

@@ -16,8 +16,8 @@ class _FigureAnswer(Protocol):
 
 
 class EventFigures:
-    """`events` by whether they were duplicates; `effects` of the others, one for each definition; `groups` that became
-    a job."""
+    """Counts of this process. `events`: by whether they were duplicates. `effects`: of other events, one for each
+    definition. `groups`: groups of events that started a job."""
 
     __slots__ = ("effects", "events", "groups")
 

@@ -12,7 +12,7 @@ MAX_TYPES: Final = 10_000
 
 
 class EventIndex:
-    """Definitions of kind `event`, as one `edition` of the store has them."""
+    """The definitions of kind `event` in one `edition` of the store."""
 
     def __init__(self, edition: str, definitions: Sequence[Definition]) -> None:
         self.edition = edition

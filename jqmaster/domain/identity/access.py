@@ -41,7 +41,7 @@ ROLE_SCOPES: Final[Mapping[Role, frozenset[Scope]]] = {
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,512}")
 _DIGEST: Final = re.compile(r"sha256=([0-9a-fA-F]{64})")
-# 192 bits cannot be guessed, so a fast digest is good enough to store.
+# 192 bits cannot be guessed, so storing a fast digest is safe.
 _SECRET_BYTES: Final = 24
 _OWN_TOKEN: Final = re.compile(r"jqm_[a-z-]{4,40}_([0-9a-f]{12})_[0-9a-f]{48}([0-9a-f]{8})")
 
@@ -61,7 +61,7 @@ class Principal:
     scopes: frozenset[Scope]
     allows_name: Callable[[str], bool] | None = field(default=None, compare=False)
     lineage: str = ""
-    # Whether its token was made for this process alone.
+    # Whether the token exists only in this process.
     is_own: bool = field(default=False, compare=False)
 
     @property
@@ -76,8 +76,7 @@ def with_implied(scopes: Iterable[Scope]) -> frozenset[Scope]:
 
 
 def role_of(scopes: frozenset[Scope]) -> Role | None:
-    """Return the highest role whose tasks in the user interface these scopes allow; None if they do not even
-    allow reading."""
+    """Return the highest role that these scopes cover; None if they do not even allow reading."""
     for role, scope in ((Role.ADMIN, Scope.ADMIN), (Role.OPERATOR, Scope.OPERATE), (Role.VIEWER, Scope.READ)):
         if scope in scopes:
             return role
@@ -85,7 +84,7 @@ def role_of(scopes: frozenset[Scope]) -> Role | None:
 
 
 class NewToken(NamedTuple):
-    """`text` is shown once; `digest` (SHA-256 of it) is what is kept."""
+    """A new token. `text` is shown once; only `digest`, its SHA-256, is stored."""
 
     id: str
     text: str
@@ -93,8 +92,8 @@ class NewToken(NamedTuple):
 
 
 def make_token(scopes: Iterable[Scope]) -> NewToken:
-    """`jqm_SCOPE-SCOPE_ID_SECRET`: anybody who finds one can see what it is. The secret ends with a checksum
-    of the whole token."""
+    """Return a new token of the form `jqm_SCOPE-SCOPE_ID_SECRET`, so that scanners recognize leaked ones. The secret
+    ends with a checksum of the whole token."""
     token_id = secrets.token_hex(6)
     text = f"jqm_{'-'.join(sorted(scopes))}_{token_id}_{secrets.token_hex(_SECRET_BYTES)}"
     text += _checksum(text)
@@ -108,7 +107,7 @@ def token_id_of(text: str) -> str | None:
 
 
 def digest_of(token: bytes) -> bytes:
-    """SHA-256."""
+    """Return the SHA-256 of a token."""
     return hashlib.sha256(token).digest()
 
 
@@ -120,10 +119,10 @@ class ConfiguredTokens:
     """The tokens of the settings, as digests."""
 
     def __init__(self, tokens: Iterable[str] = (), own_tokens: Iterable[str] = ()) -> None:
-        """Each `scope+scope:token` or `scope+scope:sha256=HEX`; ValueError names the faulty one by its
-        number.
+        """Parse tokens of the form `scope+scope:token` or `scope+scope:sha256=HEX`. Raise ValueError that names a
+        faulty one by its number.
 
-        `own_tokens` belong to this process: if there are no others, nobody else needs a token.
+        `own_tokens` belong to this process. If there are no other tokens, callers need none.
         """
         self._principals = [_parse_token(number, text) for number, text in enumerate(tokens, 1)]
         self.is_empty = not self._principals
@@ -134,7 +133,7 @@ class ConfiguredTokens:
     def find(self, digest: bytes) -> Principal | None:
         """Return the caller whose token has this digest."""
         found = None
-        # All are compared, so that the time taken reveals neither which one matches nor how much of it does.
+        # Compare all tokens, so that the time reveals neither which one matches nor how much of it.
         for known, principal in self._principals:
             if hmac.compare_digest(known, digest):
                 found = principal

@@ -12,7 +12,8 @@ _IPV6_SUBNET_BITS: Final = 64
 
 @functools.lru_cache(maxsize=4096)
 def caller_of(address: str) -> str:
-    """Return the caller behind an address: the address itself, the /64 of an IPv6 one; "" stands for a unix socket."""
+    """Return the caller behind an address: the address itself, or the /64 network of an IPv6 address. "" stands for a
+    Unix socket."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -42,8 +43,8 @@ class TrustedProxies:
         return any(effective in network for network in self._networks)
 
     def have_forwarded(self, peer: str, forwarded_for: bytes | None, between: "TrustedProxies") -> bool:
-        """Return whether a request came through one of these proxies, with nobody but `between` after it. The
-        other arguments are those of `origin`."""
+        """Return whether a request came through one of these proxies, and after it only through `between`. The other
+        arguments are those of `origin`."""
         hop: str | None = peer
         rest = [] if forwarded_for is None else forwarded_for.decode("latin-1").split(",")
         while hop is not None and hop not in self:

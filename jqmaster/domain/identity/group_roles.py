@@ -5,7 +5,7 @@ from typing import Final
 
 from jqmaster.domain.identity.access import Role
 
-# The highest role first: it wins where several groups have one.
+# The highest role first. It wins if several groups of a person have roles.
 _RANKED: Final = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
 
 
@@ -27,7 +27,7 @@ class GroupRoles:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nobody has a role by these rules."""
+        """Return whether these rules give nobody a role."""
         return not self._roles and self._default is None
 
     def known(self, groups: Iterable[str]) -> list[str]:

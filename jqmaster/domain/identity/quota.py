@@ -10,8 +10,8 @@ MAX_COUNTED: Final = 10_000
 class Quota:
     """Counts by key within fixed windows of a minute, in bounded memory.
 
-    When there are too many keys, a random one is forgotten. Refusing new keys instead would let anybody who can make up
-    keys shut everybody else out.
+    If there are too many keys, a random one is forgotten. If new keys were refused instead, a caller that makes up keys
+    could lock everybody else out.
     """
 
     def __init__(self, *, max_counted: int = MAX_COUNTED) -> None:
@@ -21,7 +21,7 @@ class Quota:
         self._began_s = float("-inf")
 
     def add(self, key: str, now_s: float) -> int:
-        """Count one more, and return how many that makes in this window. `now_s` is a monotonic time."""
+        """Count one use, and return the count of this window. `now_s`: a monotonic time."""
         if now_s - self._began_s >= WINDOW_S:
             self._counts.clear()
             self._keys.clear()

@@ -10,7 +10,8 @@ from jqmaster.domain.jobs.job_filter import JobFilter
 
 
 class ActionState(StrEnum):
-    """`stopped`: too many of the retried jobs failed again. `failed`: it could not go on; its message says why."""
+    """The state of an action. `stopped`: too many of the retried jobs failed again. `failed`: the action could not
+    continue; its message says why."""
 
     RUNNING = "running"
     DONE = "done"
@@ -28,7 +29,7 @@ ADMITTED: Final[Mapping[ActionKind, tuple[JobState, ...]]] = {kind: states_for(k
 MAX_PASSES: Final = 3
 _REPEATED: Final = frozenset({ActionKind.CANCEL, ActionKind.DELETE, ActionKind.SET_PRIORITY})
 
-# The number of retried jobs that must have ended before their share of failures says anything.
+# The number of retried jobs that must have ended before their share of failures counts.
 STOP_LEAST: Final = 20
 # The most unfinished jobs at a time of a retry that can stop by itself. This bounds the cost of a bad retry.
 MAX_WATCHED: Final = 200
@@ -52,7 +53,7 @@ class BulkAction:
 
     @property
     def states(self) -> tuple[JobState, ...]:
-        """Return the states of its jobs."""
+        """Return the states in which the action may touch a job."""
         admitted = ADMITTED[self.kind]
         return tuple(s for s in admitted if self.filter is None or self.filter.may_select_state(s))
 
@@ -80,8 +81,8 @@ class BulkAction:
 
 @dataclass(slots=True)
 class ActionProgress:
-    """Progress of an action. `cursor` None: at the beginning of its pass. `matched` None: not known before
-    the end. `watched`: retried jobs that have not ended yet; `ended` and `failed_again` count those that
+    """Progress of an action. `cursor`: the position in the present pass; None: its start. `matched`: unknown (None)
+    before the end. `watched`: retried jobs that have not ended yet; `ended` and `failed_again`: numbers of those that
     have.
     """
 

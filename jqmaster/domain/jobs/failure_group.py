@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-# Text beyond this hardly helps to distinguish kinds of failures, so it is ignored.
+# Longer messages are cut here, because their ends hardly help to distinguish failures.
 MAX_LOOKED_AT: Final = 1_000
 MAX_MESSAGE: Final = 200
 _CUT: Final = "…"
@@ -35,7 +35,7 @@ _VARYING: Final = re.compile(
     re.VERBOSE,
 )
 _NUMBER: Final = re.compile(r"\d+")
-# Parts that vary little and identify the fault: a status or error code, the name of a key or column.
+# Parts that stay, because they vary little and identify the fault: a status or error code, the name of a key or column.
 _TELLING: Final = re.compile(
     r"""
       (?i: https?(?:/\d(?:\.\d)?)? | status | code | error | errno | answered | returned | response | exited )

@@ -1,4 +1,4 @@
-"""Groups of failures over time: their trend, which are new or came back, and which people chose to ignore."""
+"""Groups of failures over time: their trend, and whether they are new, regressed or ignored."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ HOUR_MS: Final = 3_600_000
 TREND_HOURS: Final = 24
 # A group is new for this long after it was first seen.
 NEW_MS: Final = HOUR_MS
-# A group is regressed if it is seen again after this long without failures. The mark stays for as long.
+# A group is regressed if it fails again after this long without failures. The mark stays for the same time.
 QUIET_MS: Final = 24 * HOUR_MS
 # A group remembers this many versions of workers, those seen last.
 MAX_VERSIONS: Final = 5
@@ -26,7 +26,7 @@ Changed = Literal["time", "version", "regressed", "more"]
 
 @dataclass(frozen=True, slots=True)
 class SeenVersion:
-    """Failures of a group on workers of one version."""
+    """The failures of a group on workers of one version."""
 
     version: str
     count: int
@@ -36,9 +36,9 @@ class SeenVersion:
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """A group is ignored until `until_ms`, or, where that is 0, until it changes. `versions` and
-    `most_per_hour` are those known when ignoring began; `since_per_hour` is the busiest hour since, and
-    `has_new_version` says whether it was seen on another version since.
+    """The decision to ignore a group until `until_ms`, or, if that is 0, until the group changes. `versions` and
+    `most_per_hour`: the group's values at the time of the decision. `since_per_hour`: the failures of the busiest hour
+    since; `has_new_version`: whether another version has failed since.
     """
 
     who: str
@@ -85,11 +85,11 @@ class GroupedFailures:
         return marks
 
     def is_ignored(self, now_ms: int) -> bool:
-        """Return whether somebody ignores the group, and neither time nor a change has ended it."""
+        """Return whether the group is ignored now: neither time nor a change has ended the decision."""
         return self.ignore is not None and self.changed(now_ms) is None
 
     def changed(self, now_ms: int) -> Changed | None:
-        """Return why the group is no longer ignored; None: it is, or never was."""
+        """Return why the group is no longer ignored; None: it is still ignored, or never was."""
         ignore = self.ignore
         if ignore is None:
             return None

@@ -60,7 +60,7 @@ class StateMark:
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
-    """Everything that the layers know about a state, except its transitions.
+    """All facts about a state except its transitions.
 
     * `code`: its number in a record. A code is never changed, nor given to another state.
     * `index`: the sorted set with the jobs in this state; None: they are in the lanes of ready jobs.
@@ -251,8 +251,7 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
 }
 
 
-# This is the one entry of a history that ends no attempt: a worker that was thought lost came back and went
-# on.
+# The only history entry that does not end an attempt: a worker that had been thought lost came back and continued.
 CONTINUED: Final = "continued"
 
 
@@ -309,23 +308,22 @@ class Notify(NamedTuple):
     with_result: bool = False
 
 
-# The stored terms, in this order, of a job that will be enqueued later: by a definition, or when a batch is over.
+# The terms of a job that a definition or a batch will enqueue later, in the order in which they are stored.
 STORED_TERMS: Final = (
     "name", "argument", "priority", "max_retry", "keep_result", "timeout_ms", "delay_ms", "retry", "rerun_lost", "tags",
     "headers", "requires", "expires_ms",
 )  # fmt: skip
 
 
-# Not frozen: a frozen dataclass takes three times as long to make, and each push makes one.
+# Not frozen: creating a frozen dataclass takes three times as long, and each push creates one.
 @dataclass(slots=True)
 class JobSpec:
     """A job as its pusher requests it. `argument` is one encoded MessagePack value, never decoded by the
     master.
 
-    At most one of `run_at_ms` and `delay_ms` is given, and of `expires_at_ms` and `expires_ms`, which counts from the
-    enqueue. The idempotency `key` (empty: none) names this push
-    for `key_life_ms` and is not stored with the job. `requires`: labels that its worker must have; None: it
-    asks for none.
+    At most one of `run_at_ms` and `delay_ms` is given, and at most one of `expires_at_ms` and `expires_ms`, which
+    counts from the enqueue. The idempotency `key` (empty: none) identifies this push for `key_life_ms` and is not
+    stored with the job. `requires`: labels that its worker must have; None: no labels.
     """
 
     id: str
@@ -355,7 +353,7 @@ class JobSpec:
 
     @property
     def queue(self) -> str:
-        """The name, with the labels that the job asks for, if it does."""
+        """Return the queue: the name, with the labels that the job requires."""
         return self.name if self.requires is None else queue_of(self.name, self.requires)
 
 

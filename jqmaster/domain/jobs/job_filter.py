@@ -7,16 +7,15 @@ from typing import Any, Final
 from jqmaster.domain.jobs.job import FINISHED, STATE_GROUPS, Attempt, Cause, Job, JobState, StateGroup
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 
-# It returns the IDs of the groups that a failure may be in, given its name, its cause and the last error's
-# message.
+# Returns the IDs of the groups to which a failure may belong, from its name, its cause and the last error's message.
 GroupsOf = Callable[[str, str, str], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """All given conditions must hold. `batch`: the ID of a batch whose members are meant. `q` is looked for
-    in the ID and the name, `text` in the message of the last error; instants are store milliseconds, both
-    ends included. A duration is that of the last attempt of a job that is over."""
+    """A filter; all given conditions must hold. `batch`: the ID of a batch, which selects its members. `q`: a text in
+    the ID or the name; `text`: a text in the message of the last error. Ranges of store milliseconds include both ends.
+    A duration is the run time of the last attempt of a finished job."""
 
     state: JobState | None = None
     group: StateGroup | None = None
@@ -48,7 +47,7 @@ class JobFilter:
 
     @property
     def asks_errors(self) -> bool:
-        """Return whether a job's record alone does not decide: see `selects_error`."""
+        """Return whether a job's record is not enough to decide: see `selects_error`."""
         return self.text is not None or self.failure_group is not None
 
     @property
@@ -116,7 +115,7 @@ class JobFilter:
         return self.failure_group in groups_of(job.name, job.cause.name.lower(), message)
 
     def document(self) -> dict[str, Any]:
-        """Return the filter in the form that `of_document` takes: only the given fields, as texts and numbers."""
+        """Return the filter as a document for `of_document`, which has only the given fields, as texts and numbers."""
         values = {field: getattr(self, field) for field in _FIELDS}
         values["cause"] = self.cause.name.lower() if self.cause is not None else None
         values["state"] = str(self.state) if self.state is not None else None
@@ -125,8 +124,8 @@ class JobFilter:
 
     @classmethod
     def of_document(cls, document: dict[str, Any]) -> "JobFilter":
-        """Raise TypeError for the unknown fields of a later version: without them the filter would select the
-        wrong jobs."""
+        """Return the filter of a document. Raise TypeError for fields of a later version: without these, the filter
+        would select wrong jobs."""
         values = dict(document)
         if "state" in values:
             values["state"] = JobState(values["state"])

@@ -9,7 +9,7 @@ NumberT = TypeVar("NumberT", int, float)
 
 
 class Term(NamedTuple, Generic[NumberT]):
-    """A number: its default if a pusher leaves it out, and its bounds."""
+    """A numeric term: its default, and its bounds."""
 
     default: NumberT
     least: NumberT

@@ -10,10 +10,9 @@ from jqmaster.domain.jobs.retry import backoff_ms, floor_ms
 Report = Literal["success", "failure", "deferred", "handed_back", "canceled", "discarded", "challenged"]
 
 
-# The reason of a failed attempt, as its worker reports it. `undecodable`: the worker could not decode the job.
-# `invalid_argument`: the argument does not fit the handler, which did not run.
-# `callback_timeout` and `not_ready` are the master's own: no callback came in time, or the job was not ready for too
-# long.
+# The reason of a failed attempt as its worker reports it. `undecodable`: the worker could not decode the job.
+# `invalid_argument`: the argument does not fit the handler, which did not run. Only the master sets two others:
+# `callback_timeout` (no callback came in time) and `not_ready` (the work could not begin for too long).
 Reason = Literal["other", "timeout", "undecodable", "invalid_argument", "callback_timeout", "not_ready"]
 _CAUSES: Final[Mapping[Reason, Cause]] = {
     "other": Cause.ERROR,
@@ -27,14 +26,14 @@ _ENDINGS: Final[Mapping[Cause, str]] = {
     Cause.TIMEOUT: "timeout",
     Cause.CALLBACK_TIMEOUT: "callback_timeout",
 }
-# The same argument would fail again in the same way.
+# Reasons without a retry, because the same argument would fail in the same way.
 _HOPELESS: Final[frozenset[Reason]] = frozenset({"undecodable", "invalid_argument"})
 
 
 @dataclass(frozen=True, slots=True)
 class NotReadyReport:
-    """The handler cannot begin its work yet. The first wait is `Outcome.retry_after_s`, and each further one
-    is twice as long, up to `max_wait_s`. The job fails once it has not been ready for `for_s`; None: never.
+    """A report that the handler cannot begin its work yet. The first wait is `Outcome.retry_after_s`. Each further wait
+    is twice as long, up to `max_wait_s`. The job fails when this has lasted for `for_s`; None: never.
     """
 
     max_wait_s: float
@@ -43,7 +42,7 @@ class NotReadyReport:
 
 @dataclass(frozen=True, slots=True)
 class NotReadyRecord:
-    """The first time that a job was found not ready, and how often in a row, this time included."""
+    """The time of the first such report, and the number of such reports in a row, including the present one."""
 
     since_ms: int
     times: int
@@ -51,14 +50,15 @@ class NotReadyRecord:
 
 @dataclass(frozen=True, slots=True)
 class WantedHold:
-    """The outside system behind a constraint asked for a pause: of one value of its key, or, without a key, of all."""
+    """A pause that a worker asks for because of an outside system: at one key value of a constraint, or, if the
+    constraint has no key, at its only gate."""
 
     constraint: str
     key: object = None
     has_key: bool = False
 
 
-# Not frozen: a frozen dataclass takes three times as long to make, and each result makes one.
+# Not frozen: creating a frozen dataclass takes three times as long, and each result creates one.
 @dataclass(slots=True)
 class Outcome:
     """A worker's report on one attempt. `result` and `error` are encoded MessagePack values. `code` is the
@@ -83,7 +83,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The next state of the job. `ending` is the word in the attempt's record."""
+    """The decision about a job after an attempt. `ending`: the word in the attempt's record."""
 
     state: JobState
     ending: str
@@ -123,7 +123,7 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
 
 
 def decide_not_ready(outcome: Outcome, found: NotReadyRecord, now_ms: int) -> Decision:
-    """Return the decision on a report that the job is not ready."""
+    """Return the decision on a report that the work cannot begin yet."""
     rules = outcome.not_ready
     assert rules is not None
     if rules.for_s is not None and now_ms - found.since_ms >= rules.for_s * 1000:
@@ -144,9 +144,9 @@ def decide_unanswered(job: Job, *, jitter: float) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryRules:
-    """The settings that decide the end of a lease: a worker silent for longer than `stale_ms` is lost. A job
-    that may be lost only once more waits up to `alone_wait_ms` to run alone on a worker; 0: it does not wait.
-    No heartbeat is on its way for longer than `lease_ms`: its worker gives it up before.
+    """The settings for decisions on ended leases. A worker that is silent for longer than `stale_ms` is lost. A job
+    that may be lost only once more waits up to `alone_wait_ms` for a worker of its own; 0: it does not wait. A
+    heartbeat takes at most `lease_ms`, because its worker then gives the call up.
     """
 
     stale_ms: int
@@ -155,25 +155,25 @@ class ExpiryRules:
     alone_wait_ms: int = 0
 
 
-# How a worker said that its process ends. `left`: it announced its end and then unregistered.
+# How a worker announced the end of its process. `left`: it first announced its end and then unregistered.
 OrderlyEnd = Literal["announced", "unregistered", "left"]
 
 
 def never_reached_worker(job: Job, worker_as_of_ms: int, *, orderly_end: OrderlyEnd | None = None) -> bool:
-    """Return whether no heartbeat named the offer, although one was composed after its end, or although the worker
-    has left. A worker that announces its end names what it holds before it unregisters. One that only unregisters may
-    have run the job and given up its result."""
+    """Return whether the worker certainly never took the offer: no heartbeat named it, although one was composed after
+    the end of the offer, or although the worker has left. A worker that announces its end names its claims before it
+    unregisters. A worker that only unregisters may have run the job and given up its result."""
     return not job.is_confirmed and (orderly_end == "left" or worker_as_of_ms > job.not_after_ms)
 
 
 def proof_due_ms(
     job: Job, *, now_ms: int, worker_seen_ms: int, worker_as_of_ms: int, rules: ExpiryRules
 ) -> int | None:
-    """Return the store time after which a heartbeat without `as_of_ms` proves that its worker never took the
-    offer: if it arrives later than a lease after the end of the offer, it was composed after that end.
+    """Return the store time after which a heartbeat without `as_of_ms` proves that its worker never took the offer. A
+    heartbeat that arrives later than a lease after the end of the offer was composed after that end.
 
-    None if nothing is to be waited for: a heartbeat named the job, the worker tells `as_of_ms`, or is silent.
-    Also None if that time is further away than any offer ends: the store's clock was set back.
+    None if there is nothing to wait for: a heartbeat named the job, or the worker sends `as_of_ms`, or it is silent.
+    Also None if that time is implausibly far away, because the store's clock was set back.
     """
     if job.is_confirmed or worker_as_of_ms > 0 or not _is_heard(now_ms, worker_seen_ms, rules):
         return None
@@ -193,17 +193,15 @@ def decide_expired(
     jitter: float,
     orderly_end: OrderlyEnd | None = None,
 ) -> Decision | None:
-    """Return the decision on a lease that ended, or on a run that outlived `deadline_ms`.
+    """Return the decision on a claim whose lease ended, or which ran beyond `deadline_ms`.
 
-    `lease_until_ms` is when the lease ended: at `deadline_ms` if the worker renewed it for as long as it may.
-    A lease that ended earlier was lost, however late that is noticed, and even if its worker lives again.
-    `worker_seen_ms` is when its worker's last heartbeat arrived (0: it is not registered any more), and
-    `worker_as_of_ms` is the earliest time at which that heartbeat can have been composed (0: unknown; negative:
-    it does not name all claims yet). An offer was never taken up if no heartbeat named it, although one was
-    composed after it was over, or although its worker announced its end and unregistered: nothing
-    happened then. None: that cannot be told yet, see `proof_due_ms`. Otherwise the job may have started, and
-    may even have killed its worker, so it counts as a loss. `orderly_end`: its
-    worker said that its process ends. Then it was not the job that ended it, and the job is handed back.
+    `lease_until_ms`: the end of the lease. It is `deadline_ms` if the worker renewed the lease for as long as it may. A
+    lease that ended earlier was lost, even if this is noticed late or its worker is alive again. `worker_seen_ms`:
+    arrival of the worker's last heartbeat (0: not registered any more). `worker_as_of_ms`: the earliest time at which
+    that heartbeat can have been composed (0: unknown; negative: further claims of it follow). If the worker never took
+    the offer (see `never_reached_worker`), the job returns without counting an attempt. None: this cannot be decided
+    yet (see `proof_due_ms`). Otherwise the job may have started and even have killed its worker, so it counts as a
+    loss. `orderly_end`: the worker announced that its process ends. Then the job has not killed it, and is handed back.
     """
     if never_reached_worker(job, worker_as_of_ms, orderly_end=orderly_end):
         return Decision(JobState.READY, "returned")
@@ -220,23 +218,23 @@ def decide_expired(
         return Decision(JobState.READY, "handed_back")
     if job.losses + 1 >= rules.max_losses or not may_rerun:
         return Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
-    # A job that has its callback continues with it instead of beginning again.
+    # A job whose callback has arrived continues with it instead of starting again.
     if job.losses + 2 == rules.max_losses and rules.alone_wait_ms and not job.has_challenge:
         return Decision(JobState.RETRYING, "lost", delay_ms=rules.alone_wait_ms, is_loss=True)
     return Decision(JobState.READY, "lost", is_loss=True)
 
 
 def _is_heard(now_ms: int, worker_seen_ms: int, rules: ExpiryRules) -> bool:
-    """Return whether a worker lives. One whose last heartbeat lies in the future was heard before the store's clock was
-    set back, and not since: nothing is decided in the grace after that, in which each living worker is heard again."""
+    """Return whether a worker is alive. A last heartbeat in the future arrived before the store's clock was set back,
+    and counts as silence: each living worker has sent another heartbeat during the grace period after such a step."""
     return 0 <= now_ms - worker_seen_ms <= rules.stale_ms
 
 
 def decide_restored(job: Job) -> Decision:
-    """Return the decision on a job that ran when the backup was taken from which the store was restored.
+    """Return the decision on a job that was running in the backup from which the store was restored.
 
-    Nobody knows how that attempt ended. As after the loss of its worker, the job begins again if it may. It did not
-    lose a worker, so this counts neither as a failure nor as a loss.
+    The end of that attempt is unknown. As after the loss of a worker, the job starts again if it may. No worker was
+    lost, so the attempt counts neither as a failure nor as a loss.
     """
     if may_begin_again(job):
         return Decision(JobState.READY, "lost")
@@ -244,13 +242,13 @@ def decide_restored(job: Job) -> Decision:
 
 
 def may_begin_again(job: Job | JobSpec) -> bool:
-    """Return whether a job may run once more where nobody knows how its attempt ends."""
+    """Return whether a job may run once more if the end of its attempt is unknown."""
     return job.max_retry > 0 or job.rerun_lost
 
 
 def _free_attempts(job: Job) -> int:
-    """Return how many attempts of a job before the present one ended neither as a failure nor as a loss."""
-    # They can be told from what the record has, so no job carries a counter for them.
+    """Return how many attempts before the present one ended neither as a failure nor as a loss."""
+    # This number follows from other counts of the record, so it needs no field.
     return job.attempt - 1 - job.failures - job.losses
 
 

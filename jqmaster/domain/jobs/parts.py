@@ -10,15 +10,15 @@ _CURSOR: Final = re.compile(r"([0-9]{1,10})-([0-9]{1,10})", re.ASCII)
 
 
 class PartPlace(NamedTuple):
-    """A place in the partial results of a job: just after the part with this number of this attempt; 0:
-    before the first part."""
+    """A position in the partial results of a job: after the part with this number of this attempt; 0: before the first
+    part."""
 
     attempt: int
     number: int
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Return the place that a client names; None for any other text."""
+        """Return the position in a client's text; None if the text is not a position."""
         match = _CURSOR.fullmatch(text)
         return cls(int(match[1]), int(match[2])) if match else None
 
@@ -30,7 +30,7 @@ BEGINNING: Final = PartPlace(0, 0)
 
 
 class Part(NamedTuple):
-    """One partial result: its place, and the value as the worker sent it (MessagePack)."""
+    """One partial result: its position, and the value as the worker sent it (MessagePack)."""
 
     place: PartPlace
     value: bytes
@@ -47,7 +47,7 @@ class PartLimits:
 
 @dataclass(frozen=True, slots=True)
 class PartPage:
-    """The parts behind a place, all from the job's present attempt, and the state of the job."""
+    """The parts after a position, all from the job's present attempt, and the state of the job."""
 
     state: JobState
     attempt: int
@@ -60,7 +60,7 @@ class PartPage:
         return self.state in FINISHED and not self.is_full
 
     def end(self, after: PartPlace) -> PartPlace:
-        """Return the place behind this page, which began at `after`."""
+        """Return the position after this page, which began at `after`."""
         if self.parts:
             return self.parts[-1].place
         return max(after, PartPlace(self.attempt, 0))

@@ -1,4 +1,4 @@
-"""The order of jobs: a job may wait for others, its predecessors."""
+"""Predecessors: jobs for which a job waits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ MOST_IN_PUSH: Final = 10_000
 
 
 class AfterWhen(StrEnum):
-    """The condition of a job: its predecessors succeed, or they end in any way."""
+    """The condition under which a job starts: its predecessors have succeeded, or have ended in any way."""
 
     SUCCEEDED = "succeeded"
     FINISHED = "finished"
@@ -26,8 +26,8 @@ class After:
 
 
 def in_order(after: Sequence[tuple[str, After | None]]) -> tuple[list[int], list[int]]:
-    """Return the positions of the jobs in an order that puts each behind its predecessors among them and is
-    otherwise unchanged. Return also the positions of jobs in a cycle, or behind one."""
+    """Sort jobs so that each comes after those of its predecessors that are among them; keep the order otherwise.
+    Return the positions of the sorted jobs, and the positions of jobs that are in a cycle or depend on one."""
     position = {job_id: n for n, (job_id, _) in enumerate(after)}
     waits: dict[int, int] = {}
     dependents: dict[int, list[int]] = {}
@@ -48,8 +48,8 @@ def in_order(after: Sequence[tuple[str, After | None]]) -> tuple[list[int], list
 
 @dataclass(frozen=True, slots=True)
 class SkippedBy:
-    """The job whose end skipped another one, directly or over several steps; `state` is how it ended, empty where it
-    was deleted."""
+    """The job whose end skipped another one, directly or through further jobs. `state`: its final state; empty: it was
+    deleted."""
 
     job_id: str
     state: str
@@ -57,9 +57,9 @@ class SkippedBy:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The neighbors of a job in the order: the states of its predecessors by ID (None: the job is gone),
-    those that it still waits for, the first of its dependents with their states, the number of all
-    dependents, and the reason why it was skipped."""
+    """The neighbors of a job. `predecessors` and `dependents` (only the first ones): states by ID (None: deleted).
+    `pending`: predecessors that the job still waits for. `dependents_count`: the number of all dependents.
+    `skipped_by`: why the job was skipped."""
 
     predecessors: Mapping[str, str | None]
     pending: Sequence[str]

@@ -1,4 +1,5 @@
-"""Progress of a running job, and its checkpoint: the data that lets the next attempt go on where this one stopped."""
+"""Progress of a running job, and its checkpoint: the data with which the next attempt continues where this one
+stopped."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -18,7 +19,7 @@ class Progress:
 
 
 class ProgressReport(NamedTuple):
-    """News of a claim. None: nothing new. `checkpoint` is opaque to the master."""
+    """New progress and checkpoint of a claim. None: nothing new. `checkpoint` is opaque to the master."""
 
     job_id: str
     token: str

@@ -2,5 +2,5 @@
 
 from typing import Final
 
-# Nobody but the masters pushes or serves jobs of these names.
+# Only masters push and run jobs of these names.
 RESERVED_PREFIX: Final = "jq."

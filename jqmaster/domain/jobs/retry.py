@@ -1,10 +1,10 @@
-"""When a job is tried again."""
+"""The waits before a job is tried again."""
 
 from typing import Final
 
 from jqmaster.domain.jobs.job import RetryPolicy
 
-# A job may come back at once this often without a failure, as in deploys that follow each other.
+# How often a job may come back without a failure and without a wait, as in a series of deploys.
 AT_ONCE: Final = 3
 # Further attempts wait at least this long, twice as long each time, up to the ceiling.
 _FIRST_FLOOR_MS: Final = 100
@@ -14,7 +14,7 @@ MOST_FLOOR_MS: Final = 1_000
 def floor_ms(repeats: int) -> int:
     """Return the shortest wait, in milliseconds, of a job that has come back `repeats` times without a failure.
 
-    Such attempts use no retry, so nothing else would end a job that comes back at once for ever.
+    Such attempts use no retry, so without this wait a job could come back at once for ever.
     """
     if repeats < AT_ONCE:
         return 0

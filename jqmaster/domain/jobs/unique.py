@@ -28,7 +28,7 @@ class UniqueScope(StrEnum):
 
 
 class OnConflict(StrEnum):
-    """The treatment of a push whose key another job holds."""
+    """What happens to a push whose key another job holds."""
 
     REJECT = "reject"
     EXISTING = "existing"
@@ -37,7 +37,7 @@ class OnConflict(StrEnum):
     __hash__ = str.__hash__
 
 
-# Not frozen, as JobSpec is not: a frozen dataclass takes several times as long to make.
+# Not frozen, like JobSpec: creating a frozen dataclass takes several times as long.
 @dataclass(slots=True)
 class Unique:
     """The uniqueness of a job. A `key` of None stands for name and argument; the store compares the `digest`.
@@ -68,8 +68,8 @@ class Unique:
 
 
 def unique_digest(name: str, key: str | None, argument: bytes, decode: Callable[[bytes], Any]) -> str:
-    """Return the digest of a name and a key. Without a key it is that of name and argument: equal values have
-    one digest, whatever the order of the members of their maps."""
+    """Return the digest of a name and a key or, without a key, of the name and the argument. Equal arguments have equal
+    digests, whatever the order of the members of their maps."""
     if key is not None:
         return blake2b(f"{name}\nk{key}".encode(), digest_size=_DIGEST_BYTES).hexdigest()
     try:

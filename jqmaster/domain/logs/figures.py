@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class LogFigures:
-    """Lines `kept`, lines `dropped` by the limits here and by workers, and `stale` lines of claims that are over."""
+    """Counts of lines: `kept`; `dropped` because of limits of masters or workers; `stale`, from claims that are
+    over."""
 
     kept: int = 0
     dropped: int = 0

@@ -1,4 +1,4 @@
-"""Lines of a job's log: what a worker sends, and what is kept of it."""
+"""Lines of a job's log, as a worker sends them and as the store keeps them."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ LINE_BYTES: Final = 16
 
 
 class LogLevel(StrEnum):
-    """How much a line matters, in this order."""
+    """The levels of log lines, the least important first."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -28,7 +28,7 @@ RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 class LogLine(NamedTuple):
-    """A line as it is kept. `seq` grows within its claim; `rank` is that of its level."""
+    """A stored line. `seq`: grows within its claim; `rank`: of its level."""
 
     seq: int
     at_ms: int
@@ -46,7 +46,7 @@ class LogLimits:
 
 
 class LogChunk(NamedTuple):
-    """Lines of one claim that follow one another. `size`: what they count against the limits."""
+    """Consecutive lines of one claim. `size`: the bytes that count against the limits."""
 
     lines: list[LogLine]
     size: int

@@ -21,21 +21,20 @@ class NumberedLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """`least_rank`: of the level; `attempt`: None is any."""
+    """A filter of log lines. `least_rank`: the least rank of their level; `attempt`: None: any."""
 
     least_rank: int = 0
     attempt: int | None = None
 
     def selects(self, entry: NumberedLine) -> bool:
-        """Return whether it shows this entry."""
+        """Return whether the filter selects this entry."""
         return entry.rank >= self.least_rank and self.attempt in (None, entry.attempt)
 
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """Facts about the log of a job: the number of its last line, counted from 1; how many lines are missing
-    because there were too many here or at the worker; how many bytes are here; the last line that is in the
-    archive; and the place in the archive."""
+    """Facts about the log of a job: the number of its last line, counted from 1; the number of lines that were dropped
+    because of limits; the stored bytes; the last archived line; and the place in the archive."""
 
     last: int = 0
     dropped: int = 0
@@ -49,8 +48,8 @@ NO_LOG: Final = LogFacts()
 
 @dataclass(frozen=True, slots=True)
 class LogSlice:
-    """Entries that the store has behind a place, and the state of the job. `end`: the last line; `is_full`:
-    there may be more behind it. `over_ms`: how long the job has been over; 0 while it is not."""
+    """The store's entries after a position, and the state of the job. `end`: the last line read; `is_full`: more lines
+    may follow it. `over_ms`: how long the job has been over; 0: it is not over."""
 
     state: JobState
     over_ms: int
@@ -68,9 +67,9 @@ class LogSlice:
 
 @dataclass(frozen=True, slots=True)
 class LinesPage:
-    """The requested entries behind a place, and the place behind this page. `state`: None for a deleted job
-    that only the archive knows. `is_last`: no entry will follow. `is_archived`: entries come from the
-    archive. `name`: that of a deleted job, whose values were redacted when it was deleted."""
+    """The requested entries after a position, and the position after this page. `state`: None for a deleted job that
+    only the archive has. `is_last`: no entry will follow. `is_archived`: entries come from the archive. `name`: the
+    name of a deleted job, whose values were redacted when it was deleted."""
 
     state: JobState | None
     entries: list[NumberedLine]

@@ -14,7 +14,7 @@ from jqmaster.domain.logs.lines import LEVELS, RANK, LogLevel
 from jqmaster.domain.logs.page import NumberedLine
 from jqmaster.errors import ArchiveDamagedError
 
-# This bounds decompression: an object that somebody else wrote may expand without end.
+# A limit of decompression, because an object that was not written by a master may expand without end.
 MAX_BYTES: Final = 256 * 1024 * 1024
 _NAME: Final = re.compile(r"(\d{1,16})-(\d{1,15})-(\d{1,15})-([0-9a-f]{64})\.jsonl\.gz")
 _DIGITS: Final = 12
@@ -22,8 +22,8 @@ _DIGITS: Final = 12
 
 @dataclass(frozen=True, slots=True, order=True)
 class PieceName:
-    """The name of an object: when its job was created, its first and its last line, and the SHA-256 of its
-    bytes. An ID can be used again once its job is gone; the instant distinguishes the logs of such jobs."""
+    """The name of an object: the creation time of its job, the numbers of its first and last line, and the SHA-256 of
+    its bytes. The creation time distinguishes the logs of jobs that had the same ID one after another."""
 
     created_ms: int
     first: int
@@ -97,7 +97,7 @@ class Piece:
                 for line in lines
             ]
         except (ValueError, RecursionError, zlib.error, msgspec.MsgspecError) as exc:
-            # The checksum in its name fits, so something else wrote it like this.
+            # The checksum in its name is right, so the object was not damaged later but written in this form.
             raise ArchiveDamagedError(
                 f"the archived log is damaged: lines {name.first} to {name.last} cannot be read"
             ) from exc

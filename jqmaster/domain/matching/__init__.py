@@ -1,1 +1,1 @@
-"""Conditions on jobs and events, the labels that jobs ask for, and the values that they look at."""
+"""Matchers of jobs and events, the values that they read, and the labels that jobs require."""

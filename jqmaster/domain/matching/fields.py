@@ -12,7 +12,7 @@ class _Missing:
     pass
 
 
-# The result of a path that does not exist. Unlike null, it is not a value.
+# The result of reading a path that does not exist. Unlike null, it is not a value.
 MISSING: Final = _Missing()
 _UNREAD: Final = _Missing()
 
@@ -79,7 +79,7 @@ class JobFields:
 
 
 class EventFields(JobFields):
-    """The fields of an event, which take the place of a job's. The payload is read like an argument."""
+    """The fields of an event. Matchers read them like those of a job, and the payload like an argument."""
 
     __slots__ = ("event_id", "event_type", "occurred_at", "source", "subject")
 

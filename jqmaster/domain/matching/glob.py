@@ -1,4 +1,4 @@
-"""Shell patterns over whole strings, in time that stays bounded for every value."""
+"""Shell patterns that match whole strings in bounded time, whatever the string."""
 
 import fnmatch
 import re

@@ -1,4 +1,4 @@
-"""A value of a constraint's key: which values count as equal, and how people read it."""
+"""Values of a constraint's key: their equality, and their texts for people."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def canonical(value: object) -> bytes:
     """Return bytes that begin with the type and differ for each value. An extension value counts by its repr."""
     kind = type(value)
     if kind is str:
-        # No decoder produces half a surrogate pair. If one did, it would be a value like any other.
+        # Decoders produce no lone surrogates, but one would be a value like any other.
         return _sized(b"s", value.encode("utf-8", "surrogatepass"))  # type: ignore[attr-defined]
     if kind is int:
         return b"i%d;" % value  # type: ignore[str-format]
@@ -97,7 +97,7 @@ def _is_plain(text: str) -> bool:
     if head[0] not in "[{":
         return not _LIKE_ANOTHER.fullmatch(head)
     if len(head) > MAX_KEY_TEXT:
-        # Once cut, it could look like a cut list or map.
+        # If this text is cut, it could look like a cut list or map.
         return False
     try:
         json.loads(head)
@@ -107,7 +107,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _json(value: object) -> Iterator[str]:
-    """Yield the text in pieces, so that only a little of a huge value is written."""
+    """Yield the JSON text in pieces, so that only the beginning of a huge value is formatted."""
     match value:
         case str():
             yield _quoted(value[: MAX_KEY_TEXT + 1])

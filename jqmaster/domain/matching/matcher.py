@@ -1,4 +1,5 @@
-"""A JobMatcher: which jobs a condition selects. Parsed once, compiled to closures, evaluated for each job."""
+"""Matchers: conditions that select jobs or events. They are parsed once, compiled to closures, and evaluated for each
+job."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,24 +19,23 @@ Matches = Callable[[JobFields], bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matcher:
-    """A parsed matcher. Two are equal when their documents say the same in the same order.
+    """A parsed matcher. Two matchers are equal if their documents are equal and in the same order.
 
     A path that leads nowhere and a value of another type match nothing, not even `ne`. To match a missing
     path, use `exists` with false. Numbers compare exactly; a boolean is not a number, and binary is not text.
     `tags` match when any tag does, `ne` when none is equal.
     """
 
-    # It spells fields in their canonical form, gives `exists` its value, and has all else as given.
+    # The document, with fields in their canonical spelling and with an explicit value for `exists`.
     document: dict[str, object]
-    # Those of FIELDS that the matcher reads.
+    # The fields that the matcher reads.
     reads: frozenset[str]
     matches: Matches
-    # It returns the verdict for all jobs of a name or, if that depends on more, the function that decides for
-    # each job.
+    # Returns, for a name, either the verdict for all of its jobs or the function that decides for each job.
     for_name: Callable[[str], bool | Matches]
 
     def given_name(self, name: str) -> bool | None:
-        """Return the verdict for all jobs of that name; None where it depends on more."""
+        """Return the verdict for all jobs of that name; None if it depends on other fields."""
         verdict = self.for_name(name)
         return verdict if isinstance(verdict, bool) else None
 
@@ -48,8 +48,8 @@ class Matcher:
 
 
 def parse_matcher(document: object, fields: Sequence[str] = FIELDS) -> Matcher:
-    """`{all: […]} | {any: […]} | {not: …} | {field, op, value}`, decoded. `fields`: those that it may read. Raise
-    MatcherError."""
+    """Parse a decoded document: `{all: […]} | {any: […]} | {not: …} | {field, op, value}`. `fields`: the fields that it
+    may read. Raise MatcherError."""
     node = _MatcherParser(fields).node(document, (), 1)
     return Matcher(node.document, node.reads, node.matches, node.for_name)
 

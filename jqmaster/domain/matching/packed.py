@@ -1,4 +1,4 @@
-"""Packed values as matchers and arguments read and write them."""
+"""The codec for packed values that matchers and templates read and write."""
 
 from typing import Any, Final
 

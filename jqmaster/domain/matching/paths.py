@@ -44,8 +44,8 @@ class Path:
 
 
 def parse_path(text: object, loc: Loc = (), fields: Sequence[str] = FIELDS) -> Path:
-    """`name`, `headers.KEY`, `argument.a[0]["a.b"]`. Quoted keys are JSON strings. `fields`: those that paths may begin
-    with. Raise MatcherError."""
+    """Parse a path such as `name`, `headers.KEY` or `argument.a[0]["a.b"]`. Quoted keys are JSON strings. `fields`: the
+    fields with which paths may begin. Raise MatcherError."""
     if not isinstance(text, str):
         raise MatcherError(loc, f"must be text, such as {fields[0]} or {fields[-1]}.host")
     if len(text) > MAX_TEXT:

@@ -1,5 +1,5 @@
-"""Labels that a job requires of its worker. Jobs of one name that require the same labels form a queue of
-their own. Claims of other workers do not look at it, so these jobs cost them nothing and block nothing."""
+"""Labels that a job requires of its worker. Jobs of one name that require the same labels form a queue of their own.
+Claims for other workers do not read this queue, so it neither slows nor blocks them."""
 
 import json
 from collections.abc import Iterable, Mapping

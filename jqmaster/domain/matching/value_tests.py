@@ -1,4 +1,4 @@
-"""Tests of one value against that of a condition: `eq`, `in`, `glob` and the like."""
+"""The operators of conditions, such as `eq`, `in` and `glob`, as tests of one value."""
 
 import operator
 from collections.abc import Callable

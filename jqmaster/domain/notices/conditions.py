@@ -1,4 +1,4 @@
-"""The conditions of notices: what each of them is, in one list. A condition that is missing here does not exist."""
+"""The complete list of conditions of notices."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,11 +31,11 @@ _OF_NAMES: Final = ("name",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeCondition:
-    """`texts`: of a condition that happens, the noun in singular and plural; of one that lasts, the sentences at its
-    beginning and its end. `is_lasting`: one message reports the beginning, and another the end; all other conditions
-    are counted. `page`: the page of the web UI with more information, with `query`. `matched`: the fields that
-    matchers may read; empty: it cannot be narrowed, and has no names. `every_s`: the least seconds between two looks,
-    where a look reads a lot."""
+    """One condition of notices. `is_lasting`: it lasts for a time, and one message reports its beginning, another its
+    end. All other conditions are single occurrences, which are counted. `texts`: of a lasting condition, the sentences
+    for beginning and end; of others, the noun in singular and plural. `page` and `query`: the page of the web UI with
+    details. `matched`: the fields that matchers may read; empty: the condition has no names and takes no matcher.
+    `every_s`: the least seconds between two checks, if a check is expensive."""
 
     when: When
     texts: tuple[str, str]

@@ -1,4 +1,4 @@
-"""The jobs that deliver messages. Masters run them themselves, under names that nobody else may use."""
+"""The jobs that deliver messages. Masters run these jobs themselves, under reserved names."""
 
 from collections import Counter
 from enum import StrEnum
@@ -19,8 +19,8 @@ DELIVERY_LIFE_MS: Final = 24 * 3600 * 1000
 DELIVERY_TIMEOUT_MS: Final = 60_000
 _RETRY_BASE_S: Final = 5.0
 _RETRY_MAX_S: Final = 3600.0
-# The waits are 5, 10, 20 s and so on, and one hour from the eleventh on. They add up to more than a day, so
-# the expiry ends them.
+# The waits are 5, 10, 20 s and so on, and one hour from the eleventh on. All together exceed a day, so the expiry of
+# the job ends the retries.
 _MAX_RETRY: Final = 40
 
 
@@ -28,7 +28,7 @@ class DeliveryOutcome(StrEnum):
     """The end of one attempt to deliver."""
 
     DELIVERED = "delivered"
-    # It is tried again later.
+    # The attempt failed, and the delivery is tried again later.
     FAILED = "failed"
     # The receiver asked for a delay, or already has as many calls as it may have.
     DEFERRED = "deferred"
@@ -50,7 +50,8 @@ class DeliveryFigures:
 
 
 def stable_id(at_ms: int, *parts: str) -> str:
-    """Return the ID of the delivery that these parts name. It is always the same, so that one job delivers it."""
+    """Return the ID of a delivery, derived from these parts. Equal parts give the same ID, so that only one job
+    delivers it."""
     digest = blake2b(" ".join(parts).encode(), digest_size=10).digest()
     return uuid8(at_ms << 80 | int.from_bytes(digest, "big"))
 

@@ -7,10 +7,10 @@ from typing import Final
 
 from jqmaster.domain.notices.notice import GroupBy, Notice
 
-# The first message about things that happen waits this long for more of them.
+# The first message about occurrences waits this long for further ones.
 GATHER_MS: Final = 10_000
 MAX_LINES: Final = 10
-# The precision of the time until which something lasted.
+# The precision of the end time of a lasting condition.
 SEEN_EVERY_MS: Final = 30_000
 # Groups beyond this number share one incident.
 MAX_INCIDENTS: Final = 50
@@ -23,17 +23,17 @@ class MessageKind(StrEnum):
     """The occasion of a message."""
 
     FIRST = "first"
-    # More of the same since the last message.
+    # Further findings since the last message.
     MORE = "more"
     # A condition that lasted is over.
     OVER = "over"
-    # People asked for it.
+    # An operator asked for a test message.
     TEST = "test"
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentItem:
-    """One thing that a condition found. `line` is a short text, the same for similar findings."""
+    """One finding of a condition. `line`: a short text, which is equal for similar findings."""
 
     name: str
     line: str
@@ -53,9 +53,9 @@ class Line:
 
 @dataclass(slots=True)
 class Incident:
-    """Findings of one group that belong together. `told_ms` 0: no message about it yet. `is_present`: a
-    lasting condition was there at the last look. `is_over`: the last message reported its end.
-    `acknowledged_by` empty: by nobody."""
+    """Findings of one group that belong together. `told_ms`: the time of the last message; 0: none yet. `is_present`:
+    the last check found the lasting condition. `is_over`: the last message reported its end. `acknowledged_by`: empty:
+    nobody has acknowledged it."""
 
     key: str
     began_ms: int
@@ -88,14 +88,14 @@ class Message:
 
 @dataclass(slots=True)
 class NoticeState:
-    """The memory of a notice: open incidents by key, messages to send, and the newest that were sent."""
+    """The state of a notice: open incidents by key, messages to send, and the newest sent messages."""
 
     incidents: dict[str, Incident] = field(default_factory=dict)
     pending: list[Message] = field(default_factory=list)
     recent: list[Message] = field(default_factory=list)
 
     def add(self, notice: Notice, findings: Iterable[IncidentItem]) -> None:
-        """Count things that happened."""
+        """Count findings of a condition that is not lasting."""
         for found in findings:
             incident = self._incident(_key(notice, found), found.at_ms)
             incident.began_ms = min(incident.began_ms, found.at_ms)
@@ -104,7 +104,7 @@ class NoticeState:
             _add_line(incident, found)
 
     def look(self, notice: Notice, findings: Sequence[IncidentItem], now_ms: int) -> None:
-        """Update the incidents of a lasting condition; `findings` are all that it finds now."""
+        """Update the incidents of a lasting condition. `findings`: all present findings."""
         groups: dict[str, list[IncidentItem]] = {}
         for found in findings:
             groups.setdefault(_key(notice, found), []).append(found)

@@ -1,4 +1,4 @@
-"""A notice: what people are told about, by which channels, and how often."""
+"""Notices: about which condition people are notified, where, and how often."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from jqmaster.domain.notices.webhook import shown_url, url_fault
 
 # The tags of deliveries contain the name.
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,50}$"
-# These names have a meaning of their own in a path.
+# These names have a special meaning in a URL path.
 RESERVED_NAMES: Final = frozenset({".", ".."})
 MAX_NOTICES: Final = 100
 MAX_DESCRIPTION: Final = 500
@@ -26,7 +26,7 @@ MAX_THRESHOLD: Final = 1_000_000
 MIN_INTERVAL_S: Final = 10
 MAX_INTERVAL_S: Final = 7 * 86_400
 DEFAULT_INTERVAL_S: Final = 300
-# The notice that exists until somebody makes one, if mail is configured.
+# The notice that exists as long as nobody has created one, if mail is configured.
 DEFAULT_NAME: Final = "default"
 
 _MAIL_ADDRESS: Final = re.compile(
@@ -38,17 +38,17 @@ DEFAULT_LASTING_S: Final = 60
 
 
 class GroupBy(StrEnum):
-    """The kinds of things that get messages of their own."""
+    """The grouping of findings: each group gets its own messages."""
 
     NONE = "none"
-    # Each name of a job, constraint or definition.
+    # By name of the job, constraint or definition.
     NAME = "name"
-    # Each group of like failures.
+    # By group of similar failures.
     FAILURE_GROUP = "failure_group"
 
 
 class Channel(StrEnum):
-    """A way to tell people."""
+    """A channel by which people are notified."""
 
     MAIL = "mail"
     WEBHOOK = "webhook"
@@ -57,12 +57,12 @@ class Channel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where messages go: to mail addresses, or to one URL. The URL and the secret may let others in, so no view and no
-    log shows them whole."""
+    """The receivers of messages: mail addresses, or one URL. URL and secret may be credentials, so no view and no log
+    shows them whole."""
 
     channel: Channel
     addresses: tuple[str, ...] = field(repr=False)
-    # The secret that signs a webhook's calls; empty: the secrets of the settings do.
+    # The secret that signs a webhook's calls; empty: those of the settings do.
     secret: str = field(default="", repr=False)
 
     def shown(self) -> dict[str, Any]:
@@ -79,9 +79,9 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`nid` distinguishes it from earlier notices of its name. `threshold`: how many things must happen
-    within `at_most_every_s`, or how many seconds a condition must last, before people are told.
-    `muted_until_ms` 0: not muted."""
+    """A notice. `nid`: distinguishes it from earlier notices of its name. `threshold`: the number of findings within
+    `at_most_every_s`, or the seconds that a lasting condition must last, before people are notified. `muted_until_ms`:
+    0: not muted."""
 
     name: str
     nid: str
@@ -135,15 +135,15 @@ def parse_notice_matcher(document: object, when: When) -> Matcher | None:
 def parse_destinations(
     documents: Sequence[Mapping[str, Any]], old: Sequence[Destination] = ()
 ) -> tuple[Destination, ...]:
-    """Return the destinations of a request. A URL that is sent back as it was shown keeps its value from
-    `old`, and so does a webhook's secret that is left out. Raise NoticeError."""
+    """Return the destinations of a request. If a URL comes back in its shown form, or a webhook's secret is left out,
+    keep the value from `old`. Raise NoticeError."""
     left = list(old)
     return tuple(_destination(("to", n), one, left) for n, one in enumerate(documents))
 
 
 def _destination(loc: Loc, document: Mapping[str, Any], left: list[Destination]) -> Destination:
-    """Return one destination. If it was shown for one of `left`, take that one out, so that two that look
-    alike are each kept once."""
+    """Return one destination. If its URL is the shown form of one in `left`, take that one out of `left`, so that two
+    destinations with the same shown form are both kept."""
     given = [channel for channel in Channel if document.get(channel) is not None]
     if len(given) != 1:
         raise NoticeError(loc, f"must have one of {', '.join(Channel)}")

@@ -19,7 +19,7 @@ from jqmaster.domain.jobs.job import OUTCOMES, STATES, Job, JobSpec, JobState, N
 from jqmaster.domain.notices.delivery import WEBHOOK_NAME, reserved_job, stable_id
 
 MAX_URL_CHARS: Final = 2048
-# A larger result is left out, and receivers fetch it.
+# Larger results are left out of the body; receivers may fetch them.
 MAX_RESULT_BYTES: Final = 64 * 1024
 
 _URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")
@@ -115,7 +115,7 @@ def delivery_job(job: Job, end: JobEnd, notify: Notify, body: bytes) -> JobSpec:
 
 
 def end_subject(end: JobEnd) -> str:
-    """Return an end in the form in which the script that ends a job writes it."""
+    """Return an end in the form that scripts write to follow-ups."""
     return f"{end.job_id}:{STATES[end.state].code}:{end.finished_at_ms}"
 
 
@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
                 key if isinstance(key, str) else str(_plain(key)): _plain(member)
                 for key, member in value.items()
             }
-        # An ExtType is itself a tuple, so its case comes before theirs.
+        # This case comes before that of tuples, because an ExtType is a tuple.
         case msgpack.ExtType():
             return {"$ext": [value.code, base64.b64encode(value.data).decode()]}
         case list() | tuple():

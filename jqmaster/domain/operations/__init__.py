@@ -1,1 +1,1 @@
-"""The masters of a store, and the counts that metrics and history are made of."""
+"""The masters of a store, and the counts behind metrics and history."""

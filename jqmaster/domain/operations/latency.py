@@ -1,4 +1,4 @@
-"""Durations of calls, counted in buckets: cheap enough for every request."""
+"""Histograms of call durations, cheap enough for every request."""
 
 from bisect import bisect_left
 from typing import Final, Generic, TypeVar

@@ -18,9 +18,9 @@ class MasterRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MasterRecord:
-    """A master process as it registered itself. `url`: where other masters reach it. `listens_sharded`: whether it also
-    hears messages that go to one node of a Cluster alone; masters of former releases do not. `duty_faults`: by name,
-    what fails there without keeping it from its work."""
+    """A master process, as it registered itself. `url`: its address for other masters. `listens_sharded`: whether it
+    also receives messages that are published on one node of a Cluster only; masters of older releases do not.
+    `duty_faults`: by duty, the fault of a side duty that does not stop the master."""
 
     id: str
     node_id: str
@@ -34,7 +34,7 @@ class MasterRecord:
 
 @dataclass(frozen=True, slots=True)
 class SeenMaster:
-    """A registered master, and when it last gave a sign of life, in store time."""
+    """A registered master, with the store time of its last heartbeat."""
 
     record: MasterRecord
     last_seen_ms: int
@@ -42,19 +42,20 @@ class SeenMaster:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Intervals at which masters report themselves and check one another, all as shares of the leader's lock."""
+    """The intervals at which masters send heartbeats and check one another. All are shares of the lifetime of the
+    leader's lock."""
 
     ttl_s: float
 
     @property
     def beat_s(self) -> float:
-        """Return the interval between two signs of life. It is never long, so that a change of the lock's
-        life is noticed in time."""
+        """Return the interval between two heartbeats. It is short enough to notice a changed lifetime of the lock in
+        time."""
         return min(self.ttl_s / 5, MOST_BEAT_S)
 
     @property
     def look_s(self) -> float:
-        """Return the interval between two looks at the leader."""
+        """Return the interval between two checks of the leader."""
         return min(self.ttl_s / 10, MOST_BEAT_S)
 
     @property
@@ -85,9 +86,8 @@ def sub_leader(
     fresh_since_ms: int,
     demoted_id: str | None = None,
 ) -> str | None:
-    """Return the ID of the master that takes over next: the one that has run longest, preferably on another
-    node than the leader, but not one that was demoted recently. None if there is no leader to watch, or no
-    other master."""
+    """Return the ID of the master that takes over next: the one that has run longest, preferably on another node than
+    the leader. A recently demoted master is not chosen. None if there is no leader, or no other master."""
     leader = next((m.record for m in masters if m.record.id == leader_id), None)
     others = [
         m.record
@@ -96,7 +96,7 @@ def sub_leader(
     ]
     if leader_id is None or not others:
         return None
-    # If the leader is not registered, its node is unknown, so no master is preferred for its node.
+    # If the leader is not registered, its node is unknown, so the node of the others does not matter.
     node_id = leader.node_id if leader else None
     return min(others, key=lambda m: (m.node_id == node_id, m.started_at_ms, m.id)).id
 

@@ -1,7 +1,7 @@
 """Counters of this process, by job name. They cost a few additions for each job, and their number is bounded.
 
-The store keeps the history (`store/operations/history.py`); this module holds the counts that are not there
-yet, and those since the start.
+The store keeps the history (`store/operations/history.py`). This module holds the counts that have not been flushed
+yet, and the counts since the start.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,14 +29,13 @@ Counted = Literal["pushed", "succeeded", "discarded", "failed", "canceled", "ski
 COUNTED: Final[tuple[Counted, ...]] = get_args(Counted)
 
 
-# It is not frozen, and has slots, because the hot path adds to it.
+# Not frozen and with slots, because the hot path changes it.
 @dataclass(slots=True)
 class NameCounts:
-    """Counts of one name. `retried`: attempts that failed, or were lost with their worker, and whose job goes
-    on. `deferred`, `handed_back` and `lost` (attempts lost with their workers) are for metrics; the history
-    does not have them. `wait`: the time of each attempt between ready and claimed; `run`: the run time of
-    each attempt that ended by itself. `backlog` (ready jobs) and `oldest_wait_ms` are the largest values
-    seen; -1: nobody looked.
+    """Counts of one name. `retried`: attempts that failed or were lost, if the job continues. `deferred`, `handed_back`
+    and `lost` (attempts lost with their workers): only for metrics, not in the history. `wait`: the times of attempts
+    between ready and claimed. `run`: the run times of attempts that ended by themselves. `backlog` (ready jobs) and
+    `oldest_wait_ms`: the largest samples; -1: no sample.
     """
 
     pushed: int = 0
@@ -73,8 +72,8 @@ class NameCounts:
 
 @dataclass(slots=True)
 class WorkerCounts:
-    """Attempts that ended on one worker. `failed`: those that failed, even if the job goes on, and those that
-    were lost. Attempts that were canceled, deferred or handed back are not counted. `run` as in `NameCounts`.
+    """Counts of attempts that ended on one worker. `failed`: failed and lost attempts, even if the job continues.
+    Canceled, deferred and handed-back attempts are not counted. `run`: see `NameCounts`.
     """
 
     succeeded: int = 0
@@ -130,7 +129,7 @@ class Tally:
         self._flushed: dict[str, NameCounts] = {}
         self._failures: dict[Failure, FailureCount] = {}
         self._workers: dict[str, WorkerCounts] = {}
-        # Offers that were undone: refused by workers, or never delivered.
+        # Offers that were undone because workers refused them or could not be reached.
         self.returned_offers = 0
 
     def of(self, name: str) -> NameCounts:

@@ -27,9 +27,9 @@ class JobsAhead:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One instant in the store. `lease_until_ms` of a running job: the sooner of lease end and deadline. `jobs_ahead`:
-    None if the job is not ready or lies in a lane of older constraints. `index_fault`: the fault in the index that
-    hides a ready job from claims, or "".
+    """The facts in the store at one instant. `lease_until_ms`: of a running job, the end of its lease or its deadline,
+    whichever is sooner. `jobs_ahead`: None if the job is not ready, or waits in a lane of older constraints.
+    `index_fault`: the fault of the index that hides a ready job from claims; empty: none.
     """
 
     now_ms: int
@@ -42,16 +42,15 @@ class Snapshot:
     gates: tuple[GateCheck, ...]
     jobs_ahead: JobsAhead | None
     index_fault: str = ""
-    # Jobs that it waits for: the first of them with their states, and the number of all.
+    # The predecessors that it waits for: the first of them with their states, and the number of all.
     awaits: tuple[tuple[str, str | None], ...] = ()
     awaits_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Reachability:
-    """Facts about a worker that only the leader knows. `paused_ms`: how long it asked to get no offers;
-    `refused_names`: names that it registered and then said that it does not know; `why`: the reason of the
-    last failed push.
+    """Facts about a worker that only the leader knows. `paused_ms`: how long it asked for no offers. `refused_names`:
+    names that it registered but refused as unknown. `why`: the reason of the last failed push.
     """
 
     breaker: str = "closed"

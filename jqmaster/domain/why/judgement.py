@@ -1,4 +1,4 @@
-"""Judges why a job is not running: the verdicts come in the order in which something has to change."""
+"""Judges why a job is not running. The verdicts come in the order in which their causes have to be removed."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -30,7 +30,8 @@ MAX_NAMED_REASONS: Final = 3
 
 
 def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: FleetFacts) -> list[Verdict]:
-    """Return the verdicts in the order in which something has to change; never empty. `constraints` by cid."""
+    """Return the verdicts, at least one, in the order in which their causes have to be removed. `constraints`: by
+    cid."""
     job, now_ms = snapshot.job, snapshot.now_ms
     if job.state in FINISHED:
         return [Finished(job.state, job.cause, job.finished_at_ms)]
@@ -104,7 +105,7 @@ def _near_match(job: Job, worker: Worker) -> NearWorker:
 def _workers(
     job: Job, now_ms: int, fleet: FleetFacts
 ) -> NoWorker | NoMatchingWorker | WorkersUnavailable | None:
-    """Return the verdict on the workers; None if one of them takes a job now."""
+    """Return the verdict on the workers; None if one of them accepts a job now."""
     name = job.name
     known = [worker for worker in fleet.workers if name in worker.spec.names]
     detached = [worker for worker in known if worker.is_detached]

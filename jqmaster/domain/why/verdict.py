@@ -21,7 +21,7 @@ MAX_NAMED_JOBS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """It waits for its time: `code` is its state. `in_ms` is negative where the instant is past."""
+    """The job waits for its time. `code`: its state. `in_ms`: negative if the instant is past."""
 
     code: str
     due_at_ms: int
@@ -42,7 +42,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Its `expires_at` has passed; it is about to be skipped."""
+    """The `expires_at` of the job has passed, and it is about to be skipped."""
 
     code: ClassVar = "expired"
     expires_at_ms: int
@@ -66,7 +66,7 @@ class NoLeader(PlainVerdict):
 
 @dataclass(frozen=True, slots=True)
 class ConstraintsChanging:
-    """The constraints changed, and either they or this job's place under them is not settled."""
+    """The constraints changed. They are not in force yet, or this job has not been matched to them yet."""
 
     code: ClassVar = "rules_changing"
     edition: int
@@ -117,8 +117,9 @@ class ByConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """`count` jobs come before it: those that may start and, if constraints hold it back (`is_held_back`),
-    those that wait for the same constraint. `others`: counts of other names that the same workers take."""
+    """`count` jobs start before this one: jobs that may start now and, if a constraint holds this job back
+    (`is_held_back`), jobs that wait for the same constraint. `others`: counts of other names that the same workers
+    take."""
 
     code: ClassVar = "ahead"
     name: str
@@ -147,7 +148,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class IndexMissing:
-    """The job is ready, but the store's index does not lead to it: part of the data was lost or changed by hand."""
+    """The job is ready, but the store's index does not contain it: data was lost or changed by hand."""
 
     code: ClassVar = "index_missing"
     fault: str
@@ -168,7 +169,7 @@ class Next(PlainVerdict):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """`is_confirmed`: a heartbeat of the worker named it, so that it is more than an offer."""
+    """The job is running. `is_confirmed`: a heartbeat of the worker has named it, so it is no longer only an offer."""
 
     code: ClassVar = "running"
     worker_id: str
@@ -204,7 +205,8 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class AwaitingCallback:
-    """Another system does its work. `due_at_ms` 0: the callbacks have come, and a worker is to take them."""
+    """Another system does the work of the job. `due_at_ms`: 0: the callbacks have arrived, and the job waits for a
+    worker."""
 
     code: ClassVar = "awaiting_callback"
     attempt: int
@@ -229,7 +231,7 @@ class AwaitingCallback:
 
 @dataclass(frozen=True, slots=True)
 class AwaitingJobs:
-    """It waits for other jobs. `jobs`: the first of them with their states (None: the job is gone), of `count`."""
+    """The job waits for `count` other jobs. `jobs`: the first of them with their states (None: deleted)."""
 
     code: ClassVar = "awaiting_jobs"
     jobs: tuple[tuple[str, str | None], ...]
@@ -263,7 +265,7 @@ Verdict = (
 
 
 def not_ready_verdict(snapshot: Snapshot) -> list[Verdict]:
-    """Return the verdict on the state of a job that may not start yet; empty if its state lets it start."""
+    """Return the verdict on a job whose state does not let it start yet; empty for other states."""
     job = snapshot.job
     if job.state is JobState.AWAITING_JOBS:
         return [AwaitingJobs(snapshot.awaits, snapshot.awaits_count)]

@@ -9,7 +9,7 @@ from jqmaster.domain.instant import span
 
 @dataclass(frozen=True, slots=True)
 class NoWorker:
-    """No live worker is registered for the name; some know it, but are silent or cut off."""
+    """No live worker is registered for the name. Others that serve it are silent or detached."""
 
     code: ClassVar = "no_worker"
     name: str
@@ -33,7 +33,7 @@ class NoWorker:
 
 @dataclass(frozen=True, slots=True)
 class NearWorker:
-    """A live worker for the name that lacks some labels. `missing`: the value that the job asks for, and the
+    """A live worker for the name that lacks some labels. `missing`: by label, the value that the job requires and the
     one that the worker has (None: no such label)."""
 
     worker_id: str
@@ -43,8 +43,8 @@ class NearWorker:
 
 @dataclass(frozen=True, slots=True)
 class NoMatchingWorker:
-    """No live worker for the name has the labels that the job asks for. `nearest`: those that lack the
-    fewest, at most a few."""
+    """No live worker for the name has the labels that the job requires. `nearest`: some of the workers that lack the
+    fewest."""
 
     code: ClassVar = "no_matching_worker"
     name: str

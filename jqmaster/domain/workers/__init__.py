@@ -1,1 +1,1 @@
-"""Workers: what the master knows about them, and which of them get the next jobs."""
+"""Workers: facts about them, and the choice of workers for the next jobs."""

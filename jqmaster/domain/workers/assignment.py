@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-# While more jobs wait than are given out, the number given out at once doubles at most this often.
+# While jobs are left behind, the number that is given out at once doubles at most this often.
 MOST_DOUBLINGS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A worker that may take jobs now; `busy` of its `max_jobs` slots are taken. `names`: the names of the jobs that it
-    runs. `plenty`: how many rounds of claims in a row left jobs of just these names behind.
+    """A worker that may take jobs now. `busy` of its `max_jobs` slots are taken. `names`: the names that it serves.
+    `plenty`: how many rounds of claims in a row have left jobs of exactly these names behind.
     """
 
     worker_id: str
@@ -39,17 +39,17 @@ class Assignment:
 def next_assignments(
     candidates: Iterable[Candidate], *, max_jobs_per_push: int, max_jobs: int = 1_000_000
 ) -> list[Assignment]:
-    """Return each worker once, the least loaded first, with the number of jobs that it may take before
-    another one is less loaded. The sum is at most `max_jobs`, except that the first may always take its
+    """Return each worker with the number of jobs that it may take, the least loaded first. The number ends where
+    another worker is less loaded. The sum is at most `max_jobs`, except that the first worker may always take its
     share.
 
-    A single worker may take all that it has room for: one full push is cheaper than many. Among others, a
-    worker takes enough to draw level with the next one, plus an eighth of its slots, so that small loads
-    spread and large ones still travel in batches.
+    A single worker may take as many as it has room for, because one full push is cheaper than many. Of several, each
+    takes enough to reach the load of the next one, plus an eighth of its slots. So small loads spread over workers, and
+    large ones still go in few pushes.
 
-    The number of waiting jobs is unknown. Therefore only one of the workers with the same names takes some,
-    as most of the others would ask in vain. Each further round with plenty of jobs doubles how many workers
-    take jobs, and that extra share of their slots.
+    The number of waiting jobs is unknown. So at first only one of the workers with the same names takes jobs, because
+    claims for the others might find none. Each further round that leaves jobs behind doubles the number of these
+    workers and the extra share of their slots.
     """
     free = sorted((c for c in candidates if c.free > 0), key=lambda c: (c.load, c.worker_id))
     found: list[Assignment] = []

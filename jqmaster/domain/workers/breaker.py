@@ -1,5 +1,5 @@
-"""A circuit breaker: a worker that cannot be reached is left alone, each time for longer, and then tried with
-one probe."""
+"""A circuit breaker. A worker that cannot be reached gets no pushes for a while, then one probe. Each failed probe
+makes the pause longer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Breaker:
     open_until_s: float = 0.0
     is_probing: bool = False
     why: str = ""
-    # It is called at each failure, because operators change the policy while masters run.
+    # Called at each failure, because operators may change the policy at run time.
     policy: Callable[[], BreakerPolicy] = field(default=lambda: DEFAULT_POLICY, compare=False, repr=False)
 
     def admits(self, now_s: float) -> bool:

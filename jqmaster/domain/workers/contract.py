@@ -24,7 +24,7 @@ class Contract:
         return _text(document)
 
     def schema_text(self) -> str:
-        """Return the schema as JSON, without what else the contract says. Equal schemas have equal texts."""
+        """Return only the schema, as JSON. Equal schemas have equal texts."""
         return _text(self.argument_schema)
 
     @property

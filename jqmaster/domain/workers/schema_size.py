@@ -1,4 +1,4 @@
-"""How large a JSON Schema is when each reference is replaced by what it refers to."""
+"""The size of a JSON Schema after each reference is replaced by its target."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -17,9 +17,9 @@ _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 def unrolled_size(schema: Any) -> int:
-    """Return the number of subschemas over all paths from the root. A reference to a schema on its own path counts as
-    one, because how often it is followed depends on the argument. Raise RecursionError for a chain of references
-    that is too long to follow."""
+    """Return the number of subschemas over all paths from the root. A reference to a schema on its own path (a
+    recursion) counts as one, because its depth depends on the argument. Raise RecursionError if a chain of references
+    is too long to follow."""
     return _Sizes(schema).of(schema)
 
 
@@ -59,8 +59,8 @@ class _Sizes:
                 yield self._target(schema[word])
 
     def _target(self, reference: str) -> Any:
-        """Return what the reference leads to. One that leads out of the schema, or nowhere, leads to nothing that
-        could cost anything: the schema is refused for it."""
+        """Return the target of a reference. A reference out of the schema or to nothing has no size, because such a
+        schema is refused anyway."""
         _, _, fragment = reference.partition("#")
         if fragment and not fragment.startswith("/"):
             return self._anchored(fragment)

@@ -1,5 +1,5 @@
-"""Detection of crowds: when many workers fall silent at once, the fault is hardly theirs. It may lie with a
-switch, a proxy, or the masters."""
+"""Detection of crowds. If many workers fall silent at once, the cause is probably not in the workers but in a switch, a
+proxy, or the masters."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
@@ -10,7 +10,8 @@ from jqmaster.domain.workers.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class CrowdRules:
-    """A crowd: `least` workers at least, and more than `share` of those that were fresh, within `stale_ms`."""
+    """The definition of a crowd: within `stale_ms`, at least `least` workers fell silent, and more than `share` of
+    those that were alive."""
 
     stale_ms: int
     share: float
@@ -20,10 +21,10 @@ class CrowdRules:
 def crowd_last_seen_ms(
     workers: Iterable[Worker], *, now_ms: int, after_ms: int, rules: CrowdRules
 ) -> int | None:
-    """Return when the last worker of a crowd was last heard; None if no crowd fell silent.
+    """Return the time at which the last worker of a crowd was last heard; None if no crowd fell silent.
 
-    Ignore workers that were last heard at `after_ms` or before, whose silence has been handled. Ignore also
-    workers that an operator cut off, or that have a successor: they are expected to be silent.
+    Ignores workers that were last heard at `after_ms` or before, because their silence has been handled. Also ignores
+    workers that an operator detached or that have a successor, because their silence is expected.
     """
     members = [worker for worker in workers if worker.detached_by in (None, "silence")]
     seen = sorted(worker.last_seen_ms for worker in members)

@@ -1,5 +1,5 @@
-"""Rules that keep the slots of workers: an operator's setting for one worker also applies to workers that
-register later on the same node with the same labels."""
+"""Slot rules. An operator's setting for the slots of one worker also applies to workers that register later on the same
+node with the same labels."""
 
 import json
 from collections.abc import Mapping

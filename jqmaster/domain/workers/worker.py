@@ -1,4 +1,4 @@
-"""A worker as the master knows it."""
+"""The facts about a worker."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ WorkerState = Literal["fresh", "stale", "draining", "detached"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """The facts that a worker registers. `url` None: it pulls. `place`: see RegisterRequest. `contracts`: the
-    digest of the contract that it declared, by name."""
+    """The facts that a worker registers. `url`: None: it pulls. `place`: see RegisterRequest. `contracts`: by name, the
+    digest of the contract that it declared."""
 
     url: str | None
     names: tuple[str, ...]
@@ -30,17 +30,17 @@ class WorkerSpec:
 
     @property
     def is_built_in(self) -> bool:
-        """Return whether it is part of a master. Nobody else may register reserved names, and it has no others."""
+        """Return whether the worker is part of a master. Only such a worker may register reserved names, and it has no
+        other names."""
         return bool(self.names) and all(name.startswith(RESERVED_PREFIX) for name in self.names)
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A registered worker; `busy` counts the claims that it holds. `alone_with`: the last job that it was
-    given to run alone; while it holds that job, it gets no other. `polls_until_ms`: the end of its long poll;
-    0 if it does not poll or was answered. `spec.max_jobs` is what an operator set, if one did, and
-    `own_max_jobs` what the worker registered. `companion_of`: the ID of the master in whose process it runs;
-    empty for all others.
+    """A registered worker. `busy`: the number of its claims. `alone_with`: the last job that it got to run alone; as
+    long as it holds that job, it gets no other. `polls_until_ms`: the end of its long poll; 0: it does not poll, or was
+    answered. `spec.max_jobs`: the number of slots, which an operator may have changed; `own_max_jobs`: the number that
+    it registered. `companion_of`: the ID of the master in whose process it runs; empty: none.
     """
 
     id: str
@@ -62,11 +62,11 @@ class Worker:
         return self.spec.url is None
 
     def can_receive_jobs(self, now_ms: int) -> bool:
-        """Return whether it can be given jobs, by its address or by a waiting poll."""
+        """Return whether the worker can get jobs now: it has an address, or its poll waits."""
         return not self.is_pulling or self.polls_until_ms > now_ms
 
     def state(self, now_ms: int, stale_ms: int) -> WorkerState:
-        """Return the state that people see."""
+        """Return the state that views show."""
         if self.is_detached:
             return "detached"
         if self.is_draining:

@@ -1,4 +1,4 @@
-"""Rates, run times and failures of workers and of groups of workers, and which of them stand out."""
+"""Rates, run times and failures of workers and groups of workers, and marks of those that stand out."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,10 +11,9 @@ from jqmaster.domain.workers.worker import Worker
 Mark = Literal["slow", "failing"]
 GroupKind = Literal["node", "version", "label"]
 
-# The least span of a rate, so that a worker that has just registered gets no rate from its first moment
-# alone.
+# The least time span of a rate. Otherwise the rate of a worker that has just registered would be arbitrary.
 LEAST_SPAN_MS: Final = 10_000
-# With fewer attempts, figures say nothing.
+# Figures of fewer attempts are not compared.
 LEAST_ATTEMPTS: Final = 20
 # A worker is slow if its median run time is more than this many times that of its peers, and longer by this
 # much.
