@@ -1,8 +1,12 @@
-"""Class names are unique in the product, except those listed here."""
+"""Class names are unique in the product, except those listed here, and a homonym names one thing."""
 
 import ast
 from collections import defaultdict
 from pathlib import Path
+
+import pytest
+
+from tests.contract.lexicon import HOMONYMS, lua_faults, misplaced
 
 ROOT = Path(__file__).parents[2]
 # Generated from the API's schemas under their names.
@@ -41,3 +45,57 @@ def test_no_name_is_there_twice_but_for_one_thing_on_both_sides() -> None:
     for name in SAME_ON_BOTH_SIDES:
         packages = [place.parts[0] for place in places_of[name]]
         assert sorted(packages) == ["jqmaster", "worker_sdk"], places_of[name]
+
+
+def test_a_homonym_is_part_of_names_of_one_thing_only() -> None:
+    named = [(name, place) for name, places in classes().items() for place in places]
+    named += [
+        (place.stem, place)
+        for package in ("jqmaster", "worker_sdk")
+        for place in (path.relative_to(ROOT) for path in (ROOT / package).rglob("*.py"))
+    ]
+    found = [fault for name, place in named if (fault := misplaced(name.strip("_"), place.as_posix()))]
+    assert not found, "\n".join(found)
+
+
+def test_an_exception_of_the_lexicon_is_a_class() -> None:
+    assert {name for homonym in HOMONYMS for name in homonym.besides} <= classes().keys()
+
+
+def test_scripts_use_the_words_of_the_lexicon() -> None:
+    files = sorted((ROOT / "jqmaster" / "store" / "lua").rglob("*.lua"))
+    assert len(files) > 200
+    found = [fault for file in files for fault in lua_faults(file.read_text(), file.name)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("OrderStore", "jqmaster/store/jobs/order.py"), ("order", "jqmaster/domain/jobs/order.py"),
+        ("WorkerOrders", "jqmaster/runtime/outbound/orders.py"), ("ShardParts", "jqmaster/app/parts.py.old"),
+        ("DeliveryRunner", "jqmaster/runtime/duties/delivery_runner.py"),
+        ("NaturalBatcher", "jqmaster/service/jobs/batching.py"),
+        ("ScriptContractError", "jqmaster/store/link/scripts.py"), ("ReportOutbox", "worker_sdk/worker/reports.py"),
+    ],
+)  # fmt: skip
+def test_a_second_meaning_is_found(name: str, path: str) -> None:
+    assert misplaced(name, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("PartStore", "jqmaster/store/jobs/parts.py"), ("BatchService", "jqmaster/service/batches/batches.py"),
+        ("_Recorder", "worker_sdk/testing/harness.py"), ("Departure", "jqmaster/app/departure.py"),
+        ("DeliveryReader", "jqmaster/service/notices/webhooks.py"),
+    ],
+)  # fmt: skip
+def test_the_one_meaning_passes(name: str, path: str) -> None:
+    assert misplaced(name, path) is None
+
+
+def test_a_forbidden_name_in_a_script_is_found() -> None:
+    assert lua_faults("local rules = redis.call('HMGET', rules_key, 'edition') -- rules", "claim.lua") == [
+        "claim.lua: rules: say constraints, editions, facts"
+    ]

@@ -18,6 +18,7 @@ from jqmaster.config import Settings
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.service.operations.settings_catalog import CATALOG
 from jqmaster.spec.openapi import master_document, worker_document
+from tests.contract.lexicon import SAY_INSTEAD
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -53,12 +54,8 @@ FRAGMENT = re.compile(
 IS_NO = re.compile(
     r"(?<!there )\b(?:is|are) (?:none\b|no (?!longer\b|more\b|less\b|later\b|other\b)\w+)", re.IGNORECASE
 )
-# Names of our own that once stood for a repair loop, a failure detector, operators' actions and the like.
-PRIVATE = re.compile(
-    r"\b(?:mender|attendance|rule keeper|poll desk|poison jobs?|heeds?|steering|(?:who|which|that) "
-    r"vouch(?:es)?|vouches for)\b",
-    re.IGNORECASE,
-)
+# Words for which the lexicon has a better one.
+PRIVATE = re.compile(rf"\b(?:{'|'.join(SAY_INSTEAD)})\b", re.IGNORECASE)
 
 BAD = (
     "Of the newest leadership; 0 before the first.",
@@ -73,6 +70,11 @@ BAD = (
     "The mender looks through the store.",
     "The **attendance** pings workers.",
     "PEM certificates of who vouches for workers.",
+    "Changes a notice, and writes down who did it.",
+    "The gates that its job brings along.",
+    "Returns what became of the entry.",
+    "The edition of the rules has changed.",
+    "Orders to workers are signed.",
 )
 GOOD = (
     "What is a lane?",
@@ -98,6 +100,14 @@ def faults(text: str) -> list[str]:
         if not sentence.endswith("?")
         and (FRAGMENT.match(sentence) or IS_NO.search(sentence) or PRIVATE.search(sentence))
     ]
+
+
+def advice(sentence: str) -> str:
+    """Return the words to use instead of those in the sentence; empty: another pattern found it."""
+    better = [
+        word for pattern, word in SAY_INSTEAD.items() if re.search(rf"\b(?:{pattern})\b", sentence, re.I)
+    ]
+    return f" (say: {', '.join(better)})" if better else ""
 
 
 def blocks(markdown: str) -> Iterator[str]:
@@ -186,7 +196,7 @@ SOURCES = {
 def test_texts_for_users_are_plain(source: str) -> None:
     texts = list(SOURCES[source]())
     assert len(texts) > 20, "the texts were not found"
-    found = [f"{place}: {sentence}" for place, text in texts for sentence in faults(text)]
+    found = [f"{place}: {sentence}{advice(sentence)}" for place, text in texts for sentence in faults(text)]
     assert not found, "\n".join(found)
 
 

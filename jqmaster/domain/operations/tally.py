@@ -112,7 +112,7 @@ class FailureCount:
 
 
 @dataclass(frozen=True, slots=True)
-class TallyBatch:
+class TakenCounts:
     """The counts between two flushes."""
 
     names: Mapping[str, NameCounts]
@@ -214,9 +214,9 @@ class Tally:
         if worker_id and (worker_id in known.worker_ids or len(known.worker_ids) < MAX_FAILURE_WORKERS):
             known.worker_ids[worker_id] = known.worker_ids.get(worker_id, 0) + 1
 
-    def take(self) -> TallyBatch:
+    def take(self) -> TakenCounts:
         """Return the counts since the last call, and start new ones."""
-        batch = TallyBatch(self._pending, self._failures)
+        batch = TakenCounts(self._pending, self._failures)
         self._pending, self._failures = {}, {}
         for name, counts in batch.names.items():
             if name != TOTAL:

@@ -44,7 +44,7 @@ OfferResult = PushResult | Withheld | Deferred
 
 
 @dataclass(slots=True)
-class _OfferPart:
+class _OfferPiece:
     """`is_in_doubt`: an earlier push of these tokens may have started them, or even have killed the worker."""
 
     claim: Claim
@@ -55,11 +55,11 @@ class _OfferPart:
     def is_alone(self) -> bool:
         return len(self.claim.jobs) == 1
 
-    def halves(self) -> "tuple[_OfferPart, _OfferPart]":
+    def halves(self) -> "tuple[_OfferPiece, _OfferPiece]":
         jobs = self.claim.jobs
         middle = len(jobs) // 2
         first, second = replace(self.claim, jobs=jobs[:middle]), replace(self.claim, jobs=jobs[middle:])
-        return _OfferPart(first, self.is_in_doubt), _OfferPart(second, self.is_in_doubt)
+        return _OfferPiece(first, self.is_in_doubt), _OfferPiece(second, self.is_in_doubt)
 
 
 class Offers:
@@ -89,7 +89,7 @@ class Offers:
         self._over_at_s = over_at_s
         self._may_push = may_push
         self._is_stopping = is_stopping
-        self._parts = deque([_OfferPart(claim)])
+        self._parts = deque([_OfferPiece(claim)])
         self._is_probe = breaker.open_s > 0.0
         self._is_heard = False
 
@@ -125,7 +125,7 @@ class Offers:
         # The worker refused several times, and took not a single job: the fault is its own.
         return isinstance(last, NotDelivered) and self._breaker.state(now_s) == "open"
 
-    def _judged(self, part: _OfferPart, result: PushResult) -> OfferResult | None:
+    def _judged(self, part: _OfferPiece, result: PushResult) -> OfferResult | None:
         """Return the conclusion; None if the jobs are offered again."""
         match result:
             case Delivered():
@@ -160,5 +160,5 @@ class Offers:
         return None
 
 
-def _without_push(part: _OfferPart, why: str) -> OfferResult:
+def _without_push(part: _OfferPiece, why: str) -> OfferResult:
     return MaybeDelivered(why) if part.is_in_doubt else Withheld()

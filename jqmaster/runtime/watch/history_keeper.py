@@ -10,7 +10,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.jobs.failure_group import failure_group_id, normalise
-from jqmaster.domain.operations.tally import TOTAL, NameCounts, Tally, TallyBatch
+from jqmaster.domain.operations.tally import TOTAL, NameCounts, Tally, TakenCounts
 from jqmaster.errors import DamagedError, JqmasterError
 from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.link.pages import pages
@@ -76,7 +76,7 @@ class HistoryKeeper(PeriodicLoop):
             self._is_failing = False
             self._parts.popleft()
 
-    def _take(self, batch: TallyBatch) -> None:
+    def _take(self, batch: TakenCounts) -> None:
         names = [(name, counts) for name, counts in batch.names.items() if name != TOTAL]
         if names or TOTAL in batch.names:
             total = NameCounts()
@@ -104,7 +104,7 @@ class HistoryKeeper(PeriodicLoop):
         self._parts.append((self._number, part))
 
 
-def _groups(batch: TallyBatch) -> list[GroupCount]:
+def _groups(batch: TakenCounts) -> list[GroupCount]:
     groups: dict[str, GroupCount] = {}
     for (name, cause, message), failure in batch.failures.items():
         cause_word = cause.name.lower()

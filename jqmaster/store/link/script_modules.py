@@ -64,7 +64,7 @@ def with_modules(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Piece:
     """A function at the top of a module, or code between such functions, which has no name. `uses`: the names in it,
     each with the member that the code reads (None: none; empty: it only asks whether the module is made)."""
 
@@ -73,7 +73,7 @@ class _Part:
     uses: frozenset[tuple[str, str | None]]
 
     @classmethod
-    def of(cls, text: str, name: str | None = None) -> "_Part":
+    def of(cls, text: str, name: str | None = None) -> "_Piece":
         code = _COMMENT.sub("", text)
         read = ((one[1], one[2]) for one in _NAME.finditer(code))
         return cls(name, code, frozenset([*read, *((asked, "") for asked in _ASKED.findall(code))]))
@@ -87,8 +87,8 @@ class _Module:
     name: str
     is_lazy: bool
     includes: Sequence[str]
-    parts: Sequence[_Part]
-    functions: Mapping[str, _Part]
+    parts: Sequence[_Piece]
+    functions: Mapping[str, _Piece]
     entries: Mapping[str, str]
 
     def code(self, functions: Set[str]) -> str:
@@ -108,11 +108,11 @@ def _module(path: str) -> _Module:
     if found is None or len(entries) != found["table"].count("="):
         raise ScriptHeaderError(f"{path} is not one module that ends with a table of names")
     body, at = found["body"], 0
-    parts: list[_Part] = []
+    parts: list[_Piece] = []
     for function in _FUNCTION.finditer(body):
-        parts += (_Part.of(body[at : function.start()]), _Part.of(function[0], function[1]))
+        parts += (_Piece.of(body[at : function.start()]), _Piece.of(function[0], function[1]))
         at = function.end()
-    parts.append(_Part.of(body[at:]))
+    parts.append(_Piece.of(body[at:]))
     functions = {part.name: part for part in parts if part.name}
     return _Module(
         found["name"], found["lazily"] is not None, INCLUDE.findall(text), parts, functions, entries
@@ -129,11 +129,11 @@ class _Reach:
         self.users: dict[str, set[str | None]] = {}
         self._modules = modules
         # Code that is not yet looked through, with its module.
-        self._todo: list[tuple[_Module | None, _Part]] = [(None, _Part.of(code))]
+        self._todo: list[tuple[_Module | None, _Piece]] = [(None, _Piece.of(code))]
         while self._todo:
             self._look_through(*self._todo.pop())
 
-    def _look_through(self, of: _Module | None, part: _Part) -> None:
+    def _look_through(self, of: _Module | None, part: _Piece) -> None:
         for name, member in part.uses:
             if of is not None:
                 self._reach_function(of, name)

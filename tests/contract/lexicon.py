@@ -1,0 +1,118 @@
+"""The lexicon of this project: one word for one thing, and one thing for one word.
+
+`SAY_INSTEAD` has words that texts do not use, each with the word to use. `HOMONYMS` has words that once named several
+things, each with the one thing that it names in code. docs/glossary.md explains the words that users meet.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+# By pattern: the word to use. Matched in all texts, without regard to case.
+SAY_INSTEAD: Mapping[str, str] = {
+    r"menders?": "repair",
+    r"attendance": "failure detector",
+    r"rule keepers?": "constraint keeper",
+    r"poll desk": "the polls that this master holds",
+    r"poison jobs?": "suspect",
+    r"heeds?": "obeys, or takes into account",
+    r"steering": "actions of operators",
+    r"(?:who|which|that) vouch(?:es)?|vouches for": "sign, or confirm",
+    r"writes? down who": "writes the audit entry",
+    r"brings? (?:\w+ ){0,5}along|brought (?:\w+ ){0,3}along": "have, or hold in the record",
+    r"what became of": "outcome",
+    r"of late": "recently",
+    r"puts? right|(?:put|puts) (?:\w+ ){1,4}right": "repair",
+    r"edition of the rules": "edition of the constraints",
+    r"(?:is|was|were|are) cut off for good": "detached",
+    r"orders? (?:to|of) (?:the |a )?(?:workers?|older leaders?|masters)": "commands",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Homonym:
+    """A word that is part of names in code only where it names one thing. `places`: patterns of the files whose classes
+    and modules may have one of its `forms` in their names. `besides`: other such names, each with the reason."""
+
+    forms: tuple[str, ...]
+    names: str
+    places: tuple[str, ...]
+    instead: str
+    besides: Mapping[str, str] = field(default_factory=dict)
+
+
+_PUBLISHED = "a schema of the API: clients are generated with this name"
+HOMONYMS: tuple[Homonym, ...] = (
+    Homonym(
+        ("order", "orders"),
+        "the order in which a list is sorted",
+        (),
+        "predecessor (a job for which another one waits), command (to a worker), wanted claim, wanted hold",
+        dict.fromkeys(("CancelOrder", "DrainOrder", "ResumeOrder", "DetachOrder"), _PUBLISHED),
+    ),
+    Homonym(
+        ("delivery", "deliveries", "delivered"),
+        "a message to people, or a webhook",
+        (r"/notices/", r"outbound/carriers\.py$"),
+        "offer (claims to a worker), report (results to a master)",
+        dict.fromkeys(("Delivered", "NotDelivered", "MaybeDelivered"), "the outcome of a push, by which traces name it"),
+    ),
+    Homonym(
+        ("part", "parts"),
+        "a partial result",
+        (r"(?:^|/)parts?(?:_schemas)?\.py$",),
+        "piece (of code, of an offer), service (of a shard)",
+        {"PartNotKept": "the exception for a partial result"},
+    ),
+    Homonym(
+        ("batch", "batches", "batcher", "batching"),
+        "jobs that belong together",
+        (r"/batch", r"(?:^|/)batch\w*\.py$", r"jobs/enqueue\.py$", r"transfer/models\.py$"),
+        "coalescer, call, page",
+        {"EventBatch": _PUBLISHED, "EventBatchAnswer": _PUBLISHED},
+    ),
+    Homonym(
+        ("contract", "contracts"),
+        "what a worker declares about a job name",
+        (r"contracts?\.py$", r"api/operations/stats_schemas\.py$", r"api/workers/schemas\.py$"),
+        "header (of a script), OpenAPI document",
+    ),
+    Homonym(
+        ("outbox",),
+        "the table of jobs in an application's own database",
+        (r"/outbox/", r"outbox\.py$", r"django/models\.py$"),
+        "report queue (of a worker)",
+    ),
+)  # fmt: skip
+
+# Lua locals may not have these names. Keys of the store keep theirs.
+LUA_NAMES: Mapping[str, str] = {
+    r"rules": "constraints, editions, facts",
+    r"order_pushes|has_order": "predecessors",
+}
+_LUA_UNIQUENESS = ("unique_pushes.lua", "unique_requests.lua")
+
+
+def misplaced(name: str, path: str) -> str | None:
+    """Return why a class or module of this path may not have this name; None: it may."""
+    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+    for homonym in HOMONYMS:
+        if (
+            not words.isdisjoint(homonym.forms)
+            and name not in homonym.besides
+            and not any(re.search(place, path) for place in homonym.places)
+        ):
+            return f"{path}: {name}: {homonym.forms[0]!r} names {homonym.names}; say {homonym.instead}"
+    return None
+
+
+def lua_faults(code: str, path: str) -> list[str]:
+    """Return the names in the code of a script that the lexicon forbids."""
+    if path.endswith(_LUA_UNIQUENESS):
+        return []
+    code = re.sub(r"--.*|'[^'\n]*'", "", code)
+    return [
+        f"{path}: {name}: say {instead}"
+        for pattern, instead in LUA_NAMES.items()
+        for name in re.findall(rf"(?<![\w.])(?:{pattern})\b(?!_key)", code)
+    ]
