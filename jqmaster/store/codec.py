@@ -1,4 +1,4 @@
-"""The stored form of a job: one string, so that 100,000 waiting jobs stay small and a claim reads each with one
+"""The stored form of a job. It is one string, so that 100,000 waiting jobs stay small and a claim reads each with one
 command.
 
 Offsets (big endian). Scripts patch the head in place; `lua/lib/layout.lua` gives them the offsets, and is generated
@@ -95,7 +95,7 @@ FLAGS: Final[Mapping[str, int]] = {
 
 STATE_CODES: Final = {state: STATES[state].code for state in JobState}
 _STATES: Final = {code: state for state, code in STATE_CODES.items()}
-# A cause that a later release added does not count as damage: the job failed.
+# A cause that a later release added does not count as damage.
 _CAUSES: Final = {int(cause): cause for cause in Cause}
 
 SCOPE_CODES: Final = {UniqueScope.UNTIL_START: 1, UniqueScope.UNTIL_FINISHED: 2, UniqueScope.WINDOW: 3}
@@ -120,7 +120,7 @@ NO_GATES: Final = b"\0"
 _UNREADABLE: Final = (
     struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException,
 )  # fmt: skip
-# Laid out as in the record: the fields that a patch may change, then flags and due time. The digest covers them all.
+# The fields that a patch may change, laid out as in the record, then flags and due time. The digest covers all of them.
 _TERMS: Final = struct.Struct(">iIqqqBqq")
 # Attempts, due time, timeout, creation and length of the name.
 _CLAIMED: Final = struct.Struct(">4xI8xq72xqq24xB")
@@ -137,7 +137,7 @@ _PACKER: Final = msgpack.Packer(autoreset=True)
 _MAX_CACHED_EXTRAS: Final = 1024
 
 _NIL: Final = b"\xc0"
-# Copied: a copy takes three quarters of the time of a new one.
+# Each use copies this object, which takes three quarters of the time of making one.
 _DIGEST: Final = hashlib.blake2b(digest_size=8)
 _ORIGIN_KEY: Final = msgpack.packb("origin")
 _BATCH_KEY: Final = msgpack.packb("batch")
@@ -164,8 +164,9 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
     """Return the terms (offsets 88 to 119 of the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1), the digest
     of the request, and the record from offset 136 on.
 
-    The enqueue script, which knows the time, builds the record from them; terms that many jobs share are processed
-    once. Equal requests have equal digests, whenever they come: a relative delay counts as it was given.
+    The enqueue script builds the record from these, because it knows the time. It processes terms that many jobs share
+    only once. Equal requests have equal digests at any time, because a relative delay enters the digest as it was
+    given.
     """
     flags = (FLAG_KEEP_RESULT if spec.keep_result else 0) | (FLAG_RERUN_LOST if spec.rerun_lost else 0)
     if spec.unique is not None:
@@ -186,7 +187,7 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
         spec.max_retry,
         spec.timeout_ms,
         0,
-        # The store replaces a negative number by that time from now.
+        # The script replaces a negative number by a time: now plus its absolute value.
         spec.expires_at_ms or -(spec.expires_ms or 0),
         flags,
         -1 if spec.run_at_ms is None else spec.run_at_ms,
@@ -200,9 +201,9 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
 
 
 def added_extras(spec: JobSpec) -> dict[str, Any]:
-    """Return, by key, the fields that were added after 0.1 and are kept in the job's extras, unless they have their
-    default. A job without any of them is written as 0.1 wrote it, so that masters of that release can read it."""
-    # Fast path: most jobs have none, and every push asks.
+    """Return, by key, the fields that were added after 0.1 and do not have their default. They are stored in the job's
+    extras. A job without such fields is stored in the form of 0.1, so that masters of that release can read it."""
+    # Fast path: each push calls this, and most jobs have no such field.
     if (
         spec.origin is None
         and spec.batch is None
@@ -229,7 +230,7 @@ def added_extras(spec: JobSpec) -> dict[str, Any]:
 
 
 def decode_job(job_id: str, record: bytes) -> Job:
-    """Decode a whole record, or the beginning of one, which gives everything but the argument that was cut off.
+    """Decode a whole record, or the beginning of one. In the latter case, the job's argument is incomplete.
 
     Raises DamagedError if the bytes are not a record.
     """
@@ -304,13 +305,14 @@ def decode_job(job_id: str, record: bytes) -> Job:
 
 
 def encode_attempt(job: Job, ending: str, message: str, error: bytes | None, code: str = "") -> bytes:
-    """Encode the history entry of the attempt that ends now, without its end time, which the script puts in front."""
+    """Encode the history entry of the attempt that ends now. The script prepends the end time."""
     entry = [job.attempt, job.worker_id, job.started_at_ms, ending, message, error]
     return bytes(_PACKER.pack([*entry, code] if code else entry))
 
 
 def decode_attempt(entry: bytes) -> Attempt:
-    """Decode a history entry: i64 end in ms, then what `encode_attempt` gave, and maybe more from a later release.
+    """Decode a history entry: i64 end in ms, then the result of `encode_attempt`, possibly with more fields of a later
+    release.
 
     Raises DamagedError.
     """
@@ -324,12 +326,12 @@ def decode_attempt(entry: bytes) -> Attempt:
 
 
 def id_bytes(worker_id: str) -> bytes:
-    """The 16 bytes of a canonical UUID."""
+    """Return the 16 bytes of a canonical UUID."""
     return bytes.fromhex(worker_id.replace("-", ""))
 
 
 def encode_result(outcome: Outcome) -> bytes:
-    """The Result that a pusher gets, as MessagePack; `result` and `error` go in as the bytes that the worker sent."""
+    """Return the Result that a pusher gets, as MessagePack. `result` and `error` are copied from the worker's bytes."""
     if outcome.type == "success":
         return _success_head(outcome.finished_at) + (outcome.result or _NIL)
     finished_at = _PACKER.pack(outcome.finished_at)
@@ -355,11 +357,11 @@ def pack(value: Any) -> bytes:
     return bytes(_PACKER.pack(value))
 
 
-# Not frozen, for speed: each push makes one.
+# Not frozen, for speed: each push creates one.
 @dataclass(slots=True)
 class ClaimedRecord:
-    """The fields of a record that a push needs, read on the hot path. `attempt` counts the claim just made.
-    `ready_since_ms`: since when the job could be claimed; 0 if the record does not tell.
+    """The fields of a record that a push needs, read on the hot path. `attempt` includes the new claim.
+    `ready_since_ms`: since when the job could be claimed; 0: unknown.
     """
 
     attempt: int
@@ -367,19 +369,19 @@ class ClaimedRecord:
     name: str
     headers: dict[str, str]
     argument: bytes
-    # Not compared, because it is not pushed: the same offer, read again from the mail, does not have it.
+    # Not compared, because a push does not contain it, and an offer that is read again from the mail lacks it.
     ready_since_ms: int = field(default=0, compare=False)
     has_progress: bool = False
     # The batch of which the job is a member or a callback.
     batch: str | None = None
-    # The job is claimed for the callbacks of its challenge; its attempt goes on.
+    # The job is claimed because the callbacks of its challenge have arrived; its attempt continues.
     has_callback: bool = False
     after: After | None = None
     is_unique: bool = False
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
-    """Decode a record as it was before its claim. Raise DamagedError."""
+    """Decode a record in its state before the claim. Raise DamagedError."""
     try:
         attempt, ready_since_ms, timeout_ms, created_at_ms, name_length = _CLAIMED.unpack_from(record)
         name_end = HEAD_SIZE + 1 + name_length
@@ -394,11 +396,12 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
                 extras = record[extras_at:argument_at]
                 if len(extras) <= _MAX_CACHED_EXTRAS:
                     headers, batch, after = _cached_claimed_extras(extras)
-                    # The cached headers belong to all jobs with these extras.
+                    # All jobs with these extras share the cached headers.
                     headers = headers.copy()
                 else:
                     headers, batch, after = _decode_claimed_extras(extras)
-        # So far this is the due time, if the job had one. A job that was retried by hand was not ready at its creation.
+        # `ready_since_ms` is the due time so far, if the job had one. The creation time counts if it is later, but not
+        # for a job that an operator retried.
         if (ready_since_ms or not attempt) and created_at_ms > ready_since_ms:
             ready_since_ms = created_at_ms
         has_callback = record[2] & FLAG_HAS_CHALLENGE != 0
@@ -430,7 +433,7 @@ _cached_claimed_extras: Final = functools.lru_cache(maxsize=256)(_decode_claimed
 
 
 def fraction_of(text: bytes | None) -> float | None:
-    """Return the fraction of a progress as a script wrote it; None where it is unknown."""
+    """Return the fraction of a stored progress; None: unknown."""
     try:
         return float(text) if text else None
     except ValueError:
@@ -438,7 +441,7 @@ def fraction_of(text: bytes | None) -> float | None:
 
 
 class OfferedRecord(NamedTuple):
-    """A claim that its worker may not have heard of yet."""
+    """A claim that its worker may not have received yet."""
 
     token: str
     fence: int
@@ -493,7 +496,7 @@ def decode_matched(record: bytes, decode: Callable[[bytes], object]) -> tuple[by
 
 
 def may_have_failed(record: bytes) -> bool:
-    """Return whether a record of at least HEAD_SIZE bytes tells of a failure or a loss, without decoding it."""
+    """Return whether a record of at least HEAD_SIZE bytes has a failure or a loss, without decoding it."""
     return record[1] == STATE_CODES[JobState.FAILED] or record[8:14] != _NO_FAILURES
 
 
@@ -514,7 +517,8 @@ def _gates_end(record: bytes, name_end: int) -> int:
 
 
 def _encode_extras(spec: JobSpec, added: dict[str, Any], has_own_retry: bool) -> bytes:
-    """Encode the extras in the shorter form that holds them all; return nothing if each has its default."""
+    """Encode the extras in the older form if that can hold them, otherwise in the newer one; empty if all have their
+    defaults."""
     headers, retry = dict(sorted(spec.headers.items())), spec.retry
     if added:
         former = {"tags": spec.tags, "headers": headers, "retry": asdict(retry) if has_own_retry else None}
@@ -540,7 +544,7 @@ def _decode_extras(extras: bytes) -> tuple[tuple[str, ...], dict[str, str], Retr
 
 
 def unique_requests(jobs: Iterable[tuple[int, Unique]]) -> bytes:
-    """Return what the enqueue script needs to know of the uniqueness keys of jobs: see lib/jobs/unique_requests.lua.
+    """Return the argument of the enqueue script with the uniqueness keys of jobs: see lib/jobs/unique_requests.lua.
 
     `jobs`: each with its number within the push.
     """
@@ -628,7 +632,7 @@ def _decode_after(extras: bytes) -> After | None:
 
 
 def predecessor_requests(jobs: Iterable[tuple[int, After]], own: frozenset[str]) -> bytes:
-    """Return what the enqueue script needs to know of the predecessors of jobs: see lib/jobs/predecessor_pushes.lua.
+    """Return the argument of the enqueue script with the predecessors of jobs: see lib/jobs/predecessor_pushes.lua.
 
     `jobs`: each with its number within the push. `own`: IDs of the jobs of the same push.
     """
@@ -653,7 +657,7 @@ def state_of(code: int) -> JobState:
 
 
 def known_state(code: int) -> JobState | None:
-    """Return the state with this code; None where this release knows none."""
+    """Return the state with this code; None if this release does not know it."""
     return _STATES.get(code)
 
 
@@ -662,6 +666,6 @@ def id_text(raw: bytes) -> str:
 
 
 def epoch_number(epoch: bytes | str) -> int:
-    """Return the growing part of `number:nonce`, which is what travels to workers; 0 if nobody has led yet."""
+    """Return the number of an epoch `number:nonce`, which workers receive; 0 if nobody has led yet."""
     text = epoch.decode() if isinstance(epoch, bytes) else epoch
     return int(text.partition(":")[0] or 0)

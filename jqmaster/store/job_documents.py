@@ -1,4 +1,4 @@
-"""The stored form of a job that is to be enqueued later, by a definition or as the callback of a batch."""
+"""The stored form of a job that a definition or a batch will enqueue later."""
 
 from collections.abc import Mapping
 from dataclasses import astuple
@@ -11,11 +11,11 @@ _LATER: Final = frozenset({"delay_ms", "requires", "expires_ms"})
 
 
 def job_document(job: JobSpec) -> dict[str, Any]:
-    """Return what is stored of a job. Equal jobs have equal documents, with the same members in the same order."""
+    """Return the document of a job. Equal jobs have equal documents, with the same members in the same order."""
     document: dict[str, Any] = {term: getattr(job, term) for term in STORED_TERMS}
     document["retry"] = None if job.retry == DEFAULT_RETRY else astuple(job.retry)
     document["headers"] = dict(sorted(job.headers.items()))
-    # Left out where there are none: documents of jobs without them stay as they were.
+    # Left out if the job has none, so that documents of such jobs do not change.
     del document["requires"], document["expires_ms"]
     if job.requires:
         document["requires"] = dict(sorted(job.requires.items()))

@@ -1,4 +1,4 @@
-"""Every key that jqmaster uses: name, type, and what ends its life. docs/redis_keys.md explains each; a test compares.
+"""The table of all keys: name, type, and lifetime. docs/redis_keys.md explains each key, and a test compares both.
 
 All keys of a shard carry its hash tag, so that one script may touch them on a cluster.
 """
@@ -15,11 +15,10 @@ Built = TypeVar("Built")
 class KeyInfo(ABC, Generic[Built]):
     """One row of the table: a key, or many keys that end with a name or number of their own.
 
-    The class `Keys` declares a row under the name that code uses; an instance holds, under that name, what `build`
-    returns.
+    The class `Keys` declares each row as an attribute. In an instance, this attribute is the result of `build`.
 
-    `lives` says what ends the key: "always", "with its job", "while not empty", "expires" and the like.
-    `of` names the parts that complete the key. `stem` is how it begins: the name of the row if nothing else is given.
+    `lives`: the lifetime of the key, such as "always", "with its job", "while not empty" or "expires". `of`: the names
+    of the parts that complete the key. `stem`: the beginning of the key; by default the name of the row.
     """
 
     def __init__(
@@ -41,7 +40,7 @@ class KeyInfo(ABC, Generic[Built]):
 
     @abstractmethod
     def build(self, tag: str) -> Built:
-        """Return the key that begins with the hash tag `tag`, or a function that completes it."""
+        """Return the key with this hash tag, or a function that completes the key."""
 
     if TYPE_CHECKING:
 
@@ -72,7 +71,7 @@ class PairKey(KeyInfo[Callable[[str, str], str]]):
 
 
 class Keys:
-    """The keys of one shard. The rows stand in the order of the document."""
+    """The keys of one shard. The rows have the order of docs/redis_keys.md."""
 
     job = NamedKey(
         "string",
@@ -556,7 +555,7 @@ class Keys:
     def __init__(self, shard: str) -> None:
         self.tag = f"{{{shard}}}:"
         vars(self).update({info.name: info.build(self.tag) for info in KEYS})
-        # Scripts that complete a key themselves are given its beginning.
+        # The beginning of a key, for scripts that complete it themselves.
         self.job_prefix = self.job("")
         self.idempotency_prefix = self.idempotency("")
         self.unique_prefix = self.unique("")
@@ -595,7 +594,7 @@ class Keys:
         return self.index(state)
 
     def index(self, state: JobState) -> str:
-        """Return the index of a state other than ready, whose jobs lie in lanes."""
+        """Return the index of a state. There is none for `ready`, because ready jobs are in lanes."""
         index = STATES[state].index
         if index is None:
             raise ValueError(f"{state} jobs are indexed by lane: see ready()")

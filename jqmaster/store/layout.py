@@ -1,5 +1,5 @@
-"""The layout of a job's record, its states, causes and flags, as scripts name them: `lua/lib/layout.lua` is made from
-this.
+"""The names that scripts use for the layout of a job's record, its states, causes and flags. `lua/lib/layout.lua` is
+generated from this module.
 
 `python -m jqmaster.store.layout --write` rewrites the file; a test fails on a difference.
 """
@@ -58,7 +58,7 @@ def layout_file() -> str:
         f"head = {_table([('length', codec.HEAD_SIZE)])}",
         f"name = {_table([('length_at', codec.HEAD_SIZE + 1), ('at', codec.HEAD_SIZE + 2)])}",
         f"gates = {_table(gates.items())}",
-        # The ID in hexadecimal digits, as keys and groups have it.
+        # The length of the ID in hexadecimal digits, the form in keys.
         f"lane = {_table([('id_length', 2 * (lane['last'] - lane['offset']))])}",
         # Head, name and gates together.
         f"longest_beginning = {longest}",

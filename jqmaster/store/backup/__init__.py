@@ -1,1 +1,1 @@
-"""Backups of a shard: a copy of all its keys at one instant, taken while masters serve, and its way back."""
+"""Backups of a shard: copying all keys as of one instant while masters serve, and restoring them."""

@@ -1,8 +1,8 @@
 """Copies a shard at one instant while masters serve.
 
-All keys are read page by page while others write. Keys that change meanwhile are read again, until few are left. Then
-the store pauses all writes for a moment, the rest is read, and the writes go on. The copy is consistent because the
-store names each changed key (`tracked`): none changed between the pause and the last read, or the copy is not used.
+All keys are read page by page while masters write. Keys that change meanwhile are read again, until few are left. Then
+the store pauses all writes for a moment, and these few are read. The store names each changed key (`tracked`), so the
+copy is consistent: if a key changes between the begin of the pause and the last read, the copy is not used.
 """
 
 import time
@@ -35,22 +35,22 @@ from jqmaster.store.link.scripts import Arg
 KEYS_PER_PAGE: Final = 200
 _BYTES_PER_READ: Final = 1 << 20
 _BYTES_PER_ELEMENT: Final = 256
-# So few changed keys are read during the pause.
+# At most so many changed keys are left for the pause.
 _FEW_CHANGED: Final = 500
 _MOST_ROUNDS: Final = 12
 _MOST_PAUSES: Final = 4
-# The least part of the changed keys that a round must save to be worth it.
+# Another round is worthwhile if it leaves at most this share of the changed keys.
 _SAVES_ENOUGH: Final = 0.8
-# The rest of a pause is for the check.
+# The usable share of a pause. The rest is for the final check.
 _USABLE_PART: Final = 0.9
 _GONE: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The instant of the copy, how long writes were paused for it, and what the shard held then: the mark of its data,
-    its newest epoch, jobs by state, other objects by kind. `store`: the server and its version. `unknown`: the number
-    of keys under the shard's tag that this version does not know and left out."""
+    """The instant of the copy, the length of the pause, and facts about the shard at that instant: the mark of its
+    data, its newest epoch, numbers of jobs by state and of other objects by kind. `store`: the server and its version.
+    `unknown`: the number of keys under the shard's tag that this version does not know and has left out."""
 
     at_ms: int
     paused_ms: int
@@ -63,7 +63,7 @@ class Cut:
 
 
 class Copier:
-    """One copy of the shard `keys`. `write` takes each record, in an order in which later ones replace earlier ones."""
+    """One copy of a shard. `write` gets all records. A later record of a key replaces earlier ones."""
 
     def __init__(
         self, store: TrackedConnection, keys: Keys, write: Callable[[Record], None], *, longest_pause_ms: int
@@ -99,7 +99,7 @@ class Copier:
                 ("SCAN", cursor, "MATCH", _escaped(self._keys.tag) + "*", "COUNT", 2 * KEYS_PER_PAGE)
             )
             page = [key[len(self._tag) :] for key in found]
-            # One that has changed meanwhile is read later anyway.
+            # Changed keys are read later anyway.
             async for record in self._read([key for key in page if key not in self._store.changed]):
                 self._write(record)
             if cursor == b"0":
@@ -121,7 +121,7 @@ class Copier:
             before = left
 
     async def _copy_rest(self) -> Cut | None:
-        """Read what has changed while no write is done. Return None if the pause was too short for it."""
+        """Read the remaining changed keys while writes are paused. Return None if the pause was too short."""
         began_s = time.monotonic()
         usable_s = self._longest_pause_ms / 1000 * _USABLE_PART
         held: list[Record] = []
@@ -129,7 +129,7 @@ class Copier:
         cut = None
         await self._store.ask(("CLIENT", "PAUSE", self._longest_pause_ms, "WRITE"))
         try:
-            # The answer comes behind all changes from before the pause.
+            # The answer arrives after the notices of all changes before the pause.
             await self._store.ask(("PING",))
             unread = self._store.take_changed()
             while unread and time.monotonic() - began_s < usable_s:
@@ -149,7 +149,7 @@ class Copier:
                 )
         finally:
             await self._store.ask(("CLIENT", "UNPAUSE"))
-        # These records are right even if the pause was too short: each later change is told, too.
+        # These records are valid even if the pause was too short, because each later change is noticed, too.
         for record in held:
             self._write(record)
         self._store.changed.update(unread)
@@ -234,7 +234,7 @@ class Copier:
         ]
 
     async def _read_long(self, key: bytes, kind: int, expires_at_ms: int) -> AsyncIterator[Record]:
-        """Read a long collection in parts. If it changes meanwhile, it is told as changed, and is read again."""
+        """Read a long collection in parts. If it changes meanwhile, the key is in `changed` and is read again."""
         part, name = 0, self._tag + key
         cursor: Any = b"0" if kind in (HASH, SET) else b"-" if kind == STREAM else 0
         while True:

@@ -28,7 +28,7 @@ MANIFEST: Final = "manifest.json"
 _MAGIC: Final = b"jqmaster backup\n"
 _FRAME_BYTES: Final = 1 << 20
 _FILE_BYTES: Final = 256 << 20
-# Far more than a frame of ours: one record may be as large as the largest argument.
+# Far more than a valid frame has: one record may be as large as the largest argument.
 _MOST_FRAME_BYTES: Final = 1 << 30
 _LENGTH: Final = struct.Struct(">I")
 _UNFINISHED: Final = ".unfinished"
@@ -45,8 +45,8 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The description of a backup. `mark`: the mark of the data (see `generation`). `epoch`: the growing part of
-    the newest one at the cut. `jobs` by state, `objects` by kind."""
+    """The description of a backup. `mark`: the mark of the data (see `generation`). `epoch`: the number of the newest
+    epoch at the instant of the copy. `jobs`: numbers by state; `objects`: numbers by kind."""
 
     format: int
     version: str
@@ -67,8 +67,7 @@ class Manifest:
 
 
 class BackupWriter:
-    """Writes one backup into a directory that is new or empty. Leave the context without `finish`, and nothing is
-    left."""
+    """Writes one backup into a new or empty directory. Leaving the context without `finish` removes everything."""
 
     def __init__(self, directory: Path, passphrase: str | None) -> None:
         self._directory = directory
@@ -111,7 +110,7 @@ class BackupWriter:
             self._stream.close()
         if self._is_finished:
             return
-        # Best effort: what is left has no manifest, and is not taken for a backup.
+        # Best effort: files that stay have no manifest, so they are not taken for a backup.
         with contextlib.suppress(OSError):
             for one in self._directory.glob("data-*"):
                 one.unlink()
@@ -255,7 +254,8 @@ class BackupReader:
                     text = stream.read(length)
                     digest.update(text)
                     size += _LENGTH.size + length
-                    # The digest of the file is known only at its end. Nothing of its last frame is used before.
+                    # The digest of the file is complete only at its end, so its last frame is checked before it is
+                    # used.
                     if size == file.bytes and digest.hexdigest() != file.sha256:
                         raise DamagedError(f"{path} does not have the SHA-256 that the manifest says")
                     yield frame, text
@@ -267,7 +267,7 @@ class BackupReader:
 
 
 class _Whole:
-    """A text as a stream for msgpack, which keeps no more of it than it needs."""
+    """A frame as a stream for msgpack, so that msgpack does not copy all of it."""
 
     def __init__(self, text: bytes) -> None:
         self._text, self._at = memoryview(text), 0
@@ -337,7 +337,7 @@ def _sync_directory(path: Path) -> None:
 
 @contextlib.contextmanager
 def _told(directory: Path) -> Iterator[None]:
-    """Turn a failure of the disk into an error with a remedy."""
+    """Turn an error of the disk into an error with a remedy."""
     try:
         yield
     except OSError as error:

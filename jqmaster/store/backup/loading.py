@@ -1,4 +1,4 @@
-"""Writes a backup into an empty shard. Nothing serves there meanwhile: a mark keeps masters from starting."""
+"""Writes a backup into an empty shard. A mark keeps masters from starting there meanwhile."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Final
@@ -11,14 +11,14 @@ from jqmaster.store.link.shard import Shard
 _COMMANDS_PER_CALL: Final = 500
 _BYTES_PER_CALL: Final = 2 << 20
 _KEYS_PER_PAGE: Final = 500
-# Keys of processes and logins of the time of the backup. Masters, workers and people come anew.
+# Keys of processes and logins at the time of the backup. Masters and workers register again, and people log in again.
 LEFT_OUT: Final = frozenset(
     {
         "backlog", "demoted", "flushed", "generation", "leader", "login_attempts", "login_used", "mail", "master_info",
         "masters", "restoring", "session", "sessions", "worker", "worker_urls", "workers",
     }
 )  # fmt: skip
-# Every lease is over: no worker renews it, and the restore ends it.
+# The score of a lease that is over: no worker can renew a restored lease, so the restore ends it.
 _LEASE_OVER: Final = 1.0
 
 
@@ -54,7 +54,8 @@ async def is_empty(shard: Shard) -> bool:
 
 
 async def clear(shard: Shard, *, keeps_mark: bool) -> int:
-    """Remove all keys of the shard but the mark of a restore, and that of the data if `keeps_mark`. Return how many."""
+    """Remove all keys of the shard except the mark of a restore and, if `keeps_mark`, the mark of the data. Return
+    their number."""
     kept = {shard.keys.restoring.encode(), *([shard.keys.generation.encode()] if keeps_mark else [])}
     count = 0
     async for page in key_pages(shard):
@@ -65,7 +66,7 @@ async def clear(shard: Shard, *, keeps_mark: bool) -> int:
 
 
 async def load(shard: Shard, records: Iterable[Record]) -> None:
-    """Write the records. Those of which the time is over are left out."""
+    """Write the records, except those that have expired."""
     now_ms = await shard.now_ms()
     tag = shard.keys.tag.encode()
     commands: list[tuple[Arg, ...]] = []

@@ -18,7 +18,7 @@ LEAST_PASSPHRASE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class KeyDerivation:
-    """How the keys follow from the passphrase. It stands in the manifest as it is."""
+    """The parameters by which the keys are derived from the passphrase. The manifest contains them in plain text."""
 
     salt: str
     n: int = 1 << 15
@@ -49,7 +49,7 @@ class KeyDerivation:
 
 
 class Seal:
-    """The keys of one backup. No two frames of a backup have the same place, so no nonce is used twice."""
+    """The keys of one backup. The nonce of a frame is its position, so none is used twice."""
 
     def __init__(self, passphrase: str, derivation: KeyDerivation) -> None:
         # Imported here: only encrypted backups need it.

@@ -1,8 +1,8 @@
-"""A connection that learns of every change of the shard's keys, in the order in which its own questions are answered.
+"""A connection that is notified of every change of the shard's keys, in order with the answers to its own commands.
 
-The server tells such a connection the name of each key that changes (CLIENT TRACKING in broadcast mode, Redis 6 and
-all versions of Valkey). It tells of the changes of one turn of its loop before it answers questions of the next turn.
-So an answer to PING proves that all changes from before the question are known.
+The server sends the name of each changed key (CLIENT TRACKING in broadcast mode, since Redis 6 and in all versions of
+Valkey). It sends the changes of one turn of its loop before it answers commands of the next turn. So an answer to PING
+proves that the notices of all earlier changes have arrived.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _REMEDY: Final = (
 
 
 class TrackedConnection:
-    """One connection to the primary. `changed` has the changed keys, without their tag, since somebody took them."""
+    """One connection to the primary. `changed`: the changed keys, without their tag, since the last `take_changed`."""
 
     def __init__(self, connection: Any, tag: bytes, *, timeout_s: float) -> None:
         self._reader, self._writer = connection._reader, connection._writer
@@ -35,8 +35,8 @@ class TrackedConnection:
         self.changed: set[bytes] = set()
 
     async def ask(self, *commands: tuple[Arg, ...]) -> list[Any]:
-        """Return the replies to commands that were sent in one go. Raises ForbiddenError for a right that lacks,
-        DamagedError for a key of a wrong type, StoreUnavailableError."""
+        """Send commands together and return the replies. Raises ForbiddenError if a right is missing, DamagedError for
+        a key of a wrong type, StoreUnavailableError."""
         replies: list[Any] = []
         try:
             self._writer.write(b"".join([hiredis.pack_command(command) for command in commands]))  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ class TrackedConnection:
 async def tracked(
     url: str, access: StoreAccess, tag: str, *, timeout_s: float
 ) -> AsyncIterator[TrackedConnection]:
-    """Connect to the primary that holds the tag, and learn of each change from then on. Raises what `ask` raises."""
+    """Connect to the primary that holds the tag, and start the notices of changes. Raises what `ask` raises."""
     pool = StorePool(url, access, timeout_s=timeout_s, connections=1)
     if isinstance(pool.locator, ClusterLocator):
         pool.locator.bind(tag)

@@ -1,4 +1,4 @@
-"""The values of keys as a backup holds them: by their elements, so that any store of any version takes them back."""
+"""The values of keys in a backup: their elements, so that stores of all versions can restore them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -20,8 +20,8 @@ _ROWS: Final[dict[str, KeyInfo[Any]]] = {info.stem: info for info in KEYS}
 
 
 class Record(NamedTuple):
-    """A key without its tag, and a part of its value. Part 0 replaces what the key held before; without values it
-    removes the key. `expires_at_ms`: 0 if the key does not expire. `values` are flat: fields and values of a hash,
+    """A key without its tag, and a part of its value. Part 0 replaces the whole value of the key; if it has no values,
+    it removes the key. `expires_at_ms`: 0 if the key does not expire. `values` are flat: fields and values of a hash,
     members and scores of a sorted set, IDs and lists of fields of a stream."""
 
     key: bytes
@@ -61,7 +61,7 @@ def whole(kind: int, key: bytes) -> tuple[Arg, ...]:
 
 
 def flat(kind: int, reply: Any) -> list[Any]:
-    """Return a reply to `whole`, or to a command that reads a part, as a record holds it."""
+    """Return the values of a record from a reply to `whole`, or to a command that reads a part."""
     if kind == STRING:
         return [] if reply is None else [reply]
     if kind == HASH and isinstance(reply, dict):
@@ -72,7 +72,7 @@ def flat(kind: int, reply: Any) -> list[Any]:
 
 
 def writes(record: Record, key: bytes) -> list[tuple[Arg, ...]]:
-    """Return the commands that write a record to `key`, all but its life."""
+    """Return the commands that write a record to `key`, without its expiry."""
     commands: list[tuple[Arg, ...]] = [("UNLINK", key)] if record.part == 0 else []
     values = record.values
     if not values:

@@ -1,4 +1,4 @@
-"""Batches of one shard: making, sealing, canceling and reading them, and what the leader does once they are over."""
+"""Batches of one shard: creating, sealing, canceling and reading them, and the leader's steps once they are over."""
 
 import logging
 from collections import Counter
@@ -29,14 +29,14 @@ from jqmaster.store.link.wake import JobsReady
 logger = logging.getLogger(__name__)
 
 BATCHES_PER_READ: Final = 100
-# The members whose states are read to count them.
+# The most members whose states are read in order to count them.
 MOST_COUNTED: Final = 5_000
 _UNFINISHED: Final = [state for state in JobState if state not in FINISHED]
 
 
 class BatchRefused(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A batch cannot be made: its ID is `taken`, its `expires_at_ms` is past (`expired`), or its parent is `unknown`,
-    `over` or `too_deep` inside others. `now_ms`: the time of the store, where it is `expired`."""
+    """A batch cannot be created: its ID is `taken`, its `expires_at_ms` is past (`expired`), or its parent is
+    `unknown`, `over` or nested too deeply (`too_deep`). `now_ms`: the store's time if the word is `expired`."""
 
     def __init__(self, word: str, now_ms: int = 0) -> None:
         super().__init__(word)
@@ -79,9 +79,10 @@ class BatchStore:
     async def put(
         self, spec: BatchSpec, *, life_ms: int, expires_at_ms: int | None = None, filled_by: str = ""
     ) -> bool:
-        """Make a batch, and return whether it is new. `life_ms`: how long it may take if it has no `expires_at_ms`; the
-        argument `expires_at_ms` overrides that of the spec. `filled_by`: the call that fills the batch and seals it,
-        and may `drop` it until then. Raise BatchRefused; StoreUnavailableError when the data are gone or replaced."""
+        """Create a batch, and return whether it is new. `life_ms`: its lifetime if it has no `expires_at_ms`; the
+        argument `expires_at_ms` overrides that of the spec. `filled_by`: the ID of the call that fills and seals the
+        batch, and may `drop` it until then. Raise BatchRefused; StoreUnavailableError if the store was emptied or
+        replaced."""
         k = self._keys
         until_ms = expires_at_ms or spec.expires_at_ms or 0
         callbacks = [str(callback) for callback in spec.callbacks]
@@ -99,7 +100,7 @@ class BatchStore:
         return word == "ok"
 
     async def seal(self, batch_id: str, *, expires_at_ms: int | None = None) -> bool:
-        """Seal a batch; return whether there is such a batch."""
+        """Seal a batch; return whether it exists."""
         k = self._keys
         word, _ = await self._client.run(
             "seal_batch",
@@ -109,8 +110,8 @@ class BatchStore:
         return word == "ok"
 
     async def drop(self, batch_id: str, filled_by: str) -> bool:
-        """Remove a batch that the call `filled_by` made to fill it, and return whether it is gone. The batch stays if
-        it ever had a member, or if a repeat of the call is filling it now."""
+        """Remove a batch that the call `filled_by` created, and return whether it is gone. The batch stays if it ever
+        had a member, or if a repeat of the call is filling it now."""
         word, _ = await self._client.run(
             "drop_batch",
             (self._keys.batch(batch_id),),
@@ -119,7 +120,7 @@ class BatchStore:
         return word == "ok"
 
     async def cancel(self, batch_id: str) -> str:
-        """Cancel a batch: return `ok`, `unknown`, or `complete` if it is too late. The leader cancels its members."""
+        """Cancel a batch, and return `ok`, `unknown`, or `complete` (too late). The leader then cancels its members."""
         k = self._keys
         word, _ = await self._client.run(
             "cancel_batch",
@@ -129,7 +130,7 @@ class BatchStore:
         return word
 
     async def ask_retry(self, batch_id: str) -> bool:
-        """Have the leader retry the members that have failed by now; return whether there is such a batch."""
+        """Ask the leader to retry the members that have failed so far; return whether the batch exists."""
         k = self._keys
         word, _ = await self._client.run(
             "retry_batch", (k.batch(batch_id),), (self._shard.now_arg, k.tag, batch_id)
@@ -156,14 +157,15 @@ class BatchStore:
         return found
 
     async def newest(self, before: tuple[int, str] | None, limit: int) -> list[tuple[int, str]]:
-        """Return the creation times and IDs of batches, newest first, after a place of an earlier page."""
+        """Return the creation times and IDs of batches, newest first, after the end of an earlier page."""
         return await newest_first(self._client, self._keys.batches, before, limit)
 
     async def count(self) -> int:
         return int(await self._client.command("ZCARD", self._keys.batches))
 
     async def unfinished(self, batch: Batch) -> dict[JobState, int] | None:
-        """Return how many jobs of a batch are in each state that is not final. None: it has too many to be counted."""
+        """Return the number of a batch's jobs in each state that is not final. None: they are too many to be
+        counted."""
         counts = dict.fromkeys(_UNFINISHED, 0)
         if not batch.unfinished:
             return counts
@@ -178,7 +180,7 @@ class BatchStore:
         return counts
 
     async def members(self, batch_id: str, after: str = "", limit: int = MAX_PER_CALL) -> list[str]:
-        """Return the IDs of members behind `after`, in their order."""
+        """Return the IDs of members after `after`, in order."""
         least = f"({after}" if after else "-"
         page = await self._client.command(
             "ZRANGE", self._keys.batch_members(batch_id), least, "+", "BYLEX", "LIMIT", "0", limit
@@ -212,7 +214,7 @@ class BatchStore:
     ) -> list[bool]:
         """Enqueue callbacks in one step, as the leader of `epoch`; return for each whether it was still due.
 
-        Raises StaleConstraints, StaleEpochError; StoreUnavailableError when the data are gone or replaced.
+        Raises StaleConstraints, StaleEpochError; StoreUnavailableError if the store was emptied or replaced.
         """
         k = self._keys
         table = LaneTable()

@@ -18,7 +18,7 @@ from jqmaster.store import codec
 from jqmaster.store.job_documents import job_document, read_job_document
 
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexError, msgpack.UnpackException)
-# A script refuses a spec if its ID already stands for a different one.
+# Scripts compare this field, and refuse a request whose ID stands for a different spec.
 SPEC_FIELD: Final = "spec"
 
 

@@ -27,8 +27,8 @@ MAX_CONSTRAINTS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ConstraintSnapshot:
-    """All constraints at one instant. `version` counts every change; the `edition` of `constraint_set` counts only
-    those after which jobs are matched again; `settled_edition` is the one in force."""
+    """All constraints at one instant. `version` grows with every change. The `edition` of `constraint_set` grows only
+    with changes after which jobs are matched again. `settled_edition`: the edition in force."""
 
     version: int
     settled_edition: int
@@ -45,7 +45,7 @@ class ConstraintSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one constraint, based on what was read as `expected_etag` (empty: there was none).
+    """One change of one constraint, which was read with `expected_etag` (empty: it did not exist).
 
     `new` None removes it. `is_rematched`: every unfinished job has to be matched again. `audit_entry` is a packed map.
     """
@@ -70,7 +70,7 @@ class ConstraintStore:
         self._decoded: dict[str, tuple[bytes, StoredConstraint]] = {}
 
     async def versions(self) -> tuple[int, int, int]:
-        """Version, edition, and the edition in force."""
+        """Return the version, the edition, and the edition in force."""
         version, edition, settled = await self._client.command(
             "HMGET", self._keys.rules, "version", "edition", "settled"
         )

@@ -26,7 +26,7 @@ class StoredConstraint:
     etag: str
     created_at_ms: int
     changed_at_ms: int
-    # Unknown for those of a former release.
+    # None for constraints of a release that did not store it.
     created_by: str | None = None
 
 
@@ -65,7 +65,7 @@ def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
             mode=Mode(document["mode"]),
             key=None if key is None else parse_path(key),
             overrides=tuple(_override(value, limits) for value, *limits in document["overrides"]),
-            # A document of a former release lacks what came later.
+            # Documents of older releases lack fields that were added later.
             reason=document.get("reason", ""),
             expires_at_ms=document.get("expires_at_ms"),
             **{kind.name: kind.unpack(document[kind.name]) for kind in KINDS if kind.name in document},
@@ -82,7 +82,7 @@ def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
 
 
 def limit_fields(constraint: Constraint) -> list[Arg]:
-    """Return the limits as scripts read them: names and values in turn."""
+    """Return the limits for scripts: a list that alternates names and values."""
     counted = constraint.counted
     fields: dict[str, Arg | None] = {"mode": str(constraint.mode)}
     for kind in KINDS:
@@ -96,7 +96,7 @@ def limit_fields(constraint: Constraint) -> list[Arg]:
 
 
 def override_fields(constraint: Constraint) -> list[Arg]:
-    """Return the overrides as scripts read them: gate IDs and limits in turn."""
+    """Return the overrides for scripts: a list that alternates gate IDs and limits."""
     fields: list[Arg] = []
     for override in constraint.overrides:
         parts = [

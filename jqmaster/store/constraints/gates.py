@@ -1,4 +1,5 @@
-"""Gates of constraints: opened when it is time, checked again after a change, and forgotten. Only the leader writes."""
+"""Gates of constraints. The leader opens them when their time comes, checks them after a change, and removes idle
+ones."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -22,8 +23,8 @@ class GateStore:
         return sorted(raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.counted))
 
     async def prune(self, epoch: str, cid: str, cursor: str) -> tuple[int, str]:
-        """Remove, from one page of gates, the data that nothing needs any more; return how many gates that were, and
-        where the next page begins ("0": that was the last)."""
+        """Remove the data of idle gates from one page of gates. Return the number of removed gates, and the cursor of
+        the next page ("0": this was the last)."""
         k = self._keys
         _, data = await self._client.run(
             "prune_gates",
@@ -33,7 +34,7 @@ class GateStore:
         return int(data[0]), data[1].decode()
 
     async def reopened(self) -> list[tuple[str, int]]:
-        """Return the constraints whose gates have to be checked again, and since which version."""
+        """Return the constraints whose gates have to be checked again, each with the version of its change."""
         flat = await self._client.command("ZRANGE", self._keys.reopened, 0, -1, "WITHSCORES")
         return [(flat[n].decode(), int(flat[n + 1])) for n in range(0, len(flat), 2)]
 

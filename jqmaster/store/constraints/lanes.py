@@ -20,7 +20,7 @@ from jqmaster.store.link.shard import Shard
 
 
 class OldLane(NamedTuple):
-    """A lane of an older edition. `queue`: the queue of its jobs; empty if only their records tell it."""
+    """A lane of an older edition. `queue`: the queue of its jobs; empty: only their records name it."""
 
     id: str
     queue: str
@@ -42,13 +42,13 @@ class _Found(NamedTuple):
     old: OldLane | None
 
 
-# As relane.lua reads it: a lane of 8 bytes, and a number.
+# The form for relane.lua: a lane ID of 8 bytes, and a number.
 _HOME: Final = Struct(">8sH")
 
 
 @dataclass(slots=True)
 class _Moves:
-    """Jobs of a page that have to move, with what relane.lua is told of each."""
+    """Jobs of a page that have to move, with the arguments of relane.lua for each."""
 
     lanes: LaneTable = field(default_factory=LaneTable)
     job_ids: list[str] = field(default_factory=list)
@@ -58,12 +58,12 @@ class _Moves:
     are_short: bool = True
 
     def add(self, job_id: str, old_lane: bytes, number: int) -> None:
-        """Add a job. `number`: of its lane; 0 if its record cannot be read."""
+        """Add a job. `number`: the number of its new lane; 0: its record cannot be read."""
         self.job_ids.append(job_id)
         self.homes.append(_HOME.pack(old_lane, number))
 
     def place(self, constraint_set: ConstraintSet, found: _Found, record: bytes | None) -> None:
-        """Add a job if it has to move. `record`: None where it cannot be read."""
+        """Add a job if it has to move. `record`: None: it cannot be read."""
         old, record = found.old, record or b""
         try:
             lane_id, fields = fields_of_record(record)
@@ -79,9 +79,10 @@ class _Moves:
             self.are_short = self.are_short and len(record) < HEAD_READ
 
 
-# While the store moves some pages, others are read and matched: the store never waits for the next page.
+# While the store moves some pages, others are read and matched, so that the store never has to wait.
 PAGES_AT_ONCE: Final = 4
-# A page whose records have more bytes than this is read in parts; the length of one record in `ONE_IN` tells.
+# A page whose records have more bytes than this is read in parts. The size is estimated from the length of one record
+# in `ONE_IN`.
 BYTES_PER_READ: Final = 4 * 1024 * 1024
 ONE_IN: Final = 20
 LARGE_PARTS_AT_ONCE: Final = 2
@@ -98,10 +99,10 @@ class LaneStore:
         self._large = asyncio.Semaphore(LARGE_PARTS_AT_ONCE)
 
     async def settle(self, epoch: str, constraints: ConstraintSnapshot) -> bool:
-        """Give every running job the slots that the constraints demand, then put the edition in force. False: they
-        changed meanwhile.
+        """Give every running job the slots that the constraints demand, then put the edition in force. False: the
+        constraints changed meanwhile.
         """
-        # Nothing is claimed until then, so that no other job can begin to run.
+        # No job is claimed before the edition is in force, so that no other job can start.
         held = await self._client.pipeline(
             [("ZRANGE", key, 0, -1) for key in (self._keys.running, self._keys.awaiting_callback)]
         )
@@ -120,8 +121,8 @@ class LaneStore:
         job_ids: Sequence[str],
         lanes: Mapping[str, OldLane] = NO_LANES,
     ) -> Moved:
-        """Put unfinished jobs into the lanes that the rules give them; `lanes`: where the ready ones were found. While
-        the store moves some pages, others are read and matched."""
+        """Move unfinished jobs to the lanes that they have under these constraints. `lanes`: the old lanes of the ready
+        ones. While the store moves some pages, others are read and matched."""
         # A scan may give a job twice.
         parts = pages(list(dict.fromkeys(job_ids)), MAX_PER_CALL)
         count = 0
@@ -132,7 +133,7 @@ class LaneStore:
                 moved = await self._relane(
                     epoch, constraints, await self._moves_of(constraints.constraint_set, part, lanes)
                 )
-                # Once refused, the count stays -1.
+                # After a refusal, the count stays -1.
                 count = count + moved.jobs if moved and count >= 0 else -1
                 if count < 0:
                     parts.close()
@@ -158,10 +159,10 @@ class LaneStore:
             replies = await self._client.pipeline([("GET", self._keys.lane(lane.id)) for lane in page])
             for found_lane, raw in zip(page, replies, strict=True):
                 lane, place = found_lane, (True, 0, "")
-                # A lane that is gone or cannot be read comes last; scripts make it anew.
+                # A lane that is gone or cannot be read comes last. Scripts recreate it.
                 with contextlib.suppress(DamagedError):
                     stored = StoredLane.read(raw or b"")
-                    # If scripts made a lane anew, it knows only the name of its jobs.
+                    # A recreated lane knows only the name of its jobs.
                     lane = OldLane(lane.id, stored.queue if stored.edition >= 0 else "")
                     place = (bool(stored.at) or not stored.member, stored.score, stored.member)
                 order[lane] = place
@@ -170,14 +171,14 @@ class LaneStore:
     async def adopt(
         self, epoch: str, constraints: ConstraintSnapshot, lanes: Sequence[OldLane]
     ) -> tuple[list[OldLane], int]:
-        """Put whole lanes under these constraints where the queue alone decides about the gates of its jobs. That takes
-        as long for a million jobs as for one. Return the other lanes, and how many jobs were in the adopted ones.
+        """Move whole lanes to this edition if their queue alone determines the gates of their jobs. This takes as long
+        for a million jobs as for one. Return the other lanes, and the number of jobs in the adopted lanes.
 
         Call it after `settle`: no job of an older lane runs then.
         """
         rules, k = constraints.constraint_set, self._keys
-        # The records of jobs may name gates of constraints that once applied to them. Those of constraints that are
-        # gone let everything through, but a constraint with a key may have changed its matcher only.
+        # Records of jobs may name gates that no longer apply to them. Gates of deleted constraints are open and do no
+        # harm. But if a constraint with a key has changed only its matcher, its gates still exist.
         if any(one.enabled and one.key for one in rules.constraints):
             return list(lanes), 0
         wanted = {one.id: lane for one in lanes if one.queue and (lane := rules.lane_of_queue(one.queue))}
@@ -194,7 +195,7 @@ class LaneStore:
         return [one for one in lanes if one.id not in adopted], jobs
 
     async def ready_in(self, lanes: Sequence[OldLane], count: int) -> list[list[str]]:
-        """Return the first `count` jobs of each."""
+        """Return the first `count` jobs of each lane."""
         replies = await self._client.pipeline(
             [("ZRANGE", self._keys.ready(lane.id), 0, count - 1) for lane in lanes]
         )
@@ -242,9 +243,9 @@ class LaneStore:
     async def _moves_of(
         self, constraint_set: ConstraintSet, job_ids: Sequence[str], lanes: Mapping[str, OldLane]
     ) -> _Moves:
-        """Match the jobs of a page. Read the record of each job whose name does not decide where it waits."""
+        """Match the jobs of a page. Read the record of each job whose lane does not follow from its name."""
         moves, unread = _Moves(), []
-        # Neighbours come from one lane.
+        # Consecutive jobs usually come from one lane.
         last, lane = None, None
         for job_id in job_ids:
             old = lanes.get(job_id)
@@ -256,12 +257,12 @@ class LaneStore:
             else:
                 unread.append(_Found(job_id, old))
         with_argument = "argument" in constraint_set.reads
-        # Arguments may be large: then few whole records are held at once, though many are moved.
+        # Arguments may be large. Then only few whole records are held in memory at once.
         is_short = not with_argument or await self._are_short(unread)
         for some in pages(unread, MAX_PER_CALL if is_short else RECORDS_PER_READ):
             async with contextlib.nullcontext() if is_short else self._large:
                 records = await (self._records_of(some) if with_argument else self._heads(some))
-                # Let the store get its next pages first: it moves them while these are matched.
+                # Let the store receive its next pages first, so that it works while these are matched.
                 await asyncio.sleep(0)
                 for found, record in zip(some, records, strict=True):
                     moves.place(constraint_set, found, record)
@@ -290,7 +291,7 @@ class LaneStore:
         ]
 
     async def _whole_head(self, job_id: str, record: bytes) -> bytes | None:
-        """Return the record, read again where its extras reach beyond what was read; None where it is damaged."""
+        """Return the record up to its argument, with another read if its extras are longer; None: it is damaged."""
         try:
             if len(record) == HEAD_READ and codec.head_length(job_id, record) > HEAD_READ:
                 record = await self._client.command("GET", self._keys.job(job_id))

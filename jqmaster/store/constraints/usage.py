@@ -18,7 +18,8 @@ from jqmaster.store.link.shard import Shard
 # If a constraint has more values than this, only so many are examined, those with the most waiting jobs first.
 MAX_GATES: Final = 1_000
 NAMES_PER_READ: Final = 500
-# Once all lanes are of an edition, only damage brings an older one back. So look this often, not for every caller.
+# How often to check for lanes of older editions. Once all lanes have the present edition, only damage brings an older
+# one back, so not every caller has to check.
 LOOK_AGAIN_S: Final = 5.0
 
 
@@ -65,7 +66,7 @@ class UsageStore:
         self._client = shard.client
         self._keys = shard.keys
         self._records = records
-        # The edition of all lanes, and until when that need not be looked up again.
+        # The edition that all lanes had at the last check, and the time of the next check.
         self._of_edition = (-1, 0.0)
 
     async def gates(self, gate_ids: Sequence[str]) -> list[GateUsage]:
@@ -114,7 +115,7 @@ class UsageStore:
         return list(found)[:MAX_GATES], int(total)
 
     async def first_gates(self, counts: Mapping[str, int]) -> list[str]:
-        """Return gates that unfinished jobs pass, of each constraint as many as `counts` says."""
+        """Return gates that unfinished jobs pass. `counts`: by constraint, the number of gates."""
         cids = [cid for cid, count in counts.items() if count]
         replies = await self._client.pipeline(
             [("HSCAN", self._keys.gates(cid), 0, "COUNT", counts[cid]) for cid in cids]
@@ -126,7 +127,8 @@ class UsageStore:
         ]
 
     async def counts(self, cids: Sequence[str]) -> list[tuple[int, int]]:
-        """Return, for each constraint, its number of gates, and the starts that it would have delayed as a shadow."""
+        """Return, for each constraint, its number of gates, and the number of starts that it would have delayed in
+        shadow mode."""
         if not cids:
             return []
         commands: list[tuple[Arg, ...]] = [("HLEN", self._keys.gates(cid)) for cid in cids]
@@ -137,7 +139,7 @@ class UsageStore:
         """Return up to `limit` running jobs that have slots at these gates, those at the first gates first."""
         text_of: dict[str, str] = {}
         lists = [raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.slot_lists)]
-        # A job's slots at gates without a key are kept under one name: all such gates that it passes.
+        # The slots of a job at gates without a key are stored under one name, which joins all of these gates.
         held = [
             (key, gate.text)
             for gate in gates
@@ -162,7 +164,7 @@ class UsageStore:
         ]
 
     async def has_older_lanes(self, edition: int) -> bool:
-        """Return whether jobs lie in lanes of older editions, so they have not been matched against this one yet."""
+        """Return whether lanes of older editions have jobs, which have not been matched to this edition yet."""
         if self._of_edition[0] == edition and time.monotonic() < self._of_edition[1]:
             return False
         for page in pages(await self._names(), NAMES_PER_READ):

@@ -1,4 +1,4 @@
-"""Reads what a job waits for, at one instant."""
+"""Reads the facts about why a job waits, at one instant."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.link.shard import Shard
 
 MAX_HOLDERS: Final = 10
-# Each costs a few reads; whatever lies beyond is reported as "at least".
+# The most lanes to check, because each costs a few reads. If there are more, counts are lower bounds.
 MAX_LANES: Final = 500
 MAX_NAMES: Final = 100
 MAX_AWAITED: Final = 20
@@ -30,8 +30,8 @@ class WhyStore:
     async def snapshot(
         self, job_id: str, rivals: Sequence[str] = (), *, is_keyed: bool = True
     ) -> Snapshot | None:
-        """Return what the job waits for; None: there is no such job. `rivals`: other names whose jobs may come before
-        it. `is_keyed` False: no constraint has a key, and jobs need not be looked at one by one."""
+        """Return the facts about why a job waits; None: there is no such job. `rivals`: other names whose jobs may
+        start before it. `is_keyed`: whether any constraint has a key, so that jobs have to be checked one by one."""
         k = self._shard.keys
         word, data = await self._shard.client.run(
             "why",

@@ -1,4 +1,4 @@
-"""Definitions in the store: single changes, what is due, and the one step that fires them."""
+"""Definitions in the store: changing them, finding due ones, and firing them in one step."""
 
 import logging
 from collections import Counter
@@ -38,11 +38,11 @@ RUNS_PER_READ: Final = 200
 MAX_INSTANT_MS: Final = 10**15
 # The most records that one page of a filtered list examines.
 MAX_LOOKED_AT: Final = 2_000
-# The removed definitions of which is known up to when they may have started jobs.
+# The most removed definitions whose last possible instant of a job is remembered.
 MAX_GONE: Final = 10_000
 # The Lua library knows no binary, only raw strings.
 _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
-# An entry without a job has these in the place of ID, terms, digest and record.
+# An entry without a job has these in place of ID, terms, digest and record.
 _NO_JOB: Final[tuple[Arg, ...]] = ("", b"", b"", b"")
 
 
@@ -52,7 +52,7 @@ class InstantVerdict(StrEnum):
     FIRES = "fires"
     QUEUED = "queued"
     MANUAL = "manual"
-    # Start it unless it fired; the second one, also if nobody knows whether it did.
+    # Start a job if the instant certainly fired none; with the second verdict, also if that is unknown.
     BACKFILL = "backfill"
     BACKFILL_FORGOTTEN = "backfill_forgotten"
     MISSED = "missed"
@@ -63,12 +63,12 @@ class FiringOutcome(StrEnum):
     """The state of an instant after its definition was fired."""
 
     FIRED = "fired"
-    # Its job was there already.
+    # Its job existed already.
     KNOWN = "known"
     BACKLOG_FULL = "backlog_full"
     OVERLAP = "overlap"
     SUPERSEDED = "superseded"
-    # It waits for the end of an earlier job.
+    # The instant waits for the end of an earlier job.
     QUEUED = "queued"
     MISSED = "missed"
     SKIPPED = "skipped"
@@ -76,7 +76,7 @@ class FiringOutcome(StrEnum):
     BEFORE = "before"
     # A backfill found that the record of the instant may have been removed.
     FORGOTTEN = "forgotten"
-    # The definition was changed or fired since it was read: nothing is done.
+    # Nothing was done, because the definition was changed or fired since it was read.
     CHANGED = "changed"
 
 
@@ -90,7 +90,7 @@ class KnownDefinition:
 
 @dataclass(frozen=True, slots=True)
 class DueDefinitions:
-    """`next_ms`: until the next one is due; 0 if some are, None if none is."""
+    """Due definitions. `next_ms`: the time until the next one is due; 0: more are due now; None: none."""
 
     now_ms: int
     next_ms: int | None
@@ -113,8 +113,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """The instants of one definition that get their records. Its clock then stands at `handled_ms`, and it is looked at
-    again at `next_due_ms` (None: never)."""
+    """The instants of one definition that get their records. `handled_ms`: the new value of its clock; `next_due_ms`:
+    when to check it next (None: never)."""
 
     known: KnownDefinition
     handled_ms: int
@@ -151,7 +151,7 @@ class RunPage:
 
 
 class RunPlace(NamedTuple):
-    """A place among run records, newest first: behind the first `passed` that are due at `due_at_ms`."""
+    """A position among run records, newest first: after the first `passed` records with this `due_at_ms`."""
 
     due_at_ms: int
     passed: int
@@ -165,7 +165,7 @@ class DefinitionStore:
         self._tally = tally
         self._client = shard.client
         self._keys = shard.keys
-        # Decoded definitions by name, each with its bytes: parsing an expression costs more than all else.
+        # Decoded definitions by name, each with its bytes. They are cached because parsing an expression is expensive.
         self._decoded: dict[str, tuple[bytes, StoredDefinition]] = {}
 
     async def names(self) -> list[str]:
@@ -234,11 +234,10 @@ class DefinitionStore:
         kept: KeptRuns,
         epoch: str = "",
     ) -> tuple[int, list[list[FiringOutcome]]]:
-        """Write the records of all these instants, their jobs and their clocks in one step; at most 500 instants.
-        Return the time of the step, and what each instant became, by definition. `epoch` empty: the caller is not the
-        leader.
+        """Write the run records, jobs and clocks of all these instants, at most 500, in one step. Return the time of
+        the step, and the outcomes of the instants by definition. `epoch`: empty: the caller is not the leader.
 
-        Raises StaleConstraints; StaleEpochError; StoreUnavailableError when the data are gone or replaced.
+        Raises StaleConstraints; StaleEpochError; StoreUnavailableError if the store was emptied or replaced.
         """
         k = self._keys
         table = LaneTable()
@@ -279,7 +278,7 @@ class DefinitionStore:
     async def runs(
         self, name: str, place: RunPlace | None, limit: int, outcome: RunOutcome | None
     ) -> RunPage:
-        """Return the newest run records behind a place, of one outcome if it is given."""
+        """Return the newest run records after a position, only those with `outcome` if it is given."""
         key, at = self._keys.runs(name), place or RunPlace(MAX_INSTANT_MS, 0)
         found: list[RunRecord] = []
         for _ in range(0, MAX_LOOKED_AT, RUNS_PER_READ):
@@ -316,7 +315,8 @@ class DefinitionStore:
         return [decode_run(name, raw) for raw in page]
 
     async def forgotten_until_ms(self, known: KnownDefinition) -> int | None:
-        """Return the last instant of a definition whose run record may have been removed; None: none was."""
+        """Return the last instant of a definition whose run record may have been removed; None: no record was
+        removed."""
         definition = known.stored.definition
         memory, first = await self._client.pipeline(
             [

@@ -25,7 +25,7 @@ _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexErro
 
 @dataclass(frozen=True, slots=True)
 class StoredDefinition:
-    """`etag` changes with every change by people."""
+    """A stored definition. `etag` changes with every edit."""
 
     definition: Definition
     etag: str
@@ -36,8 +36,8 @@ class StoredDefinition:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionClock:
-    """The progress of a definition: every instant up to `handled_ms` has its record, except `queued_ms`, which waits
-    for the end of `last_job`, the newest job."""
+    """The progress of a definition. Every instant up to `handled_ms` has its run record, except `queued_ms`, which
+    waits for the end of `last_job`, the newest job."""
 
     handled_ms: int
     last_job: str = ""
@@ -95,7 +95,7 @@ def decode_definition(name: str, raw: bytes) -> StoredDefinition:
 
 
 def is_of_events(raw: bytes) -> bool:
-    """Return whether events start a stored definition; False where it cannot be read."""
+    """Return whether events start a stored definition; False if it cannot be read."""
     try:
         return Kind(msgpack.unpackb(raw[ETAG_LENGTH:], strict_map_key=False)["kind"]) is Kind.EVENT
     except _UNREADABLE:
@@ -126,13 +126,13 @@ def decode_run(name: str, raw: bytes) -> RunRecord:
 def forgotten_until_ms(did: str, memory: bytes | None, first_ms: int | None, handled_ms: int) -> int | None:
     """Return the last instant whose run record may have been removed, as lib/definitions/run_records.lua does.
 
-    `memory`: what the store knows of removed records. `first_ms`: the first instant with a record now. `handled_ms`:
-    the last one that may have a record."""
+    `memory`: the stored note of removed records. `first_ms`: the first instant that has a record. `handled_ms`: the
+    last instant that may have one."""
     its_did, until, noted = (memory or b"").decode().split(" ") if memory else ("", "", "")
     until_ms = int(until) if its_did == did and until else None
     if its_did == did and (not noted or (first_ms is not None and first_ms <= int(noted))):
         return until_ms
-    # Another release removed records, or made the definition.
+    # A master of another release removed records or created the definition.
     lost_ms = handled_ms if first_ms is None else first_ms - 1
     return lost_ms if until_ms is None else max(until_ms, lost_ms)
 
@@ -168,7 +168,8 @@ def _event_fields(trigger: EventTrigger) -> dict[str, Any]:
     return {
         "event_type": trigger.event_type,
         "matcher": trigger.matcher.document if trigger.matcher else None,
-        # Packed, because it may hold values that the rest of the document may not, such as instants.
+        # Packed, because an argument may hold values, such as instants, that the document's own encoding does not
+        # allow.
         "argument": None if trigger.argument is None else packed.encoded(trigger.argument.document),
         "debounce": debounce and [debounce.wait_ms, debounce.max_ms, _path_text(debounce.key)],
         "collect": collect and [collect.most, collect.within_ms, _path_text(collect.key)],

@@ -1,1 +1,1 @@
-"""Events, what each started, and those that wait to become one job."""
+"""Events, their effects, and groups of events that become one job."""

@@ -16,7 +16,7 @@ _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexErro
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """An event, when it came, and what it started."""
+    """An event, the time of its arrival, and its effects."""
 
     event: Event
     received_at_ms: int
@@ -24,7 +24,7 @@ class StoredEvent:
 
 
 def encode_event(event: Event) -> bytes:
-    """Encode an event but for its ID."""
+    """Encode an event without its ID."""
     return codec.pack(
         [
             event.event_type, event.payload, event.dedupe_key, event.source, event.subject, event.occurred_at_ms,
@@ -36,7 +36,7 @@ def encode_event(event: Event) -> bytes:
 def decode_event(event_id: str, raw: bytes) -> StoredEvent:
     """Decode a stored event. Raise DamagedError."""
     try:
-        # A script packed it: its texts are bytes.
+        # A script packed this, so its texts are bytes.
         received_at_ms, lines, body = msgpack.unpackb(raw, raw=True)
         event_type, payload, dedupe_key, source, subject, occurred_at_ms, replay_of = msgpack.unpackb(body)
         event = Event(event_id, event_type, payload, dedupe_key, source, subject, occurred_at_ms, replay_of)
@@ -46,7 +46,7 @@ def decode_event(event_id: str, raw: bytes) -> StoredEvent:
 
 
 def decode_started(lines: bytes) -> list[Started]:
-    """Decode what definitions made of an event. Raise ValueError."""
+    """Decode the effects of an event. Raise ValueError."""
     found = []
     for line in lines.decode().splitlines():
         definition, effect, reason, job_id = line.split(" ")

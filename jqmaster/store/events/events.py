@@ -1,4 +1,4 @@
-"""Events in the store: taken in with what they start, and listed."""
+"""Events in the store: accepting them with their effects, and listing them."""
 
 import logging
 from collections import Counter
@@ -44,7 +44,8 @@ class EventVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A definition that an event starts. `slot` names the group in which it waits, for a definition that gathers."""
+    """A definition that an event starts. `slot`: for a definition that gathers events, the name of the group in which
+    the event waits."""
 
     definition: Definition
     verdict: EventVerdict
@@ -63,7 +64,7 @@ class MatchedEvent:
 
 @dataclass(frozen=True, slots=True)
 class KeptEvents:
-    """The time for which keys are remembered, the events and run records to keep, and the longest argument."""
+    """Limits: how long keys are remembered, how many events and run records are kept, and the longest argument."""
 
     dedupe_ms: int
     most: int
@@ -75,7 +76,7 @@ class KeptEvents:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedEvent:
-    """The answer to one event. A duplicate gets the answer to the first one, and its ID."""
+    """The answer to one event. A duplicate gets the ID and the answer of the first event with its key."""
 
     event_id: str
     is_duplicate: bool
@@ -83,13 +84,13 @@ class ReceivedEvent:
 
 
 class EventPlace(NamedTuple):
-    """A place among events, newest first: behind the first `passed` that came at `received_at_ms`."""
+    """A position among events, newest first: after the first `passed` events with this `received_at_ms`."""
 
     received_at_ms: int
     passed: int
 
     def behind(self, received_at_ms: int) -> "EventPlace":
-        """Return the place behind the next event, which came at this time."""
+        """Return the position after the next event, which has this time."""
         return EventPlace(received_at_ms, self.passed + 1 if received_at_ms == self.received_at_ms else 1)
 
 
@@ -102,7 +103,7 @@ class EventPage:
 
 
 class StaleDefinitions(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """The definitions that events start were changed: match again and repeat."""
+    """The definitions that events start were changed. The caller has to match again and repeat."""
 
 
 class EventStore:
@@ -115,7 +116,7 @@ class EventStore:
         self._keys = shard.keys
 
     async def index(self) -> EventIndex:
-        """Return the definitions that events start. One that cannot be read is left out: fsck tells of it."""
+        """Return the definitions that events start. Leave out those that cannot be read, which fsck reports."""
         k = self._keys
         # Read the edition first, so that definitions of a later edition are noticed.
         edition, names = await self._client.pipeline(
@@ -140,10 +141,10 @@ class EventStore:
         kept: KeptEvents,
         replicas: int | None = None,
     ) -> list[ReceivedEvent]:
-        """Store events, each with what it starts, in one step; at most 500 events with 500 matches. `edition` is that
-        of the definitions. `replicas`: as in `EnqueueStore.enqueue`.
+        """Store events with their effects in one step; at most 500 events with 500 matches. `edition`: of the
+        definitions. `replicas`: see `EnqueueStore.enqueue`.
 
-        Raises StaleConstraints, StaleDefinitions; StoreUnavailableError when the data are gone or replaced.
+        Raises StaleConstraints, StaleDefinitions; StoreUnavailableError if the store was emptied or replaced.
         """
         k = self._keys
         table = LaneTable()
@@ -192,7 +193,7 @@ class EventStore:
         return received
 
     async def page(self, place: EventPlace | None, limit: int) -> EventPage:
-        """Return events behind a place, newest first."""
+        """Return events after a position, newest first."""
         k, at = self._keys, place or EventPlace(MAX_INSTANT_MS, 0)
         ids = await self._client.command(
             "ZRANGE", k.events, at.received_at_ms, "-inf", "BYSCORE", "REV", "LIMIT", at.passed, limit
@@ -234,7 +235,7 @@ class EventStore:
 def _parts(
     event: Event, match: Match, table: LaneTable, constraints: ConstraintSet
 ) -> tuple[Arg | tuple[Arg, ...], ...]:
-    """Return the ID of the job, and the parts from which the script makes the job or lets the event wait."""
+    """Return the ID of the job, and the script's arguments for the job or for a waiting event."""
     definition = match.definition
     if match.verdict is EventVerdict.SKIPPED:
         return "", b"", b"", b""
@@ -251,7 +252,7 @@ def _parts(
 def job_parts(
     definition: Definition, job_id: str, argument: bytes, table: LaneTable, constraints: ConstraintSet
 ) -> tuple[bytes, bytes, bytes]:
-    """Return terms with the number of the lane, digest, and rest of the record of a new job."""
+    """Return a new job's terms with the number of its lane, its digest, and the rest of its record."""
     spec = replace(definition.job, id=job_id, argument=argument)
     lane, gates = table.place(constraints, spec)
     terms, digest, rest = codec.encode_new(spec, gates)

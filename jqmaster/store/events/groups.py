@@ -1,4 +1,4 @@
-"""Groups of events that wait to become one job: closed, and turned into that job, by the leader."""
+"""Groups of events that become one job. The leader closes them and starts their jobs."""
 
 import logging
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 
 @dataclass(frozen=True, slots=True)
 class ClosedGroup:
-    """A closed group, with its events and their arguments, oldest first. `id` is that of its job. `is_list`: the job's
-    argument is the list of them, otherwise the only one."""
+    """A closed group, with its events and their arguments, oldest first. `id`: the ID of its job. `is_list`: the job's
+    argument is the list of these arguments; otherwise it is the only one."""
 
     id: str
     definition: str
@@ -45,15 +45,14 @@ class ClosedGroup:
 
 @dataclass(frozen=True, slots=True)
 class DueGroups:
-    """`next_ms`: until the next one is due; 0 if some are, None if none waits."""
+    """Due groups. `next_ms`: the time until the next one is due; 0: more are due now; None: none waits."""
 
     next_ms: int | None
     found: list[ClosedGroup]
 
 
 class FoundDefinition(NamedTuple):
-    """The definition that now has the name in the group. `stored` None: the incarnation that gathered the group is
-    gone."""
+    """The definition of a group. `stored`: None: the incarnation that gathered the group is deleted."""
 
     etag: str
     stored: StoredDefinition | None
@@ -80,8 +79,8 @@ class EventGroupStore:
         self._keys = shard.keys
 
     async def close_due(self, epoch: str) -> DueGroups:
-        """Close groups that are due, as the leader of `epoch`. Raise StaleEpochError. One that cannot be read is
-        reported and left where it is."""
+        """Close due groups, as the leader of `epoch`. Log groups that cannot be read, and leave them alone. Raise
+        StaleEpochError."""
         k = self._keys
         _, (next_ms, flat) = await self._client.run(
             "close_groups",
@@ -98,7 +97,7 @@ class EventGroupStore:
         return DueGroups(None if next_ms < 0 else next_ms, found)
 
     async def definitions_of(self, groups: Sequence[ClosedGroup]) -> dict[str, FoundDefinition]:
-        """Return the definition of each group, by group ID. A group is omitted while its definition cannot be read."""
+        """Return the definition of each group, by group ID. Leave out groups whose definition cannot be read."""
         names = [group.definition for group in groups]
         documents = await self._client.command("HMGET", self._keys.definitions, *names)
         found = {}
@@ -123,9 +122,9 @@ class EventGroupStore:
         epoch: str,
         kept: KeptRuns,
     ) -> list[str]:
-        """End closed groups in one step, as the leader of `epoch`; at most 100. Return what became of each.
+        """End at most 100 closed groups in one step, as the leader of `epoch`. Return their outcomes.
 
-        Raises StaleConstraints, StaleEpochError; StoreUnavailableError when the data are gone or replaced.
+        Raises StaleConstraints, StaleEpochError; StoreUnavailableError if the store was emptied or replaced.
         """
         k = self._keys
         table = LaneTable()

@@ -14,16 +14,16 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import MAX_PER_CALL, scanned
 
-# A batch that changes while it is counted is counted again, up to this many times in all.
+# A batch that changes while it is counted is counted again, at most this many times in all.
 MAX_LOOKS: Final = 3
-# The members without a record that one finding names.
+# The most members without a record that one finding names.
 MOST_MISSING: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFault:
-    """A batch whose counts are wrong. `counts`: what they should be, as scripts take them; `missing`: members without a
-    record, which are to leave it. Empty `changes`: the right values are not known."""
+    """A batch whose counts are wrong. `counts`: the right counts, as arguments of scripts. `missing`: members without a
+    record, which have to leave the batch. `changes`: empty: the right values are unknown."""
 
     batch_id: str
     detail: str
@@ -41,7 +41,7 @@ async def batch_faults(client: StoreClient, keys: Keys) -> AsyncIterator[BatchFa
 
 
 async def unlisted_batches(client: StoreClient, keys: Keys) -> AsyncIterator[BatchFault]:
-    """Yield every batch that is in no list, which nobody can repair. It goes through all keys of the server."""
+    """Yield every batch that is in no list. Such batches cannot be repaired. Scans all keys of the server."""
     async for found in scanned(client, "SCAN", count=MAX_PER_CALL, match=f"{keys.batch_prefix}*"):
         for raw in found:
             batch_id = raw.decode().removeprefix(keys.batch_prefix)
@@ -53,7 +53,7 @@ async def _fault_of(client: StoreClient, keys: Keys, batch_id: str) -> BatchFaul
     for _ in range(MAX_LOOKS):
         flat = await client.command("HGETALL", keys.batch(batch_id))
         if not flat:
-            # It may have been removed since it was listed.
+            # The batch may have been removed since it was listed.
             gone = await client.command("ZSCORE", keys.batches, batch_id) is None
             return None if gone else BatchFault(batch_id, "is listed, and not there")
         try:
@@ -92,8 +92,8 @@ async def _count(client: StoreClient, keys: Keys, batch_id: str) -> tuple[Counte
 
 
 def _judged(batch: Batch, counted: Counter[JobState], missing: list[str]) -> BatchFault | None:
-    """Compare the counts of a batch with its members. Members whose retention is over were counted, but can no longer
-    be seen: only their sum is known."""
+    """Compare the counts of a batch with its members. Of removed members, whose retention is over, only the sum is
+    known."""
     running = sum(count for state, count in counted.items() if state not in FINISHED)
     more = {state: batch.ended_as(state) - counted[state] for state in FINISHED}
     if (
@@ -107,7 +107,7 @@ def _judged(batch: Batch, counted: Counter[JobState], missing: list[str]) -> Bat
     if batch.gone == 0:
         ended = {state: counted[state] for state in FINISHED}
     else:
-        # Jobs that are gone count as they were counted when they ended.
+        # Removed jobs keep the counts that they got when they ended.
         ended = {state: counted[state] + max(0, more[state]) for state in FINISHED}
     gone = sum(ended.values()) - sum(counted[state] for state in FINISHED)
     deleted = batch.deleted + len(lost)

@@ -1,7 +1,6 @@
-"""Checks whether the structures agree. Read-only, online, in bounded steps.
+"""Checks whether the data structures agree. Read-only, at run time, in bounded steps.
 
-One script reads each job with everything that names it, hence at one instant: jobs that move meanwhile raise no false
-alarm.
+One script call reads a job together with everything that names it, so jobs that move meanwhile cause no false findings.
 """
 
 import math
@@ -24,18 +23,18 @@ from jqmaster.store.link.pages import pages, scanned
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 
 PAGE: Final = 200
-# Each may have a page of members.
+# Keys per read: each may have a page of members.
 KEYS_PER_READ: Final = 50
-# Each may have hundreds of lanes.
+# Names per read: each may have hundreds of lanes.
 NAMES_PER_READ: Final = 10
-# About 2 MiB of each are read.
+# Logs per read: up to 2 MiB of each are read.
 LOGS_PER_READ: Final = 10
 HEAD_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class NamedJobs:
-    """Jobs, and the order, claims or slots that name them; empty if nothing has to."""
+    """Jobs, and the key (order, claims or slots) that names them; empty: no such key."""
 
     job_ids: Sequence[str]
     found_in: str = ""
@@ -43,7 +42,7 @@ class NamedJobs:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`rule` is stable; `key` is where to look; `detail` says what disagrees."""
+    """One finding. `rule`: a stable word; `key`: the key with the fault; `detail`: the disagreement in words."""
 
     rule: str
     key: str
@@ -52,7 +51,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
-    """Faults at a gate. `job_ids`: jobs that are listed as having handed over their work, but hold no slot there."""
+    """Faults at a gate. `job_ids`: jobs that the gate lists as handed over to another system although they hold no slot
+    there."""
 
     key: str
     gate: str
@@ -70,8 +70,8 @@ class HandedOver:
 async def check(
     client: StoreClient, keys: Keys, now: Callable[[], int] | None = None
 ) -> AsyncIterator[Finding]:
-    """Yield every disagreement of one shard, and each job only once. Change nothing. `now`: as in `Shard`. It goes
-    through all keys of the server, in small steps."""
+    """Yield all findings of one shard, each job only once. Change nothing. `now`: see `Shard`. Scans all keys of the
+    server in small steps."""
     client.bind(keys.tag)
     wrong = await wrong_types(client, keys)
     for name, detail in wrong:
@@ -80,7 +80,7 @@ async def check(
         async for finding in _check_contents(client, keys, now):
             yield finding
     except DamagedError:
-        # A key of a wrong type hides what it should hold. The check is repeated once the key is gone.
+        # A key of a wrong type hides its data. Repeat the check once the key is gone.
         if not wrong:
             raise
 
@@ -118,7 +118,7 @@ async def _apart_from_jobs(checker: "Checker", client: StoreClient, keys: Keys) 
 
 
 async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
-    """Yield definitions that cannot fire: damaged ones, and those that nobody will look at in time."""
+    """Yield definitions that cannot fire: damaged ones, and those that are not scheduled for their next instant."""
     documents, clocks, due = await client.pipeline(
         [
             ("HGETALL", keys.definitions),
@@ -147,7 +147,7 @@ async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Fi
 
 @dataclass(frozen=True, slots=True)
 class EventFault:
-    """A fault of what is kept of events, or of definitions that are gone. `kind` and `member` are those of
+    """A fault in the data of events or of deleted definitions. `kind` and `member`: the arguments of
     repair_events.lua."""
 
     kind: str
@@ -169,9 +169,9 @@ class EventFault:
 
 
 async def event_faults(client: StoreClient, keys: Keys) -> list[EventFault]:
-    """Return listed events that are not there whole, and groups of events that would never become a job."""
+    """Return listed events with missing data, and groups of events that would never become a job."""
     faults = await _event_faults(client, keys)
-    # Events come and go between two reads of one look: only a fault that both looks find is real.
+    # Events may change between two reads, so only a fault that both runs find is real.
     again = await _event_faults(client, keys) if faults else set()
     return sorted(faults & again, key=lambda fault: (fault.kind, fault.member))
 
@@ -201,7 +201,7 @@ async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
             if None in fields:
                 found.add(EventFault("group", group.decode()))
     found |= {EventFault("definition", name.decode()) for name in set(names) - documents.keys()}
-    # An older master removed these definitions. The entry without a name is of no definition.
+    # An older master removed these definitions. The entry with an empty name belongs to no definition.
     found |= {EventFault("memory", name.decode()) for name in set(memories) - documents.keys() - {b""}}
     return found | {
         EventFault("unlisted", (documents[name][:ETAG_LENGTH] + name).decode())
@@ -211,10 +211,10 @@ async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
 
 
 class Checker:
-    """The parts of a check. Each page is read at one instant.
+    """The steps of a check. Each page is read at one instant.
 
-    `finds_strays`: it also finds keys that nothing names any more. For that it goes through all keys of the server,
-    which other installations and programs may share. Otherwise it follows the indexes, and costs the others nothing.
+    `finds_strays`: also find keys that nothing names any more. This scans all keys of the server, which other programs
+    may share. Otherwise the check follows the indexes of the shard only.
     """
 
     def __init__(
@@ -230,7 +230,8 @@ class Checker:
         self._now = now
         self._plain = [keys.index(state) for state in INDEXED]
         self._finds_strays = finds_strays
-        # By prefix, the lists that name its keys. Keys of other prefixes belong to jobs, which other indexes name.
+        # By prefix: the lists that name the keys of this prefix. Keys of other prefixes belong to jobs, which other
+        # indexes name.
         self._named: dict[str, Callable[[], AsyncIterator[list[str]]]] = {
             keys.ready_prefix: self._lanes,
             keys.lane_prefix: self._lanes,
@@ -241,8 +242,8 @@ class Checker:
         }
 
     async def everything_named(self) -> AsyncIterator[list[NamedJobs]]:
-        """Yield pages of about `PAGE` jobs from all indexes, lanes, claims and slots; to find strays, from all records,
-        results and histories as well."""
+        """Yield pages of about `PAGE` jobs from all indexes, lanes, claims and slots. To find strays, also yield them
+        from all records, results and histories."""
         k = self._keys
         for prefix in (
             k.job_prefix,
@@ -278,7 +279,7 @@ class Checker:
             yield [NamedJobs(page)]
 
     async def set_aside(self) -> AsyncIterator[list[str]]:
-        """Yield pages of IDs whose record could not be read when an index named them."""
+        """Yield pages of IDs of jobs that were set aside because their records could not be read."""
         async for _, page in self._members("SSCAN", [self._keys.damaged], step=1):
             yield page
 
@@ -511,13 +512,13 @@ class Checker:
                     yield HandedOver(key, gate, bool(is_listed), [one.decode() for one in wrong])
 
     async def slot_gates(self) -> list[str]:
-        """Return the names under which slots are kept, as in slots:{gates}."""
+        """Return the names under which slots are stored, as in slots:{gates}."""
         return [name async for page in self._keys_with(self._keys.slots_prefix) for name in page]
 
     async def _keys_with(self, prefix: str) -> AsyncIterator[list[str]]:
         """Yield pages of the keys with this prefix, without it."""
         if self._finds_strays:
-            # A Cluster looks only at the slot of the tag, with which the pattern begins (Valkey 8, Redis 7.4).
+            # A Cluster scans only the slot of the tag with which the pattern begins (since Valkey 8 and Redis 7.4).
             async for found in scanned(self._client, "SCAN", count=PAGE, match=f"{prefix}*"):
                 yield [key.decode().removeprefix(prefix) for key in found]
         elif named := self._named.get(prefix):

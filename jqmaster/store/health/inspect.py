@@ -1,4 +1,4 @@
-"""Read-only lists and counts, bounded by the page that is asked for."""
+"""Read-only lists and counts, whose cost is bounded by the requested page."""
 
 import base64
 import itertools
@@ -18,24 +18,24 @@ from jqmaster.store.jobs.selection import Selection
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.shard import Shard
 
-# A filter that selects little reads no more than this many records for one page; the cursor then goes on from there.
+# The most records that one page reads if its filter selects little. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
-# A page reads no more lanes than this many calls take; the cursor then goes on from there.
+# The most calls with which one page reads lanes. The cursor continues from there.
 MAX_LANE_CALLS: Final = 40
 # The most records read to count what a filter selects, and the most jobs kept as examples.
 MAX_COUNTED: Final = 200_000
 MAX_EXAMPLES: Final = 5
 
 _POSITION = struct.Struct(">Bd36s")
-# The place behind every member of a lane: no priority and no ID is greater.
+# The position after every member of a lane: no priority and no ID is greater.
 _BEHIND_ALL: Final = 1e300, "ffffffff-ffff-8fff-bfff-ffffffffffff"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The jobs that one look found, and where to go on (None: that was all). There may be few or none while there is
-    more."""
+    """A page of jobs, and the cursor of the next page (None: this was the last). A page may be short or empty although
+    more follow."""
 
     jobs: list[Job]
     cursor: str | None
@@ -71,7 +71,7 @@ class Inspector:
         self._finished = {shard.keys.finished(state) for state in FINISHED}
 
     async def counts(self) -> dict[JobState, int]:
-        """Jobs by state."""
+        """Return the number of jobs by state."""
         replies = await self._client.pipeline(
             [
                 *(("ZCARD", self._keys.index(state)) for state in INDEXED),
@@ -113,11 +113,11 @@ class Inspector:
         cursor: str | None,
         states: Sequence[JobState] = LISTED,
     ) -> Found:
-        """Return up to `limit` jobs, state by state, and within a state in the order in which its indexes are worked
-        through; the members of a batch in the order of their creation, whatever their states. There may be few jobs,
-        even none, while a cursor says that there is more: a rare match comes after many others.
+        """Return up to `limit` jobs, state by state, and within a state in the order of its index. Members of a batch
+        come in the order of their creation, whatever their states. If matches are rare, a page may be short or empty
+        although its cursor continues.
 
-        Raise InvalidError for a cursor that no such look gave.
+        Raise InvalidError for a cursor that this method has not returned.
         """
         indexes = await self._indexes(wanted, states)
         place = _decode_cursor(cursor, self._keys.tag) if cursor else None
@@ -125,11 +125,11 @@ class Inspector:
             if place.index not in indexes:
                 raise _foreign_cursor()
         elif place:
-            # An index that vanished meanwhile (its last job left) is found by its place in the order.
+            # If the index vanished because its last job left, continue at its place in the order of indexes.
             at = self._rank(place.index, states)
             indexes = [index for index in indexes if self._rank(index, states) >= at]
         walk = _Walk(self._shard, indexes, place, wanted.ended_between_ms())
-        # A filter that selects little is applied in ever longer steps.
+        # If the filter selects little, read longer and longer steps.
         step = SHORTEST_STEP
         found: list[Job] = []
         looked_at = 0
@@ -158,8 +158,8 @@ class Inspector:
         touches: Callable[[Job], bool] | None = None,
         is_late: Callable[[], bool] = lambda: False,
     ) -> "SelectionCount":
-        """Return how many jobs in these states the filter selects and `touches` accepts. The count is not exact if it
-        would take looking at more than MAX_COUNTED, or longer than until `is_late`."""
+        """Return how many jobs in these states the filter selects and `touches` accepts. The count is not exact if more
+        than MAX_COUNTED records would have to be read, or if `is_late` ends it."""
         states = [state for state in states if wanted.may_select_state(state)]
         if touches is None and wanted == JobFilter(state=wanted.state):
             counts = await self.counts()
@@ -182,8 +182,7 @@ class Inspector:
     async def count_members(
         self, wanted: JobFilter, *, is_late: Callable[[], bool]
     ) -> dict[JobState, SelectionCount]:
-        """Return how many selected members of a batch are in each possible state, by one walk through them. The counts
-        may be inexact, as in `count`."""
+        """Return the number of a batch's selected members in each state. The counts may be inexact, as in `count`."""
         counted = {state: SelectionCount(0, False, []) for state in LISTED if wanted.may_select_state(state)}
         looked_at, cursor = 0, None
         while looked_at < MAX_COUNTED and not (looked_at and is_late()):
@@ -215,7 +214,8 @@ class Inspector:
         return indexes
 
     def _rank(self, index: str, states: Sequence[JobState]) -> tuple[int, str]:
-        """Rank an index. Raise InvalidError for one of another state: the cursor is of another list."""
+        """Return the rank of an index. Raise InvalidError if it is not an index of these states: the cursor belongs to
+        another list."""
         if index.startswith(self._keys.ready_prefix):
             state, lane = JobState.READY, index
         elif index.startswith(self._keys.batch_members_prefix):
@@ -228,8 +228,8 @@ class Inspector:
 
 
 class _Walk:
-    """Reads indexes one after another, from a place of an earlier page on. One call reads many lanes, because
-    each may hold a single job."""
+    """Reads indexes one after another, from the end of an earlier page on. One call reads many lanes, because each may
+    hold only one job."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class _Walk:
         self._keys = shard.keys
         self._indexes = indexes
         self._at = 0
-        # The indexes before that of the place were left out.
+        # The caller left out the indexes before that of the position.
         self._after = place if place and place.index in indexes[:1] else None
         self._finished = {shard.keys.finished(state) for state in FINISHED}
         self._ended_between_ms = ended_between_ms
@@ -254,7 +254,7 @@ class _Walk:
 
     @property
     def end(self) -> _Place:
-        """Return the place behind everything that was read."""
+        """Return the position after everything that was read."""
         return self._after or _Place(self._indexes[max(self._at - 1, 0)], *_BEHIND_ALL)
 
     async def read(self, count: int) -> tuple[list[_Place], list[bytes]]:

@@ -6,7 +6,8 @@ from jqmaster.errors import DamagedError
 from jqmaster.store.keys import Key, Keys
 from jqmaster.store.link.client import StoreClient
 
-# A short read that only keys of the type answer. Masters may run each of them anyway, unlike TYPE.
+# A cheap read command for each type, which fails on keys of other types. Masters have the rights for these, but not for
+# TYPE.
 _READS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "string": ("STRLEN", ()),
     "hash": ("HLEN", ()),
@@ -18,7 +19,7 @@ _READS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 
 
 async def wrong_types(client: StoreClient, keys: Keys) -> list[tuple[str, str]]:
-    """Return each key of a wrong type, with what is wrong with it. Ask for all in one round trip."""
+    """Return each key of a wrong type, with its fault in words. Takes one round trip."""
     rows = [row for row in vars(Keys).values() if isinstance(row, Key) and row.type in _READS]
     names = [str(getattr(keys, row.name)) for row in rows]
     reads = [_READS[row.type] for row in rows]

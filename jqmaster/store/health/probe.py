@@ -1,5 +1,5 @@
-"""Checks what kind of store this is, and whether it can keep our promises. Read-only; for the start of a master, for
-its health checks, and for `doctor`."""
+"""Checks the kind of store, and whether it can give the promised durability. Read-only. Used at the start of a master,
+for its health checks, and for `doctor`."""
 
 import re
 import statistics
@@ -27,8 +27,8 @@ HOLES: Final = {
     # scripts, and a way around the rights of a user's keys.
     "Valkey": "CVE-2025-49844, CVE-2026-23479, 25243, 23631, 56684, 63639 and GHSA-fq2f-crmw-q97r",
 }
-# The first release of each line without these holes. A line that is not listed and older than the newest one here has
-# no such release that is known to us. `make audit` compares our own images and the embedded server with these, too.
+# The first release of each line without these holes. An older line that is not listed has no such release. `make audit`
+# also compares the images and the embedded server with this table.
 PATCHED: Final = {
     ("Redis", (7, 2)): 11,
     ("Redis", (7, 4)): 6,
@@ -41,9 +41,9 @@ PATCHED: Final = {
     ("Valkey", (9, 1)): 2,
 }
 LEVELS: Final[tuple[Durability, ...]] = ("besteffort", "fsync", "fsync+quorum")
-# Asked for by name: for a pattern, the store goes through all its settings.
+# Asked for by name, because for a pattern the store searches all its settings.
 _FSYNC_SETTINGS: Final = ("appendfsync", "no-appendfsync-on-rewrite")
-# Settings by which whoever shares the server, or a whole Cluster, can hold up the queue. They are asked for once.
+# Settings of a shared server, or of a Cluster, with which other users can block the queue. They are read once.
 _SHARED_SETTINGS: Final = (
     "busy-reply-threshold", "client-output-buffer-limit", "cluster-require-full-coverage", "maxclients",
     "min-replicas-to-write", "save", "stop-writes-on-bgsave-error", "timeout",
@@ -52,13 +52,13 @@ _LEAST_CLIENTS: Final = 200
 _LEAST_BUSY_MS: Final = 1000
 _LEAST_IDLE_S: Final = 60
 _LEAST_OUTPUT_BYTES: Final = {"normal": 64 * 1024 * 1024, "pubsub": 1024 * 1024}
-# The lines of INFO that `_judged` reads: to parse all of INFO every second would be most of the work.
+# The lines of INFO that `_judged` reads. Parsing all of INFO every second would be too expensive.
 _WATCHED: Final = (
     b"aof_enabled:", b"aof_last_write_status:", b"connected_slaves:", b"loading:", b"maxmemory:", b"maxmemory_policy:",
     b"role:", b"slave", b"used_memory:",
 )  # fmt: skip
-# ARGV: for each command the number of its words, then these; last, the number of commands. Returns the numbers of the
-# commands that the user may not run.
+# ARGV: for each command the number of its words, then the words; at the end, the number of commands. Returns the
+# numbers of the commands that the user may not run.
 _DENIED: Final = """
 local denied, at = {}, 1
 for n = 1, tonumber(ARGV[#ARGV]) do
@@ -68,7 +68,7 @@ for n = 1, tonumber(ARGV[#ARGV]) do
 end
 return denied
 """
-# By default, Redis itself judges replicas by this (min-replicas-max-lag).
+# The default of Redis for the same purpose (min-replicas-max-lag).
 _SYNC_LAG_S: Final = 10
 _SLOW_MS: Final = 10.0
 _CLOCK_OFF_MS: Final = 1000
@@ -77,8 +77,8 @@ _MEMORY_HIGH: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """`error`: a master refuses to start, or to be ready; `warning`: it will hurt one day; `note`: good to know.
-    `check`: whether the store falls short of the configured durability, or of what any master needs."""
+    """One result. `error`: a master does not start, or is not ready; `warning`: a risk; `note`: information. `check`:
+    whether the store fails the configured durability, or the needs of any master."""
 
     level: Literal["error", "warning", "note"]
     what: str
@@ -88,11 +88,11 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """None: the store does not tell. `durability` is the most that it can give: with replicas, as long as
-    `replicas_needed` of them are in sync. `replicas_seen`: the most that there ever were. `rights_missing`: commands
-    that the store's user may not run on the keys and channels of the shard. `has_sharded_channels`: whether messages
-    can go to one node of a Cluster alone. `shared_settings`: settings of the server that whoever shares it depends on;
-    empty if it does not show them."""
+    """Facts about a store. None: the store does not show it. `durability`: the most that it can give; with replicas,
+    this requires that `replicas_needed` of them are in sync. `replicas_seen`: the most replicas seen so far.
+    `rights_missing`: commands that the store's user may not run on the keys and channels of the shard.
+    `has_sharded_channels`: whether messages can be published on one node of a Cluster only. `shared_settings`: settings
+    that matter if others share the server; empty: not shown."""
 
     kind: str
     version: tuple[int, ...]
@@ -118,9 +118,9 @@ class StoreReport:
 
 
 async def probe(client: Redis, settings: Settings) -> StoreReport:
-    """Ask the store about itself, in about ten small calls.
+    """Ask the store for these facts, in about ten small calls.
 
-    Raises StoreUnavailableError when it does not answer, StoreUnfitError when it tells nothing at all.
+    Raises StoreUnavailableError if it does not answer, StoreUnfitError if it shows nothing at all.
     """
     try:
         return await _probe(client, settings)
@@ -162,7 +162,7 @@ async def look_again(client: StoreClient, settings: Settings, before: StoreRepor
 
 
 def require(report: StoreReport, settings: Settings) -> None:
-    """Raise StoreUnavailableError while the store reads its data, StoreUnfitError when it cannot keep the promises."""
+    """Raise StoreUnavailableError while the store loads its data, StoreUnfitError if the report has errors."""
     if report.is_loading:
         raise StoreUnavailableError("the store is reading its data", retry_after_s=1.0)
     errors = [fault for fault in report.faults if fault.level == "error"]
@@ -213,7 +213,7 @@ def _judged(
     *,
     lua_error: str,
 ) -> StoreReport:
-    """Return `before`, updated with what INFO and CONFIG say now."""
+    """Return `before`, updated with the present answers of INFO and CONFIG."""
     appendfsync, skips_fsync = fsync
     appendonly = bool(info.get("aof_enabled"))
     in_sync = _replicas_in_sync(info)
@@ -247,7 +247,7 @@ def _judged(
 
 
 async def _timing(client: Redis) -> tuple[float, float]:
-    """Median round trip, and how far the store's clock is ahead of ours; both in ms."""
+    """Return the median round trip, and how far the store's clock is ahead of this machine's, both in ms."""
     trips_ms, ahead_ms = [], []
     for _ in range(5):
         sent, sent_s = time.perf_counter(), time.time()
@@ -259,7 +259,7 @@ async def _timing(client: Redis) -> tuple[float, float]:
 
 
 async def _fsync_settings(client: Redis) -> tuple[str | None, bool]:
-    """`appendfsync` (None: not shown) and whether fsync is left out while the file is rewritten."""
+    """Return `appendfsync` (None: not shown), and whether the store skips fsync during a rewrite of its file."""
     try:
         return _fsync_of(await client.config_get(*_FSYNC_SETTINGS))
     except ResponseError:
@@ -280,7 +280,7 @@ async def _shared_settings(client: Redis) -> dict[str, str]:
 
 
 async def _lua_error(client: Redis, shard: str) -> str:
-    """Return why scripts cannot run on the keys of the shard, or an empty text."""
+    """Return why scripts cannot run on the keys of the shard; empty: they can."""
     try:
         await client.eval("return redis.call('EXISTS', KEYS[1])", 1, f"{{{shard}}}:probe")
     except ResponseError as error:
@@ -289,7 +289,7 @@ async def _lua_error(client: Redis, shard: str) -> str:
 
 
 async def _rights_denied(client: Redis, shard: str) -> tuple[str, ...] | None:
-    """Return the commands that the user may not run, or None if that cannot be found out."""
+    """Return the commands that the user may not run; None: unknown."""
     samples = rights.samples(shard)
     words = [word for _, command in samples for word in (str(len(command)), *command)]
     try:
@@ -424,7 +424,7 @@ def _health_faults(report: StoreReport, info: dict[str, Any]) -> list[ProbeResul
 
 
 def _sharing_faults(report: StoreReport) -> list[ProbeResult]:
-    """Return warnings of settings by which others on the same server or Cluster can hold up the queue."""
+    """Return warnings about settings with which others on the same server or Cluster can block the queue."""
     shown = report.shared_settings
     found: list[tuple[str, str]] = []
 
@@ -488,7 +488,8 @@ def _sharing_faults(report: StoreReport) -> list[ProbeResult]:
 
 
 def _output_faults(limits: str) -> list[tuple[str, str]]:
-    """Return what is wrong with these limits: a class, a hard limit, a soft one and its seconds, for each class."""
+    """Return the faults of output buffer limits, which have, for each class, a hard limit, a soft limit and its
+    seconds."""
     words = limits.split()
     return [
         (
@@ -501,7 +502,7 @@ def _output_faults(limits: str) -> list[tuple[str, str]]:
 
 
 def is_patched(kind: str, version: tuple[int, ...]) -> bool:
-    """Return whether a server of this version has no hole that is known to us."""
+    """Return whether a server of this version has none of the listed holes."""
     branch = version[0], version[1]
     fixed = PATCHED.get((kind, branch))
     if fixed is not None:

@@ -1,7 +1,7 @@
-"""Repairs what fsck finds, where it is certain what is right: the record of a job, which is never changed.
+"""Repairs findings of fsck by the records of jobs, which are never changed.
 
-Each step is one script under a leader's epoch, small enough not to hold anybody up, and writes what it found into the
-audit log. It leaves alone: records that cannot be read, jobs that were set aside, constraints that cannot be read.
+Each step is one script under the leader's epoch, small enough not to block the store, and writes its findings to the
+audit log. Not repaired: records that cannot be read, jobs that were set aside, constraints that cannot be read.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -20,7 +20,7 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import EventsWaiting, JobDelayed, JobsReady
 
-# Nobody can know the contents of a lost record.
+# The content of lost records is unknown.
 _BEYOND_REPAIR: Final = frozenset({"record", "damaged", "constraint"})
 
 
@@ -64,19 +64,19 @@ class Repair:
             yield RepairPage(await self.repair_logs(found))
         async for batch_fault in batch_faults(self._client, self._keys):
             yield RepairPage(await self.repair_batch(batch_fault))
-        # A group that is removed may leave its slot behind: the second look finds that.
+        # Two runs, because removing a group may leave its slot behind, which the second run finds.
         for _ in range(2):
             yield RepairPage(await self.repair_events(await event_faults(self._client, self._keys)))
         self.wake()
 
     def wake(self) -> None:
-        """Tell the leader in this process to look for jobs and events again."""
+        """Wake the leader in this process, so that it checks jobs and events again."""
         self._shard.leader.wake(EventsWaiting())
         self._shard.leader.wake(JobsReady())
         self._shard.leader.wake(JobDelayed())
 
     async def order_steps(self, *, finds_strays: bool = True) -> AsyncIterator[RepairPage]:
-        """Go through the lanes and names by which claims find ready jobs, but not through the jobs."""
+        """Check and repair only the lanes and names by which claims find ready jobs."""
         checker = self._checker if finds_strays else self._index_checker
         async for found in checker.lane_pages():
             yield RepairPage(await self.repair_lanes(found))
@@ -85,8 +85,8 @@ class Repair:
         self._shard.leader.wake(JobsReady())
 
     async def repair_jobs(self, found: Sequence[Finding], found_in: str) -> list[Finding]:
-        """Repair these jobs and return the findings that were repaired. Each fault is checked again. `found_in`: the
-        order, claims or slots that named these jobs, if any.
+        """Repair these jobs and return the repaired findings. Each fault is checked again. `found_in`: the order,
+        claims or slots that named these jobs; empty: none.
         """
         k, repaired = self._keys, list[Finding]()
         for page in pages([f for f in found if f.rule not in _BEYOND_REPAIR], PAGE):
@@ -107,7 +107,7 @@ class Repair:
         return repaired
 
     async def repair_lanes(self, found: Sequence[Finding]) -> list[Finding]:
-        """Repair as `repair_jobs` does."""
+        """Repair these findings: see `repair_jobs`."""
         if not found:
             return []
         k = self._keys
@@ -117,7 +117,7 @@ class Repair:
         return [finding for finding, lane in zip(found, lanes, strict=True) if lane in ids]
 
     async def repair_names(self, found: Sequence[Finding]) -> list[Finding]:
-        """Repair as `repair_jobs` does."""
+        """Repair these findings: see `repair_jobs`."""
         if not found:
             return []
         k = self._keys
@@ -127,7 +127,7 @@ class Repair:
         return [finding for finding, name in zip(found, names, strict=True) if name in ids]
 
     async def repair_unique(self, found: Sequence[Finding]) -> list[Finding]:
-        """Repair as `repair_jobs` does."""
+        """Repair these findings: see `repair_jobs`."""
         if not found:
             return []
         k = self._keys
@@ -137,7 +137,7 @@ class Repair:
         return [finding for finding, digest in zip(found, digests, strict=True) if digest in removed]
 
     async def repair_logs(self, found: Sequence[Finding]) -> list[Finding]:
-        """Repair as `repair_jobs` does, also the sum of all logs."""
+        """Repair these findings and the sum of all logs: see `repair_jobs`."""
         if not found:
             return []
         k = self._keys
@@ -146,7 +146,7 @@ class Repair:
         return list(found)
 
     async def repair_batch(self, fault: BatchFault) -> list[Finding]:
-        """Put the counts of a batch right, unless it changed since they were counted."""
+        """Repair the counts of a batch, unless it changed since they were counted."""
         finding = Finding("batch", self._keys.batch(fault.batch_id), fault.detail)
         if not fault.changes:
             return []
@@ -160,7 +160,7 @@ class Repair:
         return [finding] if done else []
 
     async def repair_events(self, faults: Sequence[EventFault]) -> list[Finding]:
-        """Repair leftovers of events, and return the findings that were repaired."""
+        """Repair the data of events, and return the repaired findings."""
         k, repaired = self._keys, list[Finding]()
         for page in pages(faults, PAGE):
             found = [fault.finding(k) for fault in page]
@@ -186,7 +186,7 @@ class Repair:
         return repaired
 
     async def repair_slots(self, found: Sequence[Finding]) -> list[Finding]:
-        """Count all sums and lists again, if any of them is wrong."""
+        """Recompute all sums and lists if any of them is wrong."""
         if not found:
             return []
         k, count = self._keys, 0
@@ -201,7 +201,7 @@ class Repair:
         return list(found) if count else []
 
     async def repair_handed_over(self, fault: HandedOver) -> list[Finding]:
-        """Count the slots of these jobs again."""
+        """Repair the list of these jobs."""
         k, found = self._keys, fault.findings()
         count = await self._run(
             "repair_handed_over", (k.handed_over_gates, k.audit), (fault.gate,), found, fault.job_ids

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-# Commands on keys, which all carry the shard's tag, with sample arguments behind the key. These are complete, because
-# the store checks them.
+# Commands on keys of the shard, each with complete sample arguments after the key, because the store checks them.
 ON_KEYS: Final = {
     "append": "v", "del": "", "exists": "", "get": "", "getrange": "0 0", "hdel": "f", "hexists": "f", "hget": "f",
     "hgetall": "", "hincrby": "f 1", "hkeys": "", "hlen": "", "hmget": "f", "hscan": "0", "hset": "f v", "hvals": "",
@@ -21,19 +20,20 @@ ON_KEYS: Final = {
     "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0", "zrem": "m", "zremrangebyrank": "0 0",
     "zremrangebyscore": "0 0", "zscan": "0", "zscore": "m",
 }  # fmt: skip
-# For messages to one node of a Cluster alone. Without them, each message goes to all nodes.
+# Commands for messages on one node of a Cluster only. Without these rights, each message goes to all nodes.
 SHARDED: Final = frozenset({"spublish", "ssubscribe"})
 ON_CHANNELS: Final = {"publish": "m", "spublish": "m", "ssubscribe": "", "subscribe": "", "unsubscribe": ""}
-# `scan` names all keys, of other users too, and reads none of them.
+# Commands without keys. `scan` lists the names of all keys, also those of other users, but reads none.
 ON_NOTHING: Final = {
     "cluster|nodes": "", "config|get": "x", "eval": "x 0", "evalsha": "x 0", "info": "", "ping": "", "role": "",
     "scan": "0", "select": "0", "time": "", "wait": "0 0",
 }  # fmt: skip
-# A managed store forbids CONFIG: then the operator declares what the store gives. The others are for Sentinels and a
-# Cluster, where no connection works without `cluster|nodes` and `role`.
+# Rights that some stores cannot give. A managed store forbids CONFIG, and the operator then declares its durability.
+# The others are for Sentinels and a Cluster, where no connection works without `cluster|nodes` and `role`.
 OPTIONAL: Final = frozenset({"cluster|nodes", "config|get", "role", *SHARDED})
 
-# For `jqmaster backup`, which reads only, learns of changes, and pauses the writes of the whole server for a moment.
+# The rights of `jqmaster backup`, which only reads, is notified of changes, and pauses the writes of the whole server
+# for a moment.
 BACKUP: Final = (
     "client|pause", "client|tracking", "client|unpause", "cluster|nodes", "get", "hgetall", "hlen", "hscan", "hvals",
     "info", "llen", "lrange", "ping", "pttl", "role", "scan", "scard", "select", "smembers", "sscan", "strlen", "time",

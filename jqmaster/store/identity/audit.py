@@ -1,7 +1,7 @@
-"""The audit log: who changed what, and who was let in. Entries are written by the scripts that make the changes.
+"""The audit log: changes and logins. The scripts that make the changes write the entries.
 
-There are two logs with bounds of their own, so that no flood of changes ages access events out: `access` holds logins,
-sessions, tokens, users and the settings of access, `changes` everything else. Readers see them as one.
+There are two logs with limits of their own, so that a flood of changes does not push access events out: `access`
+(logins, sessions, tokens, users and the settings of access), and `changes` (everything else). Readers see them as one.
 """
 
 import itertools
@@ -20,18 +20,17 @@ from jqmaster.store.link.shard import Shard
 Log = Literal["changes", "access"]
 LOGS: Final[tuple[Log, ...]] = get_args(Log)
 
-# The number of changes that are kept; there may be a few more. The bounds of the access log are in
+# The number of changes that are kept, give or take a few. The limits of the access log are in
 # lua/lib/identity/access_log.lua.
 MAX_ENTRIES: Final = 100_000
-# For one page, at most so many entries are looked at; the cursor then goes on from there.
+# The most entries that one page reads. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
-# As long as nothing was found, a page looks further: a flood of changes must not make it seem that a rare entry, such
-# as a refused login, is gone.
+# The most entries that a page reads as long as it is empty. Otherwise a flood of changes could make a rare entry, such
+# as a refused login, seem to be gone.
 MAX_SEARCHED: Final = 20_000
 MAX_BYTES_SEARCHED: Final = 16 << 20
 ENTRIES_PER_READ: Final = 200
-# Repeats share an entry, which is written behind later entries, by no more than this: see
-# lua/lib/identity/access_log.lua.
+# The most time by which an entry for repeats is written later than it happened: see lua/lib/identity/access_log.lua.
 MAX_LATE_MS: Final = 2 * 3_600_000
 # The action of an entry that cannot be read.
 DAMAGED: Final = "damaged"
@@ -41,7 +40,7 @@ _POSITION: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One event. `before` None: there was nothing; `after` None: nothing is left.
+    """One entry. `before`: None: the object was created; `after`: None: it was removed.
 
     `times` counts repeats that share this entry: the first at `since_ms`, the last at `at_ms`.
     """
@@ -60,8 +59,8 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntries:
-    """A page. `next_cursor` None: there are no older entries. `follow_from`: where `AuditStore.after` continues behind
-    the newest entry.
+    """A page of entries. `next_cursor`: None: there are no older entries. `follow_from`: the cursor with which
+    `AuditStore.after` continues after the newest entry.
     """
 
     entries: list[AuditEntry]
@@ -85,7 +84,7 @@ class AuditStore:
         self._keys: Mapping[Log, str] = {"changes": shard.keys.audit, "access": shard.keys.access}
 
     async def write(self, entry: bytes) -> None:
-        """Write an entry on what was done just now. A script that makes a change writes the entry itself."""
+        """Write an entry about an action that no script records."""
         await self.write_all([entry])
 
     async def write_all(self, entries: Sequence[bytes]) -> None:
@@ -106,11 +105,11 @@ class AuditStore:
         since_ms: int | None = None,
         until_ms: int | None = None,
     ) -> AuditEntries:
-        """Return up to `limit` entries, the newest first. `who` is searched for in the author, ignoring case;
-        both instants are included.
+        """Return up to `limit` entries, the newest first. `who`: a text in the author's name, in any case. `since_ms`
+        and `until_ms` are inclusive.
 
-        A page may be short while a cursor says that there is more. It is empty only after MAX_SEARCHED entries or
-        MAX_BYTES_SEARCHED. Raise InvalidError for a cursor that no page gave.
+        A page may be short although its cursor continues. It is empty only after MAX_SEARCHED entries or
+        MAX_BYTES_SEARCHED. Raise InvalidError for an invalid cursor.
         """
         positions: Mapping[Log, str] = {}
         if cursor is not None:
@@ -118,7 +117,7 @@ class AuditStore:
         elif until_ms is not None:
             positions = dict.fromkeys(LOGS, f"{until_ms + MAX_LATE_MS}-0")
         author = who.casefold() if who else ""
-        # Decoding costs more than this look for the target's bytes.
+        # Searching for the target's bytes first is cheaper than decoding each entry.
         wanted = target.encode("utf-8", "surrogatepass") if target else b""
         readers = {one: _Backwards(one, positions.get(one)) for one in LOGS if log in (None, one)}
         found: list[AuditEntry] = []
@@ -157,7 +156,7 @@ class AuditStore:
                 found.append(entry)
         next_cursor = follow_from = None
         if not is_over:
-            # If this page took nothing from a log, the entries that the log got since are newer than the page.
+            # If this page took nothing from a log, entries that were added to it since are newer than the page.
             taken = {reader.log: reader.position for reader in readers.values() if reader.position}
             next_cursor = _cursor({one: taken.get(one, _after(last)) for one in LOGS})
         if cursor is None and log is None and until_ms is None:
@@ -165,9 +164,9 @@ class AuditStore:
         return AuditEntries(found, next_cursor, follow_from)
 
     async def after(self, cursor: str, *, limit: int) -> AuditEntries:
-        """Return up to `limit` entries behind the cursor, the oldest first; `next_cursor` goes on from there.
+        """Return up to `limit` entries after the cursor, the oldest first. `next_cursor` continues from there.
 
-        Raises InvalidError for a cursor that no page gave.
+        Raises InvalidError for an invalid cursor.
         """
         positions = dict(_positions(cursor, is_upper_bound=False))
         replies = await self._client.pipeline(
@@ -184,14 +183,14 @@ class AuditStore:
 
 
 class _Backwards:
-    """One log, read from the newest entry on."""
+    """One log, read backwards from the newest entry."""
 
     def __init__(self, log: Log, position: str | None) -> None:
         self.log = log
         self.position = position
         self.is_over = False
         self.bytes_read = 0
-        # Reversed: the next entry is the last.
+        # Reversed: the next entry is the last one.
         self.entries: list[tuple[str, list[bytes]]] = []
 
     async def read(self, client: Any, key: str) -> None:
@@ -211,8 +210,8 @@ class _Backwards:
 
 
 def changes_of(entries: Iterable[tuple[bytes, list[bytes]]]) -> set[tuple[str, str]]:
-    """Return, for these entries of the stream, the first word of each action, which names the kind of object that was
-    changed, and its target."""
+    """Return, for these stream entries, the kind of the changed object (the first word of the action) and its
+    target."""
     found = (decode_entry("changes", position.decode(), fields) for position, fields in entries)
     return {(entry.action.partition(".")[0], entry.target) for entry in found}
 
@@ -242,7 +241,7 @@ def _after(position: str) -> str:
 
 
 def decode_entry(log: Log, position: str, flat: list[bytes]) -> AuditEntry:
-    """Return an entry as its stream holds it; one that cannot be read has the action `damaged`."""
+    """Decode an entry of a stream. An entry that cannot be read gets the action `damaged`."""
     entry_id = position if log == "changes" else f"{position}-{log}"
     try:
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
@@ -252,5 +251,5 @@ def decode_entry(log: Log, position: str, flat: list[bytes]) -> AuditEntry:
             times=times, since_ms=since_ms or None,
         )  # fmt: skip
     except (KeyError, ValueError, TypeError, msgpack.UnpackException):
-        # One that cannot be read must not hide the others, nor be hidden.
+        # An unreadable entry must neither hide other entries nor be hidden itself.
         return AuditEntry(entry_id, log, int(position.partition("-")[0]), "", DAMAGED, "", None, None)

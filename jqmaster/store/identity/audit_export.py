@@ -13,7 +13,8 @@ _START: Final = ("0-0", 0)
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """An entry and its number in its log. The numbers of a log grow by one, unless entries were removed unread."""
+    """An entry and its number in its log. The numbers of a log grow by one, with gaps where entries were removed before
+    they were read."""
 
     number: int
     position: str
@@ -38,7 +39,7 @@ class AuditExportStore:
         return found
 
     async def read(self, done: Mapping[Log, tuple[str, int]], *, limit: int) -> list[Numbered]:
-        """Return the entries that follow in both logs, by time, at most `limit` of each log."""
+        """Return the next entries of both logs, sorted by time, at most `limit` of each log."""
         positions: list[Arg] = [part for log in LOGS for part in done[log]]
         _, data = await self._client.run(
             "read_audit_logs", tuple(self._logs[log] for log in LOGS), (limit, *positions)
@@ -53,12 +54,12 @@ class AuditExportStore:
             found += numbered
             if len(numbered) == limit:
                 bounds.append(position_parts(numbered[-1].position))
-        # If a log has more to come, later entries of the other one are held back.
+        # If a log has further entries, hold back the later entries of the other log.
         found = [one for one in found if all(position_parts(one.position) <= bound for bound in bounds)]
         return sorted(found, key=lambda one: position_parts(one.position))
 
     async def save(self, epoch: str, exported: Sequence[Numbered]) -> None:
-        """Note that these were exported, in their order."""
+        """Note that these entries were exported."""
         newest = {one.entry.log: f"{one.position} {one.number}" for one in exported}
         args: list[Arg] = [part for pair in newest.items() for part in pair]
         await self._client.run(

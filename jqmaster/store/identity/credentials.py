@@ -21,7 +21,8 @@ MAX_USERS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """`names`: globs of the job names that the token may push and run; none: all. `digest`: SHA-256 of the token.
+    """A stored token. `names`: globs of the job names that the token may push and run; empty: all. `digest`: SHA-256 of
+    the token.
 
     `lineage`: ID of the first token in a chain of rotations; empty for that first one.
     """
@@ -49,14 +50,14 @@ class StoredToken:
                 "created_at_ms": self.created_at_ms,
                 "created_by": self.created_by,
                 "expires_at_ms": self.expires_at_ms,
-                # Masters of earlier releases cannot read a token that has it.
+                # Left out if empty, because masters of earlier releases cannot read a token with this field.
                 **({"lineage": self.lineage} if self.lineage else {}),
             }
         )
 
     @classmethod
     def decode(cls, token_id: str, document: bytes) -> "StoredToken | None":
-        """Return None if it cannot be read: it opens nothing."""
+        """Decode a token. None: it cannot be read, and gives no access."""
         try:
             fields = msgpack.unpackb(document)
             scopes = frozenset(map(Scope, fields.pop("scopes")))
@@ -68,7 +69,8 @@ class StoredToken:
 
 @dataclass(frozen=True, slots=True)
 class StoredUser:
-    """`password`: the argon2id hash, with its parameters and salt. `stored`: the entry as it was read."""
+    """A stored user. `password`: the argon2id hash, with its parameters and salt. `stored`: the document as it was
+    read."""
 
     name: str
     role: Role
@@ -89,7 +91,7 @@ class StoredUser:
 
     @classmethod
     def decode(cls, name: str, document: bytes) -> "StoredUser | None":
-        """Return None if it cannot be read: nobody logs in by it."""
+        """Decode a user. None: the document cannot be read, and the user cannot log in."""
         try:
             fields = msgpack.unpackb(document)
             return cls(name=name, role=Role(fields.pop("role")), stored=document, **fields)
@@ -142,8 +144,8 @@ class CredentialStore:
     async def put_tokens(
         self, changes: Sequence[tuple[str, StoredToken | None, StoredToken | None]], *, access_entry: bytes
     ) -> str:
-        """Write each (ID, value as it was read, new value), all or none. Return `ok`, `changed` (nothing was done) or
-        `full`."""
+        """Write all of these changes or none: (ID, value as it was read, new value). Return `ok`, `changed` (nothing
+        was written) or `full`."""
         k = self._keys
         groups: list[Arg] = []
         for token_id, before, after in changes:
@@ -180,7 +182,7 @@ class CredentialStore:
         return int(found) if found else None
 
     async def users(self) -> list[tuple[StoredUser, int | None]]:
-        """Return all, by name, with the last login of each."""
+        """Return all users by name, each with the last login."""
         flat = await self._client.command("HGETALL", self._keys.users)
         logins = await self._times(self._keys.logins)
         found = (StoredUser.decode(flat[n].decode(), flat[n + 1]) for n in range(0, len(flat), 2))
@@ -198,7 +200,7 @@ class CredentialStore:
         """Create (`before` None), change or remove (`after` None) a user. Return `ok`, `changed` (nothing was done) or
         `full`.
 
-        `kept_session`: digest of the session in which users change themselves; their other sessions end.
+        `kept_session`: digest of the session in which users change themselves. Their other sessions end.
         """
         k = self._keys
         word, _ = await self._client.run(

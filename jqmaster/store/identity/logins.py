@@ -1,13 +1,13 @@
-"""Attempts to log in: how many there were, and what the access log says of those that failed."""
+"""Login attempts: counting them, and logging those that fail."""
 
 from typing import Final
 
 from jqmaster.store.link.shard import Shard
 
-# The counter of failed logins holds at most so many addresses and users; then all counts restart.
+# The most addresses and users with a count of failed logins. Beyond it, all counts restart.
 MAX_COUNTED: Final = 10_000
 LOGIN_WINDOW_MS: Final = 60_000
-# More than the greatest age of a login's ID token.
+# Longer than the greatest accepted age of an ID token.
 USED_LOGIN_LIFE_MS: Final = 900_000
 
 
@@ -20,7 +20,8 @@ class LoginStore:
         self._keys = shard.keys
 
     async def count(self, address: str, user: str, *, most_of_address: int, most_of_user: int) -> int:
-        """Count an attempt; return 0, or the ms to wait after too many. `address` and `user` are digests."""
+        """Count an attempt. Return 0, or the milliseconds to wait if there were too many. `address` and `user` are
+        digests."""
         word, data = await self._client.run(
             "count_login",
             (self._keys.login_attempts,),
@@ -37,19 +38,20 @@ class LoginStore:
         return 0 if word == "ok" else max(1, int(data[0]))
 
     async def use_once(self, digest: str) -> bool:
-        """Note that a login by a provider was used; return whether this is the first time. `digest`: of its state."""
+        """Mark a login by a provider as used; return whether this is its first use. `digest`: of the login's `state`
+        parameter."""
         word, _ = await self._client.run("use_login", (self._keys.login_used(digest),), (USED_LOGIN_LIFE_MS,))
         return word == "ok"
 
     async def log_refused(self, kind: str, access_entry: bytes) -> None:
-        """Write a failed login into the access log. `kind`: how, and as whom; repeats of one kind are counted for an
-        hour."""
+        """Write a failed login to the access log. `kind`: the way of the login and the user; repeats of one kind are
+        only counted for an hour."""
         k = self._keys
         await self._client.run(
             "log_refused_login", (k.access, k.access_folds), (self._shard.now_arg, kind, access_entry)
         )
 
     async def close_folds(self) -> None:
-        """Write the repeats of access events whose hour is over."""
+        """Write one entry for the repeats of each access event whose hour is over."""
         k = self._keys
         await self._client.run("close_access_folds", (k.access, k.access_folds), (self._shard.now_arg,))

@@ -16,8 +16,8 @@ MAX_SESSIONS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The identity and the groups that a login provider gave a person. `identity` stays the same when the name changes;
-    `groups` are only those that have a role."""
+    """The identity and the groups of a person from a login provider. `identity` stays the same when the name changes.
+    `groups`: only those that have a role."""
 
     identity: str
     groups: tuple[str, ...]
@@ -27,7 +27,7 @@ class Grant:
 
     @classmethod
     def decode(cls, document: bytes) -> "Grant | None":
-        """Return None if it cannot be read: it opens nothing."""
+        """Decode a grant. None: it cannot be read, and gives no access."""
         try:
             fields = msgpack.unpackb(document)
             return cls(str(fields["identity"]), tuple(map(str, fields["groups"])))
@@ -37,8 +37,8 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class FoundSession:
-    """A valid login. `subject`: `user:NAME`, `token:ID`, `config:DIGEST` or `oidc:NAME`; `credential`: the
-    current entry of that user or token, or the `Grant` of a login provider; empty if it has none.
+    """A valid session. `subject`: `user:NAME`, `token:ID`, `config:DIGEST` or `oidc:NAME`. `credential`: the present
+    document of that user or token, or the `Grant` of a login provider; empty: none.
     """
 
     subject: str
@@ -48,7 +48,7 @@ class FoundSession:
 
 @dataclass(frozen=True, slots=True)
 class ListedSession:
-    """A login for people. `opened_ms` 0 and `address` empty: a master of an earlier release opened it."""
+    """A session in a list. `opened_ms` 0 and `address` empty: a master of an earlier release opened it."""
 
     digest: str
     opened_ms: int
@@ -81,8 +81,8 @@ class SessionStore:
         granted: bytes = b"",
         id_token: str = "",
     ) -> int | None:
-        """Open a session, and return when it ends at the latest; None if the user or token changed since it was
-        `proved` (the entry as it was read; empty if the entry is not kept here)."""
+        """Open a session, and return its latest end. None: the user or token has changed since it was verified.
+        `proved`: the verified document; empty: it is not in this store."""
         k = self._keys
         kind, _, name = subject.partition(":")
         word, data = await self._client.run(
@@ -126,7 +126,7 @@ class SessionStore:
         return FoundSession(data[0].decode(), int(data[1]), data[2]) if word == "ok" else None
 
     async def id_token(self, digest: str) -> str:
-        """Return the ID token that opened a session, by which the provider recognizes it; empty: there is none."""
+        """Return the ID token that opened a session, which the provider needs for a logout; empty: none."""
         found = await self._client.command("HGET", self._keys.session(digest), "id_token")
         return found.decode("ascii", "replace") if found else ""
 
@@ -161,7 +161,7 @@ class SessionStore:
     async def end_all_of(
         self, subject: str, digests: Sequence[str], *, access_entry: bytes, is_own: bool
     ) -> int:
-        """End these sessions of a user or token, or all if none is named; return how many there were."""
+        """End these sessions of a user or token, or all if `digests` is empty; return their number."""
         k = self._keys
         _, data = await self._client.run(
             "end_sessions",

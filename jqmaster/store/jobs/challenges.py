@@ -36,19 +36,19 @@ logger = logging.getLogger(__name__)
 
 _STATES: Final = {code: state for state, code in CHALLENGE_CODES.items()}
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, msgpack.UnpackException)
-# Few per read, because callbacks may be as large as arguments.
+# Few, because callbacks may be as large as arguments.
 CALLBACKS_PER_READ: Final = 16
 
 # The audience of a challenge, as the store keeps it.
 _AUDIENCES: Final = {str(audience): audience for audience in Audience}
 
-# The answer to an attempt that reports waiting for the callbacks of a challenge that it did not open.
+# The status of an attempt that reports waiting for a challenge that it has not opened.
 NOT_OPENED: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedChallenge:
-    """An opened challenge, and the name of its job. `is_new`: this call opened it, not one that it repeats."""
+    """An opened challenge, and the name of its job. `is_new`: False: this call repeats the one that opened it."""
 
     name: str
     at_ms: int
@@ -66,13 +66,14 @@ class ReceivedCallback:
 
 @dataclass(frozen=True, slots=True)
 class AskedForm:
-    """The answer to a callback of a challenge that people answer: the callback must be checked before it is taken."""
+    """The answer to a callback of a challenge with a form: the caller has to check the answer against the form
+    first."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueChallenges:
-    """Jobs whose callbacks did not come in time; None: the record cannot be read. `next_ms` until the next is due (-1:
-    none)."""
+    """Jobs whose callbacks did not come in time (None: the record cannot be read). `next_ms`: the time until the next
+    one is due (-1: none)."""
 
     now_ms: int
     jobs: Sequence[tuple[str, Job | None]]
@@ -106,8 +107,8 @@ class ChallengeStore:
         audience: Audience = Audience.LINK,
         remind_ms: int | None = None,
     ) -> OpenedChallenge | str:
-        """Open a challenge for the attempt that holds the job. Otherwise return the reason: `stale`, `answered` (its
-        callbacks are there) or `unknown` (the worker)."""
+        """Open a challenge for a running attempt. If that is impossible, return the reason: `stale`, `answered` (the
+        callbacks of the present challenge have arrived) or `unknown` (the worker is not registered)."""
         k = self._keys
         word, data = await self._client.run(
             "open_challenge",
@@ -122,9 +123,9 @@ class ChallengeStore:
         return OpenedChallenge(data[0].decode(), data[1], bool(data[2])) if word == "ok" else word
 
     async def await_callbacks(self, worker_id: str, reports: Sequence[tuple[str, str, bytes]]) -> list[int]:
-        """Let attempts wait for the callbacks of their challenges, each named by (job ID, token, digest of the request
-        ID). Return for each 1, 0 if the token is stale, or `NOT_OPENED`. Raise NotFoundError if none counts and the
-        worker is not registered."""
+        """Make attempts wait for the callbacks of their challenges. `reports`: (job ID, token, digest of the request
+        ID). Return for each 1, 0 if the token is stale, or `NOT_OPENED`. Raise NotFoundError if no report is valid and
+        the worker is not registered."""
         k = self._keys
         verdicts: list[int] = []
         for page in pages(reports, MAX_PER_CALL):
@@ -148,8 +149,8 @@ class ChallengeStore:
     async def note_not_ready(
         self, worker_id: str, job_id: str, token: str
     ) -> tuple[int, NotReadyRecord] | None:
-        """Count that the job was not ready. Return the store time, and since when and how often it was not ready; None:
-        the token is stale."""
+        """Count a report that the work cannot begin yet. Return the store time, the time of the first such report, and
+        their number; None: the token is stale."""
         k = self._keys
         word, data = await self._client.run(
             "note_not_ready",
@@ -170,12 +171,10 @@ class ChallengeStore:
         answer: GivenAnswer | None = None,
         digest: bytes | None = None,
     ) -> ReceivedCallback | CallbackSignature | AskedForm:
-        """Take a callback. `identity` tells it from other callbacks of the same challenge. `digest` tells apart those
-        that say different things; by default it is that of the callback. `answer`: given by a person, at the time of
-        the callback.
+        """Store a callback. `identity`: equal for repeats of one callback. `digest`: differs if the content differs; by
+        default that of the callback. `answer`: the answer of a person.
 
-        Unless `is_verified`, return the signature to look for if the challenge asks for one, or AskedForm if it has a
-        form.
+        Unless `is_verified`, return the expected signature if the challenge has one, or AskedForm if it has a form.
         """
         k = self._keys
         call = ScriptCall(
@@ -185,7 +184,7 @@ class ChallengeStore:
              callback.content_type, callback.body, self._shard.wake_channel, int(is_verified),
              codec.pack([answer.choice, answer.comment, answer.by, answer.address]) if answer else b""),
         )  # fmt: skip
-        # Nobody knows the job's name here, so its claim is for any worker that has room.
+        # The job's name is unknown here, so the claim is for any worker that has room.
         claim = self._shard.leader.claim_with(JobsReady())
         ((word, data),) = await self._client.run_all([call], claim=claim)
         if word == "form":
@@ -201,7 +200,7 @@ class ChallengeStore:
         return ReceivedCallback(told, data[0].decode(), data[1])
 
     async def take_shown(self, job_id: str, shown: str, callback: Callback) -> ReceivedCallback:
-        """Take a callback from an operator, who knows only the shown part of the request ID."""
+        """Store a callback from an operator, who knows only the shown part of the request ID."""
         found = await self.find_shown(job_id, shown)
         if found is None:
             return ReceivedCallback(CallbackAnswer.UNKNOWN)
@@ -223,7 +222,7 @@ class ChallengeStore:
     async def report_progress(
         self, request: RequestId, fraction: float | None, message: str
     ) -> CallbackAnswer:
-        """Keep the progress that the outside system reports."""
+        """Store the progress that the outside system reports."""
         k = self._keys
         word, _ = await self._client.run(
             "tell_challenge",
@@ -236,8 +235,8 @@ class ChallengeStore:
     # --- for a worker that runs the callbacks
 
     async def give_callbacks(self, jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
-        """Give claimed jobs their callbacks. Return those that may be offered: a job whose challenge ended after its
-        claim (it was canceled or deleted) has no callback any more, and its worker would take it for a new one."""
+        """Give claimed jobs their callbacks. Return the jobs that may be offered. A job whose challenge ended after its
+        claim, because it was canceled or deleted, has no callback any more and must not start anew."""
         answered = [job for job in jobs if job.record.has_callback]
         if not answered:
             return jobs
@@ -246,7 +245,7 @@ class ChallengeStore:
             found = await self.of([job.job_id for job in page])
             for job in page:
                 mine = found[job.job_id]
-                # A retry by hand may have opened another one meanwhile.
+                # If an operator retried the job, a later attempt may have opened another challenge.
                 if mine and mine[-1].attempt == job.record.attempt and mine[-1].callbacks:
                     job.callbacks = mine[-1].callbacks
                 else:
@@ -271,8 +270,8 @@ class ChallengeStore:
     async def expire(
         self, epoch: str, settlements: Sequence[Settlement], unreadable: Sequence[str] = ()
     ) -> list[Settlement]:
-        """End attempts whose callbacks did not come in time; return those that did end. `unreadable` jobs are set
-        aside."""
+        """End attempts whose callbacks did not come in time; return those that ended in this call. Set `unreadable`
+        jobs aside."""
         k = self._keys
         ended: list[Settlement] = []
         plain: list[tuple[Settlement | None, tuple[Arg, ...]]] = [
@@ -319,12 +318,12 @@ class ChallengeStore:
         return found
 
     async def newest(self, before: tuple[int, str] | None, count: int) -> list[tuple[int, str]]:
-        """Return when jobs opened their newest challenges, and the job IDs: the newest first, after `before`."""
+        """Return the times of the newest challenges and their job IDs, the newest first, after `before`."""
         return await newest_first(self._client, self._keys.challenged, before, count)
 
 
 def decode_challenges(job_id: str, packed: bytes) -> list[Challenge]:
-    """Return the challenges of a job; none where they cannot be read."""
+    """Return the challenges of a job; empty if they cannot be read."""
     try:
         return [_challenge(job_id, fields) for fields in msgpack.unpackb(packed, raw=True)]
     except _UNREADABLE:
@@ -379,7 +378,7 @@ def _answer(packed: bytes, at_ms: int) -> GivenAnswer:
 
 
 def _form(packed: bytes) -> Form | None:
-    """Return a form; None where it cannot be read: its challenge is shown all the same."""
+    """Return a form; None: it cannot be read, and the challenge is shown without it."""
     try:
         return form_of(msgpack.unpackb(packed))
     except _UNREADABLE:

@@ -1,4 +1,4 @@
-"""Claims: jobs that are given to a worker for the time of a lease. Only the leader claims."""
+"""Claims, which give jobs to a worker for the time of a lease. Only the leader claims."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,13 +18,14 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# Bytes of records that the claims of one round trip return; each may exceed its part by its last job.
+# The most bytes of records that the claims of one round trip return. Each claim may exceed its share by its last job.
 MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class WantedClaim:
-    """Up to `limit` jobs of these names for a worker. `polls_here`: its poll waits at this master, which answers it."""
+    """A claim to make: up to `limit` jobs of these names for a worker. `polls_here`: the worker's poll waits at this
+    master."""
 
     worker_id: str
     names: Sequence[str]
@@ -33,7 +34,7 @@ class WantedClaim:
 
 
 class OmissionReason(StrEnum):
-    """The reason why a job is not given the result of a predecessor."""
+    """The reason why a job does not get the result of a predecessor."""
 
     TOO_LARGE = "too_large"
     NOT_KEPT = "not_kept"
@@ -41,8 +42,8 @@ class OmissionReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PredecessorResult:
-    """A predecessor and its result. `state` None: it was deleted. `result`: encoded as its pusher gets it; None:
-    `omitted` says why not."""
+    """A predecessor and its result. `state`: None: it was deleted. `result`: in the encoding that pushers get; None:
+    `omitted` has the reason."""
 
     job_id: str
     state: JobState | None
@@ -56,9 +57,9 @@ class ClaimedJob:
     token: str
     fence: int
     record: codec.ClaimedRecord
-    # The last one that an earlier attempt saved.
+    # The last checkpoint of an earlier attempt.
     checkpoint: bytes | None = None
-    # Empty unless the job is claimed for its callbacks.
+    # Empty unless the job was claimed because its callbacks have arrived.
     callbacks: Sequence[Callback] = ()
     # None: the job has no predecessors.
     inputs: Sequence[PredecessorResult] | None = None
@@ -66,9 +67,9 @@ class ClaimedJob:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Jobs claimed for one worker; tokens are 32 hex characters. `passed_over` were expired or damaged.
-    `is_exhausted`: the names that were asked for have no more jobs that may start. `opens_in_ms`: a gate that closed
-    opens then by itself (-1: none does)."""
+    """Jobs claimed for one worker. Tokens have 32 hex characters. `passed_over`: the number of expired or damaged jobs.
+    `is_exhausted`: the wanted names have no more jobs that may start. `opens_in_ms`: the time until a closed gate opens
+    by itself (-1: none)."""
 
     now_ms: int
     busy: int
@@ -78,14 +79,14 @@ class Claim:
     passed_over: int = 0
     is_exhausted: bool = False
     opens_in_ms: int = -1
-    # For a worker that pulls: its poll waits at this master, so no other master was told.
+    # For a worker that pulls: its poll waits at this master, so the script notified no other master.
     is_ours_to_tell: bool = False
 
 
 class NotClaimed(Enum):
-    """The reason why a claim gave nothing and cannot give anything now. `NO_POLL`: the worker pulls, and has no open
-    poll. `BUSY`, `OVER` and `CLOSED` are for a job that is to run alone: the worker is busy, the job no longer waits
-    for that, a gate is closed."""
+    """The reason why a claim was refused. `NO_POLL`: the worker pulls, and has no open poll. For a suspect, which has
+    to run alone: `BUSY`: the worker holds a job; `OVER`: the job no longer waits for this; `CLOSED`: a gate is
+    closed."""
 
     STALE_CONSTRAINTS = "stale_constraints"
     GONE = "gone"
@@ -108,15 +109,15 @@ class _Terms:
 
 @dataclass(frozen=True, slots=True)
 class PreparedClaims:
-    """Claims that are still to be sent."""
+    """Claims that have not been sent yet."""
 
     calls: Sequence[ScriptCall]
     terms: Sequence[_Terms]
 
 
 class ClaimStore:
-    """Claims of one shard. Lease, offer and grace are those of the settings. `tally` counts what the store has
-    confirmed. Raises what `StoreClient.run` raises.
+    """Claims of one shard. Lease, offer and grace come from the settings. `tally` counts confirmed claims. Raises what
+    `StoreClient.run` raises.
     """
 
     def __init__(self, shard: Shard, tally: Tally, times: LiveValue[JobTimes]) -> None:
@@ -129,15 +130,15 @@ class ClaimStore:
     async def claim_each(
         self, epoch: str, wanted: Sequence[WantedClaim], edition: int = 0
     ) -> list[Claim | NotClaimed | Exception]:
-        """Claim for each worker up to its limit of jobs that no constraint of this edition holds back, the smallest
-        priority first, then the oldest. All claims go in this order and in one round trip; together they return no more
-        bytes than one would. If one claim failed alone, its error takes its place."""
+        """Make these claims in order, in one round trip. Jobs that no constraint of this edition holds back are claimed
+        by priority, the smallest first, then by age. All claims together return no more bytes than one may. If one
+        claim fails alone, its error takes its place."""
         prepared = self.prepare_claims(epoch, wanted, edition)
         return self.read_claims(prepared, await self._client.run_each(prepared.calls))
 
     def prepare_claims(self, epoch: str, wanted: Sequence[WantedClaim], edition: int = 0) -> PreparedClaims:
         """Return the script calls of `claim_each`, for the caller to send."""
-        # Tell the worker what the store was told, even if the settings change meanwhile.
+        # Tell the worker the same durations as the store, even if the settings change meanwhile.
         times = self._times.current
         terms = [
             _Terms(new_tokens(min(one.limit, MAX_PER_CALL)), times.lease_ms, times.offer_ms, one.polls_here)
@@ -194,7 +195,7 @@ class ClaimStore:
             try:
                 claimed = codec.decode_claimed(record)
             except DamagedError:
-                # Nobody can run it; when its lease ends the leader sets it aside.
+                # The record is damaged, so no worker can run the job. The leader sets it aside when its lease ends.
                 passed_over += 1
                 continue
             token = tokens[n * 2 * TOKEN_BYTES : (n + 1) * 2 * TOKEN_BYTES]
@@ -216,19 +217,19 @@ class ClaimStore:
         )
 
     async def suspects(self, limit: int) -> list[str]:
-        """Return IDs of jobs that may wait to run alone on a worker, in no order."""
+        """Return IDs of suspects, jobs that may wait to run alone on a worker, in no particular order."""
         found = await self._client.command("SRANDMEMBER", self._keys.suspects, limit)
         return [job_id.decode() for job_id in found]
 
     async def drop_suspects(self, epoch: str, job_ids: Sequence[str]) -> None:
-        """Remove from the list the jobs that no longer wait."""
+        """Remove those of these jobs from the list of suspects that no longer wait."""
         k = self._keys
         await self._client.run("drop_suspects", (k.epoch, k.suspects), (epoch, k.job_prefix, *job_ids))
 
     async def claim_alone(
         self, epoch: str, worker_id: str, job_id: str, edition: int = 0, *, polls_here: bool = False
     ) -> Claim | NotClaimed:
-        """Claim one job whose workers were lost, for a worker that holds nothing and gets nothing else meanwhile.
+        """Claim one suspect, whose workers were lost, for a worker that holds no job and gets no other one meanwhile.
         `polls_here`: see `WantedClaim`."""
         k = self._keys
         token = new_tokens(1)

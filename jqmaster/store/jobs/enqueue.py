@@ -1,4 +1,4 @@
-"""Enqueues jobs: each is accepted once, under the ID that its pusher gave it."""
+"""Enqueues jobs. Each is accepted once, under the ID that its pusher chose."""
 
 import logging
 from collections import Counter
@@ -25,7 +25,7 @@ from jqmaster.store.link.wake import JobDelayed, JobsReady
 
 logger = logging.getLogger(__name__)
 
-# The leader finds jobs that are due later than this by itself: it looks every second.
+# The leader finds jobs that become due later than this without a message, because it checks every second.
 SOON_MS: Final = 2000
 
 FULL: Final = -2
@@ -34,9 +34,9 @@ BATCH_OVER: Final = -5
 NO_PREDECESSOR: Final = -6
 PREDECESSOR_OVER: Final = -7
 EXPIRED: Final = -9
-# A call names no more predecessors than this, unless one push does.
+# The most predecessors in one call.
 PREDECESSORS_PER_CALL: Final = MOST_IN_PUSH
-# Read from each job of a bulk: `map` with these makes no frame per job.
+# These attributes are read from each job of a bulk. `map` with a getter needs no Python frame per job.
 _AFTER, _RUN_AT_MS, _DELAY_MS = map(attrgetter, ("after", "run_at_ms", "delay_ms"))
 
 
@@ -52,14 +52,14 @@ class Conflict(Enum):
     """The outcome of a push whose uniqueness key another job holds."""
 
     REFUSED = -3
-    # Nobody knows yet whether that job starts with its former content or can take the new one.
+    # It is still unknown whether that job starts with its old content or can take the new one.
     OFFERED = -8
     EXISTING = 2
     REPLACED = 3
 
 
 _NONE: Final[frozenset[str]] = frozenset()
-# Looked up for each job of a push; calling the enum class takes ten times as long.
+# A table, because it is read for each job of a push, and calling the enum class takes ten times as long.
 _ACCEPTED: Final = {accepted.value: accepted for accepted in Accepted}
 _CONFLICTS: Final = {conflict.value: conflict for conflict in Conflict}
 REFUSALS: Final = frozenset({Conflict.REFUSED, Conflict.OFFERED})
@@ -67,14 +67,15 @@ REFUSALS: Final = frozenset({Conflict.REFUSED, Conflict.OFFERED})
 
 @dataclass(frozen=True, slots=True)
 class BacklogFull:
-    """Refused: as many jobs wait at this gate as its constraint allows."""
+    """Refused: the backlog of this gate is full."""
 
     gate_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotUnique:
-    """No job was made: `holder` holds the uniqueness key. On REPLACED it took the content of the push."""
+    """No new job was created, because `holder` holds the uniqueness key. If the conflict is REPLACED, `holder` took the
+    content of the push."""
 
     holder: str
     conflict: Conflict
@@ -108,22 +109,22 @@ Outcome = Accepted | BacklogFull | NotUnique | BatchClosed | PredecessorRefused 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The job behind an idempotency key. `was_accepted`: a push with the key was answered. `conflict`: the answer if
-    another job held the uniqueness key."""
+    """The job behind an idempotency key. `was_accepted`: a push with the key was accepted before. `conflict`: the
+    outcome of that push if another job held its uniqueness key."""
 
     job_id: str
     was_accepted: bool
     conflict: Conflict | None = None
 
 
-# The mark of an accepted push behind an idempotency key, and of one that made no job of its own.
+# The marks of accepted pushes behind an idempotency key, by their conflict.
 _MARKS: Final = {None: "+", Conflict.EXISTING: "=", Conflict.REPLACED: "~"}
 _MARKED: Final = {ord(mark): conflict for conflict, mark in _MARKS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedSpec:
-    """A job with the digest of its idempotency key and the life of that key."""
+    """A job with the digest and the lifetime of its idempotency key."""
 
     key_digest: str
     spec: JobSpec
@@ -147,7 +148,7 @@ class KeysHeld(Exception):  # noqa: N818 - a value for the service, not an error
 
 
 class BatchesClosed(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A whole push is refused. `closed`: by index of the job, its batch, which takes no new member."""
+    """A whole push is refused. `closed`: by index of the job, its batch, which takes no new members."""
 
     def __init__(self, closed: Mapping[int, BatchClosed]) -> None:
         super().__init__(closed)
@@ -155,7 +156,7 @@ class BatchesClosed(Exception):  # noqa: N818 - a value for the service, not an 
 
 
 class PredecessorsRefused(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A whole push is refused. `refused`: by index of the job, its predecessor, which cannot be one."""
+    """A whole push is refused. `refused`: by index of the job, the predecessor that is the reason."""
 
     def __init__(self, refused: Mapping[int, PredecessorRefused]) -> None:
         super().__init__(refused)
@@ -171,7 +172,7 @@ class PushesExpired(Exception):  # noqa: N818 - a value for the service, not an 
 
 
 class EnqueueStore:
-    """New jobs of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
+    """New jobs of one shard. `tally` counts accepted jobs. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, tally: Tally) -> None:
         self._shard = shard
@@ -187,18 +188,18 @@ class EnqueueStore:
         is_whole: bool = False,
         replicas: int | None = None,
     ) -> list[Outcome]:
-        """Accept each job separately, in one round trip. `is_whole`: all are refused if a backlog is full, if another
-        job holds a uniqueness key whose conflicts are to be refused (KeysHeld), if a batch takes no new member
-        (BatchesClosed), if a predecessor cannot be one (PredecessorsRefused), or if an `expires_at_ms` is past
-        (PushesExpired), as far as the first call finds it.
-        `replicas`: how many must have the jobs before they count as accepted (None: as many as every write needs). A
-        job comes after those of its predecessors that are pushed with it.
+        """Accept jobs, each by itself, in one round trip. Predecessors in the same push have to come before their
+        dependents. `is_whole`: refuse all jobs if the first call finds a full backlog, a uniqueness key that another
+        job holds and whose conflicts are refused (KeysHeld), a batch that takes no new members (BatchesClosed), a
+        predecessor that is unknown or ended in another way than required (PredecessorsRefused), or a past
+        `expires_at_ms` (PushesExpired). `replicas`: how many must have the jobs before they count as accepted (None: as
+        many as every write needs).
 
-        Raise StaleConstraints; a repeat finds what was accepted nevertheless as KNOWN. Raise StoreUnavailableError when
-        the data are gone or replaced, as after a FLUSHALL.
+        Raise StaleConstraints; a repeat reports jobs that were accepted nevertheless as KNOWN. Raise
+        StoreUnavailableError if the store was emptied or replaced, as after a FLUSHALL.
         """
         calls = self._enqueue_calls(specs, constraints, is_whole=is_whole)
-        # The first call of a whole push speaks for all of it: when it is let in, so is the rest.
+        # The first call of a whole push decides for all of it.
         first = calls[:1] if is_whole else calls
         rest = calls[len(first) :]
         claim = None if rest else self._claim_with(specs, replicas)
@@ -237,9 +238,9 @@ class EnqueueStore:
         return statuses
 
     def _claim_with(self, specs: Sequence[JobSpec], replicas: int | None) -> TravellingClaim | None:
-        """Return the leader's claims of the jobs that become ready at once, if any do."""
+        """Return the leader's claims for the jobs that become ready at once; None: there are none."""
         if replicas not in (None, self._client.quorum_replicas):
-            # A claim needs as many replicas as every write, whatever its job was pushed with.
+            # Claims need as many replicas as every write, which may differ from the number for this push.
             return None
         names = {
             spec.name if spec.requires is None else spec.queue
@@ -295,7 +296,7 @@ class EnqueueStore:
         return calls
 
     async def find_taken(self, specs: Sequence[JobSpec]) -> list[int]:
-        """Return the positions of jobs whose ID stands for another request already."""
+        """Return the positions of jobs whose ID already belongs to another request."""
         prefix = self._keys.job_prefix
         known = await self._client.pipeline(
             [("EXISTS", *[prefix + spec.id for spec in chunk]) for chunk in pages(specs, MAX_PER_CALL)]
@@ -312,11 +313,11 @@ class EnqueueStore:
         return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
 
     async def find_refused(self, specs: Sequence[JobSpec]) -> dict[int, PredecessorRefused]:
-        """Return, by position of the job, a predecessor that cannot be one: it is neither in the store nor in this
-        push, or it ended in a way that the job does not accept."""
+        """Return, by position of the job, a predecessor for which the job is refused: it exists neither in the store
+        nor in this push, or it ended in another way than required."""
         own = {spec.id for spec in specs}
         known = await self._client.pipeline([("EXISTS", self._keys.job(spec.id)) for spec in specs])
-        # A repeat of a job that was accepted is not judged again.
+        # Jobs that were already accepted are not judged again.
         specs_to_judge = [(n, spec) for n, spec in enumerate(specs) if not known[n]]
         asked = {job_id for spec in specs if spec.after for job_id in spec.after.jobs if job_id not in own}
         states: dict[str, JobState | None] = {}
@@ -352,8 +353,8 @@ class EnqueueStore:
         return {n: PushExpired(now_ms) for (n, _), is_known in zip(past, known, strict=True) if not is_known}
 
     async def find_held(self, specs: Sequence[JobSpec]) -> dict[int, str]:
-        """Return, by position of the job, the other job that holds its uniqueness key, for jobs that are then to be
-        refused. The other job is in the store, or comes earlier in `specs`. A job that was already accepted is not
+        """Return, by position of the job, the other job that holds its uniqueness key, for jobs that this conflict
+        refuses. The other job is in the store, or comes earlier in `specs`. Jobs that were already accepted are not
         refused."""
         first: dict[str, str] = {}
         refusable: list[tuple[int, str, str]] = []
@@ -396,8 +397,8 @@ class EnqueueStore:
     async def mark_accepted(
         self, accepted: Mapping[str, NotUnique | None], *, replicas: int | None = None
     ) -> None:
-        """Note that the pushes of idempotency keys were accepted. `accepted`: by digest of the key, the job that holds
-        the uniqueness key if it was not the pushed one."""
+        """Note that pushes with idempotency keys were accepted. `accepted`: by digest of the key, the conflict with
+        another job, which holds the uniqueness key; None: no conflict."""
         for page in pages(list(accepted.items()), MAX_PER_CALL):
             args: list[Arg] = [self._keys.idempotency_prefix]
             for key_digest, held in page:
@@ -446,7 +447,7 @@ def _refusal(code: int, holder: str, full_gate: bytes, spec: JobSpec, now_ms: in
 
 
 def _raise_refusal_of_all(statuses: Sequence[Outcome]) -> None:
-    """Raise the refusal of a whole push, unless it is by a backlog."""
+    """Raise the refusal of a whole push, unless the reason is a full backlog."""
     if closed := {n: status for n, status in enumerate(statuses) if isinstance(status, BatchClosed)}:
         raise BatchesClosed(closed)
     if refused := {n: status for n, status in enumerate(statuses) if isinstance(status, PredecessorRefused)}:
@@ -489,7 +490,7 @@ def _log(specs: Sequence[JobSpec], outcomes: Sequence[Outcome]) -> None:
 
 
 def _spans(specs: Sequence[JobSpec]) -> Iterator[tuple[int, int]]:
-    """Yield where the jobs of each call begin and end."""
+    """Yield the start and end positions of the jobs of each call."""
     if not any(map(_AFTER, specs)):
         for start in range(0, len(specs), MAX_PER_CALL):
             yield start, min(start + MAX_PER_CALL, len(specs))

@@ -1,4 +1,4 @@
-"""Follow-ups: what must follow from changes of jobs, as the scripts that make the changes write it down."""
+"""Follow-ups: work that a change of a job causes later. The scripts that make the changes write them."""
 
 from collections.abc import Collection
 from typing import Final, NamedTuple
@@ -7,12 +7,12 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# Entries that one round carries out.
+# The most entries that one round carries out.
 PER_READ: Final = MAX_PER_CALL // 5
 
 
 class FollowUp(NamedTuple):
-    """One entry. It has another `number` when it was written again."""
+    """One entry. Writing it again gives it another `number`."""
 
     kind: str
     subject: str
@@ -20,7 +20,7 @@ class FollowUp(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the entry as it is stored."""
+        """Return the stored form of the entry."""
         return f"{self.kind}:{self.subject}"
 
 
@@ -32,7 +32,7 @@ class FollowUpStore:
         self._keys = shard.keys
 
     async def oldest(self) -> list[FollowUp]:
-        """Return the entries that wait longest."""
+        """Return the oldest entries."""
         flat = await self._client.command("ZRANGE", self._keys.follow_ups, "0", PER_READ - 1, "WITHSCORES")
         found = []
         for n in range(0, len(flat), 2):
@@ -41,7 +41,7 @@ class FollowUpStore:
         return found
 
     async def end(self, epoch: str, done: Collection[FollowUp], postponed: Collection[FollowUp] = ()) -> None:
-        """Remove entries that were carried out, as the leader of `epoch`; postpone others. Raise StaleEpochError."""
+        """Remove entries that are done, and postpone failed ones, as the leader of `epoch`. Raise StaleEpochError."""
         args: list[Arg] = [epoch]
         for entries, is_done in ((done, 1), (postponed, 0)):
             for entry in entries:

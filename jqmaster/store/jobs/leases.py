@@ -1,4 +1,4 @@
-"""Ends claims that nobody settles: offers that were never started, expired leases, unreadable records."""
+"""Ends claims that no worker settles: offers that were never started, expired leases, unreadable records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
 
-# Each is looked for among the claims of every worker.
+# Few, because each is searched among the claims of all workers.
 SET_ASIDE_PER_CALL: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
-    """A lease that is over. `worker_as_of_ms`: 0 if the worker does not say, negative until its heartbeat has named all
-    claims. `job` is `None` if its record cannot be read: see `LeaseStore.set_aside`. `detached_by` as in `Worker`;
-    `is_worker_gone`: its process is known to have ended. `lease_until_ms`: when the lease ended, in store time; no
-    heartbeat renews it beyond the deadline of its run."""
+    """A lease that is over. `worker_as_of_ms`: 0: the worker does not send it; negative: further calls of its heartbeat
+    follow. `job`: None: its record cannot be read, see `LeaseStore.set_aside`. `detached_by`: see `Worker`.
+    `is_worker_gone`: the worker's process is known to have ended. `lease_until_ms`: the end of the lease in store time;
+    no heartbeat renews it beyond the deadline of the run."""
 
     job: Job | None
     job_id: str
@@ -52,12 +52,12 @@ class LeaseStore:
         self._times = times
 
     async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
-        """Undo claims that were never started; leave out claims that are over. A job whose uniqueness key another job
-        took meanwhile ends as skipped."""
+        """Undo claims whose jobs never started, except claims that are over. If another job took the uniqueness key of
+        such a job meanwhile, the job is skipped."""
         await self._return(epoch, worker_id, claims)
 
     async def refuse_offers(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
-        """Undo claims that the worker refuses; the tokens authorize it."""
+        """Undo claims that the worker refuses. The tokens authorize it."""
         await self._return("", worker_id, claims)
         self._shard.leader.wake(SlotsFreed(worker_id, len(claims)))
         self._shard.leader.wake(JobsReady())
@@ -77,7 +77,8 @@ class LeaseStore:
             self._tally.skipped(name.decode() for name in skipped)
 
     async def expired_leases(self) -> tuple[int, list[ExpiredLease], int]:
-        """Return store time, claims whose lease or time is over, and ms until the next (-1: none)."""
+        """Return the store time, claims whose lease or run time is over, and the milliseconds until the next lease ends
+        (-1: none)."""
         k = self._keys
         _, (now_ms, flat, next_ms) = await self._client.run(
             "expired_leases",
@@ -105,7 +106,7 @@ class LeaseStore:
         return now_ms, found, next_ms
 
     async def shorten_leases(self, epoch: str) -> None:
-        """Let no lease last longer than a new one."""
+        """Shorten leases that last longer than a new one."""
         k = self._keys
         while True:
             args = (self._shard.now_arg, epoch, self._times.current.lease_ms, MAX_PER_CALL)
@@ -114,8 +115,8 @@ class LeaseStore:
                 return
 
     async def look_later(self, epoch: str, looks: Sequence[tuple[str, int]]) -> None:
-        """Find these (job ID, store time) claims again at that time, although their leases are over; skip those that
-        were renewed or settled meanwhile. Until then they do not keep others from being found."""
+        """Postpone the next check of these claims, whose leases are over, so that they do not hide others. `looks`:
+        (job ID, store time of the check). Skip claims that were renewed or settled meanwhile."""
         k = self._keys
         for chunk in pages(looks, MAX_PER_CALL):
             args: list[Arg] = [self._shard.now_arg, epoch]
@@ -180,8 +181,7 @@ class LeaseStore:
         return count
 
     async def _free_slots(self, epoch: str, job_ids: Sequence[bytes]) -> bool:
-        """Free the slots of these jobs at every gate: nobody knows which ones they passed. Return whether a gate
-        opened.
+        """Free the slots of these jobs at all gates, because their own gates are unknown. Return whether a gate opened.
         """
         k, has_opened = self._keys, False
         packed = codec.pack([job_id.decode() for job_id in job_ids])

@@ -1,7 +1,7 @@
-"""Lists of jobs in the order of time, across names, lanes and states.
+"""Lists of jobs by time, across names, lanes and states.
 
-The store has no index of all jobs by time, because every job would pay for it. Each state has its own: a sorted set, or
-one for each lane of ready jobs. A page merges them, and reads from each no more than it may need.
+The store has no index of all jobs by time, because every job would pay for it. Each state has its own index: one sorted
+set, or one for each lane of ready jobs. A page merges these, and reads from each no more than it may need.
 """
 
 import base64
@@ -21,23 +21,23 @@ from jqmaster.store.jobs.selection import Selection
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.shard import Shard
 
-# A filter that selects little reads no more than this many records for one page; the cursor then goes on from there.
+# The most records that one page reads if its filter selects little. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
-# One call sorts at most this many running jobs: each costs a read of its record.
+# The most running jobs that one call sorts, because each costs a read of its record.
 RUNNING_PER_CALL: Final = 2_000
-# Lanes, or priorities within lanes, beyond these calls are left out of a list, and the page says so.
+# The most calls that read lanes and priorities within lanes. A page says if it leaves out others.
 MAX_LANE_CALLS: Final = 40
 
-# The instants of these jobs lie ahead: in a list of all states they follow jobs whose instants are past.
+# States whose instants lie in the future. In a list of all states, these jobs come after jobs with past instants.
 _AHEAD: Final = frozenset({JobState.SCHEDULED, JobState.RETRYING, JobState.AWAITING_CALLBACK})
 _POSITION: Final = struct.Struct(">BBq36s")
-# Tells a cursor of these lists from one of the lists state by state.
+# Distinguishes cursors of these lists from cursors of lists by state.
 _MARK: Final = 255
 
 
 class ListPlace(NamedTuple):
-    """The place of a job: its instant in store milliseconds, and its ID among those of the same instant."""
+    """The position of a job: its instant in store milliseconds, and its ID among jobs of the same instant."""
 
     ms: int
     job_id: str
@@ -45,9 +45,10 @@ class ListPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Jobs in order, and where to go on (None: that was all). A page may be short, even empty, while there is more.
+    """A page of jobs in order, and the cursor of the next page (None: this was the last). A page may be short or empty
+    although more follow.
 
-    `is_partial`: some ready jobs are missing, because they lie in too many lanes or have too many priorities.
+    `is_partial`: some ready jobs are missing, because they are in too many lanes or have too many priorities.
     """
 
     jobs: list[Job]
@@ -74,9 +75,9 @@ class JobLists:
         is_backward: bool,
         is_late: Callable[[], bool] = lambda: False,
     ) -> Page:
-        """Return up to `limit` jobs, the oldest first (`is_backward`: the newest). A job is placed by the end of its
-        run, else by its start, else (if ready) by its creation. Jobs that wait for an instant are placed by that
-        instant, after all others. The members of a batch are placed by their creation.
+        """Return up to `limit` jobs, the oldest first (`is_backward`: the newest first). The time of a job is the end
+        of its run, or else its start, or else, if it is ready, its creation. Jobs that wait for an instant have that
+        time, and come after all others. The time of a batch's member is its creation.
 
         A page ends early when `is_late`. Raises InvalidError for a cursor that no such page gave.
         """
@@ -108,7 +109,7 @@ class JobLists:
                     break
                 if is_late():
                     return Page(found, _encode_cursor(number, places[-1]), looked_at, is_partial)
-                # Where little is selected, many short reads cost more than a few long ones.
+                # If the filter selects little, a few long reads are cheaper than many short ones.
                 step = MAX_PER_CALL if 4 * len(found) < looked_at else min(2 * step, MAX_PER_CALL)
         return Page(found, None, looked_at, is_partial)
 
@@ -144,7 +145,7 @@ class JobLists:
 
 
 class _Source:
-    """The jobs of one state in order. `next` reads on; fewer than asked for means the end."""
+    """The jobs of one state in order. `next` reads further jobs; fewer than requested means the end."""
 
     def __init__(self, shard: Shard, after: ListPlace | None, is_backward: bool) -> None:
         self.client = shard.client
@@ -192,7 +193,7 @@ class _Indexed(_Source):
 
 
 class _Members(_Source):
-    """The members of a batch, whatever their states. They are placed by their creation, which their IDs tell."""
+    """The members of a batch in all states, by their creation, which follows from their IDs."""
 
     def __init__(self, shard: Shard, after: ListPlace | None, is_backward: bool, index: str) -> None:
         super().__init__(shard, after, is_backward)
@@ -222,12 +223,12 @@ class _Running(_Source):
             )
             found += [ListPlace(int(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 2)]
             from_rank += RUNNING_PER_CALL
-        # A job whose lease is renewed between two calls may be in both.
+        # A job whose lease is renewed between two calls may be in both results.
         return self.first(list(dict.fromkeys(found)), count)
 
 
 class _Ready(_Source):
-    """Ready jobs, placed by their creation, which their IDs tell."""
+    """Ready jobs by their creation, which follows from their IDs."""
 
     def __init__(
         self, shard: Shard, after: ListPlace | None, is_backward: bool, lanes: Sequence[str]
@@ -254,7 +255,7 @@ class _Ready(_Source):
 
 
 class _Merged:
-    """Several sources as one."""
+    """Several sources, merged."""
 
     def __init__(self, sources: Sequence[_Source], is_backward: bool) -> None:
         self._sources = sources
@@ -263,7 +264,7 @@ class _Merged:
         self._ended = [False for _ in sources]
 
     async def next(self, count: int) -> list[ListPlace]:
-        """Return the next `count` places; fewer means the end."""
+        """Return the next `count` positions; fewer means the end."""
         found: list[ListPlace] = []
         while len(found) < count:
             for n, source in enumerate(self._sources):
@@ -277,7 +278,7 @@ class _Merged:
         return found
 
     def _taken(self, count: int) -> list[ListPlace]:
-        """Take the places that surely come first: none beyond the end of a buffer that has more to come."""
+        """Take the positions that certainly come first. Stop at the end of any buffer whose source has more."""
         ends = [buffer[-1] for buffer, ended in zip(self._buffers, self._ended, strict=True) if not ended]
         merged = sorted((place for buffer in self._buffers for place in buffer), reverse=self._is_backward)
         if ends and self._is_backward:
@@ -291,7 +292,7 @@ class _Merged:
 
 
 def reached_ms(cursor: str) -> int:
-    """Return the instant that the pages before this cursor reached. Raise InvalidError."""
+    """Return the instant of this cursor, which is the end of the page before it. Raise InvalidError."""
     return _decode_cursor(cursor)[1].ms
 
 
@@ -307,8 +308,8 @@ def _place_of(job_id: str) -> ListPlace:
 
 
 def _id_before(after: ListPlace | None) -> str:
-    """Return the bound in the IDs of ready jobs: those after the place have greater IDs, those before it smaller ones.
-    A place of another state has an ID that does not tell its instant."""
+    """Return the ID that separates ready jobs before a position from those after it. The position may belong to a job
+    of another state, whose ID does not contain this instant."""
     if after is None:
         return ""
     digits = f"{max(after.ms, 0):012x}"

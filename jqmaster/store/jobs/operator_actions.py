@@ -1,4 +1,4 @@
-"""Operators' actions on one job or many: cancel, retry, run now, change or delete."""
+"""Operators' actions on jobs: cancel, retry, run now, change, delete."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class Changes:
     timeout_ms: int | None = None
 
     def applied_to(self, job: Job) -> Job:
-        """Return the job as matchers will see it."""
+        """Return the job with these changes, for matchers."""
         return replace(
             job,
             priority=job.priority if self.priority is None else self.priority,
@@ -36,7 +36,7 @@ class Changes:
 
 
 class StateConflict(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """The job is in a state that does not admit the change."""
+    """The state of the job does not allow the change."""
 
     def __init__(self, state: JobState) -> None:
         super().__init__(state)
@@ -53,8 +53,8 @@ class KeyHeld(Exception):  # noqa: N818 - a value for the service, not an error 
 
 @dataclass(frozen=True, slots=True)
 class CountedBy:
-    """The bulk action that counts a change, in the step that makes it. `is_watched`: the action waits for the end of
-    the jobs that it retries."""
+    """The bulk action that counts a change in the same step. `is_watched`: the action waits for the end of the jobs
+    that it retries."""
 
     action_id: str = ""
     is_watched: bool = False
@@ -65,8 +65,8 @@ NOBODY: Final = CountedBy()
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why a bulk call left a job as it is: `unknown`, `state` (with that state), `not_unique` (with the job
-    that holds its uniqueness key), or `stale_constraints` (match again and repeat).
+    """The reason why a bulk call did not change a job: `unknown`, `state` (with the state), `not_unique` (with the job
+    that holds its uniqueness key), or `stale_constraints` (the caller has to match again and repeat).
     """
 
     word: str
@@ -74,7 +74,8 @@ class Refusal:
     holder: str = ""
 
     def throw(self) -> NoReturn:
-        """Raise what the call for one job raises: StateConflict, KeyHeld, KeyError, StaleConstraints."""
+        """Raise the exception that the call for one job would raise: StateConflict, KeyHeld, KeyError,
+        StaleConstraints."""
         if self.holder:
             raise KeyHeld(self.holder)
         if self.word == STALE_CONSTRAINTS:
@@ -94,8 +95,7 @@ class OperatorActionStore:
         self._keys = shard.keys
 
     async def cancel(self, job_id: str) -> tuple[str, str] | None:
-        """End a waiting or running job as canceled; return (worker ID, token) if it ran. Raises StateConflict,
-        KeyError.
+        """Cancel a waiting or running job; return (worker ID, token) if it ran. Raises StateConflict, KeyError.
         """
         (end,) = await self.cancel_all([job_id])
         if isinstance(end, Refusal):
@@ -103,7 +103,7 @@ class OperatorActionStore:
         return end
 
     async def cancel_each(self, job_ids: Sequence[str]) -> list[tuple[str, str] | Refusal | Exception | None]:
-        """As `cancel_all`, but an error takes the place of the outcome of its job."""
+        """Cancel jobs like `cancel_all`, but return the error of a job in place of its outcome."""
         replies = await self._client.run_each([self._cancel_call(job_id, NOBODY) for job_id in job_ids])
         return [reply if isinstance(reply, Exception) else self._canceled(*reply) for reply in replies]
 
@@ -144,7 +144,7 @@ class OperatorActionStore:
         )
 
     async def retry(self, job: Job, constraints: ConstraintSet = NO_CONSTRAINTS) -> None:
-        """Make a finished job ready again, `job` as it was when read. Raises StateConflict, KeyHeld, KeyError,
+        """Make a finished job ready again. `job`: as the caller read it. Raises StateConflict, KeyHeld, KeyError,
         StaleConstraints."""
         _throw_any(await self.retry_all([job], constraints))
 
@@ -183,7 +183,7 @@ class OperatorActionStore:
         )
 
     async def run_now(self, job_id: str) -> None:
-        """Make a job ready that waits for a time. Raises StateConflict, KeyError."""
+        """Make a job that waits for its time ready at once. Raises StateConflict, KeyError."""
         _throw_any(await self.run_all_now([job_id]))
 
     async def run_all_now(
@@ -203,7 +203,7 @@ class OperatorActionStore:
         )
 
     async def patch(self, job: Job, changes: Changes, constraints: ConstraintSet = NO_CONSTRAINTS) -> None:
-        """Change a waiting job, `job` as it was when read. Raises StateConflict, KeyError, StaleConstraints."""
+        """Change a waiting job. `job`: as the caller read it. Raises StateConflict, KeyError, StaleConstraints."""
         _throw_any(await self.patch_all([job], changes, constraints))
 
     async def patch_all(

@@ -24,8 +24,8 @@ class PartStore:
     async def save(
         self, worker_id: str, job_id: str, token: str, first: int, values: Sequence[bytes]
     ) -> Saved:
-        """Keep all of the values, or none: `stale` where the worker does not hold the job under this token, `full`
-        where they exceed the limits. `first`: number of the first value; they grow within the claim."""
+        """Store all of the values or none. Return `ok`, `stale` (the worker does not hold the job under this token), or
+        `full` (the limits are exceeded). `first`: number of the first value, counted over the claim."""
         limits, k = self._limits.current, self._keys
         word, _ = await self._client.run(
             "save_parts",
@@ -49,8 +49,8 @@ class PartStore:
                 raise AssertionError(word)
 
     async def read(self, job_id: str, after: PartPlace, *, watch: bool) -> PartPage | None:
-        """Return parts of the present attempt behind a place; None if there is no such job. `watch`: the end of the job
-        is to be announced."""
+        """Return parts of the present attempt after a position; None: there is no such job. `watch`: have the end of
+        the job announced."""
         k = self._keys
         word, data = await self._client.run(
             "read_parts",

@@ -1,4 +1,4 @@
-"""The lane of a job, and the table that tells scripts of lanes that they may not know yet."""
+"""The lane of a job, and the table that describes lanes to scripts, which may have to create them."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -23,11 +23,11 @@ _ONE_GATE = _COUNTS[1]
 
 
 class StaleConstraints(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """The constraints have another edition: match again and repeat."""
+    """The constraints have another edition. The caller has to match again and repeat."""
 
 
 def fields_of(job: JobSpec | Job) -> JobFields:
-    """Return the fields of a job that matchers may read. The argument is decoded when one reads it."""
+    """Return the fields of a job for matchers. The argument is decoded on first use."""
     return JobFields(
         name=job.name,
         queue=job.queue,
@@ -43,18 +43,18 @@ def fields_of(job: JobSpec | Job) -> JobFields:
 
 
 def fields_of_record(record: bytes) -> tuple[bytes, JobFields]:
-    """Return the lane of a stored job, and its fields as `fields_of` does. Raise DamagedError."""
+    """Return the lane of a stored job, and its fields: see `fields_of`. Raise DamagedError."""
     return codec.decode_matched(record, _decode)
 
 
 def lane_of_job(constraints: ConstraintSet, job: Job) -> Lane:
-    """Return the lane of a job that exists; it must have been read with its argument."""
+    """Return the lane of a stored job, which must have been read with its argument."""
     return constraints.lane_of_queue(job.queue) or constraints.lane_of(fields_of(job))
 
 
 class StoredLane(NamedTuple):
-    """A lane as scripts keep it. `queue`: see `Lane`. `at`: the gate at which it lies, empty where it is open;
-    `member`: its place in the order, empty where no job is ready; `jobs` counts the unfinished ones."""
+    """A lane in the form of scripts. `queue`: see `Lane`. `at`: the gate at which it is parked; empty: it is open.
+    `member`: its member in the order; empty: it has no ready job. `jobs`: the number of unfinished jobs."""
 
     queue: str
     edition: int
@@ -90,16 +90,16 @@ def _packed_gates(count: int, joined: str) -> bytes:
 
 
 class LaneTable:
-    """The lanes of one call: jobs name them by number."""
+    """The lanes of one call. Jobs refer to them by number."""
 
     def __init__(self, *lanes: Lane) -> None:
         # By the ID of a base lane: its number, and the numbers of the lanes of its group by their keyed gates.
         self._bases: dict[bytes, tuple[int, dict[str, int]]] = {}
         self._base_parts: list[tuple[str, str, str, str]] = []
-        # The parts that are packed, and the keyed gates of each lane.
+        # The values that are packed for the script.
         self._parts: list[Any] = [self._base_parts]
         self._gates: list[bytes] = []
-        # By queue, if the queue alone decides the lane.
+        # By queue, if the queue alone determines the lane: the number of the lane, and the packed gates.
         self._placed: dict[str, tuple[int, bytes]] = {}
         for lane in lanes:
             self.number(lane)
@@ -114,7 +114,7 @@ class LaneTable:
         joined = keyed[0].id if len(keyed) == 1 else _joined(keyed)
         number = numbers.get(joined)
         if number is None:
-            # Most lanes have no keyed gate or one.
+            # Most lanes have at most one keyed gate.
             if len(keyed) == 1:
                 gates = _ONE_GATE + joined.encode()
                 self._parts += (base, gates, "", keyed[0].text)
@@ -151,7 +151,7 @@ class LaneTable:
         return base
 
     def packed(self) -> bytes:
-        """Return the table as `homes.read` of lib/lanes/homes.lua takes it."""
+        """Return the table for `homes.read` of lib/lanes/homes.lua."""
         packed: bytes = _PACKER.pack(self._parts)
         return packed
 

@@ -1,4 +1,5 @@
-"""The order of jobs: what the end of a job means for its dependents, and what a job gets from its predecessors."""
+"""Predecessors and dependents: the consequences of a job's end for its dependents, and the results that a job gets from
+its predecessors."""
 
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
@@ -15,9 +16,9 @@ from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady
 
-# About as many dependents as one call goes through.
+# About how many dependents one call handles.
 PER_PAGE: Final = 200
-# The most bytes of predecessors' results that one job is given.
+# The most bytes of predecessors' results that one job gets.
 MAX_INPUT_BYTES: Final = 1024 * 1024
 # The most dependents that a view of a job names.
 MOST_SHOWN: Final = 100
@@ -25,21 +26,22 @@ _ROOT: Final = b"root"
 
 
 class Released(NamedTuple):
-    """A page of dependents: where to go on (None: these were the last), and those that may have to be revived."""
+    """The result of a page of dependents: the cursor of the next page (None: this was the last), and skipped dependents
+    that may have to be revived."""
 
     cursor: str | None
     revivable: list[str]
 
 
 class Dependents(NamedTuple):
-    """The first of the jobs that wait, or waited, for a job, and the number of all."""
+    """The first dependents of a job, and the number of all."""
 
     first: list[str]
     total: int
 
 
 class PredecessorStore:
-    """The order of the jobs of one shard. `tally` counts the jobs that are skipped. Raises what `StoreClient.run`
+    """Predecessors and dependents of one shard. `tally` counts the jobs that are skipped. Raises what `StoreClient.run`
     raises."""
 
     def __init__(self, shard: Shard, tally: Tally) -> None:
@@ -51,7 +53,7 @@ class PredecessorStore:
     # --- for the leader
 
     async def release(self, job_id: str, cursor: str, epoch: str) -> Released:
-        """Bring a page of the dependents of a job in line with its present state. Raise StaleEpochError."""
+        """Update a page of the dependents of a job to its present state. Raise StaleEpochError."""
         k = self._keys
         _, (next_cursor, names, revivable) = await self._client.run(
             "release_dependents",
@@ -67,7 +69,7 @@ class PredecessorStore:
         )
 
     async def revive(self, jobs: Sequence[Job], constraints: ConstraintSet = NO_CONSTRAINTS) -> int:
-        """Make skipped jobs wait again, as far as their predecessors let them; return how many.
+        """Revive skipped jobs if their predecessors allow it; return how many.
 
         Raise StaleConstraints.
         """

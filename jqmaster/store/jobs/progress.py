@@ -20,7 +20,7 @@ class ProgressStore:
         self._keys = shard.keys
 
     async def save(self, worker_id: str, reports: Sequence[ProgressReport]) -> set[tuple[str, str]]:
-        """Save reports. Return the (job ID, token) claims that no longer hold their jobs: their reports are refused."""
+        """Store reports. Return the stale claims (job ID, token), whose reports are refused."""
         stale: set[tuple[str, str]] = set()
         for page in pages(reports, RECORDS_PER_READ):
             args: list[Arg] = [self._shard.now_arg, self._keys.tag, codec.id_bytes(worker_id)]
@@ -39,7 +39,7 @@ class ProgressStore:
         return stale
 
     async def of(self, jobs: Iterable[Job]) -> dict[str, Progress]:
-        """Return the progress of those of the jobs that told any, by ID."""
+        """Return the progress of these jobs by ID, without jobs that have reported none."""
         told = [job.id for job in jobs if job.has_progress]
         replies = await self._client.pipeline(
             [("HMGET", self._keys.progress(job_id), "fraction", "message", "at_ms") for job_id in told],
@@ -54,7 +54,7 @@ class ProgressStore:
         }
 
     async def give_checkpoints(self, jobs: Collection[ClaimedJob]) -> None:
-        """Give claimed jobs the checkpoints of their former attempts. No other claim can change them any more."""
+        """Give claimed jobs the checkpoints of their former attempts, which no other claim can change any more."""
         told = [job for job in jobs if job.record.has_progress]
         if not told:
             return

@@ -7,16 +7,15 @@ from jqmaster.store.link.shard import Shard
 async def ready_names(shard: Shard) -> list[str]:
     """Return the names that have ready jobs, sorted.
 
-    Names whose jobs only wait for a time or for other jobs have lanes, too. Reading those would let anybody who may
-    push make every list slow for everybody.
+    Names without ready jobs may have lanes, too, if their jobs wait for a time or for other jobs. These are not read,
+    because a single pusher could then make all lists slow.
     """
     flat = await shard.client.command("HGETALL", shard.keys.ready_counts)
     return sorted(raw.decode() for raw, count in zip(flat[::2], flat[1::2], strict=True) if count != b"0")
 
 
 async def ready_lanes(shard: Shard, name: str | None) -> list[str]:
-    """Return the lanes of a name, or of all names that have ready jobs, in an order that does not change while they
-    exist."""
+    """Return the lanes of a name, or of all names that have ready jobs. The order of existing lanes does not change."""
     names = [name] if name is not None else await ready_names(shard)
     found: list[str] = []
     for some in pages(names, MAX_PER_CALL):

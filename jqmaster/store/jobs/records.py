@@ -10,10 +10,10 @@ from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# Enough of a record for all but its argument, in almost every case; longer headers cost one more read.
+# Covers almost every record up to its argument; longer headers cost one more read.
 HEAD_READ: Final = 1024
 
-# The end of an attempt is among the last entries of a history; others tell of what happened within attempts.
+# The last end is among so many last entries of a history; other entries describe events within attempts.
 _LAST_ENTRIES: Final = 3
 
 
@@ -29,7 +29,7 @@ class RecordStore:
         return codec.decode_job(job_id, record) if record else None
 
     async def get_without_argument(self, job_ids: Sequence[str]) -> dict[str, Job]:
-        """Return the jobs that exist and can be read, their arguments left out or cut short."""
+        """Return the jobs that exist and can be read. Their arguments are missing or incomplete."""
         commands: list[tuple[Arg, ...]] = [("GETRANGE", self._keys.job(i), 0, HEAD_READ - 1) for i in job_ids]
         records = await self._client.pipeline(commands, skip_damaged=True)
         found = {}
@@ -39,14 +39,15 @@ class RecordStore:
         return found
 
     async def job_or_none(self, job_id: str, record: bytes) -> Job | None:
-        """Like `decode_head`; None where the record cannot be read. A list goes on without it, fsck tells of it."""
+        """Like `decode_head`, but return None if the record cannot be read. Lists leave out such a job, and fsck
+        reports it."""
         try:
             return await self.decode_head(job_id, record)
         except DamagedError:
             return None
 
     async def decode_head(self, job_id: str, record: bytes) -> Job:
-        """Return the job of a record's first HEAD_READ bytes, with another read where its extras reach further."""
+        """Return the job of a record's first HEAD_READ bytes, with another read if its extras are longer."""
         if codec.head_length(job_id, record) > len(record):
             record = await self._client.command(
                 "GETRANGE", self._keys.job(job_id), 0, codec.head_length(job_id, record) - 1
@@ -81,7 +82,7 @@ class RecordStore:
         return found
 
     async def last_ends(self, job_ids: Sequence[str]) -> list[Attempt | None]:
-        """Return the last end in the history of each job, None where there is none or it cannot be read."""
+        """Return the last end in the history of each job; None: there is none, or it cannot be read."""
         histories = await self._client.pipeline(
             [("LRANGE", self._keys.history(job_id), -_LAST_ENTRIES, -1) for job_id in job_ids],
             skip_damaged=True,

@@ -8,8 +8,8 @@ from jqmaster.store.link.shard import Shard
 
 
 class ResultStore:
-    """Results of one shard. `result_grace_ms`: how long a result lives on after it was fetched. Raises what
-    `StoreClient.run` raises."""
+    """Results of one shard. `result_grace_ms`: lifetime of a result after it was fetched. Raises what `StoreClient.run`
+    raises."""
 
     def __init__(self, shard: Shard, times: LiveValue[JobTimes]) -> None:
         self._shard = shard
@@ -18,8 +18,8 @@ class ResultStore:
         self._times = times
 
     async def fetch_result(self, job_id: str, *, watch: bool) -> bytes | JobState | None:
-        """Return the encoded result, the state of an unfinished job (marked as watched if asked), or None if none is
-        kept.
+        """Return the encoded result, or the state of an unfinished job, or None if there is no result. `watch`: have
+        the end of an unfinished job announced.
         """
         k = self._keys
         word, data = await self._client.run(

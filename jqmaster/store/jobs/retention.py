@@ -1,4 +1,4 @@
-"""Removes what was kept long enough: finished jobs, and results. Only the leader does so."""
+"""Removes finished jobs and results after their retention. Only the leader does so."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,8 +10,9 @@ from jqmaster.store.link.shard import Shard
 
 
 class Retention(NamedTuple):
-    """How long to keep jobs that ended in one state, and the most of them. Beyond these, `most_needed` jobs are kept
-    because others may need them: those of a batch that may be retried, or of a flow whose later jobs may run again."""
+    """The retention of jobs that ended in one state, and the most of them. Beyond these, at most `most_needed` jobs are
+    kept because others may need them: members of a batch that may be retried, and jobs whose dependents may run
+    again."""
 
     ms: int
     most: int
@@ -19,14 +20,14 @@ class Retention(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """The jobs, or results, that one call looked at: those that it removed, and those that others need."""
+    """The numbers of jobs or results that one call removed, and that it kept because others need them."""
 
     removed: int
     kept: int
 
     @property
     def has_more(self) -> bool:
-        """Return whether there may be more to look at at once."""
+        """Return whether more may be due now."""
         return self.removed + self.kept == MAX_PER_CALL
 
 
@@ -46,9 +47,9 @@ class RetentionStore:
         passed: Mapping[JobState | None, int] | None = None,
         archives_logs: bool = False,
     ) -> dict[JobState | None, Swept]:
-        """Call `sweep` for each of these states, and `sweep_results` for None, in one round trip. `passed`: the number
-        of the oldest jobs of a state that were kept lately, and are not looked at now. `archives_logs`: logs stay until
-        they are in the archive."""
+        """Call `sweep` for each of these states, and `sweep_results` for None, in one round trip. `passed`: by state,
+        how many of the oldest jobs to skip, because earlier calls kept them. `archives_logs`: keep logs until they are
+        archived."""
         calls = [
             self._results_sweep(epoch)
             if state is None
@@ -66,7 +67,7 @@ class RetentionStore:
         return (await self.sweep_all(epoch, {state: limits}))[state].removed
 
     async def sweep_results(self, epoch: str) -> int:
-        """Discard results whose time is over; return how many."""
+        """Remove expired results; return how many."""
         return (await self.sweep_all(epoch, {None: Retention(0, 0)}))[None].removed
 
     def _sweep(

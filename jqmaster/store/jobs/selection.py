@@ -1,4 +1,4 @@
-"""Applies a filter to the beginnings of records, and reads what else it asks for."""
+"""Applies a filter to the beginnings of records, and reads further data that the filter needs."""
 
 from collections.abc import Sequence
 
@@ -52,7 +52,7 @@ class Selection:
         found = {}
         for some in pages(sorted(long), RECORDS_PER_READ):
             whole = await self._records.get_all([jobs[n].id for n in some])
-            # Not kept: arguments may be large.
+            # Whole jobs are not kept, because arguments may be large.
             matching = [n for n in some if (job := whole.get(jobs[n].id)) and matcher.matches(fields_of(job))]
             found.update({n: jobs[n] for n in matching})
         found.update({n: job for n, job in jobs.items() if n not in long and matcher.matches(fields_of(job))})

@@ -1,4 +1,4 @@
-"""Workers' reports on the starts and ends of attempts. Their tokens authorize them."""
+"""Workers' reports on the starts and ends of attempts, which tokens authorize."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ NOT_ENDED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class GateHold:
-    """Nothing passes this gate for `for_ms`: the outside system behind it asked for that."""
+    """A hold: keep this gate closed for `for_ms`, because a worker asked for it."""
 
     gate_id: str
     for_ms: int
@@ -32,8 +32,8 @@ class GateHold:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """The end of one attempt: `decision` by the domain, `entry` for its history, `result` if the job ends with it. It
-    is counted by `name` of the job and `message` of the attempt; without a name it is not counted. `worker_id`: the
+    """The end of one attempt. `decision`: the domain's decision; `entry`: for the history; `result`: if the job ends.
+    `name` of the job and `message` of the attempt: for the counts; without a name it is not counted. `worker_id`: the
     worker that lost the attempt, if no worker reports its end."""
 
     job_id: str
@@ -59,7 +59,7 @@ class SettlementStore:
         self._times = times
 
     async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
-        """Return for each (job ID, token) whether the worker may still start it: its lease is not over."""
+        """Return for each (job ID, token) whether the worker may still start the job: its lease is not over."""
         confirmed: list[bool] = []
         for chunk in pages(claims, MAX_PER_CALL):
             args: list[Arg] = [self._shard.now_arg, codec.id_bytes(worker_id), self._keys.job_prefix]

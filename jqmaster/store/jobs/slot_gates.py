@@ -1,4 +1,4 @@
-"""The lists of gates under which slots are kept."""
+"""The lists of gates under which slots are stored."""
 
 from collections.abc import AsyncIterator
 from typing import Final
@@ -11,8 +11,9 @@ _PAGE: Final = 200
 
 
 async def slot_gate_pages(client: StoreClient, keys: Keys) -> AsyncIterator[list[str]]:
-    """Yield the names under which slots are kept, as in slots:{gates}, in pages that may be empty: lists of shared
-    gates, and gates with a key. It follows the indexes: each gate with a key is noted until nothing runs there."""
+    """Yield pages, which may be empty, of the names under which slots are stored, as in slots:{gates}: lists of shared
+    gates, and single gates with a key. Uses the indexes, in which each gate with a key stays until no job runs
+    there."""
     async for found in scanned(client, "SSCAN", keys.slot_lists, count=_PAGE):
         yield [raw.decode() for raw in found]
     for cid in sorted(await client.command("SMEMBERS", keys.counted)):

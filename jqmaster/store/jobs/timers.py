@@ -1,4 +1,4 @@
-"""Timers: jobs that are due become ready, and jobs whose time is over are skipped. Only the leader looks."""
+"""Timers: due jobs become ready, and expired jobs are skipped. Only the leader runs them."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,9 @@ from jqmaster.store.link.wake import JobsReady
 
 @dataclass(frozen=True, slots=True)
 class TimerRound:
-    """`moved` jobs were skipped or made ready; `is_partial`: there were more than one call may move. `next_ms` until
-    the next is due (-1: none is). `is_told`: a claim of the leader travelled with it.
+    """The result of one call. `moved`: the number of jobs that were skipped or made ready. `is_partial`: more jobs were
+    due than one call may move. `next_ms`: the time until the next one is due (-1: none). `is_told`: a claim of the
+    leader travelled with the call.
     """
 
     moved: int
@@ -35,10 +36,9 @@ class TimerStore:
         self._keys = shard.keys
 
     async def come_due(self, epoch: str, *, expects_some: bool = False) -> TimerRound:
-        """Skip jobs whose time is over, then make due jobs of both states ready, in one round trip: no job that is due
-        waits for the others' answers.
+        """Skip expired jobs, then make due jobs of both states ready, in one round trip.
 
-        `expects_some`: jobs are due for sure, so a claim may travel with it.
+        `expects_some`: jobs are certainly due, so a claim may travel with the call.
         """
         calls = [self._expiry(epoch)]
         calls += [self._promotion(epoch, state) for state in TIMED]

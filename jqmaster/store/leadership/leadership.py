@@ -10,7 +10,8 @@ from jqmaster.store.link.shard import Shard
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The credential of a leader: `epoch` is `number:nonce`, and compared for equality by every leader script."""
+    """The credential of a leader. `epoch` has the form `number:nonce`; every script of the leader compares it for
+    equality."""
 
     epoch: str
     master_id: str
@@ -44,8 +45,8 @@ class LeadershipStore:
         self._shard = shard
 
     async def elect(self, master_id: str, nonce: str, *, ttl_ms: int) -> Leadership | None:
-        """Try to lead: return the new leadership, or None while another master holds the lock or this one must not
-        lead.
+        """Try to become leader. Return the new leadership; None: another master holds the lock, or this one was
+        demoted.
         """
         k = self._shard.keys
         word, data = await self._shard.client.run(
@@ -54,7 +55,7 @@ class LeadershipStore:
         return Leadership(data[0].decode(), master_id) if word == "ok" else None
 
     async def renew(self, leadership: Leadership, *, ttl_ms: int) -> bool:
-        """Renew the lock. False: the lead is lost, or is to be given up."""
+        """Renew the lock. False: the lead is lost, or this master was demoted."""
         k = self._shard.keys
         word, _ = await self._shard.client.run(
             "renew_leadership", (k.leader, k.demoted), (leadership.holder, leadership.master_id, ttl_ms)
@@ -69,7 +70,7 @@ class LeadershipStore:
     async def demote(
         self, leadership: Leadership, *, fresh_ms: int, hold_ms: int, audit_entry: bytes
     ) -> Demotion:
-        """Tell a leader to leave the lead to others for `hold_ms`; it obeys at once, or when it renews its lock. Do
+        """Demote a leader, which may then not lead for `hold_ms`. It obeys at once, or when it renews its lock. Do
         nothing unless another master was seen within `fresh_ms`."""
         k = self._shard.keys
         word, _ = await self._shard.client.run(
@@ -84,8 +85,8 @@ class LeadershipStore:
         self, silent: Leadership, seen_ms: int, master_id: str, nonce: str, *, ttl_ms: int, hold_ms: int,
         audit_entry: bytes,
     ) -> Leadership | None:  # fmt: skip
-        """Give the lead to `master_id` in place of a holder that was last seen at `seen_ms`, and return the new
-        leadership. None if that has changed: another leads, or the holder has given a sign of life since."""
+        """Make `master_id` leader in place of a silent one, which was last seen at `seen_ms`, and return the new
+        leadership. None: another master leads, or the silent one has sent a heartbeat since."""
         k = self._shard.keys
         word, data = await self._shard.client.run(
             "depose",
@@ -96,7 +97,7 @@ class LeadershipStore:
         return Leadership(data[0].decode(), master_id) if word == "ok" else None
 
     async def newest_number(self) -> int:
-        """Return the growing part of the newest epoch; 0 if nobody has led yet."""
+        """Return the number of the newest epoch; 0 if nobody has led yet."""
         return codec.epoch_number(await self._shard.client.command("GET", self._shard.keys.epoch) or "")
 
     async def current(self) -> Leadership | None:

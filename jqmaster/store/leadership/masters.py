@@ -15,10 +15,11 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# Long enough for people to see who died; a process that dies at every start leaves an ID each time.
+# Long enough for people to see which master died, but not longer, because a process that dies at every start leaves an
+# entry each time.
 FORGET_MS: Final = 60_000
 MAX_MASTERS: Final = 500
-# Each sign of life carries them, and every other master reads them.
+# The most faults in a heartbeat, because every other master reads them.
 MAX_FAULTS: Final = 20
 MAX_FAULT_CHARS: Final = 500
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException)
@@ -26,8 +27,8 @@ _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.U
 
 @dataclass(frozen=True, slots=True)
 class MasterRegistry:
-    """All registered masters, the longest silent first, the one that leads, and the one that must not lead for a while,
-    at one store time. `epoch` is the growing part of the newest one; 0 before the first election."""
+    """All registered masters at one store time, the longest silent first, with the leader and the demoted one, which
+    must not lead for a while. `epoch`: the number of the newest epoch; 0 before the first election."""
 
     now_ms: int
     leadership: Leadership | None
@@ -46,7 +47,8 @@ class MasterStore:
         self._shard = shard
 
     async def beat(self, record: MasterRecord) -> None:
-        """Report a sign of life; the first one registers. Remove those that have been silent for `FORGET_MS`."""
+        """Send a heartbeat; the first one registers the master. Remove masters that have been silent for
+        `FORGET_MS`."""
         k = self._shard.keys
         fields: dict[str, Any] = {
             "node_id": record.node_id,
@@ -69,17 +71,19 @@ class MasterStore:
             logger.info("%d masters forgotten: they have been silent for too long", removed)
 
     async def forget(self, master_id: str) -> None:
-        """Unregister a master that leaves in good order."""
+        """Unregister a master that shuts down in order."""
         k = self._shard.keys
         await self._shard.client.run("forget_master", (k.masters, k.master_info), (master_id,))
 
     async def all_listen_sharded(self) -> bool:
-        """Return whether all registered masters hear messages that go to the shard's node of a Cluster alone."""
+        """Return whether all registered masters receive messages that are published only on the shard's node of a
+        Cluster."""
         infos = await self._shard.client.command("HVALS", self._shard.keys.master_info)
         return all(_listens_sharded(info) for info in infos)
 
     async def look(self) -> MasterRegistry:
-        """Return the masters, without those whose entries cannot be read; their next heartbeats write them again."""
+        """Return the masters without those whose entries cannot be read. Their next heartbeats write these entries
+        again."""
         k = self._shard.keys
         flat, infos, holder, demoted, epoch, (seconds, microseconds) = await self._shard.client.pipeline(
             [
@@ -124,7 +128,7 @@ def _record(master_id: str, fields: Mapping[str, Any]) -> MasterRecord:
         url=str(fields["url"]),
         version=str(fields["version"]),
         started_at_ms=int(fields["started_at_ms"]),
-        # Masters of former releases do not say these.
+        # Masters of older releases do not send these fields.
         listens_sharded=fields.get("listens_sharded") is True,
         duty_faults={str(name): str(fault) for name, fault in fields.get("duty_faults", {}).items()},
     )
