@@ -135,7 +135,7 @@ class _Outside:
         ]
         return min([*starts, *reads], default=float("inf"))
 
-    # --- what became of them
+    # --- their outcomes
 
     def _fate(self, challenge: _Challenge) -> Iterator[Violation]:
         job = self._h.jobs.get(challenge.job_id)

@@ -1,4 +1,4 @@
-"""Pushes without a retry, and what became of the jobs."""
+"""Pushes without a retry, and the outcomes of the jobs."""
 
 import asyncio
 import ssl

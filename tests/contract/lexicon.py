@@ -55,7 +55,7 @@ HOMONYMS: tuple[Homonym, ...] = (
         "a message to people, or a webhook",
         (r"/notices/", r"outbound/carriers\.py$"),
         "offer (claims to a worker), report (results to a master)",
-        dict.fromkeys(("Delivered", "NotDelivered", "MaybeDelivered"), "the outcome of a push, by which traces name it"),
+        dict.fromkeys(("Delivered", "NotDelivered", "MaybeDelivered"), "an outcome of a push: traces show the name"),
     ),
     Homonym(
         ("part", "parts"),
@@ -67,7 +67,7 @@ HOMONYMS: tuple[Homonym, ...] = (
     Homonym(
         ("batch", "batches", "batcher", "batching"),
         "jobs that belong together",
-        (r"/batch", r"(?:^|/)batch\w*\.py$", r"jobs/enqueue\.py$", r"transfer/models\.py$"),
+        (r"/batch", r"(?:^|/)batch(?:es)?(?:_\w+)?\.py$", r"jobs/enqueue\.py$", r"transfer/models\.py$"),
         "coalescer, call, page",
         {"EventBatch": _PUBLISHED, "EventBatchAnswer": _PUBLISHED},
     ),

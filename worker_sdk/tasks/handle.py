@@ -1,4 +1,4 @@
-"""Handles: what became of an enqueued job."""
+"""Handles, which give the outcome of an enqueued job."""
 
 import asyncio
 import time

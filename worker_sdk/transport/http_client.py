@@ -94,7 +94,7 @@ class HttpClient:
     would look like a server that does not answer.
 
     * `route`: opens connections.
-    * `kept_fields`: lower-case names of the fields that answers bring along.
+    * `kept_fields`: lower-case names of the fields that are read from answers.
     * `is_end_an_answer`: accept answers without a length, which end with their connection. One of these may have been
       cut off.
     """

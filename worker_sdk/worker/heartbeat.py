@@ -101,7 +101,7 @@ class Ledger(Protocol):
     def owed_runs(self) -> list[JobRun]: ...
 
 
-class Commands(Protocol):
+class MasterCommands(Protocol):
     """Requests of masters to the worker. They are called in this thread; the work is done in the event loop."""
 
     def cancel(self, claims: list[tuple[str, str]]) -> None: ...
@@ -129,7 +129,7 @@ class Heartbeat:
         ledger: Ledger,
         free: Callable[[], int],
         may_join: Callable[[], bool],
-        commands: Commands,
+        commands: MasterCommands,
         registration: Mapping[str, Any],
         secret: Callable[[], str],
         reports: PendingReports,

@@ -133,7 +133,7 @@ class IsolatedProcess:
         error: str | None,
         answer: Mapping[str, Any] | None = None,
     ) -> None:
-        """Tell the handler what became of its checkpoint, part or challenge of this number. Any thread may call it."""
+        """Tell the handler the outcome of its checkpoint, part or challenge of this number. Any thread may call it."""
         told = {
             "number": number,
             "error": error,

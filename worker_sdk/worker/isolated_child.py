@@ -198,7 +198,7 @@ class ParentReports:
         return asked
 
     def listen(self) -> None:
-        """Receive what became of checkpoints, parts and challenges, until the worker dies: then nobody holds the lease
+        """Receive the outcomes of checkpoints, parts and challenges until the worker dies. Then nobody holds the lease
         of this job any more."""
         try:
             while True:

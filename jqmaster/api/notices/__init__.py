@@ -1,1 +1,1 @@
-"""Telling others what became of jobs, over HTTP."""
+"""Notices to people, and webhooks about the ends of jobs, over HTTP."""

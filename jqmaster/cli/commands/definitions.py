@@ -88,7 +88,7 @@ def runs(
     outcome: Annotated[str | None, typer.Option(help="Only fired, skipped or missed ones.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Most records.")] = 20,
 ) -> None:
-    """List the newest run records of a definition: what became of each due instant."""
+    """List the newest run records of a definition: the outcome of each due instant."""
     http.show_list(
         http.get(definitions.path(name, "runs"), {"outcome": outcome, "limit": limit})["runs"],
         ("DUE", "OUTCOME", "REASON", "JOB", "RECORDED"),

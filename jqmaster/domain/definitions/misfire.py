@@ -12,9 +12,9 @@ def judge(
     """Judge the due instants, oldest first. Return NONE or CAUGHT_UP for each one that fires, LATE for each one that
     does not.
 
-    An instant that is at most `skip_late_after_ms` late fires. Of the others, `catch_up` lets fire: none, only the
-    newest of all due instants, or those among the newest `max_catch_up`. `more_are_due`: after these, at least
-    `max_catch_up` further instants are due.
+    An instant that is at most `skip_late_after_ms` late fires. For later instants, `catch_up` decides: none of them
+    fires, or only the newest of all due instants, or those among the newest `max_catch_up`. `more_are_due`: after
+    these, at least `max_catch_up` further instants are due.
     """
     last = len(due_ms) - 1
     caught_up = {

@@ -11,7 +11,7 @@ from jqmaster.domain.definitions.refusal import DefinitionError
 
 MAX_NAME: Final = 64
 _NAME: Final = re.compile(rf"[A-Za-z][A-Za-z0-9_+\-/]{{0,{MAX_NAME - 1}}}")
-# Files in the directory of time zones that are no zones, or differ between machines.
+# Files in the directory of time zones that do not define a zone, or differ between machines.
 _NOT_ZONES: Final = frozenset({"localtime", "posixrules", "Factory"})
 _SECOND: Final = timedelta(seconds=1)
 

@@ -28,7 +28,7 @@ class UniqueScope(StrEnum):
 
 
 class OnConflict(StrEnum):
-    """What happens to a push whose key another job holds."""
+    """The treatment of a push whose key another job holds."""
 
     REJECT = "reject"
     EXISTING = "existing"

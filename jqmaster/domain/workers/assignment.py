@@ -43,9 +43,9 @@ def next_assignments(
     another worker is less loaded. The sum is at most `max_jobs`, except that the first worker may always take its
     share.
 
-    A single worker may take as many as it has room for, because one full push is cheaper than many. Of several, each
-    takes enough to reach the load of the next one, plus an eighth of its slots. So small loads spread over workers, and
-    large ones still go in few pushes.
+    A single worker may take as many as it has room for, because one full push is cheaper than many. If there are
+    several, each takes enough to reach the load of the next one, plus an eighth of its slots. So small loads spread
+    over workers, and large ones still go in few pushes.
 
     The number of waiting jobs is unknown. So at first only one of the workers with the same names takes jobs, because
     claims for the others might find none. Each further round that leaves jobs behind doubles the number of these

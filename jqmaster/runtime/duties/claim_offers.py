@@ -95,8 +95,8 @@ class ClaimOffers:
         self._is_stopping = True
 
     async def stop(self, within_s: float) -> None:
-        """Give the pushes that are under way `within_s` to end, then cancel them. Their leases settle what became of
-        those."""
+        """Wait up to `within_s` for the pushes that are under way, then cancel the rest, whose leases then end by
+        themselves."""
         self._is_stopping = True
         tasks = list(self._tasks)
         if tasks:

@@ -1,1 +1,1 @@
-"""Definitions: what fires, what people change, and what became of each instant."""
+"""Definitions: firing, editing, and the outcomes of instants."""

@@ -1,1 +1,1 @@
-"""Telling others what became of jobs."""
+"""Notices to people, and webhooks about the ends of jobs."""

@@ -92,8 +92,8 @@ async def _count(client: StoreClient, keys: Keys, batch_id: str) -> tuple[Counte
 
 
 def _judged(batch: Batch, counted: Counter[JobState], missing: list[str]) -> BatchFault | None:
-    """Compare the counts of a batch with its members. Of removed members, whose retention is over, only the sum is
-    known."""
+    """Compare the counts of a batch with its members. Only the sum is known of removed members, whose retention is
+    over."""
     running = sum(count for state, count in counted.items() if state not in FINISHED)
     more = {state: batch.ended_as(state) - counted[state] for state in FINISHED}
     if (

@@ -95,8 +95,7 @@ class OperatorActionStore:
         self._keys = shard.keys
 
     async def cancel(self, job_id: str) -> tuple[str, str] | None:
-        """Cancel a waiting or running job; return (worker ID, token) if it ran. Raises StateConflict, KeyError.
-        """
+        """Cancel a waiting or running job; return (worker ID, token) if it ran. Raises StateConflict, KeyError."""
         (end,) = await self.cancel_all([job_id])
         if isinstance(end, Refusal):
             end.throw()

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from jqmaster.store import codec
 from jqmaster.store.link.shard import Shard
 
-# The most lanes that one look counts, and the most jobs that it looks at because each brings gates of its own along.
+# The most lanes that one call counts, and the most jobs that it checks one by one because each has its own gates.
 MAX_LANES: Final = 1_000
 MAX_SINGLE_JOBS: Final = 1_000
 # The most running jobs that one call looks at, and that are looked at in all.

@@ -176,7 +176,7 @@ async def test_a_leader_that_reaches_no_worker_takes_nothing_from_those_that_rea
 
             patch.setattr(first.shared.workers._http, "call", no_way)
             waiting = [await api.enqueue("work", max_retry=0) for _ in range(3)]
-            records = first.shard.parts.stores.records
+            records = first.shard.services.stores.records
 
             async def was_tried() -> bool:
                 return all([(await api.job(job_id))["state"] == "ready" for job_id in waiting]) and any(

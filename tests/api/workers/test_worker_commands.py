@@ -1,4 +1,4 @@
-"""People's orders to workers, and how a silent worker comes back."""
+"""Operators' commands to workers, and how a silent worker comes back."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -11,7 +11,7 @@ from tests.support.cli import jqmaster
 from tests.support.waiting import wait_until
 from worker_sdk import RefusedError, Worker
 from worker_sdk.masters.masters import MasterAnswer
-from worker_sdk.worker import heartbeat, outbox
+from worker_sdk.worker import heartbeat, report_queue
 from worker_sdk.worker.refusals import advice
 
 pytestmark = real_time.WORKER
@@ -37,7 +37,7 @@ async def test_a_refusal_is_logged_again_while_it_lasts(
     master: FakeMaster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heartbeat, "REPEAT_S", 0.2)
-    monkeypatch.setattr(outbox, "REPEAT_S", 0.2)
+    monkeypatch.setattr(report_queue, "REPEAT_S", 0.2)
     master.hooks["workers"] = lambda body: (403, {"code": "forbidden"}, {})
     worker = Worker(master.url, token=master.token, grace_s=0.1)
     worker.handler("x")(lambda argument: None)

@@ -307,7 +307,7 @@ async def test_masters_of_two_releases_hear_each_other(cluster: Cluster) -> None
             await wait_until(is_heard, what="the former master hears")
         # A waiting caller at the new master learns from the former one that its job ended.
         heard: list[str] = []
-        master.shard._events._on_finished = heard.append
+        master.shard._listener._on_finished = heard.append
         await client.redis.publish(keys.finished_channel, "j1")
         await wait_until(lambda: heard == ["j1"], what="the new master hears")
         await client.redis.hdel(keys.master_info, "former")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jqmaster.store.link import events as module
+from jqmaster.store.link import listener as module
 from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.wake import JobsReady, WakeMessage
 from tests.support.store import StoreWorld

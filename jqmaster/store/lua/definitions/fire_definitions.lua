@@ -52,7 +52,7 @@ for n, item in ipairs(batch) do
     memory = run_records.memory_of(item[1], item[7], memories[n], tonumber(handled_ms) or item[4])}
 end
 local count = (#ARGV - FIRST + 1) / WIDTH
--- Of several instants that would replace one another, only the last one fires.
+-- If several instants would replace one another, only the last one fires.
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   if ARGV[at + 1] == 'fires' or ARGV[at + 1] == 'queued' then definitions[tonumber(ARGV[at])].last_firing = i end

@@ -48,7 +48,7 @@ for i = 1, count do
 end
 local answers = #seen_keys > 0 and redis.call('MGET', unpack(seen_keys)) or {}
 
--- Of several events of this call that would replace one another's jobs, only the last one fires.
+-- If several events of this call would replace one another's jobs, only the last one fires.
 local last_firing, repeated = {}, {}
 for i = 1, count do
   local digest = events[i][2]

@@ -21,8 +21,8 @@ local lanes = (function()
 
   -- A lane is stored as one string of lines: queue (the name, with the labels that its jobs require), edition, group,
   -- shared gates, keyed gates, gate at which the lane is parked, score and member in its order, number of unfinished
-  -- jobs. It is no hash, which would cost several times as much. The pattern is written out for speed, because most
-  -- scripts begin with it.
+  -- jobs. A hash would cost several times as much. The pattern is written out for speed, because most scripts begin
+  -- with it.
   local FIELDS = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
 
   -- Returns the name of a queue: the part before the labels that its jobs require.
