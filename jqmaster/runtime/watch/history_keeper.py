@@ -10,7 +10,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.jobs.failure_group import failure_group_id, normalise
-from jqmaster.domain.operations.tally import TOTAL, NameCounts, Tally, TakenCounts
+from jqmaster.domain.operations.tally import TOTAL, NameCounts, TakenCounts, Tally
 from jqmaster.errors import DamagedError, JqmasterError
 from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.link.pages import pages

@@ -1,6 +1,6 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
--- The challenges of jobs. `challenges:{id}` has the challenges of a job as a MessagePack array of maps, the newest last.
+-- The challenges of jobs. `challenges:{id}` has those of a job as a MessagePack array of maps, the newest last.
 -- jqmaster/store/jobs/challenges.py reads them. If a job's record has the flag `has_challenge`, the present attempt has
 -- opened one. The fields of a map:
 --   id, digest   the part of the request ID that is shown, and the digest of the whole
