@@ -181,7 +181,8 @@ class LeaseStore:
         return count
 
     async def _free_slots(self, epoch: str, job_ids: Sequence[bytes]) -> bool:
-        """Free the slots of these jobs at all gates, because their own gates are unknown. Return whether a gate opened."""
+        """Free the slots of these jobs at all gates, because their own gates are unknown. Return whether any gate
+        opened."""
         k, has_opened = self._keys, False
         packed = codec.pack([job_id.decode() for job_id in job_ids])
         async for gates in slot_gate_pages(self._client, k):

@@ -10,8 +10,8 @@
 --   record    the record of a deleted job
 -- The set `logged` names the jobs with a log. `log_times` names those with stored chunks, by the time of the newest
 -- line. `log_waits` has deleted jobs whose log waits to be archived, `log_erasures` deleted jobs whose log has to be
--- removed from the archive, and `log_erased`, for a while, those whose log was removed from it. `log_totals` has the sum
--- of all sizes in `size`.
+-- removed from the archive, and `log_erased`, for a while, those whose log was removed from it. `log_totals` has the
+-- sum of all sizes in `size`.
 local job_logs = (function()
   local tag = ARGV.tag
   local LINES, SIZE = 4, 6
