@@ -71,7 +71,7 @@ class DataDirectory:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
             raise DataDirInUseError(
-                f"the data directory {self.path} is in use by another master (process {holder}); "
+                f"the data directory {self.path} is in use by another master or a restore (process {holder}); "
                 "stop that one, or give this one its own with --data-dir"
             )
         os.ftruncate(descriptor, 0)

@@ -482,6 +482,11 @@ class Keys:
         "while a restore runs",
         "the backup that is being restored; no master starts on the shard meanwhile",
     )
+    restore_hold = Key(
+        "string",
+        "expires",
+        "ID of the restore that is at work and renews this; another one is refused meanwhile",
+    )
     identity = Key("hash", "always", "version of the tokens and users")
     tokens = Key(
         "hash", "while not empty", "by ID: label, scopes, SHA-256 and dates of a token, as MessagePack"

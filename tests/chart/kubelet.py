@@ -65,7 +65,9 @@ class Pod:
         self.spec: Spec = template["spec"]
         [self.container] = self.spec["containers"]
         self.is_ready = self.is_deleting = self.was_killed = False
+        # Crashes that the test asked for do not count.
         self.restarts = 0
+        self._is_crashing = False
         self.exit_code: int | None = None
         self._around, self._environment, self._tracer = around, environment, tracer
         self._root = directory / name
@@ -114,7 +116,8 @@ class Pod:
                 self._set_ready(False)
                 if self.is_deleting or self.spec.get("restartPolicy") == "Never":
                     return
-                self.restarts += 1
+                self.restarts += not self._is_crashing
+                self._is_crashing = False
                 await asyncio.sleep(1)
         finally:
             asyncio.get_running_loop().call_soon(self._around.changed, self)
@@ -294,6 +297,12 @@ class Pod:
             self._around.changed(self)
 
     # --- end
+
+    def crash(self) -> None:
+        """Kill the container at once, as a fault or a lack of memory would. It starts again."""
+        assert self._process
+        self._is_crashing = True
+        os.killpg(self._process.pid, signal.SIGKILL)
 
     async def delete(self) -> None:
         """Take it out of its Services and end it: preStop, SIGTERM, and SIGKILL when its grace is over."""

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.service.operations.restoring import WHO
 from jqmaster.store.backup import loading
+from jqmaster.store.backup.hold import held
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.link.client import StoreClient
@@ -21,6 +23,7 @@ from tests.support.cli import Outcome, jqmaster
 from tests.support.master import PATIENT, Api, forget, master_on
 from tests.support.processes import MasterProcess, running
 from tests.support.scripted_worker import ending, puller_at
+from tests.support.store import StoreWorld
 
 pytestmark = [pytest.mark.system, pytest.mark.req("D31"), real_time.PROCESSES]
 
@@ -166,6 +169,36 @@ async def test_a_restore_that_was_interrupted_while_it_led_says_until_when(
     done = await asyncio.to_thread(jqmaster, "restore", backup, "--report", risks, **url)
     assert done.code == 0, done.err
     await forget_keys(shard)
+    await client.close()
+
+
+async def test_of_two_restores_into_one_shard_one_is_refused(tmp_path: Path, store_server: Any) -> None:
+    client = StoreClient(store_server.url, connections=4)
+    async with StoreWorld.on(Shard(client, Keys("tfrom"))) as world:
+        await world.enqueue_many(2_000)
+        url = {"JQMASTER_REDIS_URL": store_server.backup_url, "JQMASTER_SHARD": "tfrom"}
+        done = await asyncio.to_thread(jqmaster, "backup", tmp_path / "backup", **url)
+        assert done.code == 0, done.err
+    into = {"JQMASTER_REDIS_URL": store_server.url, "JQMASTER_SHARD": "tinto"}
+
+    def restore(report: str) -> Outcome:
+        return jqmaster("restore", tmp_path / "backup", "--report", tmp_path / report, **into)
+
+    shard = Shard(client, Keys("tinto"))
+    both = await asyncio.gather(*(asyncio.to_thread(restore, name) for name in ("one", "two")))
+    first, second = sorted(both, key=lambda one: one.code)
+    assert (first.code, second.code) == (0, 4), (first.err, second.err)
+    # The first may have ended before the second looked.
+    assert re.search(r"another restore is at work on the shard|shard tinto holds data", second.err)
+    restored = StoreWorld(shard)
+    assert (await restored.inspector.counts())[JobState.READY] == 2_000
+    assert await restored.findings() == []
+    async with held(shard):
+        refused = await asyncio.to_thread(restore, "three")
+    assert refused.code == 4
+    assert re.search(r"another restore is at work on the shard.*run the command again in \d+ s", refused.err)
+    for one in (shard, Shard(client, Keys("tfrom"))):
+        await forget_keys(one)
     await client.close()
 
 

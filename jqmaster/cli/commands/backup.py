@@ -162,6 +162,7 @@ async def _bring_back(
     from jqmaster.errors import ConflictError
     from jqmaster.service.operations.restoring import Restoring
     from jqmaster.store.backup import loading
+    from jqmaster.store.backup.hold import held
     from jqmaster.store.keys import Keys
     from jqmaster.store.link.access import StoreAccess
     from jqmaster.store.link.client import StoreClient
@@ -180,25 +181,29 @@ async def _bring_back(
         )
         try:
             shard = Shard(client, Keys(settings.shard))
-            restoring = Restoring(shard, job_times(settings))
-            await restoring.refuse_masters()
-            # An unfinished restore left nothing that anybody served.
-            if not await loading.is_under_way(shard) and not await loading.is_empty(shard):
-                if is_embedded:
-                    raise ConflictError(
-                        f"{settings.data_dir} holds data: move the directory away, or restore into another --data-dir"
-                    )
-                if not is_forced:
-                    raise ConflictError(
-                        f"shard {settings.shard} holds data: restore into an empty store or another shard, or delete "
-                        f"the data with --force {settings.shard}"
-                    )
-            path = report or Path(f"may-run-again-{iso_ms(reader.manifest.cut_at_ms).replace(':', '')}.jsonl")
-            with _private(path) as lines:
-                done = await restoring.run(
-                    reader, keeps_mark=is_embedded, on_risk=lambda risk: _write_risk(lines, risk)
+            async with held(shard) as hold:
+                restoring = Restoring(hold, job_times(settings))
+                await restoring.refuse_masters()
+                # An unfinished restore left nothing that anybody served.
+                if not await loading.is_under_way(shard) and not await loading.is_empty(shard):
+                    if is_embedded:
+                        raise ConflictError(
+                            f"{settings.data_dir} holds data: move the directory away, or restore into another "
+                            "--data-dir"
+                        )
+                    if not is_forced:
+                        raise ConflictError(
+                            f"shard {settings.shard} holds data: restore into an empty store or another shard, or "
+                            f"delete the data with --force {settings.shard}"
+                        )
+                path = report or Path(
+                    f"may-run-again-{iso_ms(reader.manifest.cut_at_ms).replace(':', '')}.jsonl"
                 )
-            return done, path
+                with _private(path) as lines:
+                    done = await restoring.run(
+                        reader, keeps_mark=is_embedded, on_risk=lambda risk: _write_risk(lines, risk)
+                    )
+                return done, path
         finally:
             await client.close()
 

@@ -15,7 +15,7 @@ from jqmaster.domain.jobs.job import FINISHED, Job
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.jobs.unique import UniqueScope
 from jqmaster.domain.operations.tally import Tally
-from jqmaster.errors import DamagedError, NotFoundError
+from jqmaster.errors import ConflictError, DamagedError, NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.documents import describe
 from jqmaster.store.backup import loading
@@ -48,10 +48,9 @@ class Exporting:
         self.left_out = Counter[str]()
 
     async def run(self) -> AsyncIterator[bytes]:
-        """Yield the lines. Raise NotFoundError where no master has ever served, and what `StoreClient.command`
-        raises."""
-        if await generation.read(self._shard) is None:
-            raise NotFoundError(f"no master has ever served shard {self._keys.tag[1:-2]} of this store")
+        """Yield the lines. Raise NotFoundError where no master has ever served, ConflictError for data that are being
+        restored, and what `StoreClient.command` raises."""
+        mark = await self._mark()
         yield written(
             HEAD,
             self._keys.tag[1:-2],
@@ -66,7 +65,17 @@ class Exporting:
             self.lines[kind] += 1
             yield written(kind, own_id, document, facts)
         await self._count_others()
+        if await self._mark() != mark:
+            raise ConflictError("the data were replaced during the export: run the command again")
         yield written(END, "", {"lines": dict(self.lines), "left_out": dict(+self.left_out)})
+
+    async def _mark(self) -> str:
+        """Return the mark of the data that are served."""
+        if await loading.is_under_way(self._shard):
+            raise loading.unfinished("export")
+        if (mark := await generation.read(self._shard)) is None:
+            raise NotFoundError(f"no master has ever served shard {self._keys.tag[1:-2]} of this store")
+        return mark
 
     async def _objects(self) -> AsyncIterator[tuple[str, str, documents.Parts]]:
         k, has_secrets = self._keys, self._has_secrets

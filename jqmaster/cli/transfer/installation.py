@@ -9,7 +9,7 @@ from jqmaster.domain.content.content import full_access
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.operations.tally import Tally
-from jqmaster.errors import ConflictError, NotFoundError
+from jqmaster.errors import NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor
@@ -87,7 +87,7 @@ class Installation:
     async def refuse_unserved(self) -> None:
         """Raise NotFoundError where no master has ever served, and ConflictError during a restore."""
         if await loading.is_under_way(self._shard):
-            raise ConflictError("a restore is under way: let it end, or run it again, before you import")
+            raise loading.unfinished("import")
         if await generation.read(self._shard) is None:
             raise NotFoundError(
                 "no master has ever served this shard: start `jqmaster serve` once before you import"

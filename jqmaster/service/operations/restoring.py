@@ -15,6 +15,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.backup import loading
 from jqmaster.store.backup.files import BackupReader, Manifest
+from jqmaster.store.backup.hold import RestoreHold
 from jqmaster.store.definitions.definitions import DefinitionStore
 from jqmaster.store.health import generation
 from jqmaster.store.identity.audit import AuditStore, encode_entry
@@ -25,7 +26,6 @@ from jqmaster.store.jobs.settlements import Settlement
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.pages import pages
-from jqmaster.store.link.shard import Shard
 
 WHO: Final = "restore"
 MESSAGE: Final = (
@@ -60,22 +60,23 @@ class Restored:
 
 
 class Restoring:
-    """A restore into one shard. Raises what `StoreClient.run` raises."""
+    """A restore into the shard of a hold. Raises what `StoreClient.run` and `RestoreHold.renew` raise."""
 
-    def __init__(self, shard: Shard, times: JobTimes) -> None:
-        self._shard = shard
+    def __init__(self, hold: RestoreHold, times: JobTimes) -> None:
+        self._hold = hold
+        self._shard = shard = hold.shard
         self._records = RecordStore(shard)
         self._leadership = LeadershipStore(shard)
         self._leases = LeaseStore(shard, self._records, Tally(), LiveValue(times))
 
     async def refuse_masters(self) -> None:
-        """Raise ConflictError while a master runs on the shard, or another restore ends there."""
+        """Raise ConflictError while a master runs on the shard, or an interrupted restore leads it."""
         registry = await MasterStore(self._shard).look()
         if registry.leadership is not None and registry.leadership.master_id == WHO:
             left_ms = await self._shard.client.command("PTTL", self._shard.keys.leader)
             raise ConflictError(
-                "another restore leads the shard while it ends attempts, or was interrupted then; if nobody runs one, "
-                f"run the command again in {span(max(left_ms, 0))}, when its lead is over"
+                "a restore was killed while it led the shard to end attempts: run the command again in "
+                f"{span(max(left_ms, 0))}, when its lead is over"
             )
         running = [
             seen.record.url or seen.record.id
@@ -96,11 +97,17 @@ class Restoring:
         runs."""
         shard, manifest = self._shard, backup.manifest
         await self.refuse_masters()
+        was_under_way = await loading.is_under_way(shard)
         await loading.begin(shard, f"{manifest.shard} of {iso_ms(manifest.cut_at_ms)}")
-        # One may have started in between. From now on, none does.
-        await self.refuse_masters()
-        await loading.clear(shard, keeps_mark=keeps_mark)
-        await loading.load(shard, backup.records())
+        try:
+            # One may have started in between. From now on, none does.
+            await self.refuse_masters()
+        except ConflictError:
+            if not was_under_way:
+                await loading.end(shard)
+            raise
+        await loading.clear(self._hold, keeps_mark=keeps_mark)
+        await loading.load(self._hold, backup.records())
         # Other data than those of the original since the backup: whoever served or used those must notice.
         await generation.mark(shard, new_id().replace("-", ""))
         restored = Restored(manifest, await shard.now_ms())
@@ -133,6 +140,7 @@ class Restoring:
         async for page in loading.key_pages(self._shard):
             # SCAN may give a key twice; within a page it does not.
             ids = [key[len(prefix) :].decode() for key in page if key.startswith(prefix)]
+            await self._hold.renew()
             for part in pages(ids, _JOBS_PER_READ):
                 for job in (await self._records.get_without_argument(part)).values():
                     yield job
@@ -140,6 +148,7 @@ class Restoring:
     async def _end_attempts(self, leadership: Leadership, restored: Restored) -> None:
         """End all attempts of the time of the backup, so that their tokens settle nothing."""
         while True:
+            await self._hold.renew()
             now_ms, expired, _ = await self._leases.expired_leases()
             settlements, damaged = [], []
             for lease in expired:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from jqmaster.domain.jobs.job import INDEXED, JobState
 from jqmaster.errors import ConflictError
+from jqmaster.store.backup import loading
 from jqmaster.store.backup.tracked import TrackedConnection
 from jqmaster.store.backup.values import (
     ELEMENTS_PER_PART,
@@ -76,12 +77,13 @@ class Copier:
 
     async def copy(self) -> Cut:
         """Copy everything. Raises what `TrackedConnection.ask` raises, and ConflictError if the store changes faster
-        than it can be copied within the pause."""
+        than it can be copied within the pause, or if a restore into it has not ended."""
         self._server = await self._server_name()
         if b"role:slave" in (await self._store.ask(("INFO", "replication")))[0]:
             raise ConflictError(
                 "the address is that of a replica, which cannot pause writes: name its primary"
             )
+        await self._refuse_half_restored()
         await self._copy_all()
         for _ in range(_MOST_PAUSES):
             await self._copy_changed()
@@ -91,6 +93,10 @@ class Copier:
             f"the store changes faster than it can be copied while writes are paused for {self._longest_pause_ms} ms: "
             "take the backup at a quieter time, or give a longer --longest-pause-ms"
         )
+
+    async def _refuse_half_restored(self) -> None:
+        if (await self._store.ask(("GET", self._keys.restoring)))[0] is not None:
+            raise loading.unfinished("take a backup")
 
     async def _copy_all(self) -> None:
         cursor: Any = b"0"
@@ -136,6 +142,7 @@ class Copier:
                 page, unread = unread[:KEYS_PER_PAGE], unread[KEYS_PER_PAGE:]
                 read = [record async for record in self._read(page)]
                 held += read
+            await self._refuse_half_restored()
             counts, (seconds, microseconds) = await self._counts(), (await self._store.ask(("TIME",)))[0]
             await self._store.ask(("PING",))
             paused_s = time.monotonic() - began_s

@@ -76,6 +76,7 @@ class BackupWriter:
         self._pack = msgpack.Packer(autoreset=True)
         self._files: list[DataFile] = []
         self._stream: IO[bytes] | None = None
+        self._manifest: IO[bytes] | None = None
         self._pending: list[bytes] = []
         self._pending_bytes = self._frames = self._records = self._bytes = 0
         self._is_finished = False
@@ -96,6 +97,7 @@ class BackupWriter:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             # A new file system has this directory.
             found = sorted(one.name for one in self._directory.iterdir() if one.name != "lost+found")
+            found = found or self._begin_manifest()
         except OSError as error:
             raise InvalidError(f"DIR: {self._directory} cannot be written: {error.strerror}") from error
         if found:
@@ -105,9 +107,21 @@ class BackupWriter:
             )
         return self
 
+    def _begin_manifest(self) -> list[str]:
+        """Make the file of the manifest. If another backup found the directory empty, too, and was faster, return the
+        name of its file."""
+        name = MANIFEST + _UNFINISHED
+        try:
+            self._manifest = _created(self._directory / name)
+        except FileExistsError:
+            return [name]
+        return []
+
     def __exit__(self, *_: object) -> None:
-        if self._stream:
-            self._stream.close()
+        for stream in (self._stream, self._manifest):
+            if stream:
+                with contextlib.suppress(OSError):  # a disk that fails was told before
+                    stream.close()
         if self._is_finished:
             return
         # Best effort: files that stay have no manifest, so they are not taken for a backup.
@@ -130,6 +144,7 @@ class BackupWriter:
 
     def finish(self, manifest: Manifest) -> None:
         """Write what is left, and the manifest. `manifest` has no files yet."""
+        assert self._manifest
         with _told(self._directory):
             if self._pending:
                 self._write_frame()
@@ -139,13 +154,11 @@ class BackupWriter:
             line = json.dumps(document, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
             mac = b"hmac-sha256 " + self._seal.mac(line).encode() + b"\n" if self._seal else b""
             text = line + mac + b"sha256 " + hashlib.sha256(line + mac).hexdigest().encode() + b"\n"
-            unfinished = self._directory / (MANIFEST + _UNFINISHED)
-            with _created(unfinished) as stream:
-                stream.write(text)
-                _to_disk(stream)
+            self._manifest.write(text)
+            _to_disk(self._manifest)
             # The data files are there before the manifest is.
             _sync_directory(self._directory)
-            unfinished.rename(self._directory / MANIFEST)
+            (self._directory / (MANIFEST + _UNFINISHED)).rename(self._directory / MANIFEST)
             _sync_directory(self._directory)
             _sync_directory(self._directory.absolute().parent)
         self._is_finished = True

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
+from jqmaster.errors import ConflictError
+from jqmaster.store.backup.hold import RestoreHold
 from jqmaster.store.backup.values import SORTED_SET, Record, row_of, writes
 from jqmaster.store.link.pages import scanned
 from jqmaster.store.link.scripts import Arg
@@ -15,7 +17,7 @@ _KEYS_PER_PAGE: Final = 500
 LEFT_OUT: Final = frozenset(
     {
         "backlog", "demoted", "flushed", "generation", "leader", "login_attempts", "login_used", "mail", "master_info",
-        "masters", "restoring", "session", "sessions", "worker", "worker_urls", "workers",
+        "masters", "restore_hold", "restoring", "session", "sessions", "worker", "worker_urls", "workers",
     }
 )  # fmt: skip
 # The score of a lease that is over: no worker can renew a restored lease, so the restore ends it.
@@ -24,7 +26,15 @@ _LEASE_OVER: Final = 1.0
 
 async def is_under_way(shard: Shard) -> bool:
     """Return whether a restore into this shard has begun and not ended."""
-    return bool(await shard.client.command("EXISTS", shard.keys.restoring))
+    # The user of backups may do no more than GET.
+    return await shard.client.command("GET", shard.keys.restoring) is not None
+
+
+def unfinished(act: str) -> ConflictError:
+    """Return the refusal to do anything with the data of a restore that has not ended."""
+    return ConflictError(
+        f"a restore into the shard has begun and not ended: let it end, or run it again, before you {act}"
+    )
 
 
 async def begin(shard: Shard, backup: str) -> None:
@@ -46,27 +56,30 @@ async def key_pages(shard: Shard) -> AsyncIterator[list[bytes]]:
 async def is_empty(shard: Shard) -> bool:
     """Return whether the shard holds no data: at most the marks of the store itself."""
     k = shard.keys
-    marks = {k.generation.encode(), k.restoring.encode(), k.rules.encode()}
+    marks = {key.encode() for key in (k.generation, k.restore_hold, k.restoring, k.rules)}
     async for page in key_pages(shard):
         if not marks.issuperset(page):
             return False
     return True
 
 
-async def clear(shard: Shard, *, keeps_mark: bool) -> int:
-    """Remove all keys of the shard except the mark of a restore and, if `keeps_mark`, the mark of the data. Return
-    their number."""
-    kept = {shard.keys.restoring.encode(), *([shard.keys.generation.encode()] if keeps_mark else [])}
+async def clear(hold: RestoreHold, *, keeps_mark: bool) -> int:
+    """Remove all keys of the shard except those of a restore and, if `keeps_mark`, the mark of the data. Return their
+    number. Raises what `RestoreHold.renew` raises, as `load` does."""
+    shard, k = hold.shard, hold.shard.keys
+    kept = {key.encode() for key in (k.restoring, k.restore_hold, *([k.generation] if keeps_mark else []))}
     count = 0
     async for page in key_pages(shard):
         keys = [key for key in page if key not in kept]
         if keys:
+            await hold.renew()
             count += await shard.client.command("UNLINK", *keys)
     return count
 
 
-async def load(shard: Shard, records: Iterable[Record]) -> None:
+async def load(hold: RestoreHold, records: Iterable[Record]) -> None:
     """Write the records, except those that have expired."""
+    shard = hold.shard
     now_ms = await shard.now_ms()
     tag = shard.keys.tag.encode()
     commands: list[tuple[Arg, ...]] = []
@@ -85,9 +98,11 @@ async def load(shard: Shard, records: Iterable[Record]) -> None:
             commands.append(("PEXPIRE", key, record.expires_at_ms - now_ms))
         size += sum(len(value) for value in record.values if isinstance(value, bytes))
         if len(commands) >= _COMMANDS_PER_CALL or size >= _BYTES_PER_CALL:
+            await hold.renew()
             await shard.client.pipeline(commands)
             commands, size = [], 0
             now_ms = await shard.now_ms()
+    await hold.renew()
     await shard.client.pipeline(commands)
 
 

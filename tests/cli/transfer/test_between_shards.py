@@ -317,14 +317,28 @@ async def test_users_and_tokens_never_leave_an_installation_without_an_admin(
 async def test_an_installation_that_cannot_take_it_is_refused(source: StoreWorld, target: StoreWorld) -> None:
     text = await exported(source)
     await loading.begin(target.shard, "a backup")
-    with pytest.raises(ConflictError, match="a restore is under way"):
+    with pytest.raises(ConflictError, match=r"not ended: .* before you import"):
         await imported(target, text)
+    with pytest.raises(ConflictError, match=r"not ended: .* before you export"):
+        await exported(target)
     await loading.end(target.shard)
     await target.redis.delete(target.shard.keys.generation)
     with pytest.raises(NotFoundError, match="start `jqmaster serve` once"):
         await imported(target, text)
     with pytest.raises(NotFoundError, match="no master has ever served shard"):
         await exported(target)
+
+
+async def test_an_export_of_data_that_were_replaced_meanwhile_is_not_taken_for_whole(
+    source: StoreWorld,
+) -> None:
+    exporting = Exporting(source.shard, job_times(SETTINGS), version="0.1", has_secrets=False)
+    lines = exporting.run()
+    await anext(lines)
+    await source.redis.set(source.shard.keys.generation, "of a restore")
+    with pytest.raises(ConflictError, match="run the command again"):
+        async for _ in lines:
+            pass
 
 
 async def test_settings_that_this_version_refuses_are_told_by_name(

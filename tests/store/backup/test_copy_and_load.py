@@ -11,6 +11,7 @@ import pytest
 from jqmaster.errors import ConflictError, ForbiddenError
 from jqmaster.store.backup import copying, loading
 from jqmaster.store.backup.copying import Copier, Cut
+from jqmaster.store.backup.hold import held
 from jqmaster.store.backup.tracked import TrackedConnection, tracked
 from jqmaster.store.backup.values import TYPES, Record, row_of
 from jqmaster.store.keys import KEYS, Keys
@@ -98,9 +99,12 @@ async def check_every_kind(lone_server: StoreServer, source: StoreWorld, other: 
         used[key] = info
     await source.redis.pexpire(source.shard.keys.result("expires"), 500_000)
     await source.redis.set(source.shard.keys.result("expires"), "x", px=500_000)
+    # Its mark would have the backup refused.
+    await source.redis.delete(source.shard.keys.restoring)
     before = await source.contents()
     _, records = await copied(lone_server.backup_url, shard_of(source))
-    await loading.load(other, records)
+    async with held(other) as hold:
+        await loading.load(hold, records)
     after = StoreWorld(other)
     found = by_name(await after.contents(), other.keys.tag)
     expected = by_name(before, source.shard.keys.tag)
@@ -161,7 +165,8 @@ async def test_what_is_removed_or_changed_during_the_copy_is_so_in_the_copy(
     monkeypatch.setattr(Copier, "_copy_changed", meanwhile)
     cut, records = await copied(lone_server.backup_url, shard_of(source))
     assert cut.jobs["ready"] == 2
-    await loading.load(other, records)
+    async with held(other) as hold:
+        await loading.load(hold, records)
     found = StoreWorld(other)
     assert [await found.records.get(job) is not None for job in (kept, gone, *since)] == [True, False, True]
     assert await found.findings() == []
@@ -182,6 +187,25 @@ async def test_writes_that_come_in_spite_of_the_pause_spoil_the_copy(
     monkeypatch.setattr(TrackedConnection, "ask", no_pause)
     with pytest.raises(ConflictError, match="longest-pause-ms"):
         await copied(lone_server.backup_url, shard_of(source))
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_data_that_are_being_restored_are_not_copied(
+    lone_server: StoreServer, source: StoreWorld, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    copy_all = Copier._copy_all
+
+    async def begins(self: Copier) -> None:
+        await copy_all(self)
+        await loading.begin(source.shard, "a backup")
+
+    if when == "before":
+        await loading.begin(source.shard, "a backup")
+    else:
+        monkeypatch.setattr(Copier, "_copy_all", begins)
+    with pytest.raises(ConflictError, match=r"has begun and not ended: .* before you take a backup"):
+        await copied(lone_server.backup_url, shard_of(source))
+    await loading.end(source.shard)
 
 
 async def test_a_pause_that_is_too_short_copies_nothing_as_whole(

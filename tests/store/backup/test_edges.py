@@ -16,6 +16,7 @@ from jqmaster.errors import (
 from jqmaster.store.backup import copying, loading
 from jqmaster.store.backup.copying import Copier
 from jqmaster.store.backup.files import MANIFEST, BackupReader, BackupWriter
+from jqmaster.store.backup.hold import held
 from jqmaster.store.backup.sealing import KeyDerivation, Seal
 from jqmaster.store.backup.tracked import TrackedConnection, _error, tracked
 from jqmaster.store.backup.values import TYPES, Record, whole
@@ -49,7 +50,9 @@ async def test_a_shard_is_cleared_but_for_its_marks(
     await other.client.command("SET", k.result("a"), "x")
     await loading.begin(other, "/backups/1")
     assert not await loading.is_empty(other)
-    assert await loading.clear(other, keeps_mark=keeps_mark) == 2 - len(left)
+    async with held(other) as hold:
+        assert await loading.clear(hold, keeps_mark=keeps_mark) == 2 - len(left)
+        await hold.renew()
     pages = [page async for page in loading.key_pages(other)]
     assert {key.decode() for page in pages for key in page} == {k.restoring, *(k.generation for _ in left)}
 
@@ -61,7 +64,8 @@ async def test_what_is_over_or_unknown_is_not_loaded(other: Shard, monkeypatch: 
         Record(b"of_next_year", 0, 0, 0, [b"x"]),
         Record(b"result:new", 0, 0, 0, [b"x"]),
     ]
-    await loading.load(other, records)
+    async with held(other) as hold:
+        await loading.load(hold, records)
     pages = [page async for page in loading.key_pages(other)]
     assert [key.decode() for page in pages for key in page] == [other.keys.result("new")]
 

@@ -127,7 +127,10 @@ def test_an_unfinished_backup_leaves_nothing_and_is_none(tmp_path: Path) -> None
     with BackupWriter(tmp_path / "b", None) as writer:
         for _ in range(200):
             writer.add(Record(b"job:1", 0, 0, 0, [bytes(10_000)]))
-        assert [one.name for one in (tmp_path / "b").iterdir()] == ["data-00001.jqb.unfinished"]
+        assert {one.name for one in (tmp_path / "b").iterdir()} == {
+            "data-00001.jqb.unfinished",
+            "manifest.json.unfinished",
+        }
     assert not (tmp_path / "b").exists()
     with pytest.raises(NotFoundError, match="not a backup"):
         BackupReader(tmp_path / "b")
@@ -145,6 +148,21 @@ def test_a_directory_with_files_is_refused_and_left_alone(tmp_path: Path) -> Non
     with pytest.raises(ConflictError, match=r"DIR: .* is not empty \(it has photo\)"):
         written(tmp_path)
     assert [one.name for one in tmp_path.iterdir()] == ["photo"]
+
+
+def test_of_two_backups_into_one_directory_one_is_refused_and_the_other_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with BackupWriter(tmp_path, None) as first:
+        # Both have found it empty.
+        monkeypatch.setattr(Path, "iterdir", lambda _: iter(()))
+        with pytest.raises(ConflictError, match=r"is not empty \(it has manifest.json.unfinished\)"):
+            BackupWriter(tmp_path, None).__enter__()
+        monkeypatch.undo()
+        for record in RECORDS:
+            first.add(record)
+        first.finish(manifest(first))
+    assert list(BackupReader(tmp_path).records()) == RECORDS
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

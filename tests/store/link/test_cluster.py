@@ -5,6 +5,7 @@ import contextlib
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import msgpack
 import pytest
@@ -21,6 +22,7 @@ from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.scripts import load, names
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobsReady, MailArrived, WakeMessage, encode
+from tests.support.drill import backed_up_and_restored, exported_and_imported
 from tests.support.master import master_on
 from tests.support.ports import free_port
 from tests.support.server import started
@@ -88,6 +90,20 @@ async def test_a_master_serves_from_a_cluster(cluster: Cluster) -> None:
     async with master_on(cluster.url) as (_, api):
         job_id = await api.enqueue("work")
         assert await api.state(job_id) == "ready"
+
+
+@pytest.mark.req("D31")
+async def test_a_backup_and_an_export_of_a_shard_arrive_in_one_on_another_node(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    source, target = (shard_on(cluster, node)[0] for node in cluster.primaries[:2])
+    client = StoreClient(cluster.url, connections=2)
+    into = Shard(client, Keys(target))
+    async with world_on(cluster.url, source) as world:
+        await world.enqueue_many(30)
+        await backed_up_and_restored(world, tmp_path, into=into, JQMASTER_REDIS_URL=cluster.url)
+        await exported_and_imported(world, tmp_path, into=into, JQMASTER_REDIS_URL=cluster.url)
+    await client.close()
 
 
 async def test_a_slot_that_is_being_moved_stops_its_shard_and_breaks_nothing(cluster: Cluster) -> None:
