@@ -38,6 +38,7 @@ from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.webhooks import DeliveryReader
 from jqmaster.service.operations.demand import DemandService
+from jqmaster.service.operations.health import HealthService
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.search_turns import SearchTurns
@@ -119,6 +120,7 @@ class Services:
     audit_writer: AuditWriter
     masters: MasterService
     stats: StatsService
+    health: HealthService
     demand: DemandService
     failure_actions: FailureActions
     identity: Identity

@@ -32,6 +32,7 @@ from jqmaster.service.jobs.why import WhyService
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.webhooks import DeliveryReader
 from jqmaster.service.operations.demand import DemandService
+from jqmaster.service.operations.health import HealthService
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.search_turns import SearchTurns
 from jqmaster.service.operations.stats import StatsService
@@ -98,6 +99,7 @@ class RequestServices:
         audit, traffic, turns = AuditStore(services.link), Traffic(), PreviewTurns(clock)
         constraints = self._make_reader(turns)
         audit_writer, request_ids = AuditWriter(audit), RequestIds(clock)
+        definitions = DefinitionReader(stores.definitions, services.store_time_ms)
         return Services(
             live=shared.live,
             enqueue=services.enqueue,
@@ -130,7 +132,7 @@ class RequestServices:
                 services.constraints, services.constraint_editor, services.key_values, services.store_time_ms
             ),
             constraint_editor=services.constraint_editor,
-            definitions=DefinitionReader(stores.definitions, services.store_time_ms),
+            definitions=definitions,
             definition_editor=DefinitionEditor(
                 stores.definitions, services.definition_firing, audit, services.store_time_ms
             ),
@@ -158,6 +160,17 @@ class RequestServices:
             identity=self._identity,
             masters=self.masters,
             stats=self.stats,
+            health=HealthService(
+                self.stats,
+                stores.history,
+                clock,
+                workers=stores.workers,
+                masters=self.masters,
+                constraints=constraints,
+                definitions=definitions,
+                why=self.why,
+                stale_ms=shared.policies.stale_ms,
+            ),
             demand=DemandService(
                 self._demand_store, stores.workers, services.constraints, stale_ms=shared.policies.stale_ms
             ),

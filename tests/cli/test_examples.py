@@ -27,6 +27,8 @@ pytestmark = real_time.PROCESSES
 TOKEN = "the-token-of-an-admin-of-the-examples"
 # Commands that run until they are told to end, or that check another program for minutes. Their options are checked.
 NOT_RUN = frozenset({"serve", "worker", "outbox", "conformance worker", "conformance master"})
+# The queue of this test has failures, which may be counted only later.
+BY_THE_QUEUE = {"health": (0, 1)}
 # Examples that say by their exit code what they found.
 CODES = {"plan": 6, "constraints plan": 6, "masters demote": 4, "remove-contracts": 3, "erase-log": 3}
 FILES = {
@@ -252,6 +254,8 @@ async def test_each_example_runs(world: World, store_server: StoreServer) -> Non
                 url = store_server.backup_url if path == "backup" else store_server.url
                 variables = {"JQMASTER_REDIS_URL": url}
             done = await world.run(*words, **variables)
-            if done.exit_code != CODES.get(path, 0) or isinstance(done.exception, Exception):
+            if done.exit_code not in BY_THE_QUEUE.get(path, (CODES.get(path, 0),)) or isinstance(
+                done.exception, Exception
+            ):
                 faults.append(f"{line}: {done.exit_code} {done.exception!r} {done.output[-300:]}")
     assert not faults, "\n".join(faults)

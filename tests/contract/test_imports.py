@@ -114,7 +114,13 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "logs": {"jobs"},
         "notices": {"constraints", "jobs"},
         "identity": {"jobs.coalescing"},
-        "operations": {"constraints", "jobs.failures", "workers.masters"},
+        "operations": {
+            "constraints",
+            "definitions.reader",
+            "jobs.failures",
+            "jobs.why",
+            "workers.masters",
+        },
     },
     "store": {
         "": set(),

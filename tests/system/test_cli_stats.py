@@ -1,4 +1,4 @@
-"""`jqmaster stats`, `names` and `failures` as operators use them."""
+"""`jqmaster stats`, `health`, `names` and `failures` as operators use them."""
 
 import asyncio
 from pathlib import Path
@@ -143,3 +143,34 @@ async def test_the_contracts_of_a_name_are_removed(store_server: StoreServer, tm
         again = await cli("remove-contracts", "mail/a")
         assert again.code == 3
         assert "no contract of the name mail/a" in again.err
+
+
+@pytest.mark.req("D32")
+async def test_health_is_one_verdict_with_the_next_step_and_an_exit_code(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    async with master_on(store_server.url) as (_, api):
+        cli = Cli(str(api.http.base_url), tmp_path)
+
+        async def is_well() -> bool:
+            return bool((await api.call("GET", "/api/health"))[1]["status"] == "ok")
+
+        await wait_until(is_well, timeout_s=20, what="the queue is well once a master leads")
+        well = await cli("health")
+        assert (well.code, well.out) == (0, "No job runs or waits. Nothing is broken.\n")
+        await api.call("POST", "/api/pauses", {"job_name": "mail", "reason": "deploy"})
+        await api.enqueue("mail")
+
+        async def is_broken() -> bool:
+            verdict = (await api.call("GET", "/api/health"))[1]
+            return [one["code"] for one in verdict["findings"]] == ["no_worker", "pause"]
+
+        await wait_until(is_broken, timeout_s=20, what="there is no worker, and a pause")
+        broken = await cli("health")
+        assert broken.code == 1
+        assert broken.out.startswith("1 job waits, but no worker is live.\nNext: jqmaster workers\n")
+        assert "deploy" in broken.out
+        told = await cli("health", "--json")
+        assert told.code == 1
+        (verdict,) = told.lines()
+        assert (verdict["status"], len(verdict["findings"])) == ("broken", 2)

@@ -230,6 +230,31 @@ async def test_a_constraint_that_is_full_for_moments_is_no_fault(screens: Screen
         assert looks in (2, 3)
 
 
+@pytest.mark.req("D32")
+async def test_the_first_line_is_the_verdict_on_the_whole_queue_in_both_languages(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    async with master_on(store_server.url) as (master, api), worker_on(master.server.url).running():
+        pause = {"job_name": "ui.echo", "reason": "the provider is down"}
+        assert (await api.call("POST", "/api/pauses", pause))[0] == 201
+        for _ in range(2):
+            await api.enqueue("ui.echo")
+        screens = Screens(browser, master.server.url)
+        for locale, status, words in (
+            (
+                "en-GB",
+                "Waiting",
+                "jobs named ui.echo. 2 jobs wait. “the provider is down” Nothing is broken.",
+            ),
+            ("ja-JP", "待機あり", "2 件のジョブが待っています。 “the provider is down” 異常はありません。"),
+        ):
+            async with screens.open("#/overview", locale=locale) as page:
+                line = page.locator("p.health")
+                await expect(line).to_contain_text(words, timeout=TOLD_WITHIN_MS)
+                await expect(line).to_contain_text(status)
+                await expect(line.locator("code")).to_have_text("jqmaster pauses")
+
+
 async def test_the_overview_says_that_all_is_well_only_when_it_knows(screens: Screens) -> None:
     held = asyncio.Event()
 

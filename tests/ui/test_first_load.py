@@ -18,7 +18,7 @@ from tests.ui.test_core import LATER
 
 pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
-MOST_REQUESTS = 12
+MOST_REQUESTS = 13
 LATENCY_MS = 400
 
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.identity import audit
-from jqmaster.api.operations import health, live, masters, schemas
+from jqmaster.api.operations import health, live, masters, schemas, verdict
 from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
@@ -50,6 +50,12 @@ _DEMOTE_TEXT: Final = (
     "master does not lead, and 409 `no_other_master` if no other master could."
 )
 
+_HEALTH_TEXT: Final = (
+    "Judges the same facts as the Overview of the web UI: what is wrong or waits, the likely cause, and the next step. "
+    "Computed at most once per two seconds for all callers. Values of constraint keys are shown if the caller may see "
+    "them."
+)
+
 _STREAM_TEXT: Final = (
     "Server-sent events, at most one of each kind per second. `stats` holds the body of `GET /api/stats`, `jobs` "
     "holds `counts` by state, and `action` holds an action on many jobs. `workers`, `masters`, `constraints`, "
@@ -63,6 +69,8 @@ OPERATIONS: Final = [
     Operation("GET", "/api/stream", live.stream, Scope.READ, "Stream changes", "operations", {200: None},
               problems=(503,), text=_STREAM_TEXT,
               is_stream=True, has_effect=True),
+    Operation("GET", "/api/health", verdict.get_verdict, Scope.READ, "Get the health of the queue in words",
+              "operations", {200: schemas.HealthVerdictView}, problems=_STORE, text=_HEALTH_TEXT),
     Operation("GET", "/api/masters", masters.list_masters, Scope.READ, "List masters", "operations",
               {200: schemas.MasterList}, problems=_STORE),
     Operation("POST", "/api/masters/{master_id}/demote", masters.demote, Scope.OPERATE,

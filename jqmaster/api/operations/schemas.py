@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from jqmaster.api.schemas import Answer, Timestamp
+from jqmaster.api.schemas import Answer, Count, Timestamp
 from jqmaster.config import Durability
 
 
@@ -87,6 +87,35 @@ class Health(Answer):
 
     status: Literal["ok"]
     id: str = Field(description="ID of this process, as in the list of masters. A restart changes it.")
+
+
+class HealthFindingView(Answer):
+    """One thing that is wrong, or why jobs wait."""
+
+    code: str = Field(description="Kind of the finding. Future releases may add values.")
+    severity: Literal["bad", "warn", "info"] = Field(
+        description="bad: jobs do not start, or may be lost. warn: something needs attention. info: jobs wait because "
+        "somebody decided so, such as by a limit or a pause."
+    )
+    text: str = Field(description="The finding and its likely cause, in English.")
+    command: str = Field(description="Command that shows more, as the next step.")
+    jobs: Count = Field(description="Number of jobs that it concerns, as far as it is known.")
+    figures: dict[str, str | int | float | None] = Field(
+        description="Values that the text is made of, for texts in other languages."
+    )
+
+
+class HealthVerdictView(Answer):
+    """Health of the whole queue, in words."""
+
+    at: Timestamp | None = Field(description="Store time of the facts. Null if the store does not answer.")
+    status: Literal["ok", "waiting", "degraded", "broken"] = Field(
+        description="waiting: jobs wait because somebody decided so, and nothing is broken. degraded: the worst "
+        "finding is a warning. broken: the worst finding is bad."
+    )
+    text: str = Field(description="The verdict: the worst finding, or that all is well.")
+    command: str | None = Field(description="Command of the worst finding. Null if there is none.")
+    findings: list[HealthFindingView] = Field(description="Findings, the worst first.")
 
 
 class Readiness(Answer):

@@ -103,6 +103,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "notices ack": ("jqmaster notices ack failures",),
     "notices delete": ("jqmaster notices delete failures",),
     # Operate
+    "health": ("jqmaster health", "jqmaster health --json"),
     "stats": ("jqmaster stats",),
     "top": ("jqmaster top --once",),
     "names": ("jqmaster names --sort failed --span 24h",),

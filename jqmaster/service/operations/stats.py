@@ -3,10 +3,10 @@
 import asyncio
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import msgpack
 
@@ -20,6 +20,7 @@ from jqmaster.domain.operations.tally import COUNTED, TOTAL, NameCounts
 from jqmaster.errors import InvalidError, NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.failures import FailureReader, ShownGroup
+from jqmaster.service.operations.remembered import Remembered
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.operations.history import STEP_MS, BacklogSample, HistoryStore, Step
@@ -46,8 +47,6 @@ SUMS_LIVE_S: Final[Mapping[Span, float]] = {"1h": 2, "3h": 5, "6h": 10, "24h": 1
 # The number of history points that are computed before other tasks get a turn.
 _POINTS_AT_ONCE: Final = 100
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
@@ -61,24 +60,6 @@ class StoreState:
     max_memory_bytes: int
     faults: Sequence[str]
     duty_faults: Sequence[str]
-
-
-class _Remembered(Generic[T]):
-    """A value that is computed once for all callers within its life."""
-
-    def __init__(self, clock: Clock, life_s: float, compute: Callable[[], Awaitable[T]]) -> None:
-        self._clock = clock
-        self._life_s = life_s
-        self._compute = compute
-        self._lock = asyncio.Lock()
-        self._known: tuple[float, T] | None = None
-
-    async def get(self) -> T:
-        async with self._lock:
-            now_s = self._clock.monotonic_s()
-            if self._known is None or now_s - self._known[0] >= self._life_s:
-                self._known = (now_s, await self._compute())
-            return self._known[1]
 
 
 class StatsService:
@@ -104,11 +85,11 @@ class StatsService:
         self._clock = clock
         self._stale_ms = stale_ms
         self._store_state = store_state
-        self._now = _Remembered(clock, NOW_LIVES_S, self._look)
+        self._now = Remembered(clock, NOW_LIVES_S, self._look)
         self._sums = {
-            span: _Remembered(clock, SUMS_LIVE_S[span], partial(self._summed, span)) for span in SPANS
+            span: Remembered(clock, SUMS_LIVE_S[span], partial(self._summed, span)) for span in SPANS
         }
-        self._rows = {span: _Remembered(clock, NOW_LIVES_S, partial(self._read_rows, span)) for span in SPANS}
+        self._rows = {span: Remembered(clock, NOW_LIVES_S, partial(self._read_rows, span)) for span in SPANS}
 
     # --- now
 

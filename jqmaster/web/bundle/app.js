@@ -945,8 +945,8 @@ function Text({ value, max = 300, isBlock = false }) {
   const [isWhole, setWhole] = E2(false);
   const text = value === null || value === void 0 ? "" : String(value);
   const isCut2 = !isWhole && text.length > max;
-  const shown = isCut2 ? text.slice(0, max) : text;
-  return html`<bdi class="text">${pieces(shown, isBlock).map(
+  const shown2 = isCut2 ? text.slice(0, max) : text;
+  return html`<bdi class="text">${pieces(shown2, isBlock).map(
     (piece, i2) => i2 % 2 ? html`<span class="escape" title=${t("text.escape")}>${piece}</span>` : piece
   )}</bdi>${isCut2 && html`<button type="button" class="link" onClick=${(event) => {
     event.preventDefault();
@@ -1053,8 +1053,8 @@ function Time({ at: at2, isNext = false }) {
   const ms3 = Date.parse(at2);
   if (Number.isNaN(ms3)) return html`<${Text} value=${at2} />`;
   const relative = isNext && ms3 < nowMs() ? t("time.now") : relativeText(ms3);
-  const shown = mode === "relative" ? relative : instantText(ms3, mode);
-  return html`<time class="num" datetime=${at2} title=${[relative, localText(ms3), utcText(ms3)].join(" · ")}>${shown}</time>`;
+  const shown2 = mode === "relative" ? relative : instantText(ms3, mode);
+  return html`<time class="num" datetime=${at2} title=${[relative, localText(ms3), utcText(ms3)].join(" · ")}>${shown2}</time>`;
 }
 function Id({ id, href: href2 }) {
   const short = id.length > 13 ? `…${id.slice(-10)}` : id;
@@ -1564,10 +1564,10 @@ function ActionsUnderWay({ mayOperate }) {
       for (const end of ends) end();
     };
   }, []);
-  const shown = Object.values(all).filter(
+  const shown2 = Object.values(all).filter(
     (action) => !hidden.has(action.id) && (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS)
   ).sort((a2, b2) => b2.created_at.localeCompare(a2.created_at));
-  return html`<div class="under-way" role="status" aria-live="polite">${shown.map((action) => {
+  return html`<div class="under-way" role="status" aria-live="polite">${shown2.map((action) => {
     const isRunning = action.state === "running";
     const most = action.matched ?? action.ids_count ?? action.looked_at;
     return html`<div key=${action.id} class="card action">
@@ -4769,6 +4769,77 @@ function wordsOf(key, value) {
   return members.map(([name, part]) => `${keyWords(name)}: ${wordsOf(name, part)}`).join(" · ") || t("none");
 }
 
+// health_line.js
+var EVENTS2 = ["jobs", "constraints", "workers", "masters"];
+var KINDS = { ok: "ok", waiting: "info", degraded: "warn", broken: "bad" };
+var useHealth = () => useResource((signal) => get("api/health", {}, signal), [], {
+  events: EVENTS2,
+  leastMs: 4e3,
+  everyMs: 15e3
+});
+function HealthLine({ verdict }) {
+  if (!verdict) return html`<p class="health" aria-hidden="true">${" "}</p>`;
+  const { status: status2, findings, command } = verdict;
+  const text = findings.length ? findingText(findings[0]) : t("health.none");
+  const isWell = status2 === "ok" || status2 === "waiting";
+  return html`<p class="health" role="status"><${Badge} kind=${KINDS[status2] ?? "info"}>${tOr(`health.status.${status2}`, visible(status2))}<//> <span>${text}${isWell && ` ${t("health.nothing_broken")}`}</span>${command && html` <code>${visible(command)}</code>`}</p>`;
+}
+function findingText({ code, text, figures }) {
+  switch (code) {
+    case "full":
+      return limitText(figures);
+    case "pause":
+    case "paused":
+    case "paused_values":
+      return pauseText(figures);
+    case "drains":
+      return t("health.drains", { ...shown(figures), eta: durationText(figures["eta_ms"], true) });
+    case "wait":
+      return t("health.wait", { ...shown(figures), duration: durationText(steadyMs(figures["wait_ms"])) });
+    default: {
+      const key = `health.${code}`;
+      return tOr(key, "") ? t(key, shown(figures)) : visible(text);
+    }
+  }
+}
+function shown(figures) {
+  const found = {};
+  for (const [key, value] of Object.entries(figures)) {
+    if (value === null) continue;
+    if (key === "share") found[key] = number(value, { style: "percent", maximumFractionDigits: 0 });
+    else if (key === "latency_ms") found["duration"] = durationText(value);
+    else if (key === "used" || key === "most") found[key] = bytesText(value);
+    else if (key.endsWith("_at")) found[key.slice(0, -3)] = relativeText(Date.parse(value));
+    else found[key] = typeof value === "string" ? visible(value) : value;
+  }
+  return found;
+}
+function limitText(figures) {
+  const { value, held: held2, count: count2, rate, slots, running, eta_ms, held_until } = figures;
+  const name = visible(figures["name"]);
+  const first = value === null ? t("health.full", { name, count: held2 }) : t("health.full_value", { name, count: count2, held: held2, value: visible(value) });
+  const limits = [
+    rate && t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms, true) }),
+    slots && t("health.full.slots", { running: running ?? 0, slots }),
+    held_until && t("health.full.held", { until: relativeText(Date.parse(held_until)) })
+  ].filter(Boolean);
+  return first + (limits.length ? ` ${limits.join(" ")}` : "");
+}
+function pauseText(figures) {
+  const { of: of2, subject, key, by, reason, count: count2, until_at } = figures;
+  const what = t(`pause.what.${of2}`, {
+    name: visible(subject),
+    tag: visible(subject),
+    key: visible(key),
+    value: visible(subject)
+  });
+  return [
+    by ? t("health.pause_by", { what, count: count2, who: visible(whoText(by)) }) : t("health.pause", { what, count: count2 }),
+    reason && `“${visible(reason).slice(0, 200)}”`,
+    until_at && t("fault.pause.until", { until: relativeText(Date.parse(until_at)) })
+  ].filter(Boolean).join(" ");
+}
+
 // pauses.js
 var isPause = (name) => name.startsWith("pause-");
 var concerns = (matcher, other) => toJson(matcher) === toJson(other) || matcher.all?.length === 2 && toJson(matcher.all[0]) === toJson(other);
@@ -4904,7 +4975,7 @@ function pausedOf(constraints) {
             kind: "warn",
             code: "pause",
             key: `paused ${one.name}`,
-            text: pauseText(one),
+            text: pauseText2(one),
             ...link
           }
         ];
@@ -4923,7 +4994,7 @@ function pausedOf(constraints) {
         (one.overrides ?? []).filter((override) => override.paused)
       );
       if (values2.length === 0) return [];
-      const shown = values2.slice(0, 3).map((override) => visible(String(override.value).slice(0, 60)));
+      const shown2 = values2.slice(0, 3).map((override) => visible(String(override.value).slice(0, 60)));
       return [
         {
           kind: "warn",
@@ -4931,7 +5002,7 @@ function pausedOf(constraints) {
           key: `paused ${one.name} ${one.etag}`,
           text: t("fault.paused_values", {
             name: visible(one.name),
-            values: shown.join(", ") + (values2.length > shown.length ? ", …" : ""),
+            values: shown2.join(", ") + (values2.length > shown2.length ? ", …" : ""),
             count: values2.length,
             since
           }),
@@ -4941,7 +5012,7 @@ function pausedOf(constraints) {
     }
   ).slice(0, MOST2);
 }
-function pauseText(one) {
+function pauseText2(one) {
   const text = t("fault.pause", {
     what: pausedText(one.matcher),
     since: relativeText(Date.parse(one.created_at)),
@@ -5144,16 +5215,16 @@ function useHold() {
   };
 }
 function useSteadyRows(rows, rowKey, isHeld, of2) {
-  const shown = j({ rows, of: of2 });
+  const shown2 = j({ rows, of: of2 });
   const [, redraw] = E2(0);
-  if (!isHeld || shown.current.of !== of2 || shown.current.rows.length === 0) shown.current = { rows, of: of2 };
+  if (!isHeld || shown2.current.of !== of2 || shown2.current.rows.length === 0) shown2.current = { rows, of: of2 };
   const newest = new Map(rows.map((row) => [rowKey(row), row]));
-  const known = new Set(shown.current.rows.map(rowKey));
+  const known = new Set(shown2.current.rows.map(rowKey));
   return {
-    rows: shown.current.rows.map((row) => newest.get(rowKey(row)) ?? row),
+    rows: shown2.current.rows.map((row) => newest.get(rowKey(row)) ?? row),
     newCount: rows.filter((row) => !known.has(rowKey(row))).length,
     showNew: () => {
-      shown.current = { rows, of: of2 };
+      shown2.current = { rows, of: of2 };
       redraw((n) => n + 1);
     }
   };
@@ -5179,7 +5250,7 @@ var FAULTS_MS = 4e3;
 var FULL_MS = 2500;
 var PATIENCE_MS = 1500;
 var NONE = [];
-var KINDS = ["bad", "warn", "info"];
+var KINDS2 = ["bad", "warn", "info"];
 var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 function faultsOf(stats, failing, orphans) {
   const faults = [];
@@ -5292,9 +5363,10 @@ function Page({ query, session: session2 }) {
     [span === "1h"],
     { everyMs: 3e4, pollMs: 3e4 }
   );
+  const health = useHealth();
   const sources = [names, waiting, workers, constraints, masters, history2];
   const wasAnswered = j(false);
-  wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);
+  wasAnswered.current ||= [...sources, health].every((one) => one.data !== null || one.problem !== null);
   const [isLate, setLate] = E2(false);
   W2(() => {
     const timer2 = setTimeout(() => setLate(true), PATIENCE_MS);
@@ -5316,9 +5388,10 @@ function Page({ query, session: session2 }) {
       definitions: definitions.data?.definitions ?? NONE,
       points: hour ? completePoints(hour) : []
     })
-  ].sort((a2, b2) => KINDS.indexOf(a2.kind) - KINDS.indexOf(b2.kind));
+  ].sort((a2, b2) => KINDS2.indexOf(a2.kind) - KINDS2.indexOf(b2.kind));
   const total = Object.values(stats.counts).reduce((sum2, n) => sum2 + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
+    <${HealthLine} verdict=${health.data} />
     <${Faults} faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)} problem=${asked.problem} />
     ${total === 0 && html`<${First} session=${session2} />`}
     <${Tiles} stats=${stats} />
@@ -5672,8 +5745,8 @@ var ALL = [
 var KEYS = ALL.map((column) => column.key);
 function Line({ text, isCode = false }) {
   if (!text) return html`<${Num} value=${null} />`;
-  const shown = visible(text);
-  return html`<bdi class=${isCode ? "line code-line" : "line"} title=${shown}>${shown}</bdi>`;
+  const shown2 = visible(text);
+  return html`<bdi class=${isCode ? "line code-line" : "line"} title=${shown2}>${shown2}</bdi>`;
 }
 function Ran({ job }) {
   useTick();
@@ -6299,9 +6372,9 @@ function NoJobs({ session: session2, isFiltered, hasMore }) {
 
 // challenge_parts.js
 var CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
-var KINDS2 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
+var KINDS3 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
 function ChallengeState({ state }) {
-  return html`<${Badge} kind=${KINDS2[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
+  return html`<${Badge} kind=${KINDS3[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
 }
 var subjectOf = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
 var audienceText = (one) => t(`challenges.audience.${one.audience ?? "system"}`);
@@ -6548,10 +6621,10 @@ function FlowGraph({ flow, current = "" }) {
     /** @type {HTMLElement | null} */
     null
   );
-  const shown = j(flow);
+  const shown2 = j(flow);
   const [, redraw] = E2(0);
-  if (!hold.isHeld) shown.current = flow;
-  const jobs = shown.current.jobs;
+  if (!hold.isHeld) shown2.current = flow;
+  const jobs = shown2.current.jobs;
   const shape = y(() => shapeOf(jobs), [jobs]);
   const picture = y(() => pictureOf(jobs, { current, isEach }), [shape, current, isEach]);
   const newest = new Map(flow.jobs.map((job) => [job.id, job]));
@@ -6594,7 +6667,7 @@ function FlowGraph({ flow, current = "" }) {
       ${hasAlike && html`<${Button} class="small" aria-pressed=${String(isEach)} onClick=${() => setEach(!isEach)}>${t("flow.each")}<//>`}
       <span class="row" role="group" aria-label=${t("flow.zoom")}><${Button} class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)} onClick=${() => step(-1)}>−<//><${Button} class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>+<//><${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//></span></div>
     <${NewRows} count=${flow.jobs.filter((job) => !known.has(job.id)).length} onShow=${() => {
-    shown.current = flow;
+    shown2.current = flow;
     redraw((n) => n + 1);
   }} />
     <p class="sr" id="flow-keys">${t("flow.keys")}</p>
@@ -6779,12 +6852,12 @@ function JobLog({ path, isGone = false, mayErase = false }) {
     null
   );
   const text = wanted.toLowerCase();
-  const shown = text ? log.entries.filter(
+  const shown2 = text ? log.entries.filter(
     (entry) => withoutAnsi(entry.text ?? "").toLowerCase().includes(text)
   ) : log.entries;
   V2(() => {
     if (isFollowing && end.current) end.current.scrollTop = end.current.scrollHeight;
-  }, [shown.length, log.entries.at(-1)?.seq, isFollowing]);
+  }, [shown2.length, log.entries.at(-1)?.seq, isFollowing]);
   const save = async () => {
     setIsSaving(true);
     try {
@@ -6806,8 +6879,8 @@ function JobLog({ path, isGone = false, mayErase = false }) {
     ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
     ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
     ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
-    ${log.entries.length === 0 ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown.map(
-    (entry, at2) => html`<${Line2} key=${entry.seq} entry=${entry} before=${text || level !== "debug" ? void 0 : shown[at2 - 1]} />`
+    ${log.entries.length === 0 ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown2.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown2.map(
+    (entry, at2) => html`<${Line2} key=${entry.seq} entry=${entry} before=${text || level !== "debug" ? void 0 : shown2[at2 - 1]} />`
   )}</div>`}
     ${isErasing && html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
     await del(`${path}/logs`);
@@ -6941,7 +7014,7 @@ var MAX_SHOWN = 100;
 var OPEN_DEPTH = 3;
 var isDeep = (value, depth = 0) => value !== null && typeof value === "object" && (depth >= OPEN_DEPTH ? Object.keys(value).length > 0 : Object.values(value).some((member) => isDeep(member, depth + 1)));
 function Tree({ value, depth }) {
-  const [shown, setShown] = E2(MAX_SHOWN);
+  const [shown2, setShown] = E2(MAX_SHOWN);
   if (value === null) return html`<span class="v-null">null</span>`;
   if (typeof value === "boolean") return html`<span class="v-bool">${String(value)}</span>`;
   if (typeof value === "number" || typeof value === "bigint")
@@ -6955,8 +7028,8 @@ function Tree({ value, depth }) {
     [i2, member]
   )) : Object.entries(value);
   if (entries.length === 0) return html`<span class="v-null">${Array.isArray(value) ? "[]" : "{}"}</span>`;
-  const list = html`<ul class="tree">${entries.slice(0, shown).map(([key, member]) => html`<li key=${key}><span class="v-key">${typeof key === "number" ? key : html`<${Text} value=${key} max=${200} />`}</span> <${Tree} value=${member} depth=${depth + 1} /></li>`)}
-    ${entries.length > shown && html`<li><button type="button" class="link" onClick=${() => setShown(shown + 10 * MAX_SHOWN)}>${t("text.more_items", { count: entries.length - shown })}</button></li>`}</ul>`;
+  const list = html`<ul class="tree">${entries.slice(0, shown2).map(([key, member]) => html`<li key=${key}><span class="v-key">${typeof key === "number" ? key : html`<${Text} value=${key} max=${200} />`}</span> <${Tree} value=${member} depth=${depth + 1} /></li>`)}
+    ${entries.length > shown2 && html`<li><button type="button" class="link" onClick=${() => setShown(shown2 + 10 * MAX_SHOWN)}>${t("text.more_items", { count: entries.length - shown2 })}</button></li>`}</ul>`;
   const size = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
   return depth === 0 ? list : html`<details open=${depth < OPEN_DEPTH}><summary>${size}</summary>${list}</details>`;
 }
@@ -7673,11 +7746,11 @@ function joined(buckets) {
 function Spread({ title: title2, spread, histogram }) {
   const first = histogram.findIndex((bucket) => bucket.count > 0);
   const last = histogram.findLastIndex((bucket) => bucket.count > 0);
-  const shown = first < 0 ? [] : joined(histogram.slice(first, last + 1));
-  const most = Math.max(1, ...shown.map((bucket) => bucket.count));
+  const shown2 = first < 0 ? [] : joined(histogram.slice(first, last + 1));
+  const most = Math.max(1, ...shown2.map((bucket) => bucket.count));
   return html`<section class="card"><h2>${title2}</h2>${!spread ? html`<p class="muted">${t("names.nothing")}</p>` : html`
     <dl class="facts">${["p50", "p95", "p99", "max"].map((key) => html`<dt key=${key}>${t(`names.${key}`)}</dt><dd><${Duration} ms=${spread[`${key}_ms`]} /></dd>`)}</dl>
-    <table class="histogram"><caption class="sr">${title2}</caption><thead class="sr"><tr><th scope="col">${t("job.duration")}</th><th scope="col">${t("names.count")}</th><td></td></tr></thead><tbody>${shown.map((bucket) => html`<tr key=${bucket.le_ms}><td class="end num">${bucket.le_ms === null ? "∞" : html`≤ ${durationText(bucket.le_ms)}`}</td><td class="end"><${Num} value=${bucket.count} /></td><td class="wide"><${Bar} value=${bucket.count} of=${most} label=${t("names.count")} /></td></tr>`)}</tbody></table>`}</section>`;
+    <table class="histogram"><caption class="sr">${title2}</caption><thead class="sr"><tr><th scope="col">${t("job.duration")}</th><th scope="col">${t("names.count")}</th><td></td></tr></thead><tbody>${shown2.map((bucket) => html`<tr key=${bucket.le_ms}><td class="end num">${bucket.le_ms === null ? "∞" : html`≤ ${durationText(bucket.le_ms)}`}</td><td class="end"><${Num} value=${bucket.count} /></td><td class="wide"><${Bar} value=${bucket.count} of=${most} label=${t("names.count")} /></td></tr>`)}</tbody></table>`}</section>`;
 }
 function Contracts({ name, mayOperate, onRemoved }) {
   const [isAsking, setIsAsking] = E2(false);
@@ -7995,7 +8068,7 @@ function Members({ batch, query, go: go3 }) {
     hold.isHeld,
     found.data?.of ?? ""
   );
-  const shown = { id: batch.id, state };
+  const shown2 = { id: batch.id, state };
   const counts = (
     /** @type {Record<string, number | null | undefined>} */
     /** @type {unknown} */
@@ -8024,7 +8097,7 @@ function Members({ batch, query, go: go3 }) {
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.jobs")} rows=${rows} rowKey=${idOf2} label=${(job) => job.name} onOpen=${(job) => go3("job", { id: job.id })}
             columns=${MEMBER_COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
             empty=${html`<div class="card"><p class="muted">${t(found.data.next_cursor ? "jobs.empty.so_far" : "batches.members.none")}</p></div>`} /></div>`}
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${cursor !== null} isLoading=${found.isLoading} onNext=${() => go3("batches", { ...shown, cursor: found.data?.next_cursor })} onFirst=${() => go3("batches", shown)} /></section>`;
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${cursor !== null} isLoading=${found.isLoading} onNext=${() => go3("batches", { ...shown2, cursor: found.data?.next_cursor })} onFirst=${() => go3("batches", shown2)} /></section>`;
 }
 var MEMBER_COLUMNS = [
   {
@@ -8327,27 +8400,27 @@ var ownLimits = (key) => {
   const figures = formOf(key.own_limits);
   return Object.fromEntries(VALUE_FIGURES.map(({ name }) => [name, figures[name] ?? ""]));
 };
-function ValueLimits({ shown, path, onClose, onDone }) {
+function ValueLimits({ shown: shown2, path, onClose, onDone }) {
   useZone();
-  const form = useForm(shown, ownLimits);
+  const form = useForm(shown2, ownLimits);
   const reread = async () => {
     const { top_keys: keys } = await get(
       /** @type {"api/constraints/{name}"} */
       path
     );
-    return keys.find((key) => key.id === shown.id) ?? { ...shown, own_limits: null };
+    return keys.find((key) => key.id === shown2.id) ?? { ...shown2, own_limits: null };
   };
   const save = async (values2, base) => {
     const present = await reread();
     if (toJson(present.own_limits) !== toJson(base.own_limits) && form.differences.length === 0)
       throw new Problem(412, { title: t("form.conflict") });
     const limits = limitsIn({ ...values2, paused: present.own_limits?.paused ? "yes" : "" }, PER_VALUE);
-    await post(`${path}/values`, { value_id: shown.id, ...limits });
+    await post(`${path}/values`, { value_id: shown2.id, ...limits });
     await onDone();
-    return t("constraints.done.value", { value: visible(shown.value) });
+    return t("constraints.done.value", { value: visible(shown2.value) });
   };
   return html`<${FormDialog} title=${t("constraints.limit_value.title")} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${labelOf2}>
-    <p><strong><${Text} value=${shown.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
+    <p><strong><${Text} value=${shown2.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
     <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}</div><//>`;
 }
 var refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: [field], msg }] });
@@ -9072,7 +9145,7 @@ function Excerpt({ value, isHidden }) {
 var NAME2 = /^[A-Za-z0-9_.:-]{1,100}$/;
 var COMING = 10;
 var LAST_DAYS = 31;
-var KINDS3 = ["time", "event"];
+var KINDS4 = ["time", "event"];
 var OVERLAPS = ["allow", "forbid", "replace", "queue"];
 var CATCH_UPS = ["skip", "latest", "all"];
 var RETRY = ["base_s", "factor", "max_s"];
@@ -9210,7 +9283,7 @@ function DefinitionEditor({ definition, onClose, onDone }) {
   const isEvents = isOfEvents(values2);
   const asked = previewIn(values2, form.base);
   const coming = useComing(asked);
-  const shown = form.problem ?? coming.problem;
+  const shown2 = form.problem ?? coming.problem;
   const save = async (given, base) => {
     const name = given["name"]?.trim() ?? "";
     if (!NAME2.test(name)) {
@@ -9228,13 +9301,13 @@ function DefinitionEditor({ definition, onClose, onDone }) {
   const reread = () => get(`api/definitions/${encodeURIComponent(definition.name)}`);
   return html`<${FormDialog} title=${definition ? `${t("definitions.edit")} · ${visible(definition.name)}` : t("definitions.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf3}
       reread=${definition ? reread : void 0} isNew=${definition === null} saveLabel=${definition ? t("save") : t("definitions.create")} isWide>
-    <div class="form-grid">${!definition && html`<${FormField} form=${form} name="name" problem=${shown} label=${labelOf3("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
-      <${FormField} form=${form} name="kind" as="select" label=${labelOf3("kind")}>${KINDS3.map((kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`)}<//>`}
+    <div class="form-grid">${!definition && html`<${FormField} form=${form} name="name" problem=${shown2} label=${labelOf3("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
+      <${FormField} form=${form} name="kind" as="select" label=${labelOf3("kind")}>${KINDS4.map((kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`)}<//>`}
       <${FormField} form=${form} name="description" label=${labelOf3("description")} maxlength="1000" /></div>
-    <div class="form-grid"><fieldset class="plain-fields"><legend>${t(isEvents ? "events.which" : "definitions.when")}</legend><div class="stack">${isEvents ? html`<${WhichEvents} form=${form} problem=${shown} />` : html`<${When} form=${form} problem=${shown} />`}</div></fieldset>
+    <div class="form-grid"><fieldset class="plain-fields"><legend>${t(isEvents ? "events.which" : "definitions.when")}</legend><div class="stack">${isEvents ? html`<${WhichEvents} form=${form} problem=${shown2} />` : html`<${When} form=${form} problem=${shown2} />`}</div></fieldset>
       <${Preview2} values=${values2} coming=${coming} isAsked=${asked !== ""} /></div>
-    <fieldset class="plain-fields"><legend>${t("nav.job")}</legend><${JobFields} form=${form} problem=${shown} isLeftOut=${Boolean(definition) && isLeftOut(definition.job)} /></fieldset>
-    <fieldset class="plain-fields"><legend>${t("definitions.rules")}</legend><${Rules} form=${form} problem=${shown} /></fieldset>
+    <fieldset class="plain-fields"><legend>${t("nav.job")}</legend><${JobFields} form=${form} problem=${shown2} isLeftOut=${Boolean(definition) && isLeftOut(definition.job)} /></fieldset>
+    <fieldset class="plain-fields"><legend>${t("definitions.rules")}</legend><${Rules} form=${form} problem=${shown2} /></fieldset>
     <${FormCheck} form=${form} name="enabled">${labelOf3("enabled")}<//><//>`;
 }
 function Preview2({ values: values2, coming, isAsked }) {
@@ -9326,8 +9399,8 @@ function stripText(runs) {
 }
 function RunStrip({ runs }) {
   const label = stripText(runs);
-  const shown = runs.slice(0, STRIP).reverse();
-  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
+  const shown2 = runs.slice(0, STRIP).reverse();
+  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown2.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
 }
 var OUTCOME_KINDS = { fired: "ok", missed: "bad", waiting: "info" };
 function Outcome({ run }) {
@@ -9616,7 +9689,7 @@ function columnsOf(one) {
 // pages/definitions.js
 var PAGE9 = 25;
 var STATES2 = ["", "enabled", "paused", "troubled"];
-var KINDS4 = ["", "time", "event"];
+var KINDS5 = ["", "time", "event"];
 var EXAMPLE2 = {
   job: { name: "report.send", argument: { kind: "daily" } },
   schedule: { daily_at: "02:30" },
@@ -9630,7 +9703,7 @@ function List4({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
-  const kind = KINDS4.includes(query["kind"] ?? "") ? query["kind"] : "";
+  const kind = KINDS5.includes(query["kind"] ?? "") ? query["kind"] : "";
   const of2 = JSON.stringify([query["q"], state, kind, query["cursor"]]);
   const found = useResource(
     async (signal) => {
@@ -9648,7 +9721,7 @@ function List4({ query, go: go3, session: session2 }) {
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
       <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 }, true)} />
       <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${state} onChange=${(e2) => change2({ state: e2.target.value })}>${STATES2.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//>
-      <${Field} label=${t("definitions.form.kind")}>${(a2) => html`<select ...${a2} value=${kind} onChange=${(e2) => change2({ kind: e2.target.value })}>${KINDS4.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
+      <${Field} label=${t("definitions.form.kind")}>${(a2) => html`<select ...${a2} value=${kind} onChange=${(e2) => change2({ kind: e2.target.value })}>${KINDS5.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf3} label=${nameOf3} onOpen=${(one) => go3("definitions", { name: one.name })}
             columns=${[...COLUMNS2.map((column) => ({ ...column, label: t(column.label) })), ...mayOperate ? [actions(found.reload)] : []]}
@@ -10121,7 +10194,7 @@ function FigureFacts({ figures }) {
 
 // pages/workers.js
 var STATES3 = ["fresh", "stale", "draining", "detached"];
-var KINDS5 = (
+var KINDS6 = (
   /** @type {const} */
   { fresh: "ok", stale: "warn", draining: "info", detached: "bad" }
 );
@@ -10135,7 +10208,7 @@ function WorkerState({ worker }) {
   return html`<${StateBadge} state=${worker.state} />${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
 }
 var StateBadge = ({ state }) => html`<${Badge} kind=${/** @type {any} */
-KINDS5[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
+KINDS6[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
 function RowState({ worker }) {
   const { detached_by: by, breaker } = worker;
   const isBroken = breaker === "open" || breaker === "half_open";
@@ -10225,7 +10298,7 @@ function Groups({ by, query, go: go3, onDrain }) {
       label: t("nav.workers"),
       phone: "line",
       render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${/** @type {any} */
-      KINDS5[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
+      KINDS6[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
     },
     {
       key: "slots",
@@ -10602,19 +10675,19 @@ function Page13({ query, go: go3, session: session2 }) {
     /** @type {any[]} */
     data?.settings ?? []
   );
-  const shown = all.filter(
+  const shown2 = all.filter(
     (one) => (!q3 || `${one.key} ${labelOf4(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.is_runtime)
   );
-  const groups = [...new Set(shown.map((one) => one.group))];
+  const groups = [...new Set(shown2.map((one) => one.group))];
   const filter = (more) => go3("settings", { ...query, ...more }, { replace: true });
   return html`<div class="page-head"><h1>${t("nav.settings")}</h1></div>
     <form class="filters" role="search" onSubmit=${(e2) => e2.preventDefault()}>
       <${FilterInput} label=${t("settings.find")} maxlength="100" value=${query["q"] ?? ""} onChange=${(q4) => filter({ q: q4 })} />
       <label class="check"><input type="checkbox" checked=${isOnlyRuntime} onChange=${(e2) => filter({ runtime: e2.target.checked ? "1" : "" })} /> ${t("settings.only_runtime")}</label></form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : shown.length === 0 ? html`<${Empty} title=${t("settings.none_such")} />` : groups.map(
+    ${data === null ? !problem && html`<${Loading} />` : shown2.length === 0 ? html`<${Empty} title=${t("settings.none_such")} />` : groups.map(
     (group) => html`<section key=${group} class="after"><h2>${tOr(`settings.group.${group}`, visible(group))}</h2><${Table} caption=${tOr(`settings.group.${group}`, visible(group))} rowKey=${keyOf2} rowClass=${() => "setting"}
-        rows=${shown.filter((one) => one.group === group)} columns=${columns2(session2, setEditing)} /></section>`
+        rows=${shown2.filter((one) => one.group === group)} columns=${columns2(session2, setEditing)} /></section>`
   )}
     ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
 }
@@ -11744,12 +11817,12 @@ var withSeconds = (form) => adapted(
   (text) => full(text, 5)
 );
 var full = (text, length) => text.length === length ? `${text}:00` : text;
-function adapted(form, shown, kept) {
+function adapted(form, shown2, kept) {
   return {
     ...form,
     input: (name) => ({
       name,
-      value: shown(form.values[name] ?? ""),
+      value: shown2(form.values[name] ?? ""),
       onInput: (event) => form.set({ [name]: event.target.value ? kept(event.target.value) : "" })
     })
   };
@@ -11849,35 +11922,35 @@ function Enqueue({ query, go: go3, session: session2 }) {
       toast(t(isNew ? "enqueue.done" : "enqueue.was_there"));
     });
   };
-  const shown = problem ?? preview.problem;
+  const shown2 = problem ?? preview.problem;
   const names = useKnownNames2();
-  const ofArgument = made.problem ?? argumentProblem(faults, shown, argument.missing.length > 0, preview.misfits);
+  const ofArgument = made.problem ?? argumentProblem(faults, shown2, argument.missing.length > 0, preview.misfits);
   const isUnknown = typedName !== "" && names !== null && !names.includes(typedName);
   return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}</div>
     ${from && html`<p class="muted">${t("enqueue.from")} <a class="id" href=${href("job", { id: from })}>${visible(from)}</a></p>`}
     ${values2["left_out"] && html`<div class="card" role="note">${t("enqueue.left_out")}</div>`}
     ${sent && html`<div class="sent card" role="status"><strong>${t(sent.isNew ? "enqueue.done" : "enqueue.was_there")}</strong> <a class="id" href=${href("job", { id: sent.id })}>${visible(sent.id)}</a> <${Button} class="small" onClick=${() => go3("job", { id: sent.id })}>${t("enqueue.show")}<//></div>`}
     <div class="job-grid"><form class="card stack" onSubmit=${submit} novalidate>
-      <${FormField} form=${form} name="name" problem=${shown} label=${t("job.name")} hint=${t("enqueue.name.hint")} list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
+      <${FormField} form=${form} name="name" problem=${shown2} label=${t("job.name")} hint=${t("enqueue.name.hint")} list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
       ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
       <datalist id="known-names">${names?.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
       <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
       ${told3 && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
       <div class="form-grid">
         <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}<//>
-        ${values2["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
-        ${values2["when"] === "run_at" && html`<${FormField} form=${form} name="run_at" problem=${shown} label=${t("job.due_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />`}
-        <${FormField} form=${form} name="priority" problem=${shown} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />
-        <${FormField} form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
-        <${FormField} form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
-        <${FormField} form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} /></div>
+        ${values2["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown2} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
+        ${values2["when"] === "run_at" && html`<${FormField} form=${form} name="run_at" problem=${shown2} label=${t("job.due_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />`}
+        <${FormField} form=${form} name="priority" problem=${shown2} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />
+        <${FormField} form=${form} name="max_retry" problem=${shown2} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
+        <${FormField} form=${form} name="timeout" problem=${shown2} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
+        <${FormField} form=${form} name="tags" problem=${shown2} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} /></div>
       <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
-      <${FormMore} form=${form} names=${SELDOM} problem=${shown} label=${t("enqueue.more")}><div class="form-grid">
-        <${FormField} form=${form} name="requires" problem=${shown} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
-        <${FormField} form=${form} name="expires_s" problem=${shown} label=${t("job.expires_s")} hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
-        <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
-        <${FormField} form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
-      <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
+      <${FormMore} form=${form} names=${SELDOM} problem=${shown2} label=${t("enqueue.more")}><div class="form-grid">
+        <${FormField} form=${form} name="requires" problem=${shown2} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
+        <${FormField} form=${form} name="expires_s" problem=${shown2} label=${t("job.expires_s")} hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
+        <${FormField} form=${form} name="expires_at" problem=${shown2} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
+        <${FormField} form=${form} name="key" problem=${shown2} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
+      <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown2} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
       <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div><//>
       <${ErrorBox} problem=${problem} />
       <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div></form>

@@ -157,4 +157,46 @@ export default {
   "constraints.preview.count": "件||件",
   "constraints.preview.without":
     "さらに {count} 件のジョブにはこのキーがありません||さらに {count} 件のジョブにはこのキーがありません",
+  "health.status.ok": "正常",
+  "health.status.waiting": "待機あり",
+  "health.status.degraded": "要注意",
+  "health.status.broken": "異常",
+  "health.none": "必要以上に待っているジョブはありません。",
+  "health.nothing_broken": "異常はありません。",
+  "health.no_leader": "リーダーのマスターがないため、ジョブは開始されません。",
+  "health.late_leader": "リーダー {master} の応答が遅れています(最終応答: {seen})。",
+  "health.store_away": "ストアが応答しないため、ジョブの受付も開始もできません: {fault}",
+  "health.store": "新しいジョブを受け付けていません: {fault}",
+  "health.durability": "{wanted} が設定されていますが、ストアは {given} しか提供していません。",
+  "health.memory": "ストアのメモリ使用率は {share} です ({used} / {most})。",
+  "health.no_worker":
+    "{count} 件のジョブが待っていますが、稼働中のワーカーがありません。||{count} 件のジョブが待っていますが、稼働中のワーカーがありません。",
+  "health.orphan":
+    "名前 {name} のジョブを実行する稼働中のワーカーがありません。{count} 件が待っています。||名前 {name} のジョブを実行する稼働中のワーカーがありません。{count} 件が待っています。",
+  "health.late_definition": "定義 {name} は {due} に予定されていましたが、まだ実行されていません。",
+  "health.missed_instant": "定義 {name} は {due} の実行を逃しました。",
+  "health.wait": "名前 {name} のジョブが {duration} 待っています。{cause}",
+  "health.failing":
+    "名前 {name} のジョブが直近 1 時間に {count} 件失敗しました ({share})。{kind}||名前 {name} のジョブが直近 1 時間に {count} 件失敗しました ({share})。{kind}",
+  "health.rising": "失敗が増えています: 直近 10 分に {lately} 件、それ以前は 10 分あたり {before} 件。",
+  "health.stale_workers":
+    "{count} 台のワーカーが応答していません。||{count} 台のワーカーが応答していません。",
+  "health.dead_worker":
+    "ワーカー {worker} は停止しています(最終応答: {seen}、割り当て中のジョブ: {count} 件)。",
+  "health.stale_masters":
+    "{count} 台のマスターが応答していません。||{count} 台のマスターが応答していません。",
+  "health.duty": "マスターの処理が失敗しています: {fault}",
+  "health.latency": "ストアが遅くなっています。応答に {duration} かかっています。",
+  "health.growth": "待機ジョブが {minutes} 分間に {first} 件から {last} 件に増えました。",
+  "health.drains": "実行待ちは {ready} 件です。1 分あたり {per_min} 件減り、約 {eta}でなくなります。",
+  "health.full":
+    "{count} 件のジョブが制約 {name} を待っています。||{count} 件のジョブが制約 {name} を待っています。",
+  "health.full_value": "ジョブが制約 {name} を待っています: {held} 件のうち {count} 件は {value}。",
+  "health.full.rate": "{rate} で、約 {eta}かかります。",
+  "health.full.slots": "{slots} スロットのうち {running} を使用中です。",
+  "health.full.held": "ワーカーの要求で止まっています(再開: {until})。",
+  "health.pause":
+    "一時停止中: {what}。{count} 件のジョブが待っています。||一時停止中: {what}。{count} 件のジョブが待っています。",
+  "health.pause_by":
+    "一時停止中: {what}({who})。{count} 件のジョブが待っています。||一時停止中: {what}({who})。{count} 件のジョブが待っています。",
 };

@@ -10,6 +10,7 @@ import { visible } from "../text.js";
 import { Chart, completePoints } from "../ui/charts.js";
 import { Bar, Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
 import { withIgnored } from "../failure_groups.js";
+import { HealthLine, useHealth } from "../health_line.js";
 import { lastingFaults } from "../lasting_faults.js";
 import { usePref } from "../prefs.js";
 import { RunbookLink } from "../runbook_link.js";
@@ -195,10 +196,12 @@ export function Page({ query, session }) {
     { everyMs: 30_000, pollMs: 30_000 },
   );
 
+  const health = useHealth();
+
   // Draw everything at once, so that no answer pushes down what is already there. Do not wait for slow answers.
   const sources = [names, waiting, workers, constraints, masters, history];
   const wasAnswered = useRef(false);
-  wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);
+  wasAnswered.current ||= [...sources, health].every((one) => one.data !== null || one.problem !== null);
   const [isLate, setLate] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setLate(true), PATIENCE_MS);
@@ -227,6 +230,7 @@ export function Page({ query, session }) {
   ].sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
   const total = Object.values(stats.counts).reduce((/** @type {number} */ sum, n) => sum + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
+    <${HealthLine} verdict=${health.data} />
     <${Faults} faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)} problem=${asked.problem} />
     ${total === 0 && html`<${First} session=${session} />`}
     <${Tiles} stats=${stats} />

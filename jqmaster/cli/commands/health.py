@@ -1,0 +1,29 @@
+"""`jqmaster health`: the health of the queue in one sentence, with the likely cause and the next step."""
+
+import typer
+
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.http import MasterSession
+
+# Statuses in which nothing is broken.
+_WELL = ("ok", "waiting")
+
+
+def health(http: MasterSession) -> None:
+    """Tell whether the queue is well: what is wrong or waits, the likely cause, and the next step.
+
+    Ends with 1 if something is broken or needs attention. Jobs that wait because of a limit or a pause are not
+    broken.
+    """
+    verdict = http.get("/api/health")
+    if not http.says_json(verdict):
+        output.say(verdict["text"])
+        if verdict["command"]:
+            output.say(f"Next: {verdict['command']}")
+        if others := verdict["findings"][1:]:
+            print()
+            output.show_table(
+                ("ALSO", "FINDING", "NEXT"),
+                [(one["severity"], one["text"], one["command"]) for one in others],
+            )
+    raise typer.Exit(exits.OK if verdict["status"] in _WELL else exits.FAILED)

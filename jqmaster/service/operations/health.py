@@ -1,0 +1,391 @@
+"""The facts about the health of the queue, from what other services already answer, and the verdict on them."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from jqmaster.clock import Clock
+from jqmaster.domain.constraints.constraint import PAUSE_PREFIX, Mode
+from jqmaster.domain.content.content import ContentAccess, no_access
+from jqmaster.domain.instant import span
+from jqmaster.domain.jobs.failures import HOUR_MS, GroupedFailures
+from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
+from jqmaster.domain.matching.key_value import key_value
+from jqmaster.domain.matching.paths import Path
+from jqmaster.domain.operations.health import (
+    FAILING_LEAST,
+    FAILING_SHARE,
+    WAIT_WARN_MS,
+    FailingJobs,
+    FullLimit,
+    HealthFacts,
+    HealthVerdict,
+    LongWait,
+    PausedJobs,
+    SilentProcess,
+    TroubledDefinition,
+    judge,
+    store_away,
+)
+from jqmaster.domain.operations.tally import TOTAL, NameCounts
+from jqmaster.domain.why.verdict import IndexMissing
+from jqmaster.domain.why.worker_verdicts import NoMatchingWorker, NoWorker, WorkersUnavailable
+from jqmaster.domain.workers.worker import Worker
+from jqmaster.errors import NotFoundError, StoreUnavailableError
+from jqmaster.live_value import LiveValue
+from jqmaster.service.constraints.reader import ConstraintReader, KeyUsage, Usage
+from jqmaster.service.definitions.reader import DefinitionFilter, DefinitionReader
+from jqmaster.service.jobs.why import WhyService
+from jqmaster.service.operations.remembered import Remembered
+from jqmaster.service.operations.stats import StatsService
+from jqmaster.service.workers.masters import MasterService
+from jqmaster.store.constraints.documents import StoredConstraint
+from jqmaster.store.operations.history import STEP_MS, BacklogSample, HistoryStore
+from jqmaster.store.workers.workers import WorkerStore
+
+# One look at the store serves all callers for this time.
+LIVES_S: Final = 2.0
+# Definitions take one read for each two hundred of them.
+DEFINITIONS_LIVE_S: Final = 10.0
+# Findings of one kind: the worst so many.
+MOST: Final = 5
+_MINUTES: Final = 60
+_LATELY: Final = 10
+_MAX_VALUES: Final = 3
+_LEVELS: Final = ("besteffort", "fsync", "fsync+quorum")
+# The verdicts of `why` that explain why nobody takes a job that may start.
+_CAUSES: Final = (NoWorker, NoMatchingWorker, WorkersUnavailable, IndexMissing)
+
+
+@dataclass(frozen=True, slots=True)
+class _HealthLook:
+    """The findings of one look at the store. `limits` and `pauses` still have values that not every caller may see."""
+
+    facts: HealthFacts
+    limits: Sequence["_HeldGate"]
+    pauses: Sequence[tuple[StoredConstraint, Usage]]
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldGate:
+    key: Path | None
+    found: FullLimit
+
+
+class HealthService:
+    """Judges the health of the queue. Only a missing right of the caller raises here: a store that does not answer is
+    a verdict."""
+
+    def __init__(
+        self,
+        stats: StatsService,
+        history: HistoryStore,
+        clock: Clock,
+        *,
+        workers: WorkerStore,
+        masters: MasterService,
+        constraints: ConstraintReader,
+        definitions: DefinitionReader,
+        why: WhyService,
+        stale_ms: LiveValue[int],
+    ) -> None:
+        self._stats = stats
+        self._history = history
+        self._workers = workers
+        self._masters = masters
+        self._constraints = constraints
+        self._definitions = definitions
+        self._why = why
+        self._stale_ms = stale_ms
+        self._nobody = no_access(())
+        self._looks = Remembered(clock, LIVES_S, self._look)
+        self._troubled = Remembered(clock, DEFINITIONS_LIVE_S, self._troubled_definitions)
+
+    async def verdict(self, access: ContentAccess) -> tuple[int | None, HealthVerdict]:
+        """Return the verdict and the store time of its facts; None: the store does not answer. Values of keys are
+        shown as the caller may see them."""
+        try:
+            look = await self._looks.get()
+        except StoreUnavailableError as exc:
+            return None, store_away(exc.detail)
+        limits = [
+            replace(one.found, value=access.key_text(one.key, one.found.value))
+            if one.found.value is not None
+            else one.found
+            for one in look.limits
+        ]
+        pauses = [pause for stored, usage in look.pauses for pause in _paused(stored, usage, access)]
+        return look.facts.now_ms, judge(replace(look.facts, limits=limits, pauses=pauses))
+
+    async def _look(self) -> _HealthLook:
+        stats = await self._stats.now()
+        workers, now_ms = await self._workers.all_with_time()
+        masters, _ = await self._masters.all()
+        points = await self._points(now_ms)
+        constraints = [
+            (stored, usage)
+            for stored, usage in await self._constraints.all()
+            if stored.constraint.enabled and stored.constraint.mode is Mode.ENFORCE
+        ]
+        store, counts = stats["store"], stats["counts"]
+        leader = next((one for one in masters if one.role == "leader"), None)
+        given, wanted = store["durability_available"], store["durability"]
+        facts = HealthFacts(
+            now_ms=now_ms,
+            ready=counts["ready"],
+            running=counts["running"],
+            oldest_wait_ms=stats["oldest_wait_ms"],
+            has_leader=stats["masters"]["leader_id"] is not None,
+            late_leader=None
+            if leader is None or leader.is_fresh
+            else SilentProcess(leader.seen.record.node_id, leader.seen.last_seen_ms),
+            stale_masters=sum(not one.is_fresh for one in masters if one is not leader),
+            fresh_workers=stats["workers"]["fresh"],
+            stale_workers=stats["workers"]["stale"],
+            busy=stats["workers"]["busy"],
+            slots=stats["workers"]["max_jobs"],
+            dead_workers=_dead(workers, now_ms, self._stale_ms.current),
+            store_faults=store["faults"],
+            duty_faults=stats["duty_faults"],
+            durability=wanted,
+            given_durability=given,
+            is_less_durable=_LEVELS.index(given) < _LEVELS.index(wanted),
+            latency_ms=store["latency_ms"] or 0.0,
+            memory_bytes=store["used_memory_bytes"],
+            max_memory_bytes=store["max_memory_bytes"],
+            unserved=_unserved(
+                await self._history.backlog(), _served(workers, now_ms, self._stale_ms.current)
+            ),
+            longest=await self._longest(stats["oldest_startable"]),
+            limits=(),
+            pauses=(),
+            failing=await self._failing(now_ms),
+            failed_lately=_failed(points[-_LATELY:]),
+            failed_before=_failed(points[:-_LATELY]) * _LATELY / (_MINUTES - _LATELY),
+            definitions=await self._troubled.get(),
+            backlog=_backlog(points),
+        )
+        pauses = [(stored, usage) for stored, usage in constraints if _is_paused(stored)]
+        return _HealthLook(facts, await self._limits(constraints), pauses[:MOST])
+
+    async def _points(self, now_ms: int) -> list[NameCounts | None]:
+        last = now_ms // STEP_MS["minute"]
+        return await self._history.series(TOTAL, "minute", range(last - _MINUTES + 1, last + 1))
+
+    async def _longest(self, oldest: Mapping[str, Any] | None) -> LongWait | None:
+        if oldest is None or oldest["wait_ms"] < WAIT_WARN_MS:
+            return None
+        wait = LongWait(oldest["job_id"], oldest["name"], oldest["wait_ms"])
+        try:
+            explained = await self._why.why(wait.job_id, self._nobody)
+        except NotFoundError:
+            return None
+        cause = next((one for one in explained.verdicts if isinstance(one, _CAUSES)), None)
+        if cause is None:
+            return wait
+        is_queued = isinstance(cause, WorkersUnavailable) and cause.full == cause.workers
+        return replace(wait, cause=cause.text, is_queued=is_queued)
+
+    async def _failing(self, now_ms: int) -> list[FailingJobs]:
+        page = await self._stats.names("1h", sort="failed", limit=MOST)
+        rows = [
+            row
+            for row in page["names"]
+            if row["failed"] >= FAILING_LEAST
+            and row["success_share"] is not None
+            and 1 - row["success_share"] >= FAILING_SHARE
+        ]
+        if not rows:
+            return []
+        recent: dict[str, list[GroupedFailures]] = {}
+        for group in await self._history.failure_groups():
+            if now_ms - group.last_seen_ms < HOUR_MS:
+                recent.setdefault(group.name, []).append(group)
+        found = []
+        for row in rows:
+            groups = recent.get(row["name"], [])
+            minded = [group for group in groups if not group.is_ignored(now_ms)]
+            if minded or not groups:
+                kind = _newest_kind(minded, now_ms)
+                found.append(FailingJobs(row["name"], row["failed"], 1 - row["success_share"], kind))
+        return found
+
+    async def _troubled_definitions(self) -> list[TroubledDefinition]:
+        page = await self._definitions.page("", MOST, condition=DefinitionFilter.TROUBLED)
+        found = []
+        for one in page.definitions:
+            run = one.last_run.run if one.last_run else None
+            is_missed = run is not None and run.outcome == "missed"
+            due_ms = run.due_at_ms if run is not None and is_missed else one.next_due_ms
+            if due_ms is not None:
+                found.append(TroubledDefinition(one.known.stored.definition.name, is_missed, due_ms))
+        return found
+
+    async def _limits(self, constraints: Sequence[tuple[StoredConstraint, Usage]]) -> list[_HeldGate]:
+        full = sorted(
+            ((stored, usage) for stored, usage in constraints if usage.held and not _is_paused(stored)),
+            key=lambda pair: -(pair[1].held or 0),
+        )
+        found = []
+        for stored, usage in full[:MOST]:
+            constraint = stored.constraint
+            gate = None
+            # One constraint costs up to a thousand gates to look at, so only the values of the worst are told apart.
+            if constraint.key is not None and not found:
+                gate = await self._crowded(constraint.name)
+            found.append(_HeldGate(constraint.key, _full(stored, usage, gate)))
+        return found
+
+    async def _crowded(self, name: str) -> KeyUsage | None:
+        """Return the closed value of the key with the most waiting jobs."""
+        try:
+            detail = await self._constraints.get(name, None, self._nobody)
+        except NotFoundError:
+            return None
+        return next((one for one in detail.top_keys if one.gate.waiting and not one.gate.is_open), None)
+
+
+def _full(stored: StoredConstraint, usage: Usage, gate: KeyUsage | None) -> FullLimit:
+    constraint, held = stored.constraint, usage.held or 0
+    if gate is None and constraint.key is not None:
+        return FullLimit(constraint.name, held, held, opens_at_ms=usage.next_opening_ms)
+    limits = gate.limits if gate else constraint.limits_of(None)
+    running = gate.gate.running if gate else usage.running
+    is_slots = limits.concurrency is not None and (running or 0) >= limits.concurrency
+    return FullLimit(
+        constraint.name,
+        held,
+        gate.gate.waiting if gate else held,
+        value=gate.text if gate else None,
+        slots=limits.concurrency if is_slots else None,
+        running=running if is_slots else None,
+        rate=(limits.rate.limit, limits.rate.period_ms) if limits.rate and not is_slots else None,
+        opens_at_ms=gate.gate.opens_at_ms if gate else usage.next_opening_ms,
+        held_until_ms=gate.gate.held_until_ms if gate else None,
+    )
+
+
+def _is_paused(stored: StoredConstraint) -> bool:
+    constraint = stored.constraint
+    return bool(constraint.paused) or any(one.limits.paused for one in constraint.overrides)
+
+
+def _paused(stored: StoredConstraint, usage: Usage, access: ContentAccess) -> Iterator[PausedJobs]:
+    constraint, waiting = stored.constraint, usage.waiting or 0
+    if constraint.name.startswith(PAUSE_PREFIX):
+        of, subject, key = _jobs_of(access.matcher(constraint.matcher.document))
+        yield PausedJobs(
+            constraint.name,
+            "pause",
+            of,
+            subject,
+            waiting,
+            stored.created_at_ms,
+            by=stored.created_by or "",
+            reason=constraint.reason,
+            until_ms=constraint.expires_at_ms,
+            key=key,
+        )
+    elif constraint.paused:
+        yield PausedJobs(
+            constraint.name,
+            "paused",
+            "constraint",
+            constraint.name,
+            waiting,
+            stored.changed_at_ms,
+            reason=constraint.reason,
+        )
+    else:
+        values = [
+            access.key_text(constraint.key, key_value(one.value).text)
+            for one in constraint.overrides
+            if one.limits.paused
+        ]
+        shown = ", ".join(values[:_MAX_VALUES]) + (", …" if len(values) > _MAX_VALUES else "")
+        yield PausedJobs(
+            constraint.name,
+            "paused_values",
+            "value",
+            shown,
+            usage.held or 0,
+            stored.changed_at_ms,
+            key=str(constraint.key),
+        )
+
+
+def _jobs_of(
+    matcher: Mapping[str, Any],
+) -> tuple[Literal["name", "tag", "value", "matcher"], str, str]:
+    """Return which jobs a pause concerns: the kind, the name, tag or value, and the path of a value."""
+    field, op, value = matcher.get("field"), matcher.get("op"), matcher.get("value")
+    if op == "eq" and field == "name":
+        return "name", str(value), ""
+    if op == "eq" and field == "tags":
+        return "tag", str(value), ""
+    members = matcher.get("all") or ()
+    last = members[-1] if members else {}
+    if last.get("op") == "eq" and last.get("field"):
+        return "value", key_value(last["value"]).text, str(last["field"])
+    return "matcher", "", ""
+
+
+def _served(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> Collection[str]:
+    """Return the names that live workers run. Workers that drain count: others are about to take their place."""
+    live = (one for one in workers if one.state(now_ms, stale_ms) in ("fresh", "draining"))
+    return {name for one in live for name in one.spec.names}
+
+
+def _unserved(backlog: BacklogSample | None, served: Collection[str]) -> list[tuple[str, int]]:
+    names = backlog.names if backlog else {}
+    found = [
+        (name, one.ready)
+        for name, one in names.items()
+        if one.ready > 0 and name not in served and not name.startswith(RESERVED_PREFIX)
+    ]
+    return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:MOST]
+
+
+def _dead(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> list[SilentProcess]:
+    """Return the workers that fell silent until they were detached, without those that another one has replaced."""
+    return [
+        SilentProcess(f"{dead.spec.node_id or dead.id}:{dead.spec.pid}", dead.last_seen_ms, dead.busy)
+        for dead in workers
+        if dead.is_detached
+        and dead.detached_by == "silence"
+        and not dead.spec.is_built_in
+        and not (
+            dead.busy == 0
+            and any(
+                one.state(now_ms, stale_ms) == "fresh"
+                and one.spec.node_id == dead.spec.node_id
+                and one.registered_at_ms > dead.last_seen_ms
+                and set(dead.spec.names) <= set(one.spec.names)
+                for one in workers
+            )
+        )
+    ][:MOST]
+
+
+def _newest_kind(groups: Sequence[GroupedFailures], now_ms: int) -> str:
+    """Return in words what is new about these failures; empty if nothing is."""
+    for group in groups:
+        marks = group.marks(now_ms)
+        if not marks:
+            continue
+        versions = [one.version for one in group.versions if now_ms - one.first_seen_ms < HOUR_MS]
+        version = f" on version {versions[0]} of its workers" if versions else ""
+        if "new" in marks:
+            return f"A new kind of failure ({group.cause}) began {span(now_ms - group.first_seen_ms)} ago{version}."
+        return f"A kind of failure ({group.cause}) came back after a day without it{version}."
+    return ""
+
+
+def _failed(points: Sequence[NameCounts | None]) -> int:
+    return sum(one.failed for one in points if one)
+
+
+def _backlog(points: Sequence[NameCounts | None]) -> list[int]:
+    """Return the ready jobs in each of the last complete minutes; nothing if one of them is not known."""
+    last = [one.backlog if one else -1 for one in points[-_LATELY - 1 : -1]]
+    return last if all(value >= 0 for value in last) else []

@@ -1,0 +1,27 @@
+"""Values that many callers ask for, computed once for all of them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from jqmaster.clock import Clock
+
+T = TypeVar("T")
+
+
+class Remembered(Generic[T]):
+    """A value that is computed once for all callers within its life."""
+
+    def __init__(self, clock: Clock, life_s: float, compute: Callable[[], Awaitable[T]]) -> None:
+        self._clock = clock
+        self._life_s = life_s
+        self._compute = compute
+        self._lock = asyncio.Lock()
+        self._known: tuple[float, T] | None = None
+
+    async def get(self) -> T:
+        async with self._lock:
+            now_s = self._clock.monotonic_s()
+            if self._known is None or now_s - self._known[0] >= self._life_s:
+                self._known = (now_s, await self._compute())
+            return self._known[1]
