@@ -226,7 +226,7 @@ class HealthService:
             ((stored, usage) for stored, usage in constraints if usage.held and not _is_paused(stored)),
             key=lambda pair: -(pair[1].held or 0),
         )
-        found = []
+        found: list[_HeldGate] = []
         for stored, usage in full[:MOST]:
             constraint = stored.constraint
             gate = None

@@ -97,7 +97,7 @@ async def test_a_paused_limit_and_a_paused_value_are_told_apart(api: Api) -> Non
 async def test_failing_jobs_are_named_with_what_is_new(api: Api, master: Master) -> None:
     failed = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
     for n in range(12):
-        master.shard.parts.tally.ended(
+        master.shard.services.tally.ended(
             "mail", failed, job_id=f"0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d{n:02}", message="no route", run_ms=20
         )
     found = await finding(api, "failing")
