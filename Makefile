@@ -33,7 +33,7 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rooms run test test-long test-all test-cluster test-django quick coverage check format browser faketime promtool vendor bundle check-web spec docs chart test-chart wheels release conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
+.PHONY: help setup setup-rooms run duration test test-long test-all test-cluster test-django quick coverage check format browser faketime promtool vendor bundle check-web spec docs chart test-chart wheels release conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -93,7 +93,11 @@ promtool: setup ## Put promtool, which checks alerts, into .venv, where Debian's
 		dpkg -x prometheus_*.deb . && cp usr/bin/promtool "$$here/$(BIN)/promtool"; } || \
 		echo "no promtool: the tests of the alerts' expressions are skipped (it is part of Prometheus)" >&2
 
-test: setup check browser faketime promtool ## All checks, then the whole suite, with the table of requirements at its end
+# Said before anything else is done, by a Python that needs no environment.
+duration:
+	@$(PYTHON) tests/support/duration.py
+
+test: duration setup check browser faketime promtool ## All checks, then the whole suite, with the table of requirements at its end
 	$(BIN)/python -m tests.support.suite $(TEST_ARGS) -p tests.support.req_report --req-report -p tests.support.branch_coverage
 
 test-long: setup browser ## What takes long, whole: deploys by the hundred, a hundred thousand jobs, people at work in the web UI

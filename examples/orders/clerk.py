@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx
 
 # Some expensive orders are rejected.
-REJECTED_EACH: Final = 50
+REJECTED_EACH: Final = 20
 BROWSER: Final = {"Accept": "text/html", "Accept-Language": "en"}
 LOOK_S: Final = 0.5
 # These statuses of a page say that its question is over, whoever answered it: it is gone from the desk.

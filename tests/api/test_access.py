@@ -1,5 +1,6 @@
 """Access of callers: every scope against every operation, and this machine only if no token is configured."""
 
+import functools
 import re
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from jqmaster.domain.identity.access import ROLE_SCOPES, Principal, Role, Scope
 from jqmaster.domain.ids import new_id
 from jqmaster.service.identity.sessions import Session, csrf_token_of
 from tests.support.contract import check_answer
+from tests.support.each import for_each
 from tests.support.master import Api, app_alone, master_on
 from tests.support.server import StoreServer
 
@@ -64,11 +66,26 @@ class RoleSessions:
         return Session(Principal(f"user:{role}", ROLE_SCOPES[role]), role, 0, csrf_token_of(role))
 
 
+@functools.cache
+def open_app() -> Any:
+    return app_alone()
+
+
+@functools.cache
+def app_of_scopes() -> Any:
+    return app_alone(*(f"{scope}:token-{scope}" for scope in Scope))
+
+
+@functools.cache
+def app_of_roles() -> Any:
+    return app_alone(credentials=NoTokens(), sessions=RoleSessions())
+
+
 @pytest.mark.rule("E1.1", "E1.3", "E4.3")
 @pytest.mark.row(116)
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
+@for_each("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
 async def test_every_role_against_every_operation(operation: Operation) -> None:
-    app = app_alone(credentials=NoTokens(), sessions=RoleSessions())
+    app = app_of_roles()
     for role in Role:
         cookie: dict[str, Any] = {"Cookie": f"jqmaster_session={secret_of(role)}"}
         status, problem = await ask(app, operation, **cookie | {"X-CSRF-Token": csrf_token_of(role)})
@@ -113,9 +130,9 @@ def test_nothing_else_is_open_to_anybody() -> None:
 
 
 @pytest.mark.rule("E1.3", "E1.1")
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
+@for_each("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
 async def test_every_scope_against_every_operation(operation: Operation) -> None:
-    app = app_alone(*(f"{scope}:token-{scope}" for scope in Scope))
+    app = app_of_scopes()
     for scope in Scope:
         status, problem = await ask(app, operation, Authorization=f"Bearer token-{scope}")
         if operation.access is None or {operation.access, operation.also} & {*INCLUDED[scope]}:
@@ -138,9 +155,9 @@ async def test_every_scope_against_every_operation(operation: Operation) -> None
         assert (status, problem["code"]) == (401, "unauthorized"), credential
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
+@for_each("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
 async def test_without_tokens_only_this_machine_is_served(operation: Operation) -> None:
-    app = app_alone()
+    app = open_app()
     for peer in (("127.0.0.1", 5000), ("127.8.9.1", 5000), ("::1", 5000), None):
         assert (await ask(app, operation, peer))[0] not in (401, 403)
     for host in ("10.0.0.5", "192.168.1.1", "203.0.113.9", "fe80::1", "0.0.0.0", "garbage"):
@@ -151,11 +168,9 @@ async def test_without_tokens_only_this_machine_is_served(operation: Operation) 
             assert (status, problem["code"]) == (403, "local_only"), host
 
 
-@pytest.mark.parametrize(
-    "operation", [op for op in OPERATIONS if op.access], ids=lambda op: f"{op.method} {op.path}"
-)
+@for_each("operation", [op for op in OPERATIONS if op.access], ids=lambda op: f"{op.method} {op.path}")
 async def test_pages_of_other_sites_change_nothing_and_take_no_room(operation: Operation) -> None:
-    app = app_alone()
+    app = open_app()
     others: list[dict[str, Any]] = [
         {"Origin": "https://evil.example"},
         {"Sec-Fetch-Site": "cross-site"},
@@ -248,10 +263,10 @@ async def test_an_unknown_path_looks_the_same_to_everybody(api: Api) -> None:
 
 
 @pytest.mark.row(18)
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
+@for_each("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
 async def test_a_method_that_a_path_does_not_have_is_named_as_such(operation: Operation) -> None:
     offered = {op.method for op in OPERATIONS if op.path == operation.path}
-    transport = httpx.ASGITransport(app_alone())
+    transport = httpx.ASGITransport(open_app())
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:
         for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"} - offered:
             response = await http.request(method, path_of(operation))

@@ -27,6 +27,7 @@ from jqmaster.app import Master
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
 from tests.support.contract import check_answer
+from tests.support.each import for_each
 from tests.support.master import ACCEPT, Api, master_on
 from tests.support.server import StoreServer
 
@@ -534,7 +535,7 @@ BAD_JOBS: list[tuple[int, str, dict[str, Any]]] = [
 
 
 @pytest.mark.row(46, 47, 51, 52, 53, 54, 56, 57, 61, 62, 63)
-@pytest.mark.parametrize(
+@for_each(
     ("row", "field", "fields"),
     BAD_JOBS,
     ids=lambda value: repr(value)[:60] if isinstance(value, dict) else None,

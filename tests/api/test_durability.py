@@ -11,6 +11,7 @@ import pytest
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
 from tests.support.admin import admin_of
+from tests.support.each import for_each
 from tests.support.master import MSGPACK, Api, master_on
 from tests.support.replicas import paused, replicated
 from tests.support.scripted_worker import ending, worker_at
@@ -182,7 +183,7 @@ async def test_a_pusher_asks_for_it_with_each_job(pair: Pair) -> None:
 
 
 @pytest.mark.req("M1")
-@pytest.mark.parametrize("level", ["", "always", "FSYNC", "fsync quorum", "fsync,fsync"])
+@for_each("level", ["", "always", "FSYNC", "fsync quorum", "fsync,fsync"])
 async def test_a_level_that_does_not_exist_is_refused(api: Api, level: str) -> None:
     status, problem, _ = await push(api, job(), level)
     assert (status, problem["code"]) == (422, "invalid")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.chaos.proxy import HttpLink
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -37,7 +38,7 @@ async def test_each_answer_names_the_store(api: Api) -> None:
     assert (await api.call("GET", "/api/jobs", **{"JQ-Store": store}))[0] == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "body"),
     [
         ("POST", "/api/jobs", {"name": "work"}),

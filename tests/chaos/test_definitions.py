@@ -13,7 +13,7 @@ from jqmaster.domain.definitions.schedule import parse_schedule
 from tests.chaos.definitions import prove
 from tests.chaos.instants import ZONES, Definition, Verdict, definitions, instants, judge
 from tests.chaos.store import powers
-from tests.support import real_time
+from tests.support import long, real_time
 
 # Clock changes: Berlin and St. John's in spring and autumn, and Lord Howe's by half an hour.
 CHANGES = ("2026-03-08T04:00", "2026-03-29T00:00", "2026-04-04T13:00", "2026-10-03T14:00", "2026-10-25T00:00",
@@ -22,11 +22,12 @@ BEGIN = datetime(2026, 3, 2, 10, 0, 30, tzinfo=UTC)
 
 
 @pytest.mark.req("D7")
+@pytest.mark.sized
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_instants_are_those_of_the_product_over_changes_of_clocks(change: str) -> None:
     begin = datetime.fromisoformat(change).replace(tzinfo=UTC)
     until = begin + timedelta(hours=8)
-    for one in definitions(66, begin + timedelta(hours=2), random.Random(1)):
+    for one in definitions(long.size(22, 66), begin + timedelta(hours=2), random.Random(1)):
         after_ms, until_ms = begin.timestamp() * 1000, until.timestamp() * 1000
         known = parse_schedule(one.schedule).occurrences(int(after_ms), ZoneInfo(one.zone))
         theirs = [found.at_ms for found in islice(known, 481) if found.at_ms <= until_ms]

@@ -19,6 +19,7 @@ from jqmaster.cli.root import app
 from jqmaster.config import Settings
 from tests.support import chart
 from tests.support.chart import NAMES, Pod, matches, of_kind, pods, rendering
+from tests.support.each import for_each
 from tools.chart import files, schema
 from worker_sdk.transport.release import VERSION
 from worker_sdk.transport.variables import CLIENT_NAMES
@@ -101,7 +102,7 @@ def _places(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     return [path, *(place for key, inner in value.items() for place in _places(inner, (*path, key)))]
 
 
-@pytest.mark.parametrize("path", [*_places(VALUES), ("masters", "settings"), ("masters", "secretSettings")],
+@for_each("path", [*_places(VALUES), ("masters", "settings"), ("masters", "secretSettings")],
     ids=lambda path: ".".join(path) or "top")  # fmt: skip
 def test_the_schema_refuses_a_misspelt_value_anywhere(path: tuple[str, ...]) -> None:
     values = json.loads(json.dumps(VALUES))

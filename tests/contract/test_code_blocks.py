@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from jqmaster.config import Settings
+from tests.support.each import for_each
 from tests.support.pages import ROOT, all_blocks, commands, documents
 
 PAGES = [str(page.relative_to(ROOT)) for page in documents() if page.parent.name != "sdk"]
@@ -71,7 +72,7 @@ def _read_shell(text: str) -> None:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_each("page", PAGES)
 def test_every_block_can_be_read(page: str) -> None:
     for language, text in all_blocks(page):
         read(language, text)

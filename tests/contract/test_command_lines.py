@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer.main
 
 from jqmaster.cli.root import app
 from tests.contract.test_containers import ROOT
+from tests.support.each import for_each
 
 PAGES = sorted(
     path
@@ -82,7 +82,7 @@ def fault(line: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@for_each("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_command_lines_of_the_documents_are_commands(page: Path) -> None:
     found = [
         f"jqmaster {line.strip()}: {wrong}"
@@ -99,7 +99,7 @@ def test_a_wrong_command_line_is_found() -> None:
     assert sum(1 for page in PAGES for _ in commands(page.read_text("utf-8"))) > 150
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@for_each("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_nobody_is_told_to_install_by_a_name_that_no_index_has(page: Path) -> None:
     """A stranger who registered the name could run code on the machines of readers."""
     assert (

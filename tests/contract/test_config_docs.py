@@ -5,6 +5,7 @@ import pytest
 from jqmaster.cli.docs import NAMES, TARGET, config_document, names_module
 from jqmaster.config import Settings
 from tests.contract.test_containers import ROOT
+from tests.support.each import for_each
 
 
 def test_the_table_of_settings_is_the_one_that_make_docs_writes() -> None:
@@ -12,7 +13,7 @@ def test_the_table_of_settings_is_the_one_that_make_docs_writes() -> None:
     assert (ROOT / NAMES).read_text("utf-8") == names_module(), "run `make docs`"
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
+@for_each("name", Settings.model_fields)
 def test_every_setting_is_explained(name: str) -> None:
     assert (Settings.model_fields[name].description or "").endswith((".", ". "))
 

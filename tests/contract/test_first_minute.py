@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, PackageNotFoundError, distributions, packages_distributions
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.support.each import for_each
 from tests.support.installed import closure
 from tools import installed, sbom
 
@@ -49,6 +51,16 @@ def imported(path: Path) -> frozenset[str]:
 
 
 @functools.cache
+def of_the_extra_test() -> set[str]:
+    return closure([*PROJECT["dependencies"], *EXTRAS["test"]])
+
+
+@functools.cache
+def names_of_packages() -> Mapping[str, list[str]]:
+    return packages_distributions()
+
+
+@functools.cache
 def needed_by(path: Path) -> frozenset[tuple[str, str]]:
     """Return the packages of others that a test imports, itself or by its helpers, each with the file that does."""
     found, seen, waiting = set(), set(), [path]
@@ -67,10 +79,9 @@ def needed_by(path: Path) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@for_each("room", ROOMS)
 def test_the_tests_of_a_room_need_the_extra_test_alone(room: str) -> None:
-    there = closure([*PROJECT["dependencies"], *EXTRAS["test"]])
-    names = packages_distributions()
+    there, names = of_the_extra_test(), names_of_packages()
     files = [ROOT / "tests" / "conftest.py", *(ROOT / "tests" / room).rglob("*.py")]
     missing = {
         (module, file)

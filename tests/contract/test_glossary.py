@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.support.each import for_each
 
 DOCS = Path(__file__).parents[2] / "docs"
 MOST_WORDS = 25
@@ -20,7 +20,7 @@ def test_each_row_of_the_glossary_is_read_as_a_word() -> None:
     assert len(rows) == 1 + len(WORDS)
 
 
-@pytest.mark.parametrize("word", WORDS)
+@for_each("word", WORDS)
 def test_each_word_of_the_glossary_is_used_by_the_documents(word: str) -> None:
     documents = [path for path in DOCS.glob("*.md") if path.name != "glossary.md"]
     users = [path.name for path in documents if re.search(rf"\b{word}s?\b", path.read_text(), re.IGNORECASE)]

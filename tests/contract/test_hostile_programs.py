@@ -31,6 +31,7 @@ from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.domain.matching.paths import parse_path
 from jqmaster.errors import ArchiveDamagedError
 from jqmaster.net.link_template import links_of
+from tests.support.each import for_each
 
 pytestmark = pytest.mark.req("M1")
 
@@ -118,7 +119,7 @@ HOSTILE: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@for_each("kind", HOSTILE)
 def test_a_text_that_is_slow_by_design_costs_little(kind: str) -> None:
     began_s = time.process_time()
     refused = ""

@@ -1,11 +1,14 @@
 """Imports flow one way, and what is pure stays pure."""
 
 import ast
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from tests.support.each import for_each
 
 ROOT = Path(__file__).parents[2]
 
@@ -253,13 +256,20 @@ def imported(tree: ast.AST, module: str) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+@functools.cache
+def read(source: str, module: str) -> tuple[Sequence[str], Sequence[int]]:
+    """Return a module's imports, and the lines in which it reads the clock."""
+    tree = ast.parse(source)
+    return list(imported(tree, module)), list(clock_reads(tree))
+
+
 def faults_of(source: str, module: str) -> list[str]:
     """Return the faults in the imports of `module` (such as `jqmaster.store.jobs.claims`)."""
-    tree = ast.parse(source)
+    names, clock_lines = read(source, module)
     top, _, rest = module.partition(".")
     part = rest.split(".")[0] if rest else "__init__"
     faults = []
-    for name in imported(tree, module):
+    for name in names:
         other, _, path = name.partition(".")
         if (top, other) == ("worker_sdk", "jqmaster"):
             faults.append(f"{module} imports {name}: the SDK is installed without the server")
@@ -278,7 +288,7 @@ def faults_of(source: str, module: str) -> list[str]:
             if part == "domain" and any(name == bad or name.startswith(f"{bad}.") for bad in IMPURE):
                 faults.append(f"{module} imports {name}: the domain is pure")
     if (top, part) == ("jqmaster", "domain"):
-        faults += [f"{module} reads the clock in line {line}" for line in clock_reads(tree)]
+        faults += [f"{module} reads the clock in line {line}" for line in clock_lines]
     return faults
 
 
@@ -299,7 +309,7 @@ def room_faults_of(source: str, module: str, known: set[str]) -> list[str]:
     if layer not in ROOMS:
         return []
     faults = []
-    for name in imported(ast.parse(source), module):
+    for name in read(source, module)[0]:
         target = name if name in known else name.rpartition(".")[0]
         if target not in known or place_of(target)[0] != layer:
             continue
@@ -323,6 +333,7 @@ def clock_reads(tree: ast.AST) -> Iterator[int]:
             yield from (node.lineno for alias in node.names if ("time", alias.name) in CLOCK_READS)
 
 
+@functools.cache
 def modules() -> list[tuple[str, Path]]:
     files = [
         file for package in ("jqmaster", "worker_sdk") for file in sorted((ROOT / package).rglob("*.py"))
@@ -330,7 +341,7 @@ def modules() -> list[tuple[str, Path]]:
     return [(".".join(file.relative_to(ROOT).with_suffix("").parts), file) for file in files]
 
 
-@pytest.mark.parametrize(("module", "file"), [pytest.param(m, f, id=m) for m, f in modules()])
+@for_each(("module", "file"), [pytest.param(m, f, id=m) for m, f in modules()])
 def test_imports_flow_down(module: str, file: Path) -> None:
     assert faults_of(file.read_text("utf-8"), module) == []
 
@@ -351,7 +362,7 @@ def test_every_permission_between_rooms_is_used(layer: str) -> None:
     used = set()
     for module, file in modules():
         if place_of(module)[0] == layer:
-            for name in imported(ast.parse(file.read_text("utf-8")), module):
+            for name in read(file.read_text("utf-8"), module)[0]:
                 target = name if name in known else name.rpartition(".")[0]
                 if target in known and place_of(target)[0] == layer:
                     _, other, name_of_file = place_of(target)
@@ -379,7 +390,7 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
 
     TopologicalSorter(
         {
-            module: {module_of(name) for name in imported(ast.parse(file.read_text("utf-8")), module)} - {""}
+            module: {module_of(name) for name in read(file.read_text("utf-8"), module)[0]} - {""}
             for module, file in files.items()
         }
     ).prepare()  # raises CycleError, which names them
@@ -394,7 +405,7 @@ def test_no_package_may_import_one_that_may_import_it() -> None:
         assert not [upper for upper in may if lower in ALLOWED[upper]]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("module", "source"),
     [
         ("jqmaster.store.jobs.claims", "from jqmaster.service.jobs.reader import JobReader"),

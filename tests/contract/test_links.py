@@ -4,8 +4,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
-
+from tests.support.each import for_each
 from tests.support.pages import ROOT, documents
 
 LINK = re.compile(r"(?<!!)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^)\s]+)\)")
@@ -31,7 +30,7 @@ def anchors(page: Path) -> frozenset[str]:
     return frozenset({*found, *re.findall(r'<a (?:id|name)="([^"]+)"', prose)})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@for_each("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     # A fragment is moved into CHANGELOG.md with its links; both ways of writing them work there.
     bases = (page.parent, ROOT) if page.parent.name == "changes.d" else (page.parent,)

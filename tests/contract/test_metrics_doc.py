@@ -1,5 +1,6 @@
 """docs/metrics.md, the dashboard and the alerts name existing metrics."""
 
+import functools
 import json
 import re
 import shutil
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from jqmaster.service.operations.metrics import METRICS
+from tests.support.each import for_each
 
 ROOT = Path(__file__).parents[2]
 DASHBOARDS = sorted((ROOT / "deploy" / "grafana").glob("*.json"))
@@ -30,6 +32,7 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
+@functools.cache
 def series() -> set[str]:
     """Return metric names as they appear in queries."""
     found = set(OF_THE_PROCESS)
@@ -73,6 +76,7 @@ def queries() -> list[str]:
     return within([json.loads(file.read_text()) for file in DASHBOARDS]) + [rule["expr"] for rule in rules()]
 
 
+@functools.cache
 def rules() -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 
@@ -81,7 +85,7 @@ def alerts() -> list[dict[str, Any]]:
     return [rule for rule in rules() if "alert" in rule]
 
 
-@pytest.mark.parametrize("query", sorted(set(queries())))
+@for_each("query", sorted(set(queries())))
 def test_what_is_asked_for_exists(query: str) -> None:
     assert named(query) <= series()
     assert recorded_in(query) <= {rule["record"] for rule in rules() if "record" in rule}

@@ -5,6 +5,7 @@
 
 import ast
 import asyncio
+import functools
 import importlib.metadata
 import inspect
 import re
@@ -19,6 +20,7 @@ from uvicorn.protocols.http import httptools_impl
 from uvicorn.server import ServerState
 
 from jqmaster.api.http import answer_cycle, connection
+from tests.support.each import for_each
 from worker_sdk.transport import guarded, http_server
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +55,7 @@ HEIRS: dict[type, tuple[type, ...]] = {
 }
 
 
+@functools.cache
 def names_of(owner: type) -> set[str]:
     """Return the names on a class's instances: those it defines, and those set by its own and inherited methods."""
     found = set(dir(owner))
@@ -104,7 +107,7 @@ def test_asyncio_still_has_the_unread_bytes_of_a_stream() -> None:
     assert "_buffer" in names_of(asyncio.StreamReader), "asyncio: StreamReader._buffer is gone"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("library", "owner", "name"),
     [
         (library, owner, name)

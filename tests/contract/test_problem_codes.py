@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 
-import pytest
-
 from jqmaster import errors
 from jqmaster.api.encoding.negotiation import NotAcceptableError
 from jqmaster.api.http.problem_codes import CODES, ProblemCode
@@ -17,6 +15,7 @@ from jqmaster.cli.docs import ERRORS, errors_document
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import JqmasterError
 from tests.support.contract import document
+from tests.support.each import for_each
 
 ROOT = Path(__file__).parents[2]
 CLASSES = {
@@ -99,7 +98,7 @@ def test_the_table_holds_every_code_with_its_statuses() -> None:
     assert len(listed) == len(CODES)
 
 
-@pytest.mark.parametrize("entry", CODES, ids=lambda entry: entry.code)
+@for_each("entry", CODES, ids=lambda entry: entry.code)
 def test_every_code_says_when_and_what_to_do(entry: ProblemCode) -> None:
     assert re.fullmatch(r"[^|]+[.]", entry.when)
     assert re.fullmatch(r"[^|]+[.]", entry.remedy)

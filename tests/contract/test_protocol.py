@@ -10,6 +10,7 @@ import pytest
 
 from jqmaster.spec.protocol_generator import NAMED_BY_THE_SDK, python_source
 from tests.support.contract import document
+from tests.support.each import for_each
 from worker_sdk import protocol
 
 SCHEMAS: dict[str, Any] = {
@@ -40,7 +41,7 @@ def test_it_has_the_types_that_the_sdk_names_and_no_others() -> None:
     assert named <= set(TYPES)
 
 
-@pytest.mark.parametrize("name", TYPES)
+@for_each("name", TYPES)
 def test_every_type_has_the_fields_of_its_schema(name: str) -> None:
     schema = SCHEMAS[name]
     found = getattr(protocol, name)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.each import for_each
 from tools import changelog, install_lines, publication, release, wheels
 from worker_sdk.transport.release import VERSION
 
@@ -110,7 +111,7 @@ def test_both_projects_have_the_same_addresses_and_a_published_one_has_no_placeh
     assert not (publication.IS_PUBLISHED and has_placeholder)
 
 
-@pytest.mark.parametrize("page", install_lines.pages(), ids=lambda page: str(page.relative_to(ROOT)))
+@for_each("page", install_lines.pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_installs_from_the_checkout_until_it_is_published(page: Path) -> None:
     text = page.read_text("utf-8")
     assert install_lines.rewritten(text) == text, "run: make docs"

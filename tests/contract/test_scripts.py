@@ -1,5 +1,6 @@
 """The style rules of lua/*.lua, and byte compatibility between Lua and Python."""
 
+import functools
 import hashlib
 import re
 from dataclasses import replace
@@ -15,7 +16,8 @@ from jqmaster.store.keys import KEYS
 from jqmaster.store.link import scripts
 from jqmaster.store.link.script_modules import ScriptHeaderError, with_modules
 from jqmaster.store.link.script_source import OF_ARGUMENTS
-from tests.support.lua_names import names_in
+from tests.support.each import for_each
+from tests.support.lua_names import LuaNames, names_in
 from tests.support.store import StoreWorld, unconstrained
 
 STORE = Path(jqmaster.store.__file__).parent
@@ -24,10 +26,15 @@ NAMES = scripts.names()
 LINE_LENGTH = 120
 
 
+FILES = {file.stem: file for file in (STORE / "lua").rglob("*.lua")}
+
+
+@functools.cache
 def text_of(name: str) -> str:
-    return next((STORE / "lua").rglob(f"{name}.lua")).read_text()
+    return FILES[name].read_text()
 
 
+@functools.cache
 def body_of(name: str) -> str:
     """Return the script without its header comments."""
     return "\n".join(line for line in text_of(name).splitlines() if not line.startswith("--"))
@@ -41,7 +48,13 @@ def naming_of(name: str) -> str:
     return "\n".join(lines[:end])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@functools.cache
+def names_of(name: str) -> LuaNames:
+    """Return the names in a script with its modules."""
+    return names_in(scripts.load(name).source.decode())
+
+
+@for_each("name", NAMES)
 def test_every_script_has_a_complete_header(name: str) -> None:
     script = scripts.load(name)
     first, rest = text_of(name).split("\n", 1)
@@ -56,7 +69,7 @@ def test_every_script_has_a_complete_header(name: str) -> None:
         assert key.split(":")[1] in known, key
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_every_key_and_argument_is_named_once_and_used(name: str) -> None:
     script, body, naming = scripts.load(name), body_of(name), naming_of(name)
     for array, count in (("KEYS", len(script.keys)), ("ARGV", len(script.args))):
@@ -78,7 +91,7 @@ def test_every_key_and_argument_is_named_once_and_used(name: str) -> None:
             assert len(re.findall(rf"\b{local}\b", body)) > 1, f"{local} of {name} is never used"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_groups_are_as_wide_as_the_header_says(name: str) -> None:
     script, body = scripts.load(name), body_of(name)
     first = re.search(r"local FIRST(?:, WIDTH)? = (\d+)(?:, (\d+))?", body)
@@ -89,12 +102,12 @@ def test_groups_are_as_wide_as_the_header_says(name: str) -> None:
     assert int(first[2] or 1) == script.group or name == "register_worker"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_the_words_answered_are_those_of_the_header(name: str) -> None:
     assert set(re.findall(r"return \{'(\w+)'", body_of(name))) == scripts.load(name).replies
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_every_key_is_one_of_the_table(name: str) -> None:
     """Keys come from KEYS or are built from the tag or a prefix in ARGV. Scripts do not spell them out."""
     known = {info.pattern.split(":")[0] for info in KEYS}
@@ -105,10 +118,9 @@ def test_every_key_is_one_of_the_table(name: str) -> None:
         assert built in known, built
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_script_is_used_by_the_store(name: str) -> None:
+def test_every_script_is_used_by_the_store() -> None:
     sources = "".join(p.read_text() for p in STORE.rglob("*.py"))
-    assert f'"{name}"' in sources
+    assert [name for name in NAMES if f'"{name}"' not in sources] == []
 
 
 def test_every_helper_is_included_somewhere() -> None:
@@ -150,32 +162,32 @@ STORE_GLOBALS = {"ARGV", "KEYS", "cmsgpack", "redis", "struct"}
 MOST_LOCALS, MOST_UPVALUES = 75, 30
 
 
-@pytest.mark.parametrize("file", sorted(LIB.rglob("*.lua")), ids=lambda f: f.stem)
+@for_each("file", sorted(LIB.rglob("*.lua")), ids=lambda f: f.stem)
 def test_a_module_shows_nothing_but_its_table(file: Path) -> None:
     assert names_in(file.read_text()).locals == [file.stem]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_every_name_that_a_script_uses_is_its_own_or_given(name: str) -> None:
-    assert names_in(scripts.load(name).source.decode()).globals <= LUA_GLOBALS | STORE_GLOBALS
+    assert names_of(name).globals <= LUA_GLOBALS | STORE_GLOBALS
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_no_script_comes_near_the_limits_of_lua(name: str) -> None:
-    found = names_in(scripts.load(name).source.decode())
+    found = names_of(name)
     assert len(found.locals) <= MOST_LOCALS
     assert found.most_upvalues <= MOST_UPVALUES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_nothing_hides_a_module(name: str) -> None:
-    found = names_in(scripts.load(name).source.decode())
+    found = names_of(name)
     included = MODULES & set(found.locals)
     assert all(found.locals.count(module) == 1 for module in included)
     assert found.inner & included == set()
 
 
-@pytest.mark.parametrize("file", LUA_FILES, ids=lambda f: f.stem)
+@for_each("file", LUA_FILES, ids=lambda f: f.stem)
 def test_every_file_includes_the_modules_that_it_names(file: Path) -> None:
     """Do not rely on another module's includes, which are its own business."""
     code = re.sub(r"--.*|'[^'\n]*'", "", file.read_text())
@@ -184,7 +196,7 @@ def test_every_file_includes_the_modules_that_it_names(file: Path) -> None:
     assert included & MODULES == named
 
 
-@pytest.mark.parametrize(
+@for_each(
     "broken",
     [
         lambda t: t.replace("#!lua", "--", 1), lambda t: t.replace("-- KEYS", "-- KEYZ", 1),
@@ -223,7 +235,7 @@ def tables_in(code: str) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_script_has_all_that_it_reads_of_modules_and_no_function_besides(name: str) -> None:
     source = scripts.load(name).source.decode()
     code = re.sub(r"^ *--.*|'[^'\n]*'", "", source, flags=re.MULTILINE)
@@ -234,7 +246,7 @@ def test_a_script_has_all_that_it_reads_of_modules_and_no_function_besides(name:
         assert len(re.findall(rf"\b{function}\b", code)) > 1, f"{function} cannot be reached"
 
 
-@pytest.mark.parametrize("file", LUA_FILES, ids=lambda f: f.stem)
+@for_each("file", LUA_FILES, ids=lambda f: f.stem)
 def test_a_module_is_no_value(file: Path) -> None:
     """Only a module's fields may be read. Otherwise, the functions that a script needs would be unknown."""
     included = re.findall(r"^-- include lib/(?:\w+/)*(\w+)\.lua$", file.read_text(), re.MULTILINE)
@@ -244,7 +256,7 @@ def test_a_module_is_no_value(file: Path) -> None:
 
 
 @pytest.mark.req("D20")
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_on_a_cluster_a_script_publishes_to_all_nodes_or_to_one_and_nothing_else_differs(name: str) -> None:
     script = scripts.load(name)
     to_all, to_one = (script.text(is_guarded=True, is_sharded=one) for one in (False, True))
@@ -323,18 +335,18 @@ RAW_LAYOUT = re.compile(
 )
 
 
-@pytest.mark.parametrize("file", LUA_FILES, ids=lambda f: f.stem)
+@for_each("file", LUA_FILES, ids=lambda f: f.stem)
 def test_no_line_is_longer_than_others_of_this_project(file: Path) -> None:
     assert file.stem == "layout" or max(map(len, file.read_text().splitlines())) <= LINE_LENGTH
 
 
-@pytest.mark.parametrize("file", LUA_FILES, ids=lambda f: f.stem)
+@for_each("file", LUA_FILES, ids=lambda f: f.stem)
 def test_places_and_numbers_of_the_layout_are_named(file: Path) -> None:
     if file.stem != "layout":
         assert [found[0] for found in RAW_LAYOUT.finditer(file.read_text())] == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         "string.sub(head, 73, 88)", "sub(record, layout.token.at, 72)", "string.byte(head, 2)", "int64(head, 25)",

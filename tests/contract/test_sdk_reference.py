@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import worker_sdk
+from tests.support.each import for_each
 from tools.sdk_reference import (
     ENTRIES,
     FOLDER,
@@ -48,7 +49,7 @@ def test_every_exported_name_is_on_one_page() -> None:
     assert {entry.name for entry in ENTRIES if entry.is_exported} == set(worker_sdk.__all__)
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.path)
+@for_each("entry", ENTRIES, ids=lambda entry: entry.path)
 def test_every_argument_and_field_is_explained(entry: Entry) -> None:
     node = definition(entry)
     if not isinstance(node, ast.ClassDef):

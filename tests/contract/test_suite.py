@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import run_limit, suite
+from tests.support import duration, run_limit, suite
 from tests.support.order import longest_first
 
 ROOT = Path(__file__).parents[2]
@@ -195,3 +196,37 @@ def test_a_run_within_its_limit_ends_as_usual(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "is ended" not in done.stderr
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_the_documents_say_how_long_the_suite_takes_on_two_cores(page: str) -> None:
+    text = " ".join((ROOT / page).read_text("utf-8").split())
+    said = re.findall(r"`?make test`?[^#].{0,200}?(\d+) minutes on two cores", text)
+    assert said, f"{page} no longer says how long `make test` takes"
+    assert set(said) == {str(duration.minutes(2))}, f"correct {page}, or CPU_MINUTES in {duration.__file__}"
+
+
+def test_make_test_says_at_its_start_how_long_it_takes() -> None:
+    plan = subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", "test"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert plan.returncode == 0, plan.stderr
+    assert plan.stdout.split("\n")[0].endswith("tests/support/duration.py")
+    # Without the repository's modules: nothing is installed yet.
+    said = subprocess.run(
+        [sys.executable, "-I", str(ROOT / "tests/support/duration.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said == duration.told(duration.cores_here()) + "\n"
+
+
+def test_more_cores_make_the_suite_shorter_and_more_than_its_processes_do_not() -> None:
+    assert duration.minutes(1) > duration.minutes(2) > duration.minutes(4) == duration.minutes(64)
+    assert "on the one core here" in duration.told(1)
+    assert f"about {duration.minutes(8)} minutes on the 8 cores here" in duration.told(8)

@@ -18,7 +18,8 @@ def admin_of(client: StoreClient) -> Any:
     address = client._pool._pool.connection_kwargs.get("path")
     if known or address is None:
         return known or client.redis
-    admin: Any = Redis(unix_socket_path=address, protocol=2, retry=Retry(NoBackoff(), 0))
+    # Without `driver_info`, it neither reads the metadata of its package nor sends CLIENT SETINFO.
+    admin: Any = Redis(unix_socket_path=address, protocol=2, retry=Retry(NoBackoff(), 0), driver_info=None)
     close = client.redis.aclose
 
     async def close_both(*args: Any, **options: Any) -> None:

@@ -1,8 +1,10 @@
 """A Django site with logins and the web UI below `/ops/jobs/`, on its own WSGI or ASGI server."""
 
 import contextlib
+import functools
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -15,6 +17,7 @@ from tests.support.waiting import wait_until
 SECRET: Final = "between the site and its master"
 PASSWORD: Final = "correct horse battery"
 PATH: Final = "/ops/jobs/"
+_DATABASE: Final = "db.sqlite3"
 _SETTINGS: Final = """
 from pathlib import Path
 SECRET_KEY = "of tests alone"
@@ -95,15 +98,33 @@ def master_settings(site_port: int) -> dict[str, Any]:
 
 def make_site(directory: Path, masters: list[str]) -> None:
     """Write the site's files, tables and users: vera, otto, nina (without a permission) and root."""
+    _write_files(directory, masters)
+    (directory / _DATABASE).write_bytes(_database())
+
+
+def _write_files(directory: Path, masters: list[str]) -> None:
     settings = _SETTINGS.replace("@MASTERS@", repr(masters)).replace("@SECRET@", SECRET)
-    people = _PEOPLE.replace("@PASSWORD@", PASSWORD)
     files = {
         "settings.py": settings, "urls.py": _URLS, "login.html": _LOGIN, "manage.py": _MANAGE, "asgi.py": _ASGI,
     }  # fmt: skip
     for name, text in files.items():
         (directory / name).write_text(text)
-    for command in (["check", "--fail-level", "WARNING"], ["migrate", "-v", "0"], ["shell", "-c", people]):
-        manage(directory, *command)
+
+
+@functools.cache
+def _database() -> bytes:
+    """Return a database with tables and users. To make it takes longer than most tests of a site."""
+    people = _PEOPLE.replace("@PASSWORD@", PASSWORD)
+    with tempfile.TemporaryDirectory(prefix="jq-") as name:
+        directory = Path(name)
+        _write_files(directory, ["http://127.0.0.1:1"])
+        for command in (
+            ["check", "--fail-level", "WARNING"],
+            ["migrate", "-v", "0"],
+            ["shell", "-c", people],
+        ):
+            manage(directory, *command)
+        return (directory / _DATABASE).read_bytes()
 
 
 def manage(directory: Path, *command: str) -> str:

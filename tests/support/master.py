@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 import httpx
 import msgpack
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 from starlette.routing import Router
 
 from jqmaster.api.app import build_app
@@ -22,6 +23,7 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.link.access import StoreAccess
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
+from tests.support import plain_http
 from tests.support.admin import forget_keys
 from tests.support.contract import check_answer
 from tests.support.waiting import wait_until
@@ -53,6 +55,8 @@ ACCEPT = {"Accept": "application/msgpack"}
 
 # Reading the system's certificates takes longer than most tests.
 NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+TIMEOUT_S: Final = 70
+OF_EVERY_CLIENT: Final = frozenset(httpx.Client().headers)
 # A failed test must not leave a connection behind, which would fail another test when collected.
 NO_IDLE_CONNECTIONS: Final = httpx.Limits(max_keepalive_connections=0)
 
@@ -63,10 +67,11 @@ class Api:
 
     def __init__(self, base_url: str, token: str | None = None) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self.http = httpx.AsyncClient(
+        self._url = base_url.rstrip("/")
+        self.http = self._own_http = httpx.AsyncClient(
             base_url=base_url,
             headers=headers,
-            timeout=70,
+            timeout=TIMEOUT_S,
             trust_env=False,
             verify=NO_TLS,
             limits=NO_IDLE_CONNECTIONS,
@@ -74,15 +79,27 @@ class Api:
 
     async def call(self, method: str, path: str, value: Any = None, **headers: str) -> tuple[int, Any]:
         content = None if value is None else msgpack.packb(value, datetime=True)
-        response = await self.http.request(
-            method,
-            path,
-            content=content,
-            headers={**ACCEPT, **(MSGPACK if content is not None else {}), **headers},
-        )
+        headers = {**ACCEPT, **(MSGPACK if content is not None else {}), **headers}
+        response = await self._request(method, path, content, headers)
         answer = msgpack.unpackb(response.content, timestamp=3) if response.content else None
         check_answer(method, path, response.status_code, response.headers, answer)
         return response.status_code, answer
+
+    async def _request(
+        self, method: str, path: str, content: bytes | None, headers: dict[str, str]
+    ) -> httpx.Response:
+        http = self.http
+        # A client with certificates, cookies or a transport of its own.
+        if http is not self._own_http or http.cookies or not self._url.startswith("http://"):
+            return await http.request(method, path, content=content, headers=headers)
+        own = {name: text for name, text in http.headers.items() if name not in OF_EVERY_CLIENT}
+        response = await plain_http.exchange(
+            method, httpx.URL(self._url + path), {**own, **headers}, content, timeout_s=TIMEOUT_S
+        )
+        if "set-cookie" in response.headers:
+            response.request = http.build_request(method, path)
+            http.cookies.extract_cookies(response)
+        return response
 
     async def enqueue(self, name: str, argument: Any = None, **fields: Any) -> str:
         status, answer = await self.call("POST", "/api/jobs", {"name": name, "argument": argument, **fields})
@@ -118,12 +135,22 @@ def app_alone(
     return build_app(services, AccessPolicy(tokens, credentials=credentials, sessions=sessions))
 
 
+class GivenSettings(Settings):
+    """Settings from arguments alone. To look for each of them in the environment takes a sixth of a master's start."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+
 @contextlib.asynccontextmanager
 async def master_on(store_url: str, **overrides: Any) -> AsyncIterator[tuple[Master, Api]]:
     """Yield a leading master and a client. Finally check with fsck that the structures agree, whatever the test did."""
     named = overrides.pop("shard", None)
     shard = named or f"m{uuid.uuid4().hex[:10]}"
-    settings = Settings(**{**QUICK, "redis_url": store_url, "shard": shard, **overrides})
+    settings = GivenSettings(**{**QUICK, "redis_url": store_url, "shard": shard, **overrides})
     async with running_master(settings) as master:
         api = Api(master.server.url)
         await wait_until(lambda: master.shard.leader.leadership, what="the master leads")
@@ -131,11 +158,8 @@ async def master_on(store_url: str, **overrides: Any) -> AsyncIterator[tuple[Mas
             yield master, api
         finally:
             await api.http.aclose()
-    access = StoreAccess.of(settings)
-    await assert_sound(store_url, shard, access)
     # A test that names a shard may start another master on it.
-    if not named:
-        await forget(store_url, shard, access)
+    await assert_sound(store_url, shard, StoreAccess.of(settings), then_forget=not named)
 
 
 async def forget(store_url: str, shard: str, access: StoreAccess | None = None) -> None:
@@ -147,10 +171,15 @@ async def forget(store_url: str, shard: str, access: StoreAccess | None = None) 
         await client.close()
 
 
-async def assert_sound(store_url: str, shard: str, access: StoreAccess | None = None) -> None:
-    """Assert that fsck finds nothing. A busy store may take its time, which this does not test."""
+async def assert_sound(
+    store_url: str, shard: str, access: StoreAccess | None = None, *, then_forget: bool = False
+) -> None:
+    """Assert that fsck finds nothing. A busy store may take its time, which this does not test. With `then_forget`,
+    remove the keys as `forget` does."""
     client = StoreClient(store_url, timeout_s=60.0, connections=2, access=access)
     try:
         assert [finding async for finding in fsck.check(client, Keys(shard))] == []
+        if then_forget:
+            await forget_keys(Shard(client, Keys(shard)))
     finally:
         await client.close()

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import functools
 import hashlib
 import secrets
 import time
@@ -27,7 +28,9 @@ CLIENT_ID = "jobs"
 CLIENT_SECRET = "a secret: with / odd + characters"
 
 
+@functools.cache
 def _key(kid: str) -> RSAKey:
+    """Return the same key to all providers of a test process. To make one takes as long as a test."""
     return RSAKey.generate_key(2048, {"kid": kid, "use": "sig", "alg": "RS256"})
 
 

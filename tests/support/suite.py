@@ -1,6 +1,6 @@
 """Runs tests with pytest. Tests that fail beside others run once more alone, and a second failure fails the run.
 
-Tests share two cores, and the machine has other users, so one of twelve thousand may wait too long for the processor. A
+Tests share two cores, and the machine has other users, so one of ten thousand may wait too long for the processor. A
 real fault also fails alone. More than a few failures do not come from load, so nothing runs again.
 
 Call it as `python -m tests.support.suite ARGUMENTS-OF-PYTEST`. The exit code is pytest's, or 1 if a test failed twice.

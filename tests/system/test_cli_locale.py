@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.cli import Outcome, clean_environment
 from tests.system.test_cli import Running
 
@@ -71,6 +71,7 @@ def at_a_terminal(url: str, *arguments: str, locale: dict[str, str]) -> tuple[in
     return process.wait(30), said.decode("utf-8", "replace")
 
 
+@pytest.mark.sized
 def test_a_walk_of_commands_over_a_queue_with_japanese_content(
     url: str, locale: dict[str, str], tmp_path: Path
 ) -> None:
@@ -92,11 +93,15 @@ def test_a_walk_of_commands_over_a_queue_with_japanese_content(
     worked = call("worker", "app_tasks:tasks", "--burst", "--port", "0")
     assert "Unicode" not in worked.err + worked.out
     view: dict[str, Any] = {}
-    walk = (
-        ("job", job_id), ("job", job_id, "--json"), ("jobs",), ("logs", job_id), ("why", job_id), ("failures", "list"),
-        ("pause", NAME, "--reason", "保守"), ("pauses",), ("resume", NAME), ("audit",),
-        ("enqueue", NAME, "画像"), ("無い",), ("--help",),
-    )  # fmt: skip
+    walk: list[tuple[str, ...]] = [
+        ("job", job_id), ("job", job_id, "--json"), ("jobs",), ("logs", job_id), ("why", job_id), ("無い",),
+    ]  # fmt: skip
+    # All commands write by the same stream, and the locale C lacks most characters.
+    if long.IS_LONG or locale is LOCALES["C"]:
+        walk += [
+            ("failures", "list"), ("pause", NAME, "--reason", "保守"), ("pauses",), ("resume", NAME), ("audit",),
+            ("enqueue", NAME, "画像"), ("--help",),
+        ]  # fmt: skip
     for arguments in walk:
         done = call(*arguments)
         told = done.out + done.err

@@ -75,7 +75,7 @@ class Watch:
                     del self.starts[token]
             self.starts.update(present)
             seen_before = set(present)
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.005)
 
     def most_starts(self) -> int:
         """Return the largest number of starts in any window of the period."""

@@ -102,11 +102,19 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert running.end() == 0
 
 
-@pytest.fixture
-def site(tmp_path: Path, url: str) -> Site:
-    site = Site(tmp_path, url)
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory, url: str) -> bytes:
+    """Return a database with the site's tables."""
+    site = Site(tmp_path_factory.mktemp("site"), url)
     site.run("check", "--fail-level", "WARNING")
     site.run("migrate")
+    return (site.directory / "db.sqlite3").read_bytes()
+
+
+@pytest.fixture
+def site(tmp_path: Path, url: str, database: bytes) -> Site:
+    site = Site(tmp_path, url)
+    (tmp_path / "db.sqlite3").write_bytes(database)
     return site
 
 

@@ -53,6 +53,7 @@ class Load:
                 try:
                     status, answer = await self._api.call("POST", "/api/jobs", {"name": "echo", "id": job_id})
                 except httpx.TransportError:
+                    await asyncio.sleep(0.02)
                     continue
                 if status in (200, 201):
                     self.accepted[job_id] = loop.time()
@@ -60,7 +61,7 @@ class Load:
                     # Accept nothing but what a pusher repeats by itself.
                     assert status == 503, answer
                     await asyncio.sleep(0.05)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.02)
 
     def started(self) -> dict[str, float]:
         """Return when each job first started, by the monotonic clock that the loop also uses."""
@@ -82,8 +83,11 @@ class Load:
         return times_s
 
     async def all_succeeded(self) -> None:
+        succeeded: set[str] = set()
+
         async def missing() -> list[str]:
-            found = [(job_id, await self._state(job_id)) for job_id in self.accepted]
+            found = [(one, await self._state(one)) for one in self.accepted if one not in succeeded]
+            succeeded.update(job_id for job_id, state in found if state == "succeeded")
             return [f"{job_id} {state}" for job_id, state in found if state != "succeeded"]
 
         async def none_missing() -> bool:

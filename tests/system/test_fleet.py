@@ -1,5 +1,6 @@
 """Workers that join, leave, hang and return, as real processes."""
 
+import asyncio
 import signal
 import time
 from pathlib import Path
@@ -69,6 +70,7 @@ async def test_a_worker_that_stood_still_for_less_than_its_lease_goes_on(tmp_pat
                     if view["state"] == "detached":
                         assert view["detached_by"] == "silence"
                         return True
+                    await asyncio.sleep(0.05)
             finally:
                 worker.signal(signal.SIGCONT)
             return False

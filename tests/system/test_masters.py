@@ -153,7 +153,7 @@ class Load:
     async def _push(self) -> None:
         while not self.is_over:
             self.enqueued.append(await self.api.enqueue("work"))
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.02)
 
     async def _work(self) -> None:
         while True:

@@ -10,7 +10,7 @@ import pytest
 
 from examples.orders.ledger import compare
 from examples.orders.outside import Faults
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.processes import ROOT
 from tests.support.server import StoreServer
 
@@ -20,6 +20,7 @@ JOB_ID = "01989fa2-0000-7000-8000-000000000001"
 
 
 @pytest.mark.system
+@pytest.mark.sized
 @real_time.PROCESSES
 @pytest.mark.timeout(400)
 def test_the_ledger_balances_while_masters_and_workers_are_killed() -> None:
@@ -28,7 +29,16 @@ def test_the_ledger_balances_while_masters_and_workers_are_killed() -> None:
         store.start()
         faults = ["--kill-every", "4", "--masters", "2", "--answer-within", "3"]
         done = subprocess.run(
-            [sys.executable, "-m", "examples.orders", "--orders", "60", *faults, "--within", "300"],
+            [
+                sys.executable,
+                "-m",
+                "examples.orders",
+                "--orders",
+                str(long.size(20, 60)),
+                *faults,
+                "--within",
+                "300",
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -43,7 +53,7 @@ def test_the_ledger_balances_while_masters_and_workers_are_killed() -> None:
     assert done.returncode == 0, done.stdout[-3000:]
     assert "the ledger balances" in done.stdout
     assert "killed: " in done.stdout, done.stdout[-3000:]
-    # Six orders are expensive, and one of them is too expensive.
+    # Every tenth order is expensive, and every second of those is too expensive.
     assert "the clerk answered on the pages of questions: " in done.stdout
     assert "failed REJECTED" in done.stdout
 

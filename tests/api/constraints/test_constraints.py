@@ -16,6 +16,7 @@ from jqmaster.service.constraints import preview as previews
 from jqmaster.service.constraints import reader as service
 from jqmaster.store.constraints.constraints import MAX_CONSTRAINTS
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import ACCEPT, MSGPACK, QUICK, Api, master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
@@ -276,7 +277,7 @@ async def test_a_constraint_that_is_not_valid_names_the_field_and_the_rule(api: 
     assert (await api.call("GET", "/api/audit"))[1]["entries"] == []
 
 
-@pytest.mark.parametrize("name", ["two%20words", "x" * 101, "%00", "%C3%A9"])
+@for_each("name", ["two%20words", "x" * 101, "%00", "%C3%A9"])
 async def test_a_name_that_is_none_is_refused(api: Api, name: str) -> None:
     status, _ = await api.call("PUT", f"/api/constraints/{name}", ONE_AT_ONCE)
     assert status == 422
@@ -543,7 +544,7 @@ async def test_a_preview_is_bounded_and_says_so(api: Api, monkeypatch: pytest.Mo
     assert found["count"] == found["looked_at"] == 100
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "loc"),
     [({"matcher": {}}, "matcher"), ({"key": "nothing"}, "key"), ({"limit": 21}, "limit"), ({"limit": -1}, "limit"),
      ({"x": 1}, "x"),

@@ -6,6 +6,7 @@ import pytest
 
 from tests.api.constraints.test_constraints import in_force, made, shown
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api
 from tests.support.waiting import wait_until
 
@@ -73,7 +74,7 @@ async def test_a_pause_with_an_end_ends_by_itself_and_the_audit_log_says_so(api:
     assert entries[0]["who"].startswith("master ")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "status"),
     [
         ({}, 422),

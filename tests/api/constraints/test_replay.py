@@ -7,6 +7,7 @@ import pytest
 
 from jqmaster.service.constraints import replay as replays
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import PATIENT, Api, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -90,7 +91,7 @@ async def test_it_is_bounded_and_says_how_far_it_came(api: Api, monkeypatch: pyt
     assert found["from"] == ended["jobs"][0]["finished_at"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "loc"),
     [
         ({"matcher": {}}, "matcher"),

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import real_time
 from tests.support.admin import admin_of
+from tests.support.each import for_each
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -74,7 +75,7 @@ async def test_the_jobs_of_a_definition_expire_after_their_start(api: Api) -> No
     assert (status, problem["errors"][0]["loc"]) == (422, ["job", "expires_s"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "loc"),
     [
         ({"schedule": {"every_minutes": 0}}, ["schedule", "every_minutes"]),

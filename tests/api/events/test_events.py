@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api
 from tests.support.waiting import wait_until
 
@@ -63,7 +64,7 @@ async def test_a_definition_of_events_is_made_read_and_changed(api: Api) -> None
         assert (status, problem["code"]) == (409, "started_by_events")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "loc"),
     [
         ({"event_type": None}, ["event_type"]),
@@ -170,7 +171,7 @@ async def test_a_preview_tells_which_events_would_start_a_job_and_with_which_arg
     assert await previewed(event_type="nothing.*") == []
 
 
-@pytest.mark.parametrize("query", ["cursor=1", "limit=0", "type=" + "%3F".join("**") * 40, "name=a"])
+@for_each("query", ["cursor=1", "limit=0", "type=" + "%3F".join("**") * 40, "name=a"])
 async def test_a_faulty_query_is_refused(api: Api, query: str) -> None:
     if query.startswith("type"):
         query = "type=*" + "%3F" * 33 + "*"
@@ -243,7 +244,7 @@ async def test_data_of_each_type_is_taken_in_binary_mode(
     assert (view["payload"], view["dedupe_key"]) == (payload, "café")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "loc"),
     [
         ({"specversion": "0.3"}, ["specversion"]),
@@ -282,7 +283,7 @@ async def test_faulty_cloud_events_are_refused_whole(api: Api) -> None:
     assert (await api.call("GET", "/api/events"))[1]["events"] == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "loc"),
     [
         ({}, ["event_type"]),

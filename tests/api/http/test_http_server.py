@@ -27,6 +27,7 @@ from jqmaster.config import Settings
 from jqmaster.errors import JqmasterError
 from jqmaster.live_value import LiveValue
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.strict_answers import check_headers, headers_of
 
 pytestmark = real_time.SOCKETS
@@ -273,7 +274,7 @@ MALFORMED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MALFORMED)
+@for_each("name", MALFORMED)
 @pytest.mark.row(6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 18)
 async def test_a_malformed_head_is_refused_and_the_connection_closed(
     edge: Edge, name: str, caplog: pytest.LogCaptureFixture

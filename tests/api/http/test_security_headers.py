@@ -1,7 +1,9 @@
 """The security headers of every answer, and a proof that GET changes nothing."""
 
 import asyncio
+import functools
 import re
+from typing import Any
 
 import httpx
 import msgpack
@@ -11,6 +13,7 @@ from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api, app_alone, master_on
 from tests.support.server import StoreServer
 from tests.support.strict_answers import check_headers, headers_of
@@ -25,10 +28,15 @@ def path_of(operation: Operation) -> str:
     return re.sub(r"{\w+}", new_id(), operation.path)
 
 
+@functools.cache
+def guarded_app() -> Any:
+    return app_alone("admin:a")
+
+
 @pytest.mark.rule("E4.2", "E4.4")
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
+@for_each("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
 async def test_every_refusal_is_as_strict_as_an_answer(operation: Operation) -> None:
-    transport = httpx.ASGITransport(app_alone("admin:a"), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(guarded_app(), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:
         for method in (operation.method, "OPTIONS", "TRACE"):
             for origin in ("https://evil.example", "null"):

@@ -10,6 +10,7 @@ from jqmaster.service.constraints import editor as service
 from jqmaster.store.identity import audit as store
 from tests.support import real_time
 from tests.support.admin import admin_of
+from tests.support.each import for_each
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 
@@ -104,7 +105,7 @@ async def test_it_is_read_in_pages_and_by_target(api: Api, monkeypatch: pytest.M
     assert [e["after"]["concurrency"] for e in page["entries"]] == [5]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "query",
     [
         "limit=0",

@@ -9,6 +9,7 @@ from jqmaster.domain.ids import new_id
 from tests.api.jobs.test_listing import enqueue_many, ids
 from tests.support import real_time
 from tests.support.admin import admin_of
+from tests.support.each import for_each
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
@@ -98,7 +99,7 @@ async def test_a_dry_run_counts_and_changes_nothing(api: Api) -> None:
 
 
 @pytest.mark.req("M9")
-@pytest.mark.parametrize(
+@for_each(
     ("body", "field"),
     [
         ({"action": "cancel"}, None),

@@ -12,6 +12,7 @@ import pytest
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobState
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import ACCEPT, MSGPACK, Api
 from tests.support.scripted_worker import ending, worker_at
 from tests.support.waiting import wait_until
@@ -451,7 +452,7 @@ async def test_a_large_argument_is_not_shown(api: Api) -> None:
 
 
 @pytest.mark.row(68)
-@pytest.mark.parametrize(
+@for_each(
     ("method", "tail"),
     [
         ("GET", ""), ("PATCH", ""), ("DELETE", ""), ("POST", "/cancel"), ("POST", "/retry"), ("POST", "/run"),

@@ -12,6 +12,7 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api
 from tests.support.scripted_worker import worker_at
 
@@ -176,7 +177,7 @@ async def test_a_rare_match_behind_many_others_is_found_by_following_the_cursor(
 
 
 @pytest.mark.row(70)
-@pytest.mark.parametrize(
+@for_each(
     "query",
     [
         "limit=0", "limit=-1", "limit=1000000000", "limit=501", "limit=x", "limit=", "limit=1.0", "limit=%D9%A1",
@@ -228,7 +229,7 @@ async def test_a_cursor_from_another_filter_gives_a_page_or_is_refused(api: Api)
 
 
 @pytest.mark.row(71)
-@pytest.mark.parametrize("q", ["(a+)+$", ".*", "[", "\\", "*", "%", "'", '"', "$(id)"])
+@for_each("q", ["(a+)+$", ".*", "[", "\\", "*", "%", "'", '"', "$(id)"])
 async def test_a_pattern_is_plain_text(api: Api, q: str) -> None:
     await enqueue_many(api, 50, "a" * 60)
     began = time.thread_time()

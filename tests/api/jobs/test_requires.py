@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api
 from tests.support.scripted_worker import ScriptedWorker, puller_at, worker_at
 from tests.support.waiting import wait_until
@@ -92,7 +93,7 @@ async def test_bulk_definitions_and_callbacks_of_batches_can_require_labels(api:
     assert (await api.call("GET", f"/api/jobs/{callback['id']}"))[1]["requires"] == gpu
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("requires", "loc"),
     [
         ({}, ["requires"]),

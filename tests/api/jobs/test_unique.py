@@ -7,6 +7,7 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import ACCEPT, MSGPACK, Api
 from tests.support.scripted_worker import puller_at, worker_at
 from tests.support.waiting import wait_until
@@ -103,7 +104,7 @@ async def test_a_debounced_job_waits_for_the_last_push(api: Api) -> None:
     assert after["run_at"] >= before["run_at"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "loc"),
     [
         ({"unique": {"scope": "window"}}, ["unique"]),

@@ -9,6 +9,7 @@ import pytest
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import QUICK, Api, master_on
 from tests.support.scripted_worker import ScriptedWorker, worker_at
 from tests.support.server import StoreServer
@@ -52,7 +53,7 @@ async def limit(api: Api, name: str, **fields: object) -> None:
 
 
 @pytest.mark.row(68)
-@pytest.mark.parametrize("job_id", [NOBODY, "x", "0198c3f4", "%00"])
+@for_each("job_id", [NOBODY, "x", "0198c3f4", "%00"])
 async def test_an_unknown_job_is_404(api: Api, job_id: str) -> None:
     status, problem = await api.call("GET", f"/api/jobs/{job_id}/why")
     assert (status, problem["code"]) == (404, "unknown_job")

@@ -9,6 +9,7 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.mail_server import Authority, MailServer, mail_server
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import puller_at
@@ -91,7 +92,7 @@ async def test_a_notice_is_made_changed_and_deleted(api: Api) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "loc"),
     [
         ({"when": "never"}, ["when"]),

@@ -8,6 +8,7 @@ import pytest
 
 from jqmaster.app import Master
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import ScriptedWorker, puller_at
 from tests.support.server import StoreServer
@@ -188,7 +189,7 @@ async def test_a_job_that_ends_again_is_told_of_again(api: Api, worker: Scripted
         assert [one["event"] for one in await deliveries(api, job_id)] == ["job.succeeded", "job.failed"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "loc"),
     [
         ({"notify": {"url": "ftp://x/"}}, ["notify", "url"]),

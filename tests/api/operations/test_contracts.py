@@ -10,6 +10,7 @@ from jqmaster.domain.workers.contract import Contract
 from jqmaster.store.workers.contracts import ContractStore
 from tests.domain.workers.test_schema_size import bomb
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api
 from tests.support.scripted_worker import worker_at
 
@@ -43,7 +44,7 @@ async def test_a_name_shows_what_its_workers_told_before_it_has_a_job(api: Api) 
     assert (await api.call("GET", "/api/names/plain"))[1]["contracts"] == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("contracts", "loc"),
     [
         ({"other": CONTRACT}, []),

@@ -1,10 +1,9 @@
 """GET /api/demand: the number by which a fleet of workers is scaled."""
 
-import pytest
-
 from jqmaster.domain.identity.access import Scope
 from tests.api.operations.test_metrics import scraped, value
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api
 from tests.support.scripted_worker import worker_at
 from tests.support.waiting import wait_until
@@ -55,7 +54,7 @@ async def test_running_jobs_and_slots_are_also_metrics(api: Api) -> None:
     assert found["running"] == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "field"),
     [
         ("label=pool", "label"),

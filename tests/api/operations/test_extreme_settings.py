@@ -16,6 +16,7 @@ from jqmaster.service.operations.settings_catalog import CATALOG, GROUPS, RUNTIM
 from jqmaster.store.operations.settings import StoredSettings
 from tests.support import real_time
 from tests.support.admin import admin_of
+from tests.support.each import for_each
 from tests.support.master import NO_IDLE_CONNECTIONS, NO_TLS, Api, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -180,7 +181,7 @@ async def test_no_value_of_a_setting_loses_jobs_or_closes_the_way_back(
         assert len(handlers.runs) == RUNNING + 2 * len(numbers)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "both", "remedy"),
     [
         ({"max_argument_bytes": 16 * 1024 * 1024}, ("max_argument_bytes", "max_body_bytes"), "raise max_body_bytes"),

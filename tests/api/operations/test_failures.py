@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api
 from tests.support.scripted_worker import ScriptedWorker, worker_at
 from tests.support.waiting import wait_until
@@ -78,9 +79,7 @@ async def test_a_group_is_ignored_and_no_longer(api: Api) -> None:
         assert "boom" not in json.dumps(audit, default=str), "the message of a failure is not for everybody"
 
 
-@pytest.mark.parametrize(
-    "body", [{"duration_s": 0}, {"duration_s": 1e12}, {"reason": "x" * 501}, {"until": 1}]
-)
+@for_each("body", [{"duration_s": 0}, {"duration_s": 1e12}, {"reason": "x" * 501}, {"until": 1}])
 async def test_what_makes_no_sense_is_refused(api: Api, body: dict[str, Any]) -> None:
     assert (await api.call("POST", f"/api/failures/{'0' * 16}/ignore", body))[0] == 422
 

@@ -11,6 +11,7 @@ from jqmaster.service.operations.settings_catalog import RUNTIME
 from tests.api.operations.test_masters import follower_of
 from tests.support import real_time
 from tests.support.admin import admin_of
+from tests.support.each import for_each
 from tests.support.master import QUICK, Api, master_on
 from tests.support.server import StoreServer
 from tests.support.settings import other_values
@@ -113,7 +114,7 @@ async def test_every_setting_of_run_time_reaches_another_master_also_without_a_m
         assert second.live.current.model_dump() == second.settings.model_dump()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "fields"),
     [
         ({"lease_ms": 900}, {"lease_ms"}),

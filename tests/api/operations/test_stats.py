@@ -10,6 +10,7 @@ from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.spec.examples import JOB_ID
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api
 from tests.support.waiting import wait_until
 
@@ -104,7 +105,7 @@ async def test_jobs_are_seen_in_stats_history_and_names(api: Api) -> None:
 
 @pytest.mark.req("P8")
 @pytest.mark.row(115)
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "/api/stats?span=1h",

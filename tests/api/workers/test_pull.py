@@ -13,6 +13,7 @@ from jqmaster.app import Master
 from jqmaster.service.workers.polls import AFTER_REFUSAL_S
 from tests.api.operations.test_masters import follower_of
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import MSGPACK, Api, master_on
 from tests.support.scripted_worker import ScriptedWorker, puller_at, worker_at
 from tests.support.server import StoreServer
@@ -339,14 +340,14 @@ async def test_a_worker_with_an_address_does_not_ask(api: Api) -> None:
 
 
 @pytest.mark.row(68)
-@pytest.mark.parametrize("worker_id", [NOBODY, "nobody", "%00", "x" * 300])
+@for_each("worker_id", [NOBODY, "nobody", "%00", "x" * 300])
 async def test_an_unknown_worker_is_told_to_register(api: Api, worker_id: str) -> None:
     status, problem = await api.call("POST", f"/api/workers/{worker_id}/claim", {"max": 1, "wait": 0})
     assert (status, problem["code"]) == (404, "unknown_worker")
 
 
 @pytest.mark.row(86)
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "loc"),
     [
         ({"wait": 1}, ["max"]),

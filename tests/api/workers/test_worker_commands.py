@@ -8,6 +8,7 @@ import pytest
 
 from jqmaster.app import Master
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import ScriptedWorker, worker_at
 from tests.support.server import StoreServer
@@ -301,7 +302,7 @@ async def test_kept_slots_are_shown_removed_and_audited(api: Api, worker: Script
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "loc"),
     [
         ({"max_jobs": 0}, ["max_jobs"]),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import Api
 from tests.support.scripted_worker import ScriptedWorker, puller_at
 
@@ -62,10 +63,10 @@ async def test_detached_workers_take_no_order(api: Api) -> None:
     assert (await order(api, "drain", version="1"))["count"] == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body", [{}, {"dry_run": True}, {"worker_ids": []}, {"worker_ids": ["x"]}, {"label": {"name": "zone"}}]
 )
-@pytest.mark.parametrize("name", ["drain", "resume"])
+@for_each("name", ["drain", "resume"])
 async def test_a_selection_that_selects_nothing_in_particular_is_refused(
     api: Api, name: str, body: dict[str, Any]
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from jqmaster.app import Master
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import MSGPACK, Api, master_on
 from tests.support.scripted_worker import ScriptedWorker, ending, puller_at, worker_at
 from tests.support.server import StoreServer
@@ -98,7 +99,7 @@ async def test_registrations_that_fail_are_limited(store_server: StoreServer) ->
 
 
 @pytest.mark.row(76)
-@pytest.mark.parametrize(
+@for_each(
     "fields",
     [
         {"names": []}, {"names": [f"n{n}" for n in range(10_000)]}, {"names": ["two words"]}, {"names": "work"},
@@ -120,7 +121,7 @@ async def test_a_registration_that_makes_no_sense_is_refused(api: Api, fields: d
 
 
 @pytest.mark.row(76)
-@pytest.mark.parametrize("field", ["url", "names", "max_jobs", "secret"])
+@for_each("field", ["url", "names", "max_jobs", "secret"])
 async def test_a_registration_names_what_is_missing(api: Api, field: str) -> None:
     registration = ScriptedWorker(api, ("work",), 1).registration(url=None)
     del registration[field]

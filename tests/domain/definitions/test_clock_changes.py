@@ -1,5 +1,6 @@
 """Schedules over every clock change of ten zones in ten years, against a reference that walks real minutes."""
 
+import functools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise, takewhile
@@ -11,7 +12,7 @@ import pytest
 from jqmaster.domain.definitions.schedule import parse_schedule
 from jqmaster.domain.definitions.time_zone import GapOrFold
 
-HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 # Clock changes of half an hour and of a whole one, at midnight and at two, by law, by the moon, and by decree.
 ZONES = (
     "Africa/Casablanca", "America/New_York", "America/Santiago", "America/St_Johns", "Asia/Gaza", "Asia/Tehran",
@@ -32,12 +33,23 @@ FORMS: list[tuple[dict[str, Any], Callable[[datetime], bool]]] = [
 ]  # fmt: skip
 
 
-def changes_of(zone: ZoneInfo) -> Iterator[datetime]:
-    """Yield the hours in which the clocks of a zone change."""
-    hours = takewhile(lambda at: at < LAST, (FIRST + n * HOUR for n in range(10 * 366 * 24)))
-    for one, other in pairwise(hours):
-        if one.astimezone(zone).utcoffset() != other.astimezone(zone).utcoffset():
+@functools.cache
+def changes_of(zone: ZoneInfo) -> list[datetime]:
+    """Return the hours in which the clocks of a zone change. None changes twice within a day."""
+    days = takewhile(lambda at: at < LAST, (FIRST + n * DAY for n in range(10 * 366)))
+    return [
+        hour for day in days if offset(day, zone) != offset(day + DAY, zone) for hour in within(day, zone)
+    ]
+
+
+def within(day: datetime, zone: ZoneInfo) -> Iterator[datetime]:
+    for one, other in pairwise(day + n * HOUR for n in range(25)):
+        if offset(one, zone) != offset(other, zone):
             yield one
+
+
+def offset(at: datetime, zone: ZoneInfo) -> timedelta | None:
+    return at.astimezone(zone).utcoffset()
 
 
 def expected(walk: list[tuple[datetime, datetime]], is_due: Callable[[datetime], bool]) -> list[datetime]:
@@ -59,7 +71,7 @@ def expected(walk: list[tuple[datetime, datetime]], is_due: Callable[[datetime],
 @pytest.mark.parametrize("name", ZONES)
 def test_every_local_minute_counts_once_over_each_change(name: str) -> None:
     zone = ZoneInfo(name)
-    changes = list(changes_of(zone))
+    changes = changes_of(zone)
     assert len(changes) >= 10
     for change in changes:
         begin, end = change - 26 * HOUR, change + 27 * HOUR

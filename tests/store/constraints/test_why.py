@@ -23,6 +23,7 @@ from jqmaster.service.jobs.why import WhyPolicy, WhyService
 from jqmaster.store.constraints import why as why_module
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.jobs.settlements import GateHold
+from tests.support import long
 from tests.support.constraints import ConstrainedWorld, constraint, override
 from tests.support.store import StoreWorld
 
@@ -348,7 +349,8 @@ async def test_what_is_damaged_is_said_to_be_so(world: StoreWorld) -> None:
     await redis.set(k.job(job), record)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", range(long.size(12, 30)))
 async def test_what_it_says_is_what_the_next_claims_do(
     world: StoreWorld, limited: ConstrainedWorld, seed: int
 ) -> None:

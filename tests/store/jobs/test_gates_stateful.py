@@ -39,6 +39,7 @@ from jqmaster.store.jobs.settlements import GateHold
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
+from tests.support import long
 from tests.support.admin import forget_keys
 from tests.support.constraints import ConstrainedWorld, constraint, override, unpacked
 from tests.support.histories import NIGHTLY, history_settings
@@ -795,10 +796,11 @@ class GatesMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.req("J13")
+@pytest.mark.sized
 @pytest.mark.timeout(3_600 if NIGHTLY else 300)
 def test_random_constraints(store_server: StoreServer) -> None:
     GatesMachine.server = store_server
     run_state_machine_as_test(
         GatesMachine,
-        settings=history_settings(examples=10),
+        settings=history_settings(examples=long.size(6, 10)),
     )

@@ -25,6 +25,7 @@ from jqmaster.store.jobs.operator_actions import Changes, StateConflict
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
+from tests.support import long
 from tests.support.admin import forget_keys
 from tests.support.histories import NIGHTLY, history_settings
 from tests.support.server import StoreServer
@@ -562,10 +563,11 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.req("J5", "J12", "M2", "M3", "M4", "M9", "D5")
+@pytest.mark.sized
 @pytest.mark.timeout(3_600 if NIGHTLY else 300)
 def test_random_histories(store_server: StoreServer) -> None:
     QueueMachine.server = store_server
     run_state_machine_as_test(
         QueueMachine,
-        settings=history_settings(examples=60),
+        settings=history_settings(examples=long.size(40, 60)),
     )
