@@ -9,6 +9,7 @@ ROOMS  := $(VENV)/.rooms
 STAMP  := $(VENV)/.installed
 # npm writes it when all is installed.
 WEB_TOOLS := tools/web/node_modules/.package-lock.json
+TS_TOOLS  := clients/typescript/node_modules/.package-lock.json
 PYTEST := $(BIN)/python -m pytest
 
 # Five processes, which take tests from each other: on two cores, some work while others wait.
@@ -33,7 +34,7 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rooms run duration test test-long test-all test-cluster test-django quick coverage check format browser faketime promtool vendor bundle check-web spec docs chart test-chart wheels release conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
+.PHONY: help setup setup-rooms run duration test test-long test-all test-cluster test-django quick coverage check format browser faketime promtool vendor bundle check-web check-typescript spec docs chart test-chart wheels release conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -136,12 +137,14 @@ coverage: setup ## Branches of domain/ and store/ that no test of their own take
 	$(PYTEST) $(TEST_ARGS) -p tests.support.branch_coverage \
 		tests/domain tests/store tests/contract/test_scripts.py tests/contract/test_wake.py
 
-check: setup ## Format, lint and types, of the web UI too where node is installed
+check: setup ## Format, lint and types, of the web UI and the TypeScript package too where node is installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	@if command -v npm >/dev/null && $(MAKE) --silent $(WEB_TOOLS); then $(MAKE) --no-print-directory check-web; \
 		else echo "the web UI is not checked: that needs npm and its registry" >&2; fi
+	@if command -v npm >/dev/null && $(MAKE) --silent $(TS_TOOLS); then $(MAKE) --no-print-directory check-typescript; \
+		else echo "the TypeScript package is neither checked nor tested: that needs node, npm and its registry" >&2; fi
 
 format: setup ## Format Python, and the web UI's JavaScript where npm is installed, and bundle it
 	$(BIN)/ruff format .
@@ -149,8 +152,8 @@ format: setup ## Format Python, and the web UI's JavaScript where npm is install
 	@if command -v npm >/dev/null; then $(MAKE) --silent $(WEB_TOOLS) && cd tools/web && npm run --silent format; fi
 
 # npm waits for five minutes for a registry that does not answer, and then begins again.
-$(WEB_TOOLS): tools/web/package.json tools/web/package-lock.json
-	cd tools/web && npm ci --silent --fetch-timeout=30000 --fetch-retries=1
+$(WEB_TOOLS) $(TS_TOOLS): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
+	cd $* && npm ci --silent --fetch-timeout=30000 --fetch-retries=1
 	@touch $@
 
 LOCK_TOOL  ?= uv==0.13.9
@@ -180,7 +183,10 @@ bundle: $(WEB_TOOLS) ## Write jqmaster/web/bundle/ anew: the web UI as the few f
 check-web: $(WEB_TOOLS) ## Format and types of the web UI (needs node and npm)
 	cd tools/web && npm run --silent check
 
-spec: setup ## Write openapi/ and worker_sdk/protocol.py anew from the code
+check-typescript: $(TS_TOOLS) ## Types and lint of the TypeScript package, which it builds (needs node and npm)
+	cd clients/typescript && npm run --silent check
+
+spec: setup ## Write openapi/ and the types of both SDKs anew from the code
 	$(BIN)/python -m jqmaster.spec.openapi --write
 
 docs: setup ## Write the generated parts of docs/, deploy/valkey.acl, the chart's schema, the layout for Lua and the tables for the web UI anew

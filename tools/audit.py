@@ -1,8 +1,9 @@
 """Look up everything that runs among known vulnerabilities, and never take silence for good news.
 
-Python packages: the locked versions, and the lowest ones that the projects allow. npm packages of the web UI. Images of
-containers: all that is in them, if `trivy` is installed, and in any case Python and Valkey themselves, which OSV is
-asked about. The server that a master embeds, in the same way, and by what `jqmaster doctor` knows.
+Python packages: the locked versions, and the lowest ones that the projects allow. npm packages of the web UI and of
+the TypeScript package. Images of containers: all that is in them, if `trivy` is installed, and in any case Python and
+Valkey themselves, which OSV is asked about. The server that a master embeds, in the same way, and by what `jqmaster
+doctor` knows.
 
 Exit codes: 0, all of it was looked up and nothing is known; 1, something is known; 3, a part was not looked up.
 """
@@ -31,7 +32,9 @@ AUDIT: Final = (
 )  # fmt: skip
 
 
-NPM: Final = ("npm", "audit", "--json", "--package-lock-only", "--prefix", "tools/web")
+NPM: Final = ("npm", "audit", "--json", "--package-lock-only", "--prefix")
+# The web UI with what builds it, and the TypeScript package.
+NPM_FOLDERS: Final = ("tools/web", "clients/typescript")
 TRIVY: Final = (
     "trivy",
     "image",
@@ -111,8 +114,8 @@ def floors() -> dict[str, str]:
     return found
 
 
-def audit_npm(command: Sequence[str] = NPM) -> int:
-    """Look up the npm packages that build and make up the web UI."""
+def audit_npm(command: Sequence[str]) -> int:
+    """Look up the npm packages of a folder."""
     try:
         done = _run(command)
         counts = json.loads(done.stdout)["metadata"]["vulnerabilities"]
@@ -230,7 +233,12 @@ def worst(*codes: int) -> int:
 def main() -> int:
     """Audit everything."""
     return worst(
-        audit(), audit(wanted=floors()), audit_npm(), audit_images(), audit_servers(), audit_programs()
+        audit(),
+        audit(wanted=floors()),
+        *(audit_npm([*NPM, folder]) for folder in NPM_FOLDERS),
+        audit_images(),
+        audit_servers(),
+        audit_programs(),
     )
 
 

@@ -26,7 +26,7 @@ from jqmaster.api.operations import stats_schemas
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.api.workers import push_schemas as w
 from jqmaster.domain.identity.access import Scope
-from jqmaster.spec import protocol_generator
+from jqmaster.spec import protocol_generator, typescript_generator
 from jqmaster.spec.examples import (
     ACTION_ID,
     BATCH_ID,
@@ -378,10 +378,12 @@ def as_yaml(document: Mapping[str, Any]) -> str:
 
 def generated_files() -> dict[str, str]:
     """Return everything that is generated from the code's contract: the path in the repository, and the text."""
+    documents = [master_document(), worker_document()]
     return {
-        "openapi/jqmaster.yaml": as_yaml(master_document()),
-        "openapi/worker.yaml": as_yaml(worker_document()),
-        "worker_sdk/protocol.py": protocol_generator.python_source([master_document(), worker_document()]),
+        "openapi/jqmaster.yaml": as_yaml(documents[0]),
+        "openapi/worker.yaml": as_yaml(documents[1]),
+        "worker_sdk/protocol.py": protocol_generator.python_source(documents),
+        "clients/typescript/src/wire/protocol.ts": typescript_generator.typescript_source(documents),
     }
 
 

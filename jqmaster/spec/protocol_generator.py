@@ -34,12 +34,7 @@ _SIMPLE: Final = {
 def python_source(documents: Sequence[Mapping[str, Any]], names: Iterable[str] = NAMED_BY_THE_SDK) -> str:
     """Return the text of a module with the types `names` and all that they consist of. Raises ValueError if two
     documents give one name different meanings."""
-    schemas: dict[str, Any] = {}
-    for document in documents:
-        for name, schema in document["components"]["schemas"].items():
-            if schemas.setdefault(name, schema) != schema:
-                raise ValueError(f"{name} means two things")
-    schemas = {name: schemas[name] for name in _with_their_parts(names, schemas)}
+    schemas = schemas_named(names, documents)
     # An alias is a value, so what it names must come first. Annotations of fields are never evaluated.
     literals = {name: s for name, s in schemas.items() if "enum" in s}
     objects = {name: s for name, s in schemas.items() if "properties" in s}
@@ -54,6 +49,17 @@ def python_source(documents: Sequence[Mapping[str, Any]], names: Iterable[str] =
             "",
         ]
     )
+
+
+def schemas_named(names: Iterable[str], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the schemas `names`, and all that they consist of, by name. Raises ValueError if two documents give one
+    name different meanings."""
+    schemas: dict[str, Any] = {}
+    for document in documents:
+        for name, schema in document["components"]["schemas"].items():
+            if schemas.setdefault(name, schema) != schema:
+                raise ValueError(f"{name} means two things")
+    return {name: schemas[name] for name in _with_their_parts(names, schemas)}
 
 
 def _with_their_parts(names: Iterable[str], schemas: Mapping[str, Any]) -> set[str]:

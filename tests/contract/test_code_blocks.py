@@ -24,6 +24,7 @@ PAGES = [str(page.relative_to(ROOT)) for page in documents() if page.parent.name
 OTHERS = {
     "python": "tests/fundamentals/test_pages.py",
     "js": "tests/system/test_push_docs.py",
+    "ts": "tests/clients/test_typescript.py",
     "ruby": "tests/system/test_push_docs.py",
     "php": "tests/system/test_push_docs.py",
     "mermaid": "tests/contract/test_lifecycle.py",

@@ -24,6 +24,7 @@ def documents() -> list[Path]:
         "docs/sdk/*.md",
         "examples/*.md",
         "worker_sdk/README.md",
+        "clients/typescript/README.md",
     )
     return [page for pattern in patterns for page in sorted(ROOT.glob(pattern))]
 

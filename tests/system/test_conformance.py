@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from jqmaster.cli.root import app
 from jqmaster.conformance import worker_kit
+from tests.clients import typescript
 from tests.support import real_time
 from tests.support.master import master_on
 from tests.support.server import StoreServer
@@ -31,6 +32,8 @@ OURS = f"{sys.executable} -m examples.python.worker"
 WORKERS = {
     "node push": ("node examples/node/worker.mjs", ["node"], PUSHES, 4),
     "node pull": ("node examples/node/worker.mjs", ["node"], PULLS, 4),
+    "typescript push": ("node clients/typescript/conformance.mjs", ["node", "typescript"], PUSHES, 4),
+    "typescript pull": ("node clients/typescript/conformance.mjs", ["node", "typescript"], PULLS, 4),
     "ruby push": ("ruby examples/ruby/worker.rb", ["ruby"], PUSHES, 4),
     # Each shell call takes several processes.
     "shell pull": ("examples/shell/worker.sh", ["bash", "curl", "jq"], PULLS, 8),
@@ -71,7 +74,11 @@ def all_passed(found: dict[str, dict[str, str]]) -> None:
 
 def missing_tool(tools: list[str]) -> str | None:
     for tool in tools:
-        if shutil.which(tool) is None:
+        if tool == "typescript":
+            if missing := typescript.missing():
+                return missing
+            typescript.build()
+        elif shutil.which(tool) is None:
             return tool
     if (
         "ruby" in tools

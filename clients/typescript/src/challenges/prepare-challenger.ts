@@ -1,0 +1,191 @@
+/** Work that another system does: is it ready, hand it over, take its answer. */
+
+import { CodedError, Challenged, Defer, NotReady, kindOf, orderOf } from "../errors/orders.js";
+import { Task, task, type TaskOptions } from "../tasks/task.js";
+import type { Callback, Context, JobLog } from "../worker/context.js";
+
+/** The codes with which jobs are retried by default. */
+const RETRY_CODES: readonly string[] = ["TEMPORARY_UNAVAILABLE", "RESOURCE_CONFLICT", "NETWORK_ERROR"];
+const ASK_AGAIN_S = 30;
+const MAX_WAIT_S = 300;
+
+/**
+ * What `challenge` gets: the address at which the other system answers, and what its call needs.
+ *
+ * @example
+ * ```ts
+ * async challenge({ args, callbackUrl, idempotencyKey, signal }: ChallengeContext<OrderArgs>) {
+ *   await fetch("https://shop.example/orders", {
+ *     method: "POST",
+ *     headers: { "Idempotency-Key": idempotencyKey },
+ *     body: JSON.stringify({ ...args, callbackUrl }),
+ *     signal,
+ *   });
+ * }
+ * ```
+ */
+export interface ChallengeContext<Args> {
+  readonly args: Args;
+  /** The secret that answers the challenge. It is valid for this attempt. */
+  readonly requestId: string;
+  /** The address at which the other system posts its answer. */
+  readonly callbackUrl: string;
+  /** The same in all attempts: the other system can tell that a call is a repeat. */
+  readonly idempotencyKey: string;
+  readonly attempt: number;
+  /** Aborted when the phase is to stop. */
+  readonly signal: AbortSignal;
+  readonly log: JobLog;
+}
+
+/**
+ * A job whose work another system does. One object serves one run: its constructor gets the argument.
+ *
+ * @typeParam Args The argument of the job.
+ * @typeParam Answer What the other system posts, as JSON.
+ * @typeParam Result The result of the job. Default: the answer.
+ *
+ * @example
+ * ```ts
+ * class Order implements PrepareChallenger<OrderArgs, OrderResult> {
+ *   retryCodes = ["TEMPORARY_UNAVAILABLE", "RESOURCE_CONFLICT", "NETWORK_ERROR"];
+ *   constructor(private readonly args: OrderArgs) {}
+ *
+ *   async prepare() {
+ *     return (await shop.openOrders()) < 5 || new Defer(30, { reason: "the shop is full" });
+ *   }
+ *   async challenge(ctx: ChallengeContext<OrderArgs>) {
+ *     await shop.place(this.args.order, ctx.requestId, ctx.callbackUrl);
+ *   }
+ *   onCallback(result: OrderResult) {
+ *     if (result.error) throw new CodedError(result.error);
+ *     return result;
+ *   }
+ * }
+ * ```
+ */
+export interface PrepareChallenger<Args, Answer, Result = Answer> {
+  /** The codes of `CodedError` with which the job is retried. All others are final. */
+  readonly retryCodes?: readonly string[];
+
+  /**
+   * Says whether the work can begin. False, or a `Defer`: ask again later; no retry is used. Default: it can.
+   */
+  prepare?(ctx: Context): boolean | Defer | Promise<boolean | Defer>;
+
+  /** Hands the work over, and gives the other system `ctx.callbackUrl`. */
+  challenge(ctx: ChallengeContext<Args>): unknown;
+
+  /** Decides by the answer: returns the result of the job, or throws as in any handler. */
+  onCallback(result: Answer, ctx: Context): Result | Promise<Result>;
+}
+
+/**
+ * Options of `challengeTask`, in seconds.
+ *
+ * @example
+ * ```ts
+ * challengeTask("order.place", { answerWithin: 3600, challengeTimeout: 10, notReadyFor: 600 }, Order);
+ * ```
+ */
+export interface ChallengeTaskOptions extends Omit<TaskOptions, "retryCodes"> {
+  /** Time to wait for the callback. Without it the attempt fails. Default: a day. */
+  readonly answerWithin?: number;
+  /** Maximum time of `prepare`. Default: the time of the job. */
+  readonly prepareTimeout?: number;
+  /** Maximum time of `challenge`. Default: the time of the job. */
+  readonly challengeTimeout?: number;
+  /** Maximum time of `onCallback`. Default: the time of the job. */
+  readonly callbackTimeout?: number;
+  /** Longest wait between two calls of `prepare`. Each is twice as long as the one before. Default 300. */
+  readonly maxWait?: number;
+  /** The job fails with the cause `not_ready` when it was not ready for so long. Default: it waits on. */
+  readonly notReadyFor?: number;
+}
+
+/** The class of jobs whose work another system does. */
+export type PrepareChallengerClass<Args, Answer, Result> = new (args: Args) => PrepareChallenger<Args, Answer, Result>;
+
+/**
+ * Defines a task whose work another system does. Its worker is free while the other system works.
+ *
+ * @param name The name of its jobs.
+ * @param Challenger Its class. Each run makes an object of it.
+ *
+ * @example
+ * ```ts
+ * const placeOrder = challengeTask<OrderArgs, OrderResult>("order.place", { answerWithin: 86_400 }, Order);
+ * await placeOrder.enqueue({ order: 7 });
+ * ```
+ */
+export function challengeTask<Args, Answer, Result = Answer>(
+  name: string,
+  options: ChallengeTaskOptions,
+  Challenger: PrepareChallengerClass<Args, Answer, Result>,
+): Task<Args, Result> {
+  const { answerWithin, prepareTimeout, challengeTimeout, callbackTimeout, maxWait = MAX_WAIT_S, notReadyFor, ...others } = options;
+  const limits = { maxWaitS: maxWait, forS: notReadyFor };
+
+  async function run(args: Args, ctx: Context): Promise<Result> {
+    const challenger = new Challenger(args);
+    try {
+      const [callback] = ctx.callbacks;
+      if (callback !== undefined) {
+        return await within(callbackTimeout, "onCallback", ctx, () => challenger.onCallback(answerIn(callback) as Answer, ctx));
+      }
+      checkReady(await within(prepareTimeout, "prepare", ctx, () => challenger.prepare?.(ctx) ?? true), limits);
+      // Before the outside call, so that no callback can come too early.
+      const { requestId, callbackUrl } = await ctx.openChallenge(answerWithin === undefined ? {} : { answerWithin });
+      await within(challengeTimeout, "challenge", ctx, (signal) =>
+        challenger.challenge({ args, requestId, callbackUrl, idempotencyKey: ctx.jobId, attempt: ctx.attempt, signal, log: ctx.log }),
+      );
+      throw new Challenged(requestId);
+    } catch (error) {
+      throw decided(error, challenger.retryCodes ?? RETRY_CODES);
+    }
+  }
+
+  return task<Args, Result>(name, others, run);
+}
+
+function checkReady(ready: boolean | Defer, limits: NotReady["limits"]): void {
+  if (ready === true) return;
+  const { retryAfter, reason } = ready === false ? { retryAfter: ASK_AGAIN_S, reason: "" } : ready;
+  throw new NotReady(retryAfter, reason, limits);
+}
+
+/** The codes belong to the object, and the worker knows those of the task alone. */
+function decided(error: unknown, retryCodes: readonly string[]): unknown {
+  const order = orderOf(error);
+  if (order === undefined || kindOf(order) !== "coded") return error;
+  const { code, message, retries = retryCodes.includes(code) } = order as CodedError;
+  return new CodedError(code, message, { retries });
+}
+
+function answerIn(callback: Callback): unknown {
+  if (!/json/i.test(callback.contentType)) throw new TypeError(`the callback is no JSON, but ${JSON.stringify(callback.contentType)}`);
+  return callback.json();
+}
+
+async function within<Value>(
+  timeoutS: number | undefined,
+  phase: string,
+  ctx: Context,
+  run: (signal: AbortSignal) => Value | Promise<Value>,
+): Promise<Value> {
+  if (timeoutS === undefined) return run(ctx.signal);
+  const phaseOver = new AbortController();
+  const timer = setTimeout(() => {
+    phaseOver.abort(new DOMException(`${phase} did not end within ${timeoutS} s`, "TimeoutError"));
+  }, timeoutS * 1000);
+  try {
+    const over = new Promise<never>((_, reject) => {
+      phaseOver.signal.addEventListener("abort", () => {
+        reject(phaseOver.signal.reason as Error);
+      });
+    });
+    return await Promise.race([run(AbortSignal.any([ctx.signal, phaseOver.signal])), over]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,81 @@
+/** Calls to masters. */
+
+import { CONTENT_TYPE } from "../wire/msgpack.js";
+import { MasterAnswer, NoAnswerError } from "./answer.js";
+import type { Masters } from "./masters.js";
+
+/** The function that makes HTTP calls: the global `fetch`, or one with a proxy or a client certificate. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+/** How a call is made. */
+export interface CallOptions {
+  /** MessagePack. */
+  readonly body?: Uint8Array<ArrayBuffer> | undefined;
+  readonly timeoutMs?: number | undefined;
+  /** Leave the body of a success as bytes. */
+  readonly isRaw?: boolean;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The settings of a client. */
+export interface MasterClientOptions {
+  readonly token?: string | undefined;
+  readonly timeoutMs?: number;
+  readonly durability?: string | undefined;
+  readonly fetch?: Fetch | undefined;
+}
+
+/** Makes each call once: repeating is up to the caller. */
+export class MasterClient {
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  readonly #fetch: Fetch;
+
+  constructor(
+    readonly masters: Masters,
+    { token, timeoutMs = 10_000, durability, fetch = globalThis.fetch }: MasterClientOptions,
+  ) {
+    this.timeoutMs = timeoutMs;
+    this.#fetch = fetch;
+    this.#headers = {
+      "Content-Type": CONTENT_TYPE,
+      Accept: CONTENT_TYPE,
+      ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+      ...(durability === undefined ? {} : { "JQ-Durability": durability }),
+    };
+  }
+
+  /**
+   * Makes one call at the master whose turn it is.
+   *
+   * @throws NoAnswerError; then it is another master's turn, as it is after a 5xx.
+   */
+  async call(method: string, path: string, { body, timeoutMs = this.timeoutMs, isRaw = false, signal }: CallOptions = {}): Promise<MasterAnswer> {
+    const address = this.masters.current;
+    const timeout = AbortSignal.timeout(timeoutMs);
+    let answer: MasterAnswer;
+    try {
+      const response = await this.#fetch(address + path, {
+        method,
+        headers: { ...this.#headers, ...this.masters.storeHeaders() },
+        redirect: "manual",
+        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+        ...(body === undefined ? {} : { body }),
+      });
+      answer = await MasterAnswer.read(response, isRaw);
+    } catch (error) {
+      // The caller's own abort says nothing about the master.
+      if (signal?.aborted !== true) this.masters.failed(address);
+      throw new NoAnswerError(`${address}: ${reasonOf(error)}`, { cause: error });
+    }
+    return this.masters.verified(address, answer);
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // fetch says "fetch failed", and its cause says why.
+  const { cause } = error;
+  if (cause instanceof AggregateError && cause.errors[0] instanceof Error) return cause.errors[0].message;
+  return cause instanceof Error && cause.message !== "" ? cause.message : error.message;
+}

@@ -1,0 +1,86 @@
+/** The addresses of masters, and the choice of the one to ask. */
+
+import { NoAnswerError, type MasterAnswer } from "./answer.js";
+import { STORE_HEADER, StoreAffinity } from "./store-affinity.js";
+
+/** How long the others are asked before a master of another store, which cannot help at all. */
+const AVOIDED_FOREIGN_MS = 60_000;
+
+/** Addresses without a trailing slash. One is asked until it fails; then it is the next one's turn. */
+export class Masters {
+  readonly addresses: readonly string[];
+  readonly affinity: StoreAffinity;
+  readonly #avoidedUntilMs: number[];
+  #turn = 0;
+
+  constructor(
+    addresses: string | readonly string[],
+    affinity = new StoreAffinity(),
+    private readonly nowMs: () => number = () => performance.now(),
+  ) {
+    this.addresses = (typeof addresses === "string" ? [addresses] : addresses).map(checked);
+    if (this.addresses.length === 0) throw new TypeError("the address of a master is needed");
+    this.affinity = affinity;
+    this.#avoidedUntilMs = this.addresses.map(() => 0);
+  }
+
+  /** The address whose turn it is. */
+  get current(): string {
+    return this.addresses[this.#turn] ?? "";
+  }
+
+  /** The headers by which each call names the store that it is meant for. */
+  storeHeaders(): Record<string, string> {
+    return this.affinity.store === "" ? {} : { [STORE_HEADER]: this.affinity.store };
+  }
+
+  /**
+   * Returns the answer if it may be believed. It is another master's turn after a 5xx.
+   *
+   * @throws NoAnswerError for the answer of another store's master.
+   */
+  verified(address: string, answer: MasterAnswer): MasterAnswer {
+    if (!this.affinity.admits(address, answer.store, answer.isOk, this.addresses)) {
+      this.failed(address, AVOIDED_FOREIGN_MS);
+      throw new NoAnswerError(`${address}: a master of another store`);
+    }
+    if (answer.status >= 500) this.failed(address);
+    return answer;
+  }
+
+  /**
+   * Notes that the master at an address gave no answer, or a 5xx. Several callers may find out at once: the turn still
+   * passes only one step.
+   */
+  failed(address: string, avoidedMs = 0): void {
+    if (this.current !== address) return;
+    const nowMs = this.nowMs();
+    if (avoidedMs > 0) this.#avoidedUntilMs[this.#turn] = nowMs + avoidedMs;
+    const count = this.addresses.length;
+    const others = Array.from({ length: count }, (_, step) => (this.#turn + step + 1) % count);
+    this.#turn = others.find((turn) => (this.#avoidedUntilMs[turn] ?? 0) <= nowMs) ?? others[0] ?? 0;
+  }
+
+  toString(): string {
+    return this.addresses.join(", ");
+  }
+}
+
+/** Returns the pause before the next try with full jitter: anything up to the step, which doubles (`tries` from 1). */
+export function backoffMs(tries: number, maxMs = 5000): number {
+  return Math.random() * Math.min(maxMs, 100 * 2 ** Math.min(tries, 16));
+}
+
+/** Returns the pause until the next try: at least as long as the master asked for, and a random part. */
+export function pauseMs(tries: number, retryAfterS: number | undefined, maxMs = 5000): number {
+  return (retryAfterS ?? 0) * 1000 + backoffMs(tries, maxMs);
+}
+
+function checked(address: string): string {
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  const isHttp = url !== undefined && ["http:", "https:"].includes(url.protocol);
+  if (!isHttp || url.search !== "" || url.hash !== "" || url.username !== "") {
+    throw new TypeError(`not the address of a master: ${JSON.stringify(address)} (like http://127.0.0.1:8080)`);
+  }
+  return address.replace(/\/+$/, "");
+}

@@ -1,0 +1,32 @@
+/** The pusher of tasks: that of the program, or within a test that of the test kit. */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { Backend } from "./backend.js";
+import { Pusher, type PusherOptions } from "./pusher.js";
+
+const substitutes = new AsyncLocalStorage<Backend>();
+let options: PusherOptions = {};
+let pusher: Pusher | undefined;
+
+/**
+ * Sets the master and the token that tasks use. Without it they use `JQMASTER_URL` and `JQMASTER_TOKEN`.
+ *
+ * @example
+ * ```ts
+ * configure({ master: "http://10.0.0.1:8080", token: await readFile("token", "utf8") });
+ * ```
+ */
+export function configure(changed: PusherOptions): void {
+  options = changed;
+  pusher = undefined;
+}
+
+/** Returns where the jobs of tasks go now. */
+export function backend(): Backend {
+  return substitutes.getStore() ?? (pusher ??= new Pusher(options));
+}
+
+/** Runs a function, and all that it calls, with another place for the jobs of tasks. */
+export function withBackend<Value>(other: Backend, run: () => Value): Value {
+  return substitutes.run(other, run);
+}

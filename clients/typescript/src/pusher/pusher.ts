@@ -1,0 +1,218 @@
+/** A pusher: enqueues jobs and asks for what became of them. */
+
+import { NotFinished } from "../errors/results.js";
+import type { MasterAnswer } from "../masters/answer.js";
+import { MasterClient, type Fetch } from "../masters/client.js";
+import { Masters, pauseMs } from "../masters/masters.js";
+import { setTimeout as sleep } from "node:timers/promises";
+import { JobHandle } from "../tasks/handle.js";
+import { jobOf, type Job, type TaskLike } from "../tasks/job.js";
+import { encode } from "../wire/msgpack.js";
+import type { BatchView, BulkAnswer, EnqueueAnswer, JobState, JobView, ResultView } from "../wire/protocol.js";
+import type { Backend, Enqueued, ReadyBatch, WaitOptions } from "./backend.js";
+import { RepeatedCalls, afterAccepted, type Call } from "./calls.js";
+import { chunksOf, mayBeAnother } from "./chunks.js";
+import { environment } from "./environment.js";
+import type { JobOptions } from "./options.js";
+
+const MAX_LONG_POLL_MS = 60_000;
+
+/**
+ * The settings of a pusher.
+ *
+ * @example
+ * ```ts
+ * configure({ master: ["http://10.0.0.1:8080", "http://10.0.0.2:8080"], maxWait: 30 });
+ * ```
+ */
+export interface PusherOptions {
+  /** Address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`. */
+  readonly master?: string | readonly string[];
+  /** Bearer token with the scope `push`, and `read` for `status`. Default: `JQMASTER_TOKEN`. */
+  readonly token?: string;
+  /** Maximum seconds of one try. Default 10. */
+  readonly timeout?: number;
+  /** Seconds for which a call is repeated before it throws `UnavailableError`. Default 10. */
+  readonly maxWait?: number;
+  /** Durability that a job must have before it is accepted. Default: the master's setting. */
+  readonly durability?: "besteffort" | "fsync" | "fsync+quorum";
+  /** Makes the HTTP calls. Default: the global `fetch`. Give one that has a client certificate for mutual TLS. */
+  readonly fetch?: Fetch;
+}
+
+/**
+ * Enqueues jobs and asks about them.
+ *
+ * A call that gets no answer, 429 or 5xx is repeated at the next master, after a random pause and the pause that the
+ * master asks for. Enqueueing is safe to repeat, because the pusher chooses the ID of each job. Tasks have a pusher of
+ * their own (`configure`), so most programs need none.
+ *
+ * All calls throw `RefusedError` if the master refuses, `UnavailableError` if the time is over, and
+ * `AnswerMismatchError` if the answer is about another job.
+ *
+ * @example
+ * ```ts
+ * const pusher = new Pusher({ master: "http://127.0.0.1:8080" });
+ * const handle = await pusher.enqueue("photo.resize", { photoId: 42 }, { keepResult: true });
+ * console.log(await handle.result({ wait: 10 }));
+ * ```
+ */
+export class Pusher implements Backend {
+  readonly #calls: RepeatedCalls;
+  readonly #masters: Masters;
+
+  constructor(options: PusherOptions = {}) {
+    const { url, token } = environment();
+    this.#masters = new Masters(options.master ?? url);
+    const client = new MasterClient(this.#masters, {
+      token: options.token ?? token,
+      timeoutMs: (options.timeout ?? 10) * 1000,
+      durability: options.durability,
+      fetch: options.fetch,
+    });
+    this.#calls = new RepeatedCalls(client, (options.maxWait ?? 10) * 1000);
+  }
+
+  /**
+   * Enqueues a job, and returns its handle once a master has stored it.
+   *
+   * @param task A task, whose options count, or the name of a job.
+   * @param args The argument: any value that MessagePack can encode.
+   * @param options Options of this job, over those of the task.
+   * @throws TypeError with the path of a value that cannot be sent.
+   *
+   * @example
+   * ```ts
+   * await pusher.enqueue(resize, { photoId: 42 }, { delay: 60 });
+   * await pusher.enqueue("mail.send", { to: 7 });
+   * ```
+   */
+  async enqueue<Args, Result>(task: TaskLike<Args, Result>, args: Args, options?: JobOptions): Promise<JobHandle<Result>>;
+  async enqueue(task: string, args?: unknown, options?: JobOptions): Promise<JobHandle>;
+  async enqueue(task: string | TaskLike<unknown, unknown>, args: unknown = null, options: JobOptions = {}): Promise<JobHandle> {
+    const job = jobOf(task, args, options);
+    return new JobHandle(job.name, await this.enqueueJob(job), this);
+  }
+
+  /**
+   * Enqueues any number of jobs in calls of up to 1,000, and returns their handles in order. If a job is refused, its
+   * call is; the error lists in `acceptedIds` the jobs that were accepted before.
+   *
+   * @param inOneCall Accept all of them, up to 10,000, or none.
+   *
+   * @example
+   * ```ts
+   * await pusher.enqueueMany([resize.job({ photoId: 42 }), publish.job({ album: 7 })]);
+   * ```
+   */
+  async enqueueMany(jobs: Iterable<Job>, { inOneCall = false } = {}): Promise<JobHandle[]> {
+    const all = [...jobs];
+    const enqueued = await this.enqueueJobs(all, inOneCall);
+    return all.map((job, index) => new JobHandle(job.name, enqueued[index] ?? job.id, this));
+  }
+
+  /**
+   * Returns the handle of a job that was enqueued before, by its ID.
+   *
+   * @example
+   * ```ts
+   * const { state } = await pusher.handle(id).refresh();
+   * ```
+   */
+  handle(jobId: string): JobHandle {
+    return new JobHandle("", jobId, this);
+  }
+
+  /** @internal */
+  async enqueueJob({ request }: Job): Promise<Enqueued> {
+    const answer = await this.#calls.call({
+      method: "POST",
+      path: "/api/jobs",
+      body: encode(request),
+      jobIds: [request.id],
+      keyed: new Set(mayBeAnother(request) ? [0] : []),
+    });
+    const { id, duplicate = false, replaced = false } = answer.body as unknown as EnqueueAnswer;
+    return { id, isDuplicate: duplicate, isReplaced: replaced };
+  }
+
+  /** @internal */
+  async enqueueJobs(jobs: readonly Job[], inOneCall = false): Promise<Enqueued[]> {
+    const enqueued: Enqueued[] = [];
+    for (const { ids, keyed, body } of chunksOf(jobs, inOneCall)) {
+      const call: Call = { method: "POST", path: "/api/jobs/bulk", body, jobIds: ids, keyed };
+      const answer = await this.#calls.call(call).catch((error: unknown) => {
+        throw afterAccepted(error, enqueued.map(({ id }) => id));
+      });
+      const told = answer.body as unknown as BulkAnswer;
+      const [duplicates, replaced] = [new Set(told.duplicates), new Set(told.replaced)];
+      told.ids.forEach((id, index) => {
+        enqueued.push({ id, isDuplicate: duplicates.has(index), isReplaced: replaced.has(index) });
+      });
+    }
+    return enqueued;
+  }
+
+  /** @internal */
+  async fetchResult(jobId: string, { wait = Infinity, signal }: WaitOptions): Promise<ResultView | null> {
+    const endMs = performance.now() + wait * 1000;
+    while (true) {
+      // The answer must come within the timeout of a call, or waiting would look like a dead master.
+      const waitMs = Math.max(0, Math.min(endMs - performance.now(), MAX_LONG_POLL_MS, this.#calls.timeoutMs * 0.8));
+      const answer = await this.#get(`${pathOf(jobId)}/result?wait=${(waitMs / 1000).toFixed(3)}`, jobId, signal);
+      if (answer.status !== 202) return "type" in answer.body ? (answer.body as unknown as ResultView) : null;
+      const leftMs = endMs - performance.now();
+      if (leftMs <= 0) throw new NotFinished(jobId, answer.body["state"] as JobState);
+      // A master with too many waiting polls answers at once, and says when to ask again.
+      if (answer.retryAfterS !== undefined) await sleep(Math.min(pauseMs(1, answer.retryAfterS), leftMs));
+    }
+  }
+
+  /** @internal */
+  async status(jobId: string): Promise<JobView> {
+    return (await this.#get(pathOf(jobId), jobId)).body as unknown as JobView;
+  }
+
+  /** @internal */
+  async cancel(jobId: string): Promise<JobView> {
+    const answer = await this.#calls.call({ method: "POST", path: `${pathOf(jobId)}/cancel`, of: jobId });
+    return answer.body as unknown as JobView;
+  }
+
+  /** @internal */
+  async createBatch(batch: ReadyBatch): Promise<void> {
+    await this.#calls.call({ method: "POST", path: "/api/batches", body: encode(batch), of: batch.id });
+  }
+
+  /** @internal */
+  async sealBatch(batchId: string): Promise<void> {
+    await this.#calls.call({ method: "POST", path: `${pathOfBatch(batchId)}/seal`, of: batchId });
+  }
+
+  /** @internal */
+  async cancelBatch(batchId: string): Promise<void> {
+    await this.#calls.call({ method: "POST", path: `${pathOfBatch(batchId)}/cancel`, of: batchId });
+  }
+
+  /** @internal */
+  async retryBatch(batchId: string): Promise<void> {
+    await this.#calls.call({ method: "POST", path: `${pathOfBatch(batchId)}/retry`, of: batchId });
+  }
+
+  /** @internal */
+  async batchStatus(batchId: string): Promise<BatchView> {
+    return (await this.#get(pathOfBatch(batchId), batchId)).body as unknown as BatchView;
+  }
+
+  #get(path: string, of: string, signal?: AbortSignal): Promise<MasterAnswer> {
+    return this.#calls.call({ method: "GET", path, of, signal });
+  }
+}
+
+function pathOf(jobId: string): string {
+  return `/api/jobs/${encodeURIComponent(jobId)}`;
+}
+
+function pathOfBatch(batchId: string): string {
+  return `/api/batches/${encodeURIComponent(batchId)}`;
+}

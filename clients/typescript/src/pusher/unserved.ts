@@ -1,0 +1,12 @@
+/** Warnings of names that no worker has ever served: they may be misspelt. */
+
+const warned = new Set<string>();
+
+/** Warns once of each name of an answer's list. */
+export function warnOfNames(names: string): void {
+  for (const name of names.split(",").map((one) => one.trim())) {
+    if (name === "" || warned.has(name)) continue;
+    warned.add(name);
+    process.emitWarning(`no worker has ever served jobs named ${name}: they wait until one does`, "JqmasterWarning");
+  }
+}

@@ -1,0 +1,143 @@
+/** Handles: what became of an enqueued job. */
+
+import { RefusedError } from "../errors/calls.js";
+import { JobFailed, NotFinished, ResultGone, noResultOf } from "../errors/results.js";
+import type { Backend, Enqueued, WaitOptions } from "../pusher/backend.js";
+import type { JobState, JobView, ProgressView, ResultView } from "../wire/protocol.js";
+
+/**
+ * A job that was enqueued.
+ *
+ * @example
+ * ```ts
+ * const handle = await resize.with({ keepResult: true }).enqueue({ photoId: 42 });
+ * const { width } = await handle.result({ wait: 10 });
+ * ```
+ */
+export class JobHandle<Result = unknown> {
+  /** ID of the job. */
+  readonly id: string;
+  /** No job was made, because this job holds its uniqueness key. It stayed as it was. */
+  readonly isDuplicate: boolean;
+  /** No job was made; this waiting job took the arguments and options of the call. */
+  readonly isReplaced: boolean;
+  /** The state of the job when it was last heard of. Undefined: nobody has asked. */
+  state: JobState | undefined;
+  readonly #backend: Backend;
+  // A master gives a result only once, so it is kept here.
+  #outcome: (() => Result) | undefined;
+
+  constructor(
+    /** Name of the job, which is that of its task. Empty if the handle was made of an ID. */
+    readonly name: string,
+    enqueued: Enqueued | string,
+    backend: Backend,
+  ) {
+    const { id, isDuplicate, isReplaced } =
+      typeof enqueued === "string" ? { id: enqueued, isDuplicate: false, isReplaced: false } : enqueued;
+    this.id = id;
+    this.isDuplicate = isDuplicate;
+    this.isReplaced = isReplaced;
+    this.#backend = backend;
+  }
+
+  /**
+   * Waits for the job to end, and returns its result. The job needs `keepResult`. A master hands a result out once; this
+   * handle keeps it.
+   *
+   * @throws NotFinished if the job did not end within `wait`.
+   * @throws JobFailed, JobCanceled, JobSkipped, JobDiscarded if it ended otherwise.
+   * @throws ResultNotKept, ResultGone if it succeeded and there is no result.
+   * @throws UnavailableError if no master answers.
+   *
+   * @example
+   * ```ts
+   * try {
+   *   console.log(await handle.result({ wait: 10 }));
+   * } catch (error) {
+   *   if (error instanceof JobFailed) console.error(error.reason, error.traceback);
+   *   else throw error;
+   * }
+   * ```
+   */
+  async result(options: WaitOptions = {}): Promise<Result> {
+    this.#outcome ??= await this.#fetchOutcome(options);
+    return this.#outcome();
+  }
+
+  /**
+   * Asks a master about the job.
+   *
+   * @throws ResultGone if no job has this ID any more.
+   *
+   * @example
+   * ```ts
+   * const { state, attempts } = await handle.refresh();
+   * ```
+   */
+  async refresh(): Promise<JobView> {
+    const view = await this.#backend.status(this.id).catch((error: unknown) => {
+      throw isUnknown(error) ? new ResultGone(this.id, `job ${this.id} is unknown`) : error;
+    });
+    this.state = view.state;
+    return view;
+  }
+
+  /**
+   * Asks a master how far the job is. Undefined: no attempt has told of any progress.
+   *
+   * @example
+   * ```ts
+   * const progress = await handle.progress();
+   * console.log(progress?.fraction, progress?.message);
+   * ```
+   */
+  async progress(): Promise<ProgressView | undefined> {
+    return (await this.refresh()).progress ?? undefined;
+  }
+
+  /**
+   * Cancels the job. A running job ends as soon as its worker has stopped it.
+   *
+   * @throws RefusedError if the job is over.
+   *
+   * @example
+   * ```ts
+   * const handle = await resize.with({ delay: 3600 }).enqueue({ photoId: 42 });
+   * await handle.cancel();
+   * ```
+   */
+  async cancel(): Promise<void> {
+    this.state = (await this.#backend.cancel(this.id)).state;
+  }
+
+  async #fetchOutcome(options: WaitOptions): Promise<() => Result> {
+    const result = await this.#backend.fetchResult(this.id, options).catch((error: unknown) => {
+      if (error instanceof NotFinished) this.state = error.state;
+      throw error;
+    });
+    if (result !== null) {
+      this.state = result.type === "success" ? "succeeded" : "failed";
+      return this.#outcomeOf(result);
+    }
+    const view = await this.refresh().catch((error: unknown) => {
+      if (error instanceof ResultGone) return undefined;
+      throw error;
+    });
+    return () => {
+      throw view === undefined ? new ResultGone(this.id) : noResultOf(view);
+    };
+  }
+
+  #outcomeOf(result: ResultView): () => Result {
+    if (result.type === "success") return () => result.result as Result;
+    const reason = result.reason === "other" ? "error" : result.reason;
+    return () => {
+      throw new JobFailed(this.id, { reason, text: result.message, error: result.error, code: result.code });
+    };
+  }
+}
+
+function isUnknown(error: unknown): boolean {
+  return error instanceof RefusedError && error.status === 404;
+}

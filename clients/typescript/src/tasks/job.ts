@@ -1,0 +1,52 @@
+/** Jobs that are ready to be enqueued. */
+
+import type { ReadyJob } from "../pusher/backend.js";
+import { wireOptions, type JobOptions } from "../pusher/options.js";
+import { newId } from "../wire/ids.js";
+
+declare const RESULT: unique symbol;
+
+/** The part of a task that makes jobs. */
+export interface TaskLike<Args, Result> {
+  readonly name: string;
+  readonly options: JobOptions;
+  /** For types alone. @internal */
+  readonly [RESULT]?: (args: Args) => Result;
+}
+
+/**
+ * A job that is ready to be enqueued, with an ID. `task.job(…)` returns it, for flows and for callbacks of batches.
+ *
+ * @example
+ * ```ts
+ * const job = resize.job({ photoId: 42 });
+ * await chain(job, publish.job({ album: 7 })).enqueue();
+ * ```
+ */
+export class Job<Result = unknown> {
+  /** For types alone. @internal */
+  declare readonly [RESULT]?: Result;
+
+  constructor(
+    /** The job as it is sent. */
+    readonly request: ReadyJob,
+    /** Its task, whose handler the test kit runs. @internal */
+    readonly task?: TaskLike<never, unknown>,
+  ) {}
+
+  get id(): string {
+    return this.request.id;
+  }
+
+  get name(): string {
+    return this.request.name;
+  }
+}
+
+/** Returns a job of a task, or of a name. */
+export function jobOf<Args, Result>(task: string | TaskLike<Args, Result>, args: Args, options: JobOptions): Job<Result> {
+  const [name, own] = typeof task === "string" ? [task, {}] : [task.name, task.options];
+  const { id = newId(), ...fields } = wireOptions({ ...own, ...options });
+  const request = { name, argument: args ?? null, ...fields, id: id ?? newId() };
+  return typeof task === "string" ? new Job(request) : new Job(request, task);
+}

@@ -1,0 +1,168 @@
+/** Tasks: jobs as functions, typed on both sides. */
+
+import { backend } from "../pusher/default.js";
+import type { JobOptions } from "../pusher/options.js";
+import type { Context } from "../worker/context.js";
+import { JobHandle } from "./handle.js";
+import { jobOf, type Job, type TaskLike } from "./job.js";
+
+/**
+ * A function that runs jobs: it takes the argument, and returns the result.
+ *
+ * @example
+ * ```ts
+ * const handler: Handler<{ photoId: number }, { width: number }> = async ({ photoId }, ctx) => {
+ *   const photo = await photos.load(photoId, { signal: ctx.signal });
+ *   return { width: photo.width };
+ * };
+ * ```
+ */
+export type Handler<Args, Result> = (args: Args, ctx: Context) => Result | Promise<Result>;
+
+/**
+ * Options of all jobs of a task, and what its handler is like.
+ *
+ * @example
+ * ```ts
+ * task("photo.resize", { timeout: 600, maxRetry: 8, keepResult: true, retryCodes: ["BUSY"] }, handler);
+ * ```
+ */
+export interface TaskOptions
+  extends Omit<JobOptions, "id" | "key" | "keyTtl" | "runAt" | "expiresAt" | "after" | "batch"> {
+  /** The codes of `CodedError` with which a job is retried. All others are final. Default: every code is retried. */
+  readonly retryCodes?: readonly string[];
+}
+
+/** The arguments of `enqueue`: none are needed where the handler takes none. */
+type Given<Args> = undefined extends Args ? [args?: Args] : [args: Args];
+
+const NAME = /^[A-Za-z0-9_.:/-]{1,200}$/;
+
+/**
+ * Jobs of one name, with a typed argument and a typed result. `task` makes it.
+ *
+ * @example
+ * ```ts
+ * const handle = await resize.enqueue({ photoId: 42 });
+ * const handles = await resize.with({ priority: 5 }).many([{ photoId: 1 }, { photoId: 2 }]);
+ * ```
+ */
+export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Result> {
+  /** @internal */
+  constructor(
+    /** The name of the jobs. */
+    readonly name: string,
+    /** The options of jobs that are enqueued by this object. */
+    readonly options: JobOptions,
+    /** The codes with which a job is retried. */
+    readonly retryCodes: ReadonlySet<string> | undefined,
+    /** The function that runs the jobs. Undefined: this program only enqueues them. */
+    readonly handler: Handler<Args, Result> | undefined,
+  ) {}
+
+  /**
+   * Returns the same task with other options for the jobs that are enqueued by it.
+   *
+   * @example
+   * ```ts
+   * await resize.with({ delay: 60, priority: -5 }).enqueue({ photoId: 42 });
+   * ```
+   */
+  with(options: JobOptions): Task<Args, Result> {
+    return new Task(this.name, { ...this.options, ...options }, this.retryCodes, this.handler);
+  }
+
+  /**
+   * Enqueues a job, and returns its handle once a master has stored it.
+   *
+   * @throws RefusedError, UnavailableError; see `Pusher`.
+   * @throws TypeError with the path of a value that cannot be sent.
+   *
+   * @example
+   * ```ts
+   * const handle = await resize.enqueue({ photoId: 42 });
+   * ```
+   */
+  async enqueue(...args: Given<Args>): Promise<JobHandle<Result>> {
+    const to = backend();
+    return new JobHandle<Result>(this.name, await to.enqueueJob(this.job(...args)), to);
+  }
+
+  /**
+   * Enqueues a job for each argument, in calls of up to 1,000, and returns their handles in order.
+   *
+   * @param inOneCall Accept all of them, up to 10,000, or none.
+   *
+   * @example
+   * ```ts
+   * const handles = await resize.many(photoIds.map((photoId) => ({ photoId })));
+   * ```
+   */
+  async many(all: Iterable<Args>, { inOneCall = false } = {}): Promise<JobHandle<Result>[]> {
+    const to = backend();
+    const jobs = Array.from(all, (args) => jobOf<Args, Result>(this, args, {}));
+    return (await to.enqueueJobs(jobs, inOneCall)).map((enqueued) => new JobHandle<Result>(this.name, enqueued, to));
+  }
+
+  /**
+   * Returns a job without enqueueing it, for flows and for callbacks of batches.
+   *
+   * @example
+   * ```ts
+   * await chain(resize.job({ photoId: 42 }), publish.job({ album: 7 })).enqueue();
+   * ```
+   */
+  job(...args: Given<Args>): Job<Result> {
+    return jobOf<Args, Result>(this, args[0] as Args, {});
+  }
+
+  /**
+   * Returns the handle of a job that was enqueued before, by its ID.
+   *
+   * @example
+   * ```ts
+   * const { width } = await resize.handle(id).result({ wait: 10 });
+   * ```
+   */
+  handle(jobId: string): JobHandle<Result> {
+    return new JobHandle<Result>(this.name, jobId, backend());
+  }
+}
+
+/** A task of any argument and result, such as a worker takes. */
+export type AnyTask = Task<never>;
+
+/**
+ * Defines a task.
+ *
+ * @param name The name of its jobs: 1 to 200 of `A-Z a-z 0-9 _ . : / -`.
+ * @param options Options of all its jobs.
+ * @param handler Runs the jobs. Leave it out in a program that only enqueues them.
+ *
+ * @example
+ * ```ts
+ * export const resize = task<{ photoId: number; size?: number }, { width: number }>(
+ *   "photo.resize",
+ *   { timeout: 600, keepResult: true },
+ *   async ({ photoId, size = 320 }, ctx) => {
+ *     await photos.resize(photoId, size, { signal: ctx.signal });
+ *     return { width: size };
+ *   },
+ * );
+ * ```
+ */
+export function task<Args = unknown, Result = unknown>(name: string, handler: Handler<Args, Result>): Task<Args, Result>;
+export function task<Args = unknown, Result = unknown>(
+  name: string,
+  options?: TaskOptions,
+  handler?: Handler<Args, Result>,
+): Task<Args, Result>;
+export function task<Args, Result>(
+  name: string,
+  second: TaskOptions | Handler<Args, Result> = {},
+  third?: Handler<Args, Result>,
+): Task<Args, Result> {
+  if (!NAME.test(name)) throw new TypeError(`not a name of jobs: ${JSON.stringify(name)}; use 1 to 200 of A-Z a-z 0-9 _ . : / -`);
+  const [{ retryCodes, ...options }, handler] = typeof second === "function" ? [{} as TaskOptions, second] : [second, third];
+  return new Task(name, options, retryCodes === undefined ? undefined : new Set(retryCodes), handler);
+}

@@ -1,0 +1,126 @@
+/** Jobs of a test, and what became of them. */
+
+import type { ReadyJob } from "../pusher/backend.js";
+import type { Job } from "../tasks/job.js";
+import type { Task } from "../tasks/task.js";
+import { decode, encode } from "../wire/msgpack.js";
+import type { JobState, LogLevel, ProgressRequest } from "../wire/protocol.js";
+import { Callback } from "../worker/context.js";
+import type { Outcome } from "../worker/outcomes.js";
+
+const OVER: ReadonlySet<JobState> = new Set<JobState>(["succeeded", "discarded", "failed", "canceled", "skipped"]);
+
+/**
+ * A job of a test, and what became of it.
+ *
+ * @example
+ * ```ts
+ * const [run] = await drain(jobs);
+ * assert.equal(run?.state, "succeeded");
+ * assert.deepEqual(run?.result, { width: 320 });
+ * ```
+ */
+export class Run {
+  readonly id: string;
+  readonly name: string;
+  /** The argument as a worker gets it. */
+  readonly args: unknown;
+  /** The job as it would be sent. */
+  readonly request: ReadyJob;
+  state: JobState;
+  /** Number of starts. */
+  attempt = 0;
+  /** Number of failed attempts that used a retry. */
+  failures = 0;
+  /** When it ran last, or will run, in seconds of the virtual clock. */
+  at: number;
+  /** What the handler returned. */
+  result: unknown = undefined;
+  /** What the handler threw last. */
+  error: unknown = undefined;
+  /** How the last attempt was reported. */
+  outcome: Outcome | undefined;
+  progress: ProgressRequest | undefined;
+  /** The lines of its log. */
+  readonly log: { readonly level: LogLevel; readonly text: string }[] = [];
+  /** The challenges that it opened. */
+  readonly challenges: { readonly requestId: string; readonly callbackUrl: string }[] = [];
+  /** @internal */
+  savedCheckpoint: Uint8Array | undefined;
+  /** @internal */
+  callbacks: Callback[] = [];
+  /** @internal */
+  readonly expiresAt: number;
+
+  /** @internal */
+  constructor(
+    readonly job: Job,
+    nowS: number,
+    wallMs: number,
+  ) {
+    const { request } = job;
+    this.id = request.id;
+    this.name = request.name;
+    this.request = request;
+    this.args = decode(encode(request.argument ?? null));
+    const atS = typeof request.run_at === "string" ? nowS + (Date.parse(request.run_at) - wallMs) / 1000 : nowS + (request.delay ?? 0);
+    this.at = Math.max(nowS, atS);
+    const expiresMs = typeof request.expires_at === "string" ? Date.parse(request.expires_at) : Infinity;
+    this.expiresAt = Math.min(nowS + (request.expires_s ?? Infinity), nowS + (expiresMs - wallMs) / 1000);
+    this.state = request.after ? "awaiting_jobs" : this.at > nowS ? "scheduled" : "ready";
+  }
+
+  get isOver(): boolean {
+    return OVER.has(this.state);
+  }
+
+  /**
+   * Answers the challenge of the job, in the place of the other system. `drain` goes on with it.
+   *
+   * @example
+   * ```ts
+   * run.callback({ tracking: "T-7" });
+   * await drain(jobs);
+   * ```
+   */
+  callback(value: unknown, contentType = "application/json"): void {
+    if (this.state !== "awaiting_callback") throw new TypeError(`job ${this.name} is ${this.state}: it awaits no callback`);
+    const text = contentType === "application/json" ? JSON.stringify(value) : String(value);
+    this.callbacks = [new Callback(contentType, new TextEncoder().encode(text), new Date())];
+    this.state = "ready";
+  }
+}
+
+/**
+ * The jobs that a test has enqueued, in order.
+ *
+ * @example
+ * ```ts
+ * const jobs = await recording(() => signUp("ada"));
+ * assert.deepEqual(jobs.only(sendMail).args, { to: "ada" });
+ * ```
+ */
+export interface Recorded extends ReadonlyArray<Run> {
+  /** Returns the jobs of a task. */
+  of<Args, Result>(task: Task<Args, Result>): readonly (Run & { readonly args: Args })[];
+  /** Returns the one job of a task. Throws RangeError if there are more, or none. */
+  only<Args, Result>(task: Task<Args, Result>): Run & { readonly args: Args };
+}
+
+/** The list of jobs that the test kit keeps. */
+export class RecordedRuns extends Array<Run> implements Recorded {
+  // What `map` and `filter` return is a plain array.
+  static override get [Symbol.species](): ArrayConstructor {
+    return Array;
+  }
+
+  of<Args, Result>(task: Task<Args, Result>): readonly (Run & { readonly args: Args })[] {
+    return this.filter((run): run is Run & { readonly args: Args } => run.name === task.name);
+  }
+
+  only<Args, Result>(task: Task<Args, Result>): Run & { readonly args: Args } {
+    const [run, ...others] = this.of(task);
+    if (run === undefined || others.length > 0) throw new RangeError(`${run === undefined ? 0 : others.length + 1} jobs of ${task.name}`);
+    return run;
+  }
+}

@@ -1,0 +1,1277 @@
+/**
+ * The messages between master, worker and pusher.
+ *
+ * Generated from openapi/jqmaster.yaml and openapi/worker.yaml by `make spec`; changes are made there.
+ *
+ * @module
+ */
+
+/** The jobs for which a job waits, its predecessors. */
+export interface AfterRequest {
+  /** IDs of jobs in the store or of the same bulk, each once. The job gets their results in this order. */
+  jobs: string[];
+  /**
+   * succeeded: the job runs when all of them have succeeded, and is skipped when one ends otherwise. finished: it
+   * runs when all are over, however they ended.
+   */
+  when?: AfterWhen;
+}
+
+/** The predecessors of a job. */
+export interface AfterView {
+  when: AfterWhen;
+  jobs: PredecessorView[];
+}
+
+/** The condition of a job: its predecessors succeed, or they end in any way. */
+export type AfterWhen = "succeeded" | "finished";
+
+/** One attempt of the job. `outcome` is null while it runs. */
+export interface AttemptView {
+  attempt: number;
+  worker_id: string;
+  started_at: string;
+  finished_at: string | null;
+  /**
+   * success, failure, timeout, lost, canceled, deferred, not_ready, callback_timeout, discarded, handed_back or
+   * returned. Future releases may add values.
+   */
+  outcome: string | null;
+  /** Error message. Also null if the caller may not see it; `[redacted]` if nobody may. */
+  message: string | null;
+  /** Name that the worker gave to the failure. */
+  code?: string | null;
+  /** Type of the exception, as the worker's SDK named it. Every caller sees it. Null if unknown. */
+  error_type: string | null;
+  /** Any value. In JSON, binary is {"$bin": base64}. */
+  error: unknown;
+}
+
+/** The callbacks of a batch. Null: it has none of that kind. */
+export interface BatchCallbacks {
+  on_success: CallbackView | null;
+  on_complete: CallbackView | null;
+  on_failure: CallbackView | null;
+}
+
+/** The jobs of a batch. */
+export interface BatchCounts {
+  total: number;
+  /** Jobs that are not over. */
+  unfinished: number;
+  /** Null in lists, and for a batch of more than 5,000 jobs. */
+  scheduled: number | null;
+  /** Null in lists, and for a batch of more than 5,000 jobs. */
+  ready: number | null;
+  /** Null in lists, and for a batch of more than 5,000 jobs. */
+  retrying: number | null;
+  /** Null in lists, and for a batch of more than 5,000 jobs. */
+  running: number | null;
+  succeeded: number;
+  discarded: number;
+  failed: number;
+  canceled: number;
+  skipped: number;
+  /** Jobs that were deleted and had not succeeded. The success of the batch is out of reach then. */
+  deleted: number;
+  /** Jobs that are over and no longer kept. They also count by how they ended; no retry reaches them. */
+  gone?: number;
+}
+
+/** A batch to make. */
+export interface BatchRequest {
+  /**
+   * ID chosen by the client. It makes the request safe to repeat while the batch is kept: until `batch_retention_s`
+   * (7 days by default) after it is complete. After that, a repeat makes a new batch.
+   */
+  id?: string | null;
+  description?: string;
+  tags?: string[];
+  /** Enqueued when all members succeeded or were discarded, also after failed ones were retried. */
+  on_success?: CallbackRequest | null;
+  /** Enqueued when all members are over. */
+  on_complete?: CallbackRequest | null;
+  /** Enqueued when the first member fails for good. */
+  on_failure?: CallbackRequest | null;
+  /** The batch of which this one is a member. Batches can be 10 levels deep. */
+  batch?: string | null;
+  /**
+   * A batch that is not complete then is canceled. An instant that is past is refused. Null: `batch_life_s` after
+   * its creation.
+   */
+  expires_at?: string | null;
+  /** Seconds from now instead of expires_at. Cannot be combined with it. */
+  expires_s?: number | null;
+}
+
+/** `open`: its pusher may add jobs. `sealed`: only its own jobs may add more. `complete`: all are over. */
+export type BatchState = "open" | "sealed" | "complete";
+
+/** A batch. */
+export interface BatchView {
+  /** UUID in lower case; masters make UUIDv7 */
+  id: string;
+  state: BatchState;
+  counts: BatchCounts;
+  batches: NestedCounts;
+  description: string;
+  tags: string[];
+  callbacks: BatchCallbacks;
+  /** The batch of which this one is a member. */
+  batch: string | null;
+  created_at: string;
+  completed_at: string | null;
+  canceled_at: string | null;
+  /** When it is canceled if it is not complete. */
+  expires_at: string | null;
+}
+
+/** The IDs of the stored jobs, in the order of the request. */
+export interface BulkAnswer {
+  ids: string[];
+  /** The batch that the request made. Missing if it made none. */
+  batch?: string;
+  /**
+   * Indexes of jobs that were not made, because the job named in `ids` holds their uniqueness key. Missing if there
+   * are none.
+   */
+  duplicates?: number[];
+  /** Indexes of jobs whose content the waiting job named in `ids` took. Missing if there are none. */
+  replaced?: number[];
+}
+
+/** The batch that started a job. */
+export interface CallbackOfView {
+  /** UUID in lower case; masters make UUIDv7 */
+  batch: string;
+  /** on_success, on_complete or on_failure. Future releases may add values. */
+  callback: string;
+}
+
+/** A job that a batch starts. It has the fields of a pushed job but for its ID and its batch. */
+export interface CallbackRequest {
+  /** Kind of job. It selects the handler. */
+  name: string;
+  /** Any value. In JSON, binary is {"$bin": base64}. */
+  argument?: unknown;
+  /** The lowest number runs first. */
+  priority?: number;
+  /** Maximum number of retries after failed runs. 0: never retry. */
+  max_retry?: number;
+  /** Keep the result so that it can be fetched. */
+  keep_result?: boolean;
+  /** Maximum run time in seconds. A longer run fails. */
+  timeout?: number;
+  retry?: RetryRequest | null;
+  /** Run the job again when its worker was lost, even if max_retry is 0. */
+  rerun_lost?: boolean;
+  tags?: string[];
+  headers?: Record<string, string>;
+  /** Labels, each with its value. Only a worker that registered with all of them gets the job. */
+  requires?: Record<string, string> | null;
+  /**
+   * Seconds from the enqueue, by the clock of the store, after which a job that still waits, even for a retry, is
+   * skipped. Cannot be combined with expires_at.
+   */
+  expires_s?: number | null;
+  /** Seconds to wait after the instant at which the batch starts it. */
+  delay?: number | null;
+}
+
+/** `due`: its job is about to be enqueued. */
+export type CallbackState = "waiting" | "due" | "enqueued";
+
+/** A job that a batch starts. */
+export interface CallbackView {
+  name: string;
+  /** due: about to be enqueued. */
+  state: CallbackState;
+  /** ID that the job has, or will have. */
+  job_id: string;
+}
+
+/** The worker stopped the job because it was canceled. */
+export interface CanceledItem {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  token: string;
+  finished_at: string;
+  type: "canceled";
+}
+
+/** The outside system has the work. The worker is free, and the attempt goes on with the callback. */
+export interface ChallengedItem {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  token: string;
+  finished_at: string;
+  type: "challenged";
+  /** Request ID of the challenge that the attempt opened. */
+  request_id: string;
+}
+
+/** A way to answer. */
+export interface ChoiceRequest {
+  /** Name of the choice, as the handler gets it. */
+  value: string;
+  /** Text of its button. `approve` and `reject` have one in each language. */
+  label?: string;
+  /** An answer with it must have a comment. */
+  needs_comment?: boolean;
+  /** An answer with it has no values of fields. */
+  skips_fields?: boolean;
+}
+
+/** A claim: a job and the token to settle it. */
+export interface ClaimRef {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  token: string;
+}
+
+/** Poll of a worker without an address. Make one call at a time: a later call ends the previous one. */
+export interface ClaimRequest {
+  /** True: withdraw the call with this `poll_id`. Jobs that it was given go back. */
+  withdraw?: boolean;
+  /** Maximum number of jobs to take now. Required unless the call withdraws another. */
+  max?: number | null;
+  /** Seconds to wait for the first job: at most 60, and at least 0.25. */
+  wait?: number;
+  /**
+   * ID chosen anew for each call. If the answer was lost, repeat the call with the same ID at any master to get the
+   * same jobs. A new ID confirms that the previous answers arrived.
+   */
+  poll_id?: string | null;
+  /** Jobs of earlier answers that the worker did not start and refuses. They go back as if never claimed. */
+  refused?: ClaimRef[];
+}
+
+/** A claim that the worker named. */
+export interface ClaimView {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  token: string;
+}
+
+/** The contract of a name: what its jobs carry, by the worker that runs them. */
+export interface ContractRequest {
+  /** Version of the contract, for people. */
+  version?: string;
+  /**
+   * JSON Schema (draft 2020-12) of the argument, without references to other documents. Null: any argument. In the
+   * schema, binary is base64 text, a timestamp is ISO 8601 text, and keys of maps are texts. The formats `byte`,
+   * `date`, `date-time`, `decimal`, `duration`, `time` and `uuid` are rules; others only inform.
+   */
+  argument_schema?: Record<string, unknown> | null;
+  /** Options of a job of this name by default, for people and for forms. */
+  options?: Record<string, unknown>;
+}
+
+/** The job waits, and each further push with the key replaces it and waits again. */
+export interface DebounceRequest {
+  /** Text of at most 200 bytes that one job of the name holds. Null: the name and the argument. */
+  key?: string | null;
+  /** Seconds to wait after the last push with the key. */
+  wait_s: number;
+  /** Seconds after the first push beyond which no further push delays the job; at least wait_s. Null: no bound. */
+  max_s?: number | null;
+}
+
+/** How pushes with the key delay the job. */
+export interface DebounceView {
+  wait_s: number;
+  max_s: number | null;
+}
+
+/** The handler asks to run later. This does not count as a retry. */
+export interface DeferredItem {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  token: string;
+  finished_at: string;
+  type: "deferred";
+  /**
+   * Wait before the next attempt, in seconds. A job that keeps coming back waits up to 1 s even if this is less.
+   */
+  retry_after: number;
+  /** Until then, also hold back all other jobs at this constraint, or at this value of its key. */
+  hold?: HoldRequest | null;
+  /** The handler's check found that the work cannot begin yet. */
+  not_ready?: NotReadyRequest | null;
+}
+
+/**
+ * The handler found that nothing is left to do. The job ends quietly as `discarded`: not as a failure, and without
+ * a retry.
+ */
+export interface DiscardedItem {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  token: string;
+  finished_at: string;
+  type: "discarded";
+  /** Any value. In JSON, binary is {"$bin": base64}. */
+  error?: unknown;
+  /** Reason for people. */
+  message?: string;
+}
+
+/** A job offered to a worker. */
+export interface Dispatch {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  /** Number of attempts so far, including this one. */
+  attempt: number;
+  /** Right to settle this claim. Name it in heartbeats and results. */
+  token: string;
+  /**
+   * Number that grows with every claim, also across failovers. Your database can use it to reject a stale writer.
+   */
+  fence: number;
+  /**
+   * Action to perform. `callback`: the attempt goes on with the callbacks of its challenge; only an attempt that
+   * reported `challenged` gets it. Future releases may add phases.
+   */
+  phase: "run" | "callback";
+  /** Selects the handler. */
+  name: string;
+  /** Argument as the pusher sent it. */
+  argument: unknown;
+  /** Maximum run time in seconds. End a longer run and report it as a timeout. */
+  timeout: number;
+  /** Store time (Unix ms) after which the worker must refuse the offer as too_late. */
+  not_after_ms: number;
+  /** Store time at which the first lease ends. An answered heartbeat that names the token extends it. */
+  lease_until_ms: number;
+  /** Headers as the pusher sent them. */
+  headers: Record<string, string>;
+  /** The last checkpoint that an earlier attempt saved. Omitted if there is none. */
+  checkpoint?: unknown;
+  /** The batch of which the job is a member, or that started it. Omitted if there is none. */
+  batch?: string | null;
+  /** The callback, in the phase `callback`. */
+  callback?: OutsideCallback | null;
+  /** All callbacks, where the challenge expected several. */
+  callbacks?: OutsideCallback[] | null;
+  /** The predecessors of the job, in the order in which its push named them. Omitted if it has none. */
+  inputs?: JobInput[] | null;
+}
+
+/** The ID of the stored job. */
+export interface EnqueueAnswer {
+  /** UUID in lower case; masters make UUIDv7 */
+  id: string;
+  /** True: no job was made, because the job `id` holds the uniqueness key. Missing otherwise. */
+  duplicate?: boolean;
+  /** True: no job was made; the waiting job `id` took the content of this push. Missing otherwise. */
+  replaced?: boolean;
+}
+
+/** The handler failed or exceeded its timeout, or the worker could not give it the argument. */
+export interface FailureItem {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  token: string;
+  finished_at: string;
+  type: "failure";
+  /**
+   * undecodable: the worker could not decode the job. invalid_argument: the argument does not fit the handler,
+   * which did not run. Neither is retried.
+   */
+  reason: "other" | "timeout" | "undecodable" | "invalid_argument";
+  /** False: end the job without a retry. */
+  should_retry: boolean;
+  /** Any value. In JSON, binary is {"$bin": base64}. */
+  error?: unknown;
+  /** Error message for people. */
+  message?: string;
+  /** Name of the failure for programs, such as RESOURCE_CONFLICT. It is kept with the attempt. */
+  code?: string;
+  /** Minimum wait before the next attempt, in seconds. It can only lengthen the backoff. */
+  retry_after?: number | null;
+}
+
+/** The error of a job that failed for good. */
+export interface FailureView {
+  type: "failure";
+  finished_at: string;
+  reason: "other" | "timeout" | "undecodable" | "invalid_argument" | "callback_timeout" | "not_ready";
+  /** Name that the worker gave to the failure. Omitted: none. */
+  code?: string;
+  should_retry: boolean;
+  message: string;
+  /** Any value. In JSON, binary is {"$bin": base64}. */
+  error: unknown;
+}
+
+/** A question to people, with a page of its own at the address of the challenge. */
+export interface FormRequest {
+  title: string;
+  /** Plain text; its line breaks are shown. */
+  description?: string;
+  /** Ways to answer. Empty: `approve`, and `reject`, which skips the fields. */
+  choices?: ChoiceRequest[];
+  comment?: "none" | "optional" | "required";
+  /**
+   * JSON Schema of an object of at most 20 fields, which people fill in. A field is a string (`enum`, `minLength`,
+   * `maxLength`, `format` `date`, `email` or `uri`), an integer or a number (`enum`, `minimum`, `maximum`) or a
+   * boolean, with `title`, `description` and `default`.
+   */
+  fields?: Record<string, unknown> | null;
+}
+
+/** The worker stops and returns the job for another worker. This does not count as a retry. */
+export interface HandedBackItem {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  token: string;
+  finished_at: string;
+  type: "handed_back";
+}
+
+/** State of the named claims. Claims in neither `cancel` nor `lost` are renewed until `lease_until_ms`. */
+export interface HeartbeatAnswer {
+  epoch: number;
+  store_time_ms: number;
+  /**
+   * Newest fence of any claim at `store_time_ms`. If `store_time_ms` is lower than it can be, the store's clock was
+   * set back: refuse offers with this fence or a lower one as `too_late`. If omitted: 0.
+   */
+  fence?: number;
+  /**
+   * New end of the leases. Equal to `store_time_ms` if none was renewed; the leases then keep their previous end.
+   */
+  lease_until_ms: number;
+  /** Heartbeat interval from now on. If omitted, it is unchanged. */
+  heartbeat_interval_s?: number;
+  /** Life of a lease from now on. If omitted, it is unchanged. */
+  lease_s?: number;
+  /**
+   * Claims whose job was canceled. Stop the job and report `canceled`, which frees its slot at once. Any other
+   * result is answered `stale` and changes nothing.
+   */
+  cancel: ClaimView[];
+  /** Claims that are over. Stop the job and report nothing. */
+  lost: ClaimView[];
+  /** True: finish the running jobs. No more will come. */
+  drain: boolean;
+  /**
+   * True: the worker was detached. Ask with `asks_to_continue` up to `continue_questions` times, `continue_pause_s`
+   * apart. If no master permits it, stop all jobs and register again.
+   */
+  detached: boolean;
+  /**
+   * Number of jobs that the worker may run from now on, which an operator may have changed. Finish running jobs
+   * beyond it. If omitted, it is as registered.
+   */
+  max_jobs?: number;
+  /** How often to ask with `asks_to_continue`. If omitted: 3. */
+  continue_questions?: number;
+  /** Seconds between two of these questions. If omitted: 0.3. */
+  continue_pause_s?: number;
+  /**
+   * Invalid fields of the heartbeat, which were left out, and what is wrong with them. Missing if there are none.
+   */
+  ignored?: ProblemField[];
+}
+
+/**
+ * Sign of life of a worker. It renews each lease whose token it names, whatever is wrong with other fields: these
+ * are left out, and the answer names them in `ignored`.
+ */
+export interface HeartbeatRequest {
+  /** All claims whose result no master has confirmed yet. */
+  running: ReportedClaim[];
+  /** Number of further jobs that the worker would take. Shown to people; the master counts its claims instead. */
+  free: number;
+  /**
+   * Store time, rounded down, at which `running` was read. An offer that had ended by then and is not in `running`
+   * was not accepted: its job goes back without counting a loss. If omitted, that takes longer: until a heartbeat
+   * arrives more than a lease after the end of the offer.
+   */
+  as_of_ms?: number;
+  /**
+   * True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer without
+   * `detached` permits it.
+   */
+  asks_to_continue?: boolean;
+  /**
+   * Proof for a worker whose bearer token was changed while it runs. Send it only after a 403 `foreign_worker`: hex
+   * HMAC-SHA256(secret, text), where text is `adopt`, the worker ID and the hex SHA-256 of the bearer token, joined
+   * by line feeds. The worker then belongs to the new token.
+   */
+  proof?: string | null;
+}
+
+/** The gate to hold. If it does not exist, nothing is held, and the deferral still takes effect. */
+export interface HoldRequest {
+  /** Name of the constraint. */
+  constraint: string;
+  /** Value of the constraint's key, which may be null. Omit it for a constraint without a key. */
+  key?: unknown;
+}
+
+/** An event that happened during an attempt without ending it. */
+export interface JobEvent {
+  at: string;
+  /**
+   * continued: the worker was detached for its silence, came back and went on with the job. Future releases may add
+   * values.
+   */
+  event: string;
+  attempt: number;
+  worker_id: string;
+  message: string | null;
+}
+
+/** A predecessor of the job, and its result. */
+export interface JobInput {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  /** State of the predecessor. Null: it was deleted. */
+  state: string | null;
+  /** Its result, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` tells why. */
+  result: unknown;
+  /**
+   * not_kept: there is no result. too_large: it does not fit in the 1 MiB that the results of all predecessors
+   * share. Null: the result is there. Future releases may add values.
+   */
+  omitted: "too_large" | "not_kept" | null;
+}
+
+/** A job to enqueue. */
+export interface JobRequest {
+  /** Kind of job. It selects the handler. */
+  name: string;
+  /** Any value. In JSON, binary is {"$bin": base64}. */
+  argument?: unknown;
+  /** The lowest number runs first. */
+  priority?: number;
+  /** Maximum number of retries after failed runs. 0: never retry. */
+  max_retry?: number;
+  /** Keep the result so that it can be fetched. */
+  keep_result?: boolean;
+  /** Maximum run time in seconds. A longer run fails. */
+  timeout?: number;
+  retry?: RetryRequest | null;
+  /** Run the job again when its worker was lost, even if max_retry is 0. */
+  rerun_lost?: boolean;
+  tags?: string[];
+  headers?: Record<string, string>;
+  /** Labels, each with its value. Only a worker that registered with all of them gets the job. */
+  requires?: Record<string, string> | null;
+  /**
+   * Seconds from the enqueue, by the clock of the store, after which a job that still waits, even for a retry, is
+   * skipped. Cannot be combined with expires_at.
+   */
+  expires_s?: number | null;
+  /**
+   * ID chosen by the client. It makes the push safe to repeat for as long as the job is kept. Jobs of a priority
+   * run in the order of their IDs: choose a UUIDv7 if they should run oldest first.
+   */
+  id?: string | null;
+  /**
+   * Idempotency key: at most 200 bytes of UTF-8. A push of the same name with the same key and content is answered
+   * with the ID of the first, whatever its own `id`, and makes no second job, even when the first is gone; other
+   * content is refused with 409. Each token has keys of its own.
+   */
+  key?: string | null;
+  /** Seconds, from its first use, for which the key works. */
+  key_ttl?: number;
+  /** Earliest time to run the job. */
+  run_at?: string | null;
+  /** Seconds from now until the job may run. Cannot be combined with run_at. */
+  delay?: number | null;
+  /**
+   * A job that still waits at this instant, even for a retry, is skipped. An instant that is past when the push
+   * comes is refused.
+   */
+  expires_at?: string | null;
+  unique?: UniqueRequest | null;
+  /** Cannot be combined with unique, delay or run_at. */
+  debounce?: DebounceRequest | null;
+  /**
+   * The batch of which the job is a member. It must not be complete or canceled. Where another job holds the
+   * uniqueness key, that job keeps its batch, unless it takes the content of this push.
+   */
+  batch?: string | null;
+  /**
+   * Webhook to call when the job is over, at least once, as Standard Webhooks describes it. docs/notices.md shows
+   * its body and its signature.
+   */
+  notify?: NotifyRequest | null;
+  /** Short form of notify with this url. Cannot be combined with it. */
+  notify_url?: string | null;
+  /** Jobs for which this one waits in the state awaiting_jobs. Cannot be combined with unique or debounce. */
+  after?: AfterRequest | null;
+}
+
+export type JobState =
+  | "scheduled"
+  | "ready"
+  | "retrying"
+  | "awaiting_jobs"
+  | "running"
+  | "awaiting_callback"
+  | "succeeded"
+  | "discarded"
+  | "failed"
+  | "canceled"
+  | "skipped";
+
+/** A job with its content and history. */
+export interface JobView {
+  /** UUID in lower case; masters make UUIDv7 */
+  id: string;
+  name: string;
+  state: JobState;
+  priority: number;
+  /** Number of attempts so far. */
+  attempt: number;
+  /** Number of failed attempts that counted against max_retry. */
+  failures: number;
+  /** Number of workers that were lost while running the job. */
+  losses: number;
+  max_retry: number;
+  timeout: number;
+  keep_result: boolean;
+  created_at: string;
+  /** Time at which the job became, or becomes, due. */
+  run_at: string | null;
+  /** Start of the latest attempt. */
+  started_at: string | null;
+  finished_at: string | null;
+  expires_at: string | null;
+  /**
+   * Reason why the job ended: error, timeout, undecodable, invalid_argument, lost, expired, dependency, superseded
+   * or canceled.
+   */
+  cause: string | null;
+  /** Worker of the latest attempt. */
+  worker_id: string | null;
+  tags: string[];
+  attempts: AttemptView[];
+  events: JobEvent[];
+  /** Links to other systems, made of the setting `link_templates`. */
+  links?: OutsideLink[];
+  headers: Record<string, string>;
+  /**
+   * The argument as it was sent. Null if it is too large to show; see argument_bytes. A caller without scope read
+   * gets null, and no attempts, events or headers.
+   */
+  argument: unknown;
+  argument_bytes: number;
+  /** True: the caller may not see job content. Argument, headers, error values and error messages are omitted. */
+  argument_hidden: boolean;
+  /** True: parts of the argument are replaced by `[redacted]`. Do not enqueue a copy of it. */
+  argument_redacted: boolean;
+  /** Labels that its worker must have. Null: any worker of its name. */
+  requires?: Record<string, string> | null;
+  /** True: parts of the headers are replaced by `[redacted]`. */
+  headers_redacted: boolean;
+  /** True: a result is kept. */
+  has_result: boolean;
+  /**
+   * The result, as `GET /api/jobs/{job_id}/result` returns it. Viewing it here does not count as fetching it. Null
+   * if no result is kept, it is hidden, or it is too large to show.
+   */
+  result: unknown;
+  /** True: a result is kept, but the caller may not see it. */
+  result_hidden: boolean;
+  /** Names of the enabled constraints that apply to the job. Empty when the job is over. */
+  constraints: string[];
+  /** Null if the job has no uniqueness key. */
+  unique?: UniqueView | null;
+  /** Null if no attempt has told of any. */
+  progress?: ProgressView | null;
+  /** The definition that started the job. Null if a push did. */
+  definition?: OriginView | null;
+  /** The batch of which the job is a member. */
+  batch?: string | null;
+  /** The batch that started the job, and why. Null if none did. */
+  callback_of?: CallbackOfView | null;
+  /** Null if no webhook is called, or the caller may not see job content. */
+  notify?: NotifyView | null;
+  /** The jobs for which it waits, or waited. Null if it has no predecessors. */
+  after?: AfterView | null;
+  /** The first 100 of the jobs that wait, or waited, for this one. */
+  dependents?: LinkedJob[];
+  /** The number of all of these. */
+  dependents_count?: number;
+  /**
+   * The effect that a retry would have on jobs that were skipped because of this one. The answer to a retry has the
+   * effect of that retry. Null if the job is unfinished, has succeeded or has no dependents.
+   */
+  revives?: RevivalView | null;
+  /**
+   * The job whose end skipped this one, directly or over several steps, and its state then. Null if it was not
+   * skipped for another job.
+   */
+  skipped_by?: LinkedJob | null;
+}
+
+/** A job before or behind another one in the order of jobs. */
+export interface LinkedJob {
+  /** UUID in lower case; masters make UUIDv7 */
+  id: string;
+  /** Null: the job is gone, or the caller may not see its state. */
+  state: JobState | null;
+}
+
+/** How much a line matters, in this order. */
+export type LogLevel = "debug" | "info" | "warning" | "error" | "critical";
+
+/** The answer to log lines. */
+export interface LogsAnswer {
+  /** Number of lines of this call that are kept, or were already. */
+  accepted: number;
+  /**
+   * Number of lines, of any job, that are gone since this call: the oldest, beyond a limit, and those that the
+   * worker left out.
+   */
+  dropped: number;
+  /** Jobs that the worker does not hold under these tokens. Their lines are not kept; send no more. */
+  stale: string[];
+  /**
+   * The faults of entries that are not valid, at most the first 50. The lines of such entries are not kept; those
+   * of the others are. Missing if there are none. If no entry is valid, the answer is 422.
+   */
+  refused?: ProblemField[];
+}
+
+/** The batches inside a batch. */
+export interface NestedCounts {
+  total: number;
+  succeeded: number;
+  /** Complete ones that did not succeed. */
+  failed: number;
+}
+
+/** The job is put off because its work cannot begin yet. Waits grow from `retry_after` to `max_wait_s`. */
+export interface NotReadyRequest {
+  /** Longest wait in seconds. */
+  max_wait_s: number;
+  /** The job fails with the cause `not_ready` when it was not ready for so long, in seconds. Null: it waits on. */
+  for_s?: number | null;
+  /** Reason for people. */
+  reason?: string;
+}
+
+/** The webhook that is called when the job is over. */
+export interface NotifyRequest {
+  /** http or https, without user and fragment. */
+  url: string;
+  /** Final states to tell of. Default: all. */
+  on?: ("succeeded" | "discarded" | "failed" | "canceled" | "skipped")[];
+  /** Send the result along. Needs keep_result. */
+  with_result?: boolean;
+}
+
+/** The webhook that is called when the job is over. */
+export interface NotifyView {
+  /** Without its query. */
+  url: string;
+  /** The final states to tell of. */
+  on: string[];
+  with_result: boolean;
+}
+
+/** The treatment of a push whose key another job holds. */
+export type OnConflict = "reject" | "existing" | "replace";
+
+/** An open challenge. Only this answer has its request ID. */
+export interface OpenChallengeAnswer {
+  /** Secret that the outside system gets and that answers the challenge. Valid for this attempt. */
+  request_id: string;
+  /** Address at which the outside system posts its callback. */
+  callback_url: string;
+}
+
+/** A challenge to open for a job that the worker runs. */
+export interface OpenChallengeRequest {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  token: string;
+  /** Seconds to wait for the callbacks, from the report `challenged` on. Then the attempt fails. */
+  timeout_s: number;
+  /**
+   * Random text that names this call: 192 random bits or more in base64. The same again returns the same request ID
+   * and opens nothing, so that no repeat or late copy of the call makes its challenge void.
+   */
+  nonce?: string;
+  /** Number of callbacks to wait for. The job goes on with all of them. */
+  expect?: number;
+  /** A note for people, of at most 4 KiB: what the challenge is about. */
+  meta?: unknown;
+  signature?: SignatureRequest | null;
+  /**
+   * People answer the challenge, at a page that its address shows. The handler gets the callback `application/json`
+   * with `choice`, `comment`, `values`, `by` and `address`.
+   */
+  form?: FormRequest | null;
+  /**
+   * People who may answer the form. link: whoever has the address. users: whoever has it, is logged in and may
+   * operate; each answers once, so that `expect` is the number of people.
+   */
+  audience?: "link" | "users";
+  /**
+   * Seconds from the report `challenged` on after which notices `challenge_waiting` tell people that nobody has
+   * answered, with the address of the page. 0: at once. Null: never.
+   */
+  remind_after_s?: number | null;
+}
+
+/** The definition that started a job. */
+export interface OriginView {
+  name: string;
+  /** The instant for which the job was started. */
+  due_at: string;
+}
+
+/** A callback of an outside system, as it came. */
+export interface OutsideCallback {
+  content_type: string;
+  /** Binary. In JSON: {"$bin": base64}. */
+  body: unknown;
+  /** Store time (Unix ms) of its arrival. */
+  received_at_ms: number;
+}
+
+/** A link of a job to another system. */
+export interface OutsideLink {
+  label: string;
+  url: string;
+}
+
+/** A job for which another one waits, or waited. */
+export interface PredecessorView {
+  /** UUID in lower case; masters make UUIDv7 */
+  id: string;
+  /** Null: the job is gone, or the caller may not see its state. */
+  state: JobState | null;
+  /** True: the job still waits for it. */
+  pending: boolean;
+}
+
+/** RFC 9457; at most 4 KiB. */
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  /**
+   * Stable code for programs. docs/errors.md describes each. Future releases may add codes: treat an unknown code
+   * by its status.
+   */
+  code: ProblemCode | (string & {});
+  errors: ProblemField[];
+  /** Only with the codes not_unique and offer_under_way: the job that holds the uniqueness key. */
+  job_id?: string;
+  /**
+   * Only with the code archive_unavailable, if the store still has a part of the log: `after` with this number
+   * reads that part, without the archive.
+   */
+  stored_after?: number;
+}
+
+/** The codes of problems. docs/errors.md describes each. */
+export type ProblemCode =
+  | "action_over"
+  | "address_refused"
+  | "address_unresolved"
+  | "address_unverified"
+  | "admin_only"
+  | "already_expired"
+  | "archive_damaged"
+  | "archive_unavailable"
+  | "argument_too_large"
+  | "backlog_full"
+  | "bad_base64"
+  | "bad_ext"
+  | "bad_host"
+  | "bad_request_line"
+  | "bad_signature"
+  | "bad_timestamp"
+  | "batch_complete"
+  | "batch_over"
+  | "body_too_large"
+  | "callback_conflict"
+  | "challenge_answered"
+  | "challenge_over"
+  | "changed_meanwhile"
+  | "conflict"
+  | "constraint_exists"
+  | "content_hidden"
+  | "cross_site"
+  | "csrf"
+  | "damaged"
+  | "definition_exists"
+  | "duplicate_key"
+  | "durability_unavailable"
+  | "empty_body"
+  | "error_too_large"
+  | "first_must_be_admin"
+  | "forbidden"
+  | "foreign_worker"
+  | "form_too_large"
+  | "head_too_large"
+  | "http_version_not_supported"
+  | "id_taken"
+  | "id_token_invalid"
+  | "idempotency_key_reused"
+  | "integer_out_of_range"
+  | "internal"
+  | "invalid"
+  | "invalid_argument"
+  | "invalid_cursor"
+  | "job_awaiting_callback"
+  | "job_awaiting_jobs"
+  | "job_canceled"
+  | "job_discarded"
+  | "job_failed"
+  | "job_ready"
+  | "job_retrying"
+  | "job_running"
+  | "job_scheduled"
+  | "job_skipped"
+  | "job_succeeded"
+  | "key_not_str"
+  | "last_admin"
+  | "local_only"
+  | "login_denied"
+  | "login_expired"
+  | "login_failed"
+  | "mail_off"
+  | "meta_too_large"
+  | "method_not_allowed"
+  | "name_forbidden"
+  | "no_form"
+  | "no_login_name"
+  | "no_login_provider"
+  | "no_other_master"
+  | "no_public_url"
+  | "no_role"
+  | "no_session"
+  | "no_such_poll"
+  | "not_a_map"
+  | "not_a_user"
+  | "not_acceptable"
+  | "not_an_array"
+  | "not_found"
+  | "not_leader"
+  | "not_pulling"
+  | "not_unique"
+  | "notice_exists"
+  | "number_out_of_range"
+  | "offer_under_way"
+  | "other_store"
+  | "outcome_unknown"
+  | "overloaded"
+  | "payload_too_large"
+  | "poll_replaced"
+  | "precondition_failed"
+  | "predecessor_over"
+  | "provider_unavailable"
+  | "rate_limited"
+  | "receipt_deadline"
+  | "result_too_large"
+  | "retried_before"
+  | "settings_changing"
+  | "stale_token"
+  | "started_by_events"
+  | "store_full"
+  | "store_unavailable"
+  | "store_unfit"
+  | "target_too_long"
+  | "token_expired"
+  | "too_deep"
+  | "too_large"
+  | "too_many_actions"
+  | "too_many_callbacks"
+  | "too_many_constraints"
+  | "too_many_definitions"
+  | "too_many_headers"
+  | "too_many_items"
+  | "too_many_logins"
+  | "too_many_matches"
+  | "too_many_nodes"
+  | "too_many_notices"
+  | "too_many_parts"
+  | "too_many_previews"
+  | "too_many_registrations"
+  | "too_many_sources"
+  | "too_many_streams"
+  | "too_many_tokens"
+  | "too_many_users"
+  | "trailing_bytes"
+  | "truncated"
+  | "unauthorized"
+  | "unchecked_argument"
+  | "unknown_action"
+  | "unknown_batch"
+  | "unknown_challenge"
+  | "unknown_constraint"
+  | "unknown_contract"
+  | "unknown_definition"
+  | "unknown_delivery"
+  | "unknown_event"
+  | "unknown_failure_group"
+  | "unknown_incident"
+  | "unknown_job"
+  | "unknown_key_value"
+  | "unknown_method"
+  | "unknown_name"
+  | "unknown_notice"
+  | "unknown_predecessor"
+  | "unknown_session"
+  | "unknown_slot_rule"
+  | "unknown_token"
+  | "unknown_user"
+  | "unknown_worker"
+  | "unparsable"
+  | "unserved_name"
+  | "unsupported_media_type"
+  | "unsupported_transfer_encoding"
+  | "user_exists"
+  | "webhooks_off"
+  | "worker_detached"
+  | "wrong_password";
+
+/** One invalid field: its path, and what is wrong with it. */
+export interface ProblemField {
+  loc: (string | number)[];
+  msg: string;
+}
+
+/** Progress of a job, for people. */
+export interface ProgressRequest {
+  /** Share that is done. Null: unknown. */
+  fraction?: number | null;
+  message?: string;
+}
+
+/** Progress of a job, as its worker told it last. */
+export interface ProgressView {
+  /** 0 to 1. Null: unknown. */
+  fraction: number | null;
+  /** Null if the caller may not see job content. */
+  message: string | null;
+  at: string;
+}
+
+/**
+ * The worker's answer to a push. Every job of the push is in one of the lists. A token that the worker has seen
+ * before is accepted, but not started again. Results follow later.
+ */
+export interface PushAnswer {
+  accepted: string[];
+  rejected: Rejected[];
+}
+
+/** A result that was not taken, and what is wrong with it. */
+export interface RefusedResult {
+  /** Position in `results` of the call. */
+  index: number;
+  /** Problem code. */
+  code: string;
+  detail: string;
+  errors: ProblemField[];
+}
+
+/** Confirmation of a registration. From now on jobs may arrive, and the master expects heartbeats. */
+export interface RegisterAnswer {
+  /** ID of the worker. Valid until the worker unregisters or is forgotten. */
+  worker_id: string;
+  /** Epoch of the newest leadership. 0 before the first. */
+  epoch: number;
+  /** Store time (Unix ms), the only clock for offers and leases. */
+  store_time_ms: number;
+  heartbeat_interval_s: number;
+  /** Life of a lease, counted from the last heartbeat that named its token. */
+  lease_s: number;
+}
+
+/** Registration of a worker. */
+export interface RegisterRequest {
+  /**
+   * URL at which masters reach the worker. Null: the worker pulls. The field is required so that it cannot be
+   * forgotten.
+   */
+  url: string | null;
+  names: string[];
+  max_jobs: number;
+  node_id?: string;
+  pid?: number;
+  labels?: Record<string, string>;
+  version?: string;
+  /**
+   * Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker that pulls sends one too,
+   * although nothing is signed for it.
+   */
+  secret: string;
+  /**
+   * Name of this machine since its boot. Send it only from a process that holds a lock which any other process at
+   * this `url` would need. If the previous worker at the URL sent the same name, it must have ended, and its jobs
+   * are free at once. Otherwise they are free when their leases end.
+   */
+  place?: string;
+  /**
+   * Contracts of the names, or of some of them. Masters of release 0.2 refuse a registration with this field:
+   * register without it then.
+   */
+  contracts?: Record<string, ContractRequest>;
+}
+
+/** An offer that the worker refuses. The job was not started. */
+export interface Rejected {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  reason: "busy" | "unknown_name" | "draining" | "stale_epoch" | "too_late" | "duplicate";
+  /** Seconds until the worker wants to be offered jobs again. */
+  retry_after?: number | null;
+}
+
+/** A claim whose lease is to be renewed, with what is new about its job. */
+export interface ReportedClaim {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  token: string;
+  progress?: ProgressRequest | null;
+  /**
+   * Binary of at most 16 KiB; in JSON `{"$bin": base64}`. Any other value is kept as the binary that is its
+   * MessagePack. The next attempt needs it to go on where this one stops, and gets the binary in the field
+   * `checkpoint` of its `Dispatch`, whichever worker runs it. Masters do not look into it; `worker_sdk` puts
+   * MessagePack there. It is saved when the heartbeat is answered, the claim is in neither `cancel` nor `lost`, and
+   * `ignored` does not name it.
+   */
+  checkpoint?: unknown;
+}
+
+/** The end of an attempt, as its worker reports it. */
+export type ResultItem =
+  | SuccessItem
+  | FailureItem
+  | DeferredItem
+  | HandedBackItem
+  | CanceledItem
+  | DiscardedItem
+  | ChallengedItem;
+
+/** The result of a job that is over. */
+export type ResultView = SuccessView | FailureView;
+
+/**
+ * `accepted`: the report counts, or a repeat of it did before. `stale`: the token is no longer valid, and nothing
+ * changed.
+ */
+export interface ResultsAnswer {
+  accepted: string[];
+  stale: string[];
+  /**
+   * Results that are not valid. They are in neither of the other lists, and do not keep the rest from counting.
+   * Missing if there are none. If no result of the call is valid, the answer is the problem of the first instead.
+   */
+  refused?: RefusedResult[];
+}
+
+/** Backoff: the wait before the n-th retry is min(max_s, base_s · factor^(n−1)), with full jitter. */
+export interface RetryRequest {
+  base_s?: number;
+  factor?: number;
+  max_s?: number;
+  jitter?: boolean;
+}
+
+/** The effect of a retry on jobs that were skipped because of another one. */
+export interface RevivalView {
+  /** Skipped jobs that wait again. */
+  jobs: number;
+  /** Skipped jobs that stay skipped, because they also need other jobs. */
+  held: number;
+  /** Jobs that waited and were removed. They do not run. */
+  gone: number;
+  /** False: there are more than were looked at. */
+  is_complete: boolean;
+}
+
+/** A claim whose result no master has confirmed yet. */
+export interface RunningClaim {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  token: string;
+}
+
+/** The signature that a callback must bear: HMAC-SHA256 of its body. */
+export interface SignatureRequest {
+  /** Header with the signature. */
+  header: string;
+  /** Key of the signature, in UTF-8. The store keeps it until the attempt is over. */
+  secret: string;
+  /** Text in front of the signature. */
+  prefix?: string;
+  encoding?: "hex" | "base64";
+}
+
+/** The handler returned. */
+export interface SuccessItem {
+  /** UUID in lower case; masters make UUIDv7 */
+  job_id: string;
+  token: string;
+  finished_at: string;
+  type: "success";
+  /** Any value. In JSON, binary is {"$bin": base64}. */
+  result: unknown;
+}
+
+/** The result of a job that succeeded. */
+export interface SuccessView {
+  type: "success";
+  /** End of the run, as the worker reported it. */
+  finished_at: string;
+  /** Any value. In JSON, binary is {"$bin": base64}. */
+  result: unknown;
+}
+
+/** The job holds a key, and while it does no other job of the name gets it. */
+export interface UniqueRequest {
+  /** Text of at most 200 bytes that one job of the name holds. Null: the name and the argument. */
+  key?: string | null;
+  /**
+   * How long the job holds the key. until_start: until its first start. until_finished: until its end, retries
+   * included. window: for ttl_s seconds after the push, and until its end if that is later.
+   */
+  scope?: UniqueScope;
+  /** Length of the window in seconds. Required with the scope window, refused with the others. */
+  ttl_s?: number | null;
+  /**
+   * The answer while another job holds the key. reject: 409 not_unique, with its job_id. existing: 200 with its ID
+   * and duplicate: true. replace: 200 with its ID and replaced: true, and it takes the content of this push, unless
+   * it has started: then as existing.
+   */
+  on_conflict?: OnConflict;
+}
+
+/** How long a job holds its key: until its first start, until its end, or at least for a time after its push. */
+export type UniqueScope = "until_start" | "until_finished" | "window";
+
+/** The uniqueness key that the job takes while it is unfinished. */
+export interface UniqueView {
+  /** As pushed, and `[hidden]` if the caller may not see job content. Null: the name and the argument. */
+  key: string | null;
+  scope: UniqueScope;
+  /** End of the window. */
+  until: string | null;
+  on_conflict: OnConflict;
+  /** Set if the job is debounced. */
+  debounce: DebounceView | null;
+}
+
+/** Current state of the worker. */
+export interface WorkerStatus {
+  worker_id: string;
+  running: RunningClaim[];
+  free: number;
+  max_jobs: number;
+  names: string[];
+  draining: boolean;
+}

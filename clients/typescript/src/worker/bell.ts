@@ -1,0 +1,23 @@
+/** A bell that wakes those who wait. */
+
+/** Wakes all that wait, or each after its time. */
+export class Bell {
+  readonly #waiting = new Set<() => void>();
+
+  ring(): void {
+    for (const wake of this.#waiting) wake();
+  }
+
+  /** Returns after `ms`, or as soon as the bell rings. */
+  wait(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = () => {
+        clearTimeout(timer);
+        this.#waiting.delete(wake);
+        resolve();
+      };
+      const timer = setTimeout(wake, ms);
+      this.#waiting.add(wake);
+    });
+  }
+}

@@ -1,0 +1,120 @@
+/** The claims of a worker: jobs that it holds, or whose result it still has to report. */
+
+import type { Dispatch, ProgressRequest } from "../wire/protocol.js";
+import { CheckpointNotSaved } from "./context.js";
+
+/** Why a job is to stop. */
+export type Stopping = "canceled" | "timeout" | "handed_back" | "lost";
+
+/** How many results a worker may owe. */
+const MAX_CLAIMS = 1000;
+
+const REASONS: Readonly<Record<Stopping, string>> = {
+  canceled: "the job was canceled",
+  timeout: "the time of the job is over",
+  handed_back: "the worker ends",
+  lost: "the job is no longer this worker's",
+};
+
+/** A checkpoint on its way. */
+export interface PendingCheckpoint {
+  readonly bytes: Uint8Array;
+  readonly settle: readonly ((error?: CheckpointNotSaved) => void)[];
+}
+
+/** One claim of a job. */
+export class Claim {
+  readonly abort = new AbortController();
+  stopping: Stopping | undefined;
+  /** It occupies a slot. */
+  isRunning = true;
+  /** Heartbeats name it. */
+  isOwed = true;
+  /** An answered heartbeat has named it. */
+  wasNamed = false;
+  /** What no heartbeat has told yet. */
+  progress: ProgressRequest | undefined;
+  checkpoint: PendingCheckpoint | undefined;
+
+  constructor(
+    readonly job: Dispatch,
+    /** By the latest clock. */
+    readonly deadlineMs: number,
+    /** When it must have stopped, unless a heartbeat renews the lease. */
+    public leaseEndMs: number,
+  ) {}
+
+  get ref(): { job_id: string; token: string } {
+    return { job_id: this.job.job_id, token: this.job.token };
+  }
+
+  /** A job that was stopped before any answered heartbeat named it is named once more: it had begun. */
+  get isNamed(): boolean {
+    return this.isOwed || (this.stopping === "lost" && !this.wasNamed);
+  }
+
+  /** Tells the handler to stop. Returns whether this is news. */
+  stop(why: Stopping): boolean {
+    if (!this.isRunning || this.stopping === "lost" || (this.stopping !== undefined && why !== "lost")) return false;
+    this.stopping = why;
+    this.isOwed = why !== "lost";
+    if (why === "lost") this.settleCheckpoint(new CheckpointNotSaved(`the checkpoint was not saved: ${REASONS.lost}`));
+    this.abort.abort(new DOMException(REASONS[why], why === "timeout" ? "TimeoutError" : "AbortError"));
+    return true;
+  }
+
+  /** Returns when the checkpoint, or a later one, is saved. */
+  save(bytes: Uint8Array): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const settle = (error?: CheckpointNotSaved) => {
+        if (error === undefined) resolve();
+        else reject(error);
+      };
+      if (this.stopping === "lost") settle(new CheckpointNotSaved(`the checkpoint was not saved: ${REASONS.lost}`));
+      else this.checkpoint = { bytes, settle: [...(this.checkpoint?.settle ?? []), settle] };
+    });
+  }
+
+  /** Ends the wait for the checkpoint on its way. */
+  settleCheckpoint(error?: CheckpointNotSaved): void {
+    const settled = this.checkpoint;
+    this.checkpoint = undefined;
+    for (const settle of settled?.settle ?? []) settle(error);
+  }
+}
+
+/** All claims, by token. */
+export class Claims {
+  readonly #byToken = new Map<string, Claim>();
+
+  add(claim: Claim): void {
+    this.#byToken.set(claim.job.token, claim);
+  }
+
+  get(token: string): Claim | undefined {
+    return this.#byToken.get(token);
+  }
+
+  delete(token: string): void {
+    this.#byToken.delete(token);
+  }
+
+  /** Those that occupy a slot. */
+  get running(): Claim[] {
+    return [...this.#byToken.values()].filter((claim) => claim.isRunning);
+  }
+
+  /** Those that heartbeats name. */
+  get named(): Claim[] {
+    return [...this.#byToken.values()].filter((claim) => claim.isNamed).slice(0, MAX_CLAIMS);
+  }
+
+  get all(): Claim[] {
+    return [...this.#byToken.values()];
+  }
+
+  /** Returns how many further jobs fit. */
+  room(maxJobs: number): number {
+    return Math.max(0, Math.min(maxJobs - this.running.length, MAX_CLAIMS - this.#byToken.size));
+  }
+}

@@ -1,0 +1,78 @@
+/** Time: that of this process, and that of the store, which alone counts for offers and leases. */
+
+/** How fast two clocks may drift apart. */
+const DRIFT = 0.0005;
+/** A wall clock that advances by this much more than the monotonic one has seen the machine sleep. */
+const SLEEP_MS = 500;
+
+/** Returns milliseconds that never go back. They stand still while the machine sleeps. */
+export function steadyMs(): number {
+  return performance.now();
+}
+
+/** The clock of this process, with what the machine slept: leases go on meanwhile. */
+export class LatestClock {
+  #sleptMs = 0;
+  #leadMs = Date.now() - steadyMs();
+
+  /** Returns the latest time that it may be, for everything that ends. */
+  nowMs(): number {
+    const leadMs = Date.now() - steadyMs();
+    if (leadMs > this.#leadMs + SLEEP_MS) this.#sleptMs += leadMs - this.#leadMs;
+    this.#leadMs = leadMs;
+    return steadyMs() + this.#sleptMs;
+  }
+}
+
+interface Bounds {
+  readonly atMs: number;
+  readonly lowMs: number;
+  readonly highMs: number;
+}
+
+/** The time of the store, as the answers of masters tell it: each within its round trip. */
+export class StoreClock {
+  /** Offers with this fence or a lower one were made before the store's clock was set back. */
+  staleFence = 0;
+  #bounds: Bounds | undefined;
+
+  constructor(private readonly clock: LatestClock) {}
+
+  /** Takes the time of an answer to a call that was sent at `sentMs`. */
+  learn(storeMs: number, sentMs: number, fence: number): void {
+    const atMs = steadyMs();
+    let [lowMs, highMs] = [storeMs - atMs, storeMs + 1 - sentMs];
+    let wentBack = false;
+    const known = this.#widened(atMs);
+    if (known !== undefined) {
+      wentBack = highMs < known.lowMs;
+      const [low, high] = [Math.max(lowMs, known.lowMs), Math.min(highMs, known.highMs)];
+      if (low <= high) [lowMs, highMs] = [low, high];
+    }
+    this.staleFence = wentBack ? fence : Math.min(this.staleFence, fence);
+    this.#bounds = { atMs, lowMs, highMs };
+  }
+
+  /** Returns the latest store time that it may be; infinite before the first answer. */
+  latestMs(): number {
+    const known = this.#widened(steadyMs());
+    return known === undefined ? Infinity : this.clock.nowMs() + known.highMs;
+  }
+
+  /** Returns a store time that has certainly been reached. */
+  earliestMs(): number {
+    const known = this.#widened(steadyMs());
+    return known === undefined ? 0 : Math.max(0, Math.floor(steadyMs() + known.lowMs));
+  }
+
+  #widened(atMs: number): Bounds | undefined {
+    if (this.#bounds === undefined) return undefined;
+    const drift = (atMs - this.#bounds.atMs) * DRIFT;
+    return { atMs, lowMs: this.#bounds.lowMs - drift, highMs: this.#bounds.highMs + drift };
+  }
+}
+
+/** Returns how long before the end of a lease a job is stopped. */
+export function marginMs(leaseMs: number): number {
+  return Math.min(2000, leaseMs / 10);
+}

@@ -1,0 +1,130 @@
+/** Signs of life: they renew leases, and bring orders. */
+
+import { encode } from "../wire/msgpack.js";
+import type { HeartbeatAnswer, HeartbeatRequest, ReportedClaim } from "../wire/protocol.js";
+import type { Claim } from "./claims.js";
+import { marginMs, steadyMs } from "./clocks.js";
+import { CheckpointNotSaved } from "./context.js";
+import type { Membership } from "./membership.js";
+import type { Runner } from "./runner.js";
+import type { WorkerState } from "./state.js";
+import type { WorkerCalls } from "./worker-calls.js";
+
+const MIN_TIMEOUT_MS = 250;
+const MIN_PAUSE_MS = 10;
+const QUESTION_TIMEOUT_MS = 1_000;
+/** Operators can set the number of questions, and the pause between them. */
+const QUESTIONS = { count: 3, pauseS: 0.3 };
+
+/** What one heartbeat told of a claim. */
+interface Told {
+  readonly claim: Claim;
+  readonly progress: Claim["progress"];
+  readonly checkpoint: Claim["checkpoint"];
+}
+
+/** The heartbeats of a worker. */
+export class Heartbeats {
+  constructor(
+    private readonly state: WorkerState,
+    private readonly calls: WorkerCalls,
+    private readonly membership: Membership,
+    private readonly runner: Runner,
+  ) {}
+
+  /** Sends heartbeats until the worker is over. */
+  async run(): Promise<void> {
+    const { state } = this;
+    while (!state.isOver) {
+      await state.registering;
+      const beganMs = steadyMs();
+      const { id } = state.registered;
+      const answer = await this.#beat(false);
+      if (answer?.detached === true && !(await this.#mayGoOn(answer))) await this.membership.rejoin(id);
+      await state.beat.wait(Math.max(MIN_PAUSE_MS, state.registered.intervalMs - (steadyMs() - beganMs)));
+    }
+  }
+
+  async #mayGoOn({ continue_questions: count = QUESTIONS.count, continue_pause_s: pauseS = QUESTIONS.pauseS }: HeartbeatAnswer): Promise<boolean> {
+    this.state.logger.warn("detached: asking whether it may go on");
+    for (let asked = 0; asked < count; asked++) {
+      if (asked > 0) await this.state.pause(pauseS * 1000);
+      const answer = await this.#beat(true);
+      if (answer !== undefined && !answer.detached) return true;
+    }
+    return false;
+  }
+
+  /** Returns the answer, if there was one. */
+  async #beat(asks: boolean): Promise<HeartbeatAnswer | undefined> {
+    const { state } = this;
+    const { id, leaseMs } = state.registered;
+    // Nothing is awaited between reading the claims and encoding them, so no offer is judged in between.
+    const told: Told[] = state.claims.named.map((claim) => ({ claim, progress: claim.progress, checkpoint: claim.checkpoint }));
+    const request: HeartbeatRequest = {
+      running: told.map(reported),
+      free: state.room,
+      as_of_ms: state.store.earliestMs(),
+      ...(asks ? { asks_to_continue: true } : {}),
+    };
+    const [sentMs, sentLatestMs] = [steadyMs(), state.clock.nowMs()];
+    const answer = await this.calls.call("POST", `/api/workers/${id}/heartbeat`, {
+      body: encode(request),
+      timeoutMs: asks ? QUESTION_TIMEOUT_MS : Math.max(MIN_TIMEOUT_MS, leaseMs / 4),
+    });
+    if (answer.status === 404 && answer.code === "unknown_worker") {
+      await this.membership.rejoin(id);
+      return undefined;
+    }
+    if (answer.status !== 200 || id !== state.registered.id) return undefined;
+    const fields = answer.body as unknown as HeartbeatAnswer;
+    state.store.learn(fields.store_time_ms, sentMs, fields.fence ?? 0);
+    this.#follow(fields);
+    this.#renew(told, fields, sentLatestMs);
+    return fields;
+  }
+
+  #follow(answer: HeartbeatAnswer): void {
+    const { state } = this;
+    const member = state.registered;
+    state.noteEpoch(answer.epoch);
+    member.intervalMs = answer.heartbeat_interval_s === undefined ? member.intervalMs : answer.heartbeat_interval_s * 1000;
+    member.leaseMs = answer.lease_s === undefined ? member.leaseMs : answer.lease_s * 1000;
+    this.calls.patienceMs = member.leaseMs;
+    state.maxJobs = answer.max_jobs ?? state.maxJobs;
+    state.drainOrdered = answer.drain;
+    for (const { loc, msg } of answer.ignored ?? []) state.logger.warn(`a heartbeat's field was ignored: ${loc.join(".")}: ${msg}`);
+  }
+
+  #renew(told: readonly Told[], answer: HeartbeatAnswer, sentLatestMs: number): void {
+    const { claims } = this.state;
+    const lost = new Set(answer.lost.map(({ token }) => token));
+    const canceled = new Set(answer.cancel.map(({ token }) => token));
+    const leaseMs = answer.lease_until_ms - answer.store_time_ms;
+    told.forEach(({ claim, progress, checkpoint }, index) => {
+      claim.wasNamed = true;
+      if (claim.progress === progress) claim.progress = undefined;
+      const { token } = claim.job;
+      if (lost.has(token)) this.runner.stop(claim, "lost");
+      else if (leaseMs > 0) claim.leaseEndMs = sentLatestMs + leaseMs - marginMs(leaseMs);
+      if (checkpoint !== undefined && claim.checkpoint?.bytes === checkpoint.bytes) {
+        const isIgnored = (answer.ignored ?? []).some(({ loc }) => loc[1] === index && loc[2] === "checkpoint");
+        const isSaved = !lost.has(token) && !canceled.has(token) && !isIgnored;
+        claim.settleCheckpoint(isSaved ? undefined : new CheckpointNotSaved("the master did not save the checkpoint"));
+      }
+      if (claim.stopping === "lost" && !claim.isRunning) claims.delete(token);
+    });
+    for (const token of canceled) {
+      const claim = claims.get(token);
+      if (claim !== undefined) this.runner.stop(claim, "canceled");
+    }
+  }
+}
+
+function reported({ claim, progress, checkpoint }: Told): ReportedClaim {
+  return {
+    ...claim.ref,
+    ...(progress === undefined ? {} : { progress }),
+    ...(checkpoint === undefined ? {} : { checkpoint: checkpoint.bytes }),
+  };
+}

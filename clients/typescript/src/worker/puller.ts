@@ -1,0 +1,113 @@
+/** Asks masters for jobs, for a worker that they cannot reach. */
+
+import { randomUUID } from "node:crypto";
+import { pauseMs } from "../masters/masters.js";
+import { decode, encode } from "../wire/msgpack.js";
+import type { ClaimRequest } from "../wire/protocol.js";
+import { fieldsOf } from "../wire/raw.js";
+import type { Offers } from "./offers.js";
+import type { Membership } from "./membership.js";
+import type { WorkerState } from "./state.js";
+import type { WorkerCalls } from "./worker-calls.js";
+
+const WAIT_S = 20;
+/** The call takes longer than the wait. */
+const SLACK_MS = 5_000;
+const FULL_MS = 100;
+const WATCH_MS = 50;
+const WITHDRAW_TIMEOUT_MS = 3_000;
+
+interface Poll {
+  readonly id: string;
+  readonly abort: AbortController;
+}
+
+/** Asks masters for jobs, one call at a time. */
+export class Puller {
+  #hanging: Poll | undefined;
+  #refused: NonNullable<ClaimRequest["refused"]> = [];
+
+  constructor(
+    private readonly state: WorkerState,
+    private readonly calls: WorkerCalls,
+    private readonly membership: Membership,
+    private readonly offers: Offers,
+  ) {}
+
+  /** Asks until the worker is over. */
+  async run(): Promise<void> {
+    const { state } = this;
+    const watch = setInterval(() => {
+      if (state.isDraining) void this.withdraw();
+    }, WATCH_MS);
+    let [pollId, tries] = [randomUUID() as string, 0];
+    while (!state.isOver) {
+      await state.registering;
+      if (state.room === 0) {
+        await state.news.wait(FULL_MS);
+        continue;
+      }
+      const next = await this.#ask(pollId);
+      if (next === "again") {
+        tries += 1;
+      } else if (typeof next === "number") {
+        await state.pause(next + pauseMs(++tries, undefined));
+      } else {
+        [pollId, tries] = [randomUUID(), 0];
+      }
+    }
+    clearInterval(watch);
+  }
+
+  /** Gives back what was given to the call that waits and has not begun. */
+  async withdraw(): Promise<void> {
+    const poll = this.#hanging;
+    if (poll === undefined || poll.abort.signal.aborted) return;
+    poll.abort.abort();
+    const body = encode({ max: 1, poll_id: poll.id, withdraw: true } satisfies ClaimRequest);
+    await this.calls.call("POST", `/api/workers/${this.state.registered.id}/claim`, { body, timeoutMs: WITHDRAW_TIMEOUT_MS });
+  }
+
+  /** Makes one call. Returns "new": it is over; "again", or the pause in ms: the same call again. */
+  async #ask(pollId: string): Promise<"new" | "again" | number> {
+    const { state } = this;
+    const { id } = state.registered;
+    const poll: Poll = { id: pollId, abort: new AbortController() };
+    this.#hanging = poll;
+    const request: ClaimRequest = { max: state.room, wait: WAIT_S, poll_id: pollId, refused: this.#refused };
+    const answer = await this.calls.call("POST", `/api/workers/${id}/claim`, {
+      body: encode(request),
+      timeoutMs: WAIT_S * 1000 + SLACK_MS,
+      signal: poll.abort.signal,
+      isRaw: true,
+    });
+    this.#hanging = undefined;
+    // The answer to a call that was withdrawn does not count.
+    if (poll.abort.signal.aborted) return "new";
+    if (answer.status === 200) {
+      this.#take(answer.bytes);
+      return "new";
+    }
+    if (answer.status === 404 && answer.code === "unknown_worker") {
+      await this.membership.rejoin(id);
+      return "again";
+    }
+    if (answer.code === "poll_replaced") return "new";
+    if (answer.code === "worker_detached") state.beat.ring();
+    return (answer.retryAfterS ?? 0) * 1000;
+  }
+
+  #take(bytes: Uint8Array): void {
+    // Each job is decoded by itself, as in a push.
+    const fields = fieldsOf(bytes);
+    const value = (name: string) => {
+      const encoded = fields?.get(name);
+      return encoded === undefined ? undefined : decode(encoded);
+    };
+    const judged = this.offers.judge(value("epoch"), fields?.get("jobs"));
+    // A duplicate has to wait for the end of its lease.
+    const refused = (judged?.rejected ?? []).filter(({ reason }) => reason !== "duplicate");
+    this.#refused = refused.map(({ job: { job_id, token } }) => ({ job_id, token }));
+    if (value("drain") === true) this.state.drainOrdered = true;
+  }
+}

@@ -1,0 +1,105 @@
+/** Reports how jobs ended, until a master has answered. */
+
+import { pauseMs } from "../masters/masters.js";
+import { encode, encodeList } from "../wire/msgpack.js";
+import type { ResultsAnswer } from "../wire/protocol.js";
+import type { Claim } from "./claims.js";
+import type { Membership } from "./membership.js";
+import { refusedByMaster, type Outcome } from "./outcomes.js";
+import type { WorkerState } from "./state.js";
+import { isTransient, type WorkerCalls } from "./worker-calls.js";
+
+const MAX_RESULTS = 500;
+const MAX_BYTES = 8 * 1024 * 1024;
+const IDLE_MS = 200;
+
+interface Report {
+  readonly claim: Claim;
+  readonly bytes: Uint8Array;
+  /** It stands for a report that a master refused. */
+  readonly isReplacement: boolean;
+}
+
+/** The results that no master has answered yet. */
+export class Reporter {
+  readonly #outbox = new Map<string, Report>();
+
+  constructor(
+    private readonly state: WorkerState,
+    private readonly calls: WorkerCalls,
+    private readonly membership: Membership,
+  ) {}
+
+  /** Whether every report was answered. */
+  get isEmpty(): boolean {
+    return this.#outbox.size === 0;
+  }
+
+  report(claim: Claim, outcome: Outcome, isReplacement = false): void {
+    const bytes = encode({ ...claim.ref, finished_at: new Date().toISOString(), ...outcome });
+    this.#outbox.set(claim.job.token, { claim, bytes, isReplacement });
+    this.state.news.ring();
+  }
+
+  /** Sends reports until the worker is over. What ends while a call is under way goes with the next one. */
+  async run(): Promise<void> {
+    let [tries, isAlone] = [0, false];
+    while (!this.state.isOver) {
+      await this.state.registering;
+      const batch = this.#next(isAlone);
+      if (batch.length === 0) {
+        await this.state.news.wait(IDLE_MS);
+        continue;
+      }
+      const { id } = this.state.registered;
+      const body = encodeList("results", batch.map(({ bytes }) => bytes));
+      const answer = await this.calls.call("POST", `/api/workers/${id}/results`, { body });
+      if (answer.status === 200) {
+        this.#take(batch, answer.body as unknown as ResultsAnswer);
+        [tries, isAlone] = [0, false];
+      } else if (answer.status === 404 && answer.code === "unknown_worker") {
+        await this.membership.rejoin(id);
+      } else if (isTransient(answer)) {
+        tries += 1;
+        await this.state.pause(pauseMs(tries, answer.retryAfterS));
+      } else if (batch.length > 1) {
+        isAlone = true;
+      } else {
+        const [report] = batch;
+        if (report?.isReplacement === true) await this.state.pause(pauseMs(++tries, undefined));
+        else if (report !== undefined) this.#replace(report, answer.detail);
+      }
+    }
+  }
+
+  #next(isAlone: boolean): Report[] {
+    const batch: Report[] = [];
+    let size = 0;
+    for (const report of this.#outbox.values()) {
+      size += report.bytes.length;
+      if (batch.length > 0 && (isAlone || batch.length === MAX_RESULTS || size > MAX_BYTES)) break;
+      batch.push(report);
+    }
+    return batch;
+  }
+
+  #take(batch: readonly Report[], { accepted, stale, refused = [] }: ResultsAnswer): void {
+    const done = new Set([...accepted, ...stale]);
+    for (const { claim } of batch) {
+      if (!done.has(claim.job.job_id)) continue;
+      this.#outbox.delete(claim.job.token);
+      claim.isOwed = false;
+      if (!claim.isRunning) this.state.claims.delete(claim.job.token);
+    }
+    for (const { index, detail } of refused) {
+      const report = batch[index];
+      if (report !== undefined && !report.isReplacement) this.#replace(report, detail);
+    }
+    this.state.news.ring();
+  }
+
+  #replace({ claim }: Report, detail: string): void {
+    this.state.logger.error(`the result of job ${claim.job.job_id} was refused: ${detail}`);
+    this.report(claim, refusedByMaster(detail), true);
+  }
+}

@@ -1,0 +1,86 @@
+/** What the parts of a worker share. */
+
+import type { AnyTask } from "../tasks/task.js";
+import { Bell } from "./bell.js";
+import { Claims } from "./claims.js";
+import { LatestClock, StoreClock } from "./clocks.js";
+
+/**
+ * Where a worker says what happens to it. `console` is one.
+ *
+ * @example
+ * ```ts
+ * new Worker({ tasks: [resize], logger: pino() });
+ * ```
+ */
+export interface Logger {
+  info(text: string): void;
+  warn(text: string): void;
+  error(text: string): void;
+}
+
+/** One registration. */
+export interface Member {
+  readonly id: string;
+  leaseMs: number;
+  intervalMs: number;
+}
+
+/** What the parts of a worker share. */
+export class WorkerState {
+  readonly claims = new Claims();
+  readonly clock = new LatestClock();
+  readonly store = new StoreClock(this.clock);
+  /** Rings when a job has ended or a result is there. */
+  readonly news = new Bell();
+  /** Rings when a heartbeat is to be sent now. */
+  readonly beat = new Bell();
+  /** Undefined before the first registration. */
+  member: Member | undefined;
+  /** Settles when the registration that is under way has ended. */
+  registering: Promise<void> | undefined;
+  /** The highest epoch that was seen anywhere. */
+  epoch = 0;
+  drainOrdered = false;
+  isLeaving = false;
+  /** The loops end. */
+  isOver = false;
+  readonly #over = new Bell();
+
+  constructor(
+    readonly tasks: ReadonlyMap<string, AnyTask>,
+    public maxJobs: number,
+    readonly secret: string,
+    readonly logger: Logger,
+  ) {}
+
+  get isDraining(): boolean {
+    return this.isLeaving || this.drainOrdered;
+  }
+
+  /** How many further jobs the worker takes. */
+  get room(): number {
+    return this.isDraining ? 0 : this.claims.room(this.maxJobs);
+  }
+
+  /** Returns after `ms`, or when the worker is over. */
+  async pause(ms: number): Promise<void> {
+    if (!this.isOver) await this.#over.wait(ms);
+  }
+
+  /** Ends the loops. */
+  end(): void {
+    this.isOver = true;
+    for (const bell of [this.#over, this.news, this.beat]) bell.ring();
+  }
+
+  noteEpoch(epoch: number): void {
+    this.epoch = Math.max(this.epoch, epoch);
+  }
+
+  /** The registration; there is one while loops run. */
+  get registered(): Member {
+    if (this.member === undefined) throw new Error("the worker is not registered");
+    return this.member;
+  }
+}

@@ -1,0 +1,97 @@
+"""`clients/typescript/src/wire/protocol.ts` from the OpenAPI documents: an interface for each object that the package
+reads or writes."""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from jqmaster.spec.protocol_generator import schemas_named
+
+HEADER: Final = """/**
+ * The messages between master, worker and pusher.
+ *
+ * Generated from openapi/jqmaster.yaml and openapi/worker.yaml by `make spec`; changes are made there.
+ *
+ * @module
+ */
+"""
+# The types that the package's modules name. The types that these consist of are generated as well.
+NAMED_BY_THE_PACKAGE: Final = (
+    "BatchRequest", "BatchView", "BulkAnswer", "ClaimRequest", "Dispatch", "EnqueueAnswer", "HeartbeatAnswer",
+    "HeartbeatRequest", "JobInput", "JobRequest", "JobView", "LogLevel", "LogsAnswer", "OpenChallengeAnswer",
+    "OpenChallengeRequest", "OutsideCallback", "Problem", "PushAnswer", "RegisterAnswer", "RegisterRequest", "Rejected",
+    "ReportedClaim", "ResultItem", "ResultsAnswer", "ResultView", "WorkerStatus",
+)  # fmt: skip
+_WIDTH: Final = 116
+_SIMPLE: Final = {
+    "string": "string",
+    "integer": "number",
+    "number": "number",
+    "boolean": "boolean",
+    "null": "null",
+    "object": "Record<string, unknown>",
+    "array": "unknown[]",
+}
+
+
+def typescript_source(
+    documents: Sequence[Mapping[str, Any]], names: Iterable[str] = NAMED_BY_THE_PACKAGE
+) -> str:
+    """Return the text of a module with the types `names` and all that they consist of. Raises ValueError if two
+    documents give one name different meanings."""
+    schemas = schemas_named(names, documents)
+    return "\n".join([HEADER, *(_declaration(name, schema) for name, schema in sorted(schemas.items()))])
+
+
+def _declaration(name: str, schema: Mapping[str, Any]) -> str:
+    comment = _comment(schema, "")
+    if "properties" not in schema:
+        kind = _type_of(schema)
+        if len(kind) + len(name) > _WIDTH - 15:
+            kind = "".join(f"\n  | {part}" for part in kind.split(" | "))
+            return f"{comment}export type {name} ={kind};\n"
+        return f"{comment}export type {name} = {kind};\n"
+    required = set(schema.get("required", ()))
+    fields = "".join(
+        f"{_comment(described, '  ')}  {field}{'' if field in required else '?'}: {_type_of(described)};\n"
+        for field, described in schema["properties"].items()
+    )
+    return f"{comment}export interface {name} {{\n{fields}}}\n"
+
+
+def _comment(schema: Mapping[str, Any], indent: str) -> str:
+    # A comment must not end within its text.
+    text = " ".join(schema.get("description", "").split()).replace("*/", "* /")
+    if not text:
+        return ""
+    if len(text) + len(indent) + 7 <= _WIDTH:
+        return f"{indent}/** {text} */\n"
+    lines = textwrap.wrap(text, _WIDTH - len(indent) - 3)
+    return "\n".join([f"{indent}/**", *(f"{indent} * {line}" for line in lines), f"{indent} */", ""])
+
+
+def _type_of(schema: Mapping[str, Any]) -> str:
+    if ref := schema.get("$ref"):
+        return str(ref).rpartition("/")[2]
+    if "const" in schema:
+        return _quoted(schema["const"])
+    if "enum" in schema:
+        return " | ".join(map(_quoted, schema["enum"]))
+    if variants := schema.get("anyOf") or schema.get("oneOf"):
+        kinds = dict.fromkeys(map(_type_of, variants))
+        if "unknown" in kinds:
+            return "unknown"
+        # The names of known values stay visible to editors beside a plain string.
+        names_values = any("$ref" in variant for variant in variants)
+        return " | ".join("(string & {})" if names_values and kind == "string" else kind for kind in kinds)
+    kind = schema.get("type")
+    if kind == "array" and "items" in schema:
+        inner = _type_of(schema["items"])
+        return f"({inner})[]" if " | " in inner else f"{inner}[]"
+    if kind == "object" and isinstance(values := schema.get("additionalProperties"), Mapping):
+        return f"Record<string, {_type_of(values)}>"
+    return _SIMPLE[kind] if kind else "unknown"
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"'
