@@ -56,7 +56,8 @@ async def test_a_project_from_nothing_has_a_result_by_the_readme(
     ]
     (tmp_path / "package.json").write_text('{"private": true, "type": "module"}')
     run(
-        "npm", "install", "--offline", "--install-links", "--ignore-scripts", "--no-audit", "--no-fund", str(tmp_path / packed),
+        "npm", "install", "--offline", "--install-links", "--ignore-scripts", "--no-audit", "--no-fund",
+        str(tmp_path / packed),
         str(PACKAGE / "node_modules" / "@msgpack" / "msgpack"),
         cwd=tmp_path,
     )  # fmt: skip

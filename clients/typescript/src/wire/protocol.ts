@@ -23,7 +23,7 @@ export interface AfterView {
   jobs: PredecessorView[];
 }
 
-/** The condition of a job: its predecessors succeed, or they end in any way. */
+/** The condition under which a job starts: its predecessors have succeeded, or have ended in any way. */
 export type AfterWhen = "succeeded" | "finished";
 
 /** One attempt of the job. `outcome` is null while it runs. */
@@ -104,7 +104,10 @@ export interface BatchRequest {
   expires_s?: number | null;
 }
 
-/** `open`: its pusher may add jobs. `sealed`: only its own jobs may add more. `complete`: all are over. */
+/**
+ * The state of a batch. `open`: its pusher may add jobs. `sealed`: only its own jobs may add more. `complete`: all
+ * of its jobs are over.
+ */
 export type BatchState = "open" | "sealed" | "complete";
 
 /** A batch. */
@@ -178,7 +181,7 @@ export interface CallbackRequest {
   delay?: number | null;
 }
 
-/** `due`: its job is about to be enqueued. */
+/** The state of a batch's callback. `due`: its job is about to be enqueued. */
 export type CallbackState = "waiting" | "due" | "enqueued";
 
 /** A job that a batch starts. */
@@ -718,7 +721,7 @@ export interface LinkedJob {
   state: JobState | null;
 }
 
-/** How much a line matters, in this order. */
+/** The levels of log lines, the least important first. */
 export type LogLevel = "debug" | "info" | "warning" | "error" | "critical";
 
 /** The answer to log lines. */
