@@ -44,3 +44,13 @@ def until_tick_s(now_s: float, seconds: float) -> float:
 async def sleep_to_tick(clock: Clock, seconds: float) -> None:
     """See `until_tick_s`."""
     await clock.sleep(until_tick_s(clock.monotonic_s(), seconds))
+
+
+async def wait_for_event(event: asyncio.Event, most_s: float) -> bool:
+    """Return whether the event came within `most_s`."""
+    try:
+        async with asyncio.timeout(most_s):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

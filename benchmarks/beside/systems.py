@@ -20,10 +20,74 @@ TURNS: Final = {"single": 500, "bulk": 2_000, "drain": 2_000, "lone": 20}
 PROCESSES: Final = ("pusher", "master", "worker", "store")
 
 
+class _Turns:
+    """The ways to give jobs to a system: `filled` has no worker, `worked_off` has one."""
+
+    def __init__(self, runner: asyncio.Runner, filled: Any, worked_off: Any) -> None:
+        self._runner = runner
+        self._filled = filled
+        self._worked_off = worked_off
+        self._load: dict[str, Any] = {"argument_bytes": 100}
+
+    def single(self, jobs: int) -> None:
+        from benchmarks import pushing
+
+        self._runner.run(pushing.single([self._filled.url], count=jobs, connections=32, **self._load))
+
+    def bulk(self, jobs: int) -> None:
+        self._push(jobs)
+        # A job behind them ends when they do. Counting the unfinished ones until then takes the master
+        # and the pusher as long as many jobs, and a tree that counts more of them would look slower.
+        self.lone(1)
+        self._worked_off.until_over()
+
+    def drain(self, jobs: int) -> None:
+        self._change_worker("resume")
+        self.lone(1)
+        self._worked_off.until_over()
+
+    def lone(self, jobs: int) -> list[float]:
+        """Run one job after another, and return the seconds that each took."""
+        took_s = []
+        url, http = f"{self._worked_off.url}/api/jobs", self._worked_off.http
+        for _ in range(jobs):
+            began_s = time.perf_counter()
+            answer = http.post(url, json={"name": "noop"})
+            result = f"{url}/{answer.raise_for_status().json()['id']}/result?wait=10"
+            while http.get(result).raise_for_status().status_code != 200:
+                pass
+            took_s.append(time.perf_counter() - began_s)
+        return took_s
+
+    def take(self, kind: str) -> dict[str, float]:
+        """Run one turn, and return its figures."""
+        system, jobs = self._filled if kind == "single" else self._worked_off, TURNS[kind]
+        if kind == "drain":
+            self._change_worker("drain")
+            self._push(jobs)
+        before, began_s = _cpu_ns(system), time.perf_counter()
+        each_s = getattr(self, kind)(jobs)
+        took_s, after = time.perf_counter() - began_s, _cpu_ns(system)
+        figures = {name: (after[name] - before[name]) / 1_000 / jobs for name in PROCESSES}
+        figures |= {"all": sum(figures.values()), "wall": took_s / jobs * 1e6}
+        if each_s:
+            figures["p50"] = statistics.median(each_s) * 1e6
+        return figures
+
+    def _push(self, jobs: int) -> None:
+        from benchmarks import pushing
+
+        self._runner.run(pushing.bulk([self._worked_off.url], count=jobs, **self._load))
+
+    def _change_worker(self, change: str) -> None:
+        url, http = f"{self._worked_off.url}/api/workers", self._worked_off.http
+        (worker,) = http.get(url).raise_for_status().json()["workers"]
+        http.post(f"{url}/{worker['id']}/{change}").raise_for_status()
+
+
 def serve() -> None:
     import uvloop
 
-    from benchmarks import pushing
     from benchmarks.load import running_system
 
     # Lines that a library prints must not get between the answers.
@@ -35,7 +99,6 @@ def serve() -> None:
         running_system(workers=0, **durable) as worked_off,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        load: dict[str, Any] = {"argument_bytes": 100}
         # The master tells each pusher about names that no worker has ever served. Usual pushes do not have
         # that cost.
         idle = {"url": None, "names": ["noop"], "max_jobs": 1, "secret": secrets.token_hex(32)}
@@ -43,58 +106,10 @@ def serve() -> None:
         worker = worked_off.spawn("worker", "beside_worker:worker", "--master", worked_off.url)
         worked_off.workers.append(worker)
         worked_off.until_workers(1)
-
-        def single(jobs: int) -> None:
-            runner.run(pushing.single([filled.url], count=jobs, connections=32, **load))
-
-        def bulk(jobs: int) -> None:
-            runner.run(pushing.bulk([worked_off.url], count=jobs, **load))
-            # A job behind them ends when they do. Counting the unfinished ones until then takes the master
-            # and the pusher as long as many jobs, and a tree that counts more of them would look slower.
-            lone(1)
-            worked_off.until_over()
-
-        def drain(jobs: int) -> None:
-            change_worker("resume")
-            lone(1)
-            worked_off.until_over()
-
-        def fill(jobs: int) -> None:
-            change_worker("drain")
-            runner.run(pushing.bulk([worked_off.url], count=jobs, **load))
-
-        def change_worker(change: str) -> None:
-            workers = f"{worked_off.url}/api/workers"
-            (worker,) = worked_off.http.get(workers).raise_for_status().json()["workers"]
-            worked_off.http.post(f"{workers}/{worker['id']}/{change}").raise_for_status()
-
-        def lone(jobs: int) -> list[float]:
-            """Run one job after another, and return the seconds that each took."""
-            took_s = []
-            for _ in range(jobs):
-                began_s = time.perf_counter()
-                answer = worked_off.http.post(f"{worked_off.url}/api/jobs", json={"name": "noop"})
-                url = f"{worked_off.url}/api/jobs/{answer.raise_for_status().json()['id']}/result?wait=10"
-                while worked_off.http.get(url).raise_for_status().status_code != 200:
-                    pass
-                took_s.append(time.perf_counter() - began_s)
-            return took_s
-
-        ways = {"single": single, "bulk": bulk, "drain": drain, "lone": lone}
+        turns = _Turns(runner, filled, worked_off)
         print("ready", file=answers)
         for line in sys.stdin:
-            kind = line.strip()
-            system, jobs = filled if kind == "single" else worked_off, TURNS[kind]
-            if kind == "drain":
-                fill(jobs)
-            before, began_s = _cpu_ns(system), time.perf_counter()
-            each_s = ways[kind](jobs)
-            took_s, after = time.perf_counter() - began_s, _cpu_ns(system)
-            figures = {name: (after[name] - before[name]) / 1_000 / jobs for name in PROCESSES}
-            figures |= {"all": sum(figures.values()), "wall": took_s / jobs * 1e6}
-            if each_s:
-                figures["p50"] = statistics.median(each_s) * 1e6
-            print(json.dumps(figures), file=answers)
+            print(json.dumps(turns.take(line.strip())), file=answers)
 
 
 def _cpu_ns(system: Any) -> dict[str, int]:

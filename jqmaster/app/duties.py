@@ -1,6 +1,6 @@
 """The duties of a leader, built anew for each leadership."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from jqmaster.app.shard_services import ShardServices
 from jqmaster.app.shared import Shared
@@ -12,11 +12,9 @@ from jqmaster.runtime.duties.challenge_expiry import ChallengeExpiry
 from jqmaster.runtime.duties.claim_offers import ClaimOffers
 from jqmaster.runtime.duties.constraint_expiry import ConstraintExpiry
 from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
-from jqmaster.runtime.duties.definition_firing import DefinitionLoop
 from jqmaster.runtime.duties.dispatcher import Dispatcher
-from jqmaster.runtime.duties.event_gathering import EventLoop
+from jqmaster.runtime.duties.due_loop import DueLoop
 from jqmaster.runtime.duties.failure_detector import FailureDetector
-from jqmaster.runtime.duties.follow_up_loop import FollowUpLoop
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.duties.log_archiver import LogArchiver
 from jqmaster.runtime.duties.log_keeper import LogKeeper
@@ -77,19 +75,19 @@ class LeaderDuties:
         self.promoter = Promoter(
             leadership, self._stores.due, shared.clock, on_ready=self._on_ready, on_stale=leader.step_down
         )
-        self.definitions = DefinitionLoop(
-            leadership, services.definition_firing, shared.clock, on_stale=leader.step_down
+        self.definitions = self._make_due_loop(
+            "definitions", services.definition_firing.fire_due, "cannot fire definitions"
         )
-        self.events = EventLoop(leadership, services.event_gathering, shared.clock, on_stale=leader.step_down)
-        self.follow_ups = FollowUpLoop(
-            leadership, services.follow_ups, services.batch_expiry, shared.clock, on_stale=leader.step_down
+        self.events = self._make_due_loop(
+            "events", services.event_gathering.end_due, "cannot end groups of events"
         )
+        self.follow_ups = self._make_due_loop("follow-ups", self._follow_up, "cannot carry out follow-ups")
         self.challenges = ChallengeExpiry(
             leadership,
             self._stores.challenges,
             self.grace,
             shared.clock,
-            figures=services.challenge_figures,
+            figures=services.figures.challenges,
             on_stale=leader.step_down,
         )
         self._reaper = self._make_reaper()
@@ -155,6 +153,24 @@ class LeaderDuties:
 
     def _on_ready(self) -> None:
         self.dispatcher.wake(JobsReady())
+
+    async def _follow_up(self, epoch: str) -> int | None:
+        """Carry out follow-ups of changes of jobs, and end batches whose time has come."""
+        if await self._services.follow_ups.carry_out(epoch):
+            return 0
+        return await self._services.batch_expiry.end_due(epoch)
+
+    def _make_due_loop(
+        self, name: str, do_due: Callable[[str], Awaitable[int | None]], complaint: str
+    ) -> DueLoop:
+        return DueLoop(
+            name,
+            self._leadership,
+            do_due,
+            self._shared.clock,
+            complaint=complaint,
+            on_stale=self._leader.step_down,
+        )
 
     def _make_offers(self) -> ClaimOffers:
         services = self._services
@@ -254,7 +270,7 @@ class LeaderDuties:
             clock,
             retention_ms=policies.log_retention_ms,
             wait_ms=policies.log_archive_wait_ms if archiving else None,
-            figures=self._services.archive_figures,
+            figures=self._services.figures.archive,
             on_stale=self._leader.step_down,
         )
         if archiving is None:

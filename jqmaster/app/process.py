@@ -60,32 +60,8 @@ class Master:
         link = Shard(store.client, Keys(settings.shard), leader=local_leader, mark=store.mark)
         self.live = LiveSettings(settings, SettingsStore(link))
         policies = Policies(self.live)
-        self.guard = EgressGuard(settings.allowed_worker_networks, StoreUrl.parse(store.url).endpoints)
-        webhook_guard = EgressGuard(
-            settings.allowed_webhook_networks, StoreUrl.parse(store.url).endpoints, allows_public=True
-        )
-        for guard in (self.guard, webhook_guard):
-            store.client.on_located(guard.forbid)
-        to_masters, to_workers = call_contexts(settings)
-        self.shared = Shared(
-            settings=settings,
-            live=self.live,
-            policies=policies,
-            clock=clock,
-            master_id=self.id,
-            tracing=Tracing.from_settings(settings, self.id, __version__),
-            masters=PeerClient(to_masters),
-            workers=WorkerClient(self.guard, tls=to_workers, timeout_s=policies.push_timeout_s),
-            webhooks=WebhookClient(
-                webhook_guard,
-                [secret_bytes(secret.get_secret_value()) for secret in settings.webhook_secrets],
-            ),
-            mail=mail_client(settings),
-            loop_failures=LoopFailures(clock),
-            fail=self._fail,
-            failure=lambda: self.failure,
-            departure=Departure(settings.linger_s, has_failed=self.failed.is_set),
-        )
+        self.guard = _guard(store, settings.allowed_worker_networks)
+        self.shared = self._make_shared(store, policies, clock)
         configured = configured_tokens(settings, own_tokens)
         self.identity = Identity.on(
             link,
@@ -120,6 +96,28 @@ class Master:
             settings,
             policies.server,
             is_leaving=lambda: self.shared.departure.is_begun,
+        )
+
+    def _make_shared(self, store: ServingStore, policies: Policies, clock: Clock) -> Shared:
+        settings = self.settings
+        to_masters, to_workers = call_contexts(settings)
+        webhook_guard = _guard(store, settings.allowed_webhook_networks, allows_public=True)
+        webhook_secrets = [secret_bytes(secret.get_secret_value()) for secret in settings.webhook_secrets]
+        return Shared(
+            settings=settings,
+            live=self.live,
+            policies=policies,
+            clock=clock,
+            master_id=self.id,
+            tracing=Tracing.from_settings(settings, self.id, __version__),
+            masters=PeerClient(to_masters),
+            workers=WorkerClient(self.guard, tls=to_workers, timeout_s=policies.push_timeout_s),
+            webhooks=WebhookClient(webhook_guard, webhook_secrets),
+            mail=mail_client(settings),
+            loop_failures=LoopFailures(clock),
+            fail=self._fail,
+            failure=lambda: self.failure,
+            departure=Departure(settings.linger_s, has_failed=self.failed.is_set),
         )
 
     def components(self) -> list[Component]:
@@ -170,3 +168,10 @@ class Master:
         logger.critical("%s", reason)
         self.failure = reason
         self.failed.set()
+
+
+def _guard(store: ServingStore, networks: Sequence[str], *, allows_public: bool = False) -> EgressGuard:
+    """Return a guard that also refuses each address of the store."""
+    guard = EgressGuard(networks, StoreUrl.parse(store.url).endpoints, allows_public=allows_public)
+    store.client.on_located(guard.forbid)
+    return guard

@@ -41,7 +41,6 @@ from jqmaster.service.workers.figures import FiguresCache
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.service.workers.owners import WorkerOwners
 from jqmaster.service.workers.worker_sets import WorkerSets
-from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.operations.demand import DemandStore
@@ -65,7 +64,6 @@ class RequestServices:
         self._shard = shard
         self._services = shard.services
         self._stores = shard.services.stores
-        self._usage = UsageStore(shard.services.link, self._stores.records)
         self._demand_store = DemandStore(shard.services.link)
         self._identity = identity
         self._admit_url = admit_url
@@ -125,9 +123,7 @@ class RequestServices:
             polls=services.polls,
             waiting=self.waiting,
             constraints=constraints,
-            replays=Replays(
-                PastJobs(stores.lists, self._usage, clock), stores.inspector, stores.history, turns
-            ),
+            replays=self._make_replays(turns),
             pauses=Pauses(
                 services.constraints, services.constraint_editor, services.key_values, services.store_time_ms
             ),
@@ -140,40 +136,22 @@ class RequestServices:
             events=EventReader(stores.events),
             batches=services.batches,
             flows=services.flows,
-            challenges=ChallengeService(stores.challenges, request_ids, services.challenge_figures),
+            challenges=ChallengeService(stores.challenges, request_ids, services.figures.challenges),
             challenge_forms=ChallengeForms(
-                stores.challenges, request_ids, services.challenge_figures, audit_writer
+                stores.challenges, request_ids, services.figures.challenges, audit_writer
             ),
             challenge_reader=ChallengeReader(stores.challenges, stores.records),
             deliveries=DeliveryReader(stores.records, services.job_actions),
             notices=services.notices,
-            notice_editor=NoticeEditor(
-                stores.notices,
-                audit,
-                services.store_time_ms,
-                can_sign=shared.webhooks.can_sign,
-                can_mail=shared.mail is not None,
-            ),
+            notice_editor=self._make_notice_editor(audit),
             declarations=stores.declarations,
             audit=audit,
             audit_writer=audit_writer,
             identity=self._identity,
             masters=self.masters,
             stats=self.stats,
-            health=HealthService(
-                self.stats,
-                stores.history,
-                clock,
-                workers=stores.workers,
-                masters=self.masters,
-                constraints=constraints,
-                definitions=definitions,
-                why=self.why,
-                stale_ms=shared.policies.stale_ms,
-            ),
-            demand=DemandService(
-                self._demand_store, stores.workers, services.constraints, stale_ms=shared.policies.stale_ms
-            ),
+            health=self._make_health(constraints, definitions),
+            demand=self._make_demand(),
             failure_actions=FailureActions(stores.history, self._failures),
             master_id=shared.master_id,
             store_id=services.store.mark,
@@ -189,8 +167,41 @@ class RequestServices:
 
     def _make_reader(self, turns: PreviewTurns) -> ConstraintReader:
         stores = self._stores
-        previews = Previews(stores.lanes, self._usage, self._shared.clock, turns)
-        return ConstraintReader(self._services.constraints, self._usage, stores.gates, previews)
+        previews = Previews(stores.lanes, self._services.usage, self._shared.clock, turns)
+        return ConstraintReader(self._services.constraints, self._services.usage, stores.gates, previews)
+
+    def _make_replays(self, turns: PreviewTurns) -> Replays:
+        stores = self._stores
+        past_jobs = PastJobs(stores.lists, self._services.usage, self._shared.clock)
+        return Replays(past_jobs, stores.inspector, stores.history, turns)
+
+    def _make_notice_editor(self, audit: AuditStore) -> NoticeEditor:
+        return NoticeEditor(
+            self._stores.notices,
+            audit,
+            self._services.store_time_ms,
+            can_sign=self._shared.webhooks.can_sign,
+            can_mail=self._shared.mail is not None,
+        )
+
+    def _make_health(self, constraints: ConstraintReader, definitions: DefinitionReader) -> HealthService:
+        return HealthService(
+            self.stats,
+            self._stores.history,
+            self._shared.clock,
+            workers=self._stores.workers,
+            masters=self.masters,
+            constraints=constraints,
+            definitions=definitions,
+            why=self.why,
+            stale_ms=self._shared.policies.stale_ms,
+        )
+
+    def _make_demand(self) -> DemandService:
+        stale_ms = self._shared.policies.stale_ms
+        return DemandService(
+            self._demand_store, self._stores.workers, self._services.constraints, stale_ms=stale_ms
+        )
 
     def _make_feed(self) -> LiveFeed:
         policies = self._shared.policies
@@ -224,13 +235,7 @@ class RequestServices:
             self._services.tally,
             traffic,
             (self._services.store.client, self._services.store.reserve),
-            firing=self._services.firing_figures,
-            events=self._services.event_figures,
-            batches=self._services.batch_figures,
-            logs=self._services.log_figures,
-            archive=self._services.archive_figures,
-            challenges=self._services.challenge_figures,
-            deliveries=self._services.delivery_figures,
+            figures=self._services.figures,
             own=lambda: self._readiness.own_facts(self._connections()),
             ask_store=facts.read,
         )

@@ -3,12 +3,6 @@
 from jqmaster.app.shared import Shared
 from jqmaster.app.stores import ServingStore, Stores
 from jqmaster.config import Durability
-from jqmaster.domain.batches.figures import BatchFigures
-from jqmaster.domain.challenges.challenge import ChallengeFigures
-from jqmaster.domain.definitions.figures import FiringFigures
-from jqmaster.domain.events.figures import EventFigures
-from jqmaster.domain.logs.figures import ArchiveFigures, LogFigures
-from jqmaster.domain.notices.delivery import DeliveryFigures
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.net.trace_collector import TraceCollector
@@ -19,8 +13,7 @@ from jqmaster.runtime.outbound.commands import CancelCommands, WorkerCommands
 from jqmaster.runtime.watch.outside_check import OutsideCheck
 from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.service.batches.batches import BatchService
-from jqmaster.service.batches.expiry import BatchExpiry
-from jqmaster.service.batches.follow_ups import BatchFollowUps
+from jqmaster.service.batches.follow_ups import BatchExpiry, BatchFollowUps
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.key_values import KeyValues
@@ -51,6 +44,7 @@ from jqmaster.service.notices.momentary_conditions import MomentaryConditions
 from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.sending import NoticeSender
 from jqmaster.service.notices.webhooks import WebhookFollowUps
+from jqmaster.service.operations.metrics import ProcessFigures
 from jqmaster.service.workers.contracts import ContractService
 from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.service.workers.polls import PollDesk
@@ -72,38 +66,23 @@ class ShardServices:
     what `ServedShard` starts."""
 
     def __init__(self, shared: Shared, link: Shard, store: ServingStore) -> None:
-        clock, settings, policies = shared.clock, shared.settings, shared.policies
+        clock, policies = shared.clock, shared.policies
         self._shared = shared
         self.store = store
         self.link = link
-        # The metrics read it, too.
+        # The metrics read both, too.
         self.tally = Tally()
+        self.figures = ProcessFigures()
         self.stores = stores = Stores.on(
             link, policies.job_times, self.tally, log_limits=policies.logs, master_id=shared.master_id
         )
+        self.usage = UsageStore(link, stores.records)
         self.health = StoreHealth(
-            store.client, clock, settings, store.report, quorum_of=(store.client, store.reserve)
+            store.client, clock, shared.settings, store.report, quorum_of=(store.client, store.reserve)
         )
-        self.constraints = ConstraintCache(stores.constraints)
-        usage = UsageStore(link, stores.records)
-        self.key_values = KeyValues(usage, stores.lanes, clock)
-        self.constraint_editor = ConstraintEditor(
-            stores.constraints,
-            self.constraints,
-            usage,
-            self.store_time_ms,
-            self.key_values,
-            audience=policies.audience,
-        )
-        self.firing_figures = FiringFigures()
-        self.definition_firing = DefinitionFiring(
-            stores.definitions, self.constraints, kept=policies.kept_runs, figures=self.firing_figures
-        )
-        self.event_figures = EventFigures()
-        self.event_gathering = EventGathering(
-            stores.event_groups, self.constraints, kept=policies.kept_runs, figures=self.event_figures
-        )
-        self.challenge_figures = ChallengeFigures()
+        address = ArchiveAddress.of(shared.settings)
+        self._archive = LogArchive(address, shared.settings.shard) if address else None
+        self.outside_checks = self._outside_checks()
         self.fleet = Fleet(
             clock, stale_ms=policies.stale_ms, breaker=policies.breaker, master_id=shared.master_id
         )
@@ -111,109 +90,148 @@ class ShardServices:
             stores.polls, stores.leases, stores.progress, stores.challenges, stores.predecessors
         )
         self.waiters = FinishWaiters()
+        self.constraints = ConstraintCache(stores.constraints)
+        self.key_values = KeyValues(self.usage, stores.lanes, clock)
+        self.constraint_editor = self._make_constraint_editor()
+        self.definition_firing = DefinitionFiring(
+            stores.definitions, self.constraints, kept=policies.kept_runs, figures=self.figures.firing
+        )
+        self.event_gathering = EventGathering(
+            stores.event_groups, self.constraints, kept=policies.kept_runs, figures=self.figures.events
+        )
         self.intake = Intake(PushPace(stores.inspector.load, clock), policies.max_intake_bytes)
         self.reach = CallerReach(stores.records, stores.batches)
-        self.enqueue = EnqueueService(
-            stores.acceptance,
-            self.constraints,
-            admit=self.admit,
-            reach=self.reach,
-            tracing=shared.tracing,
-            pace=self.intake.pace,
-            can_notify=shared.webhooks.can_sign,
-        )
-        self.events = EventIntake(
-            stores.events,
-            self.constraints,
-            admit=self.admit,
-            kept=policies.kept_events,
-            figures=self.event_figures,
-            pace=self.intake.pace,
-        )
-        self.jobs = JobReader(
-            stores.records,
-            stores.results,
-            stores.progress,
-            self.waiters,
-            clock,
-            predecessors=stores.predecessors,
-            inspector=stores.inspector,
-            lists=stores.lists,
-        )
+        self.enqueue = self._make_enqueue()
+        self.events = self._make_event_intake()
+        self.jobs = self._make_job_reader()
         self.job_parts = PartService(PartStore(link, policies.parts), self.waiters, clock, policies.parts)
-        self.log_figures = LogFigures()
-        self.archive_figures = ArchiveFigures()
-        address = ArchiveAddress.of(settings)
-        self._archive = LogArchive(address, settings.shard) if address else None
-        self.outside_checks = self._outside_checks()
-        self.job_logs = self._log_service()
-        self.job_actions = JobActions(
-            stores.operator_actions,
-            stores.records,
-            self.constraints,
-            tell_worker=CancelCommands(stores.workers, stores.leadership, shared.workers),
-        )
-        self.batch_figures = BatchFigures()
-        self.batches = BatchService(
-            stores.batches,
-            stores.records,
-            self.enqueue,
-            self.store_time_ms,
-            reach=self.reach,
-            life_ms=policies.batch_life_ms,
-            figures=self.batch_figures,
+        self.job_logs = self._make_logs()
+        self.job_actions = self._make_job_actions()
+        self.batches = self._make_batches()
+        self.batch_expiry = BatchExpiry(
+            stores.batches, retention_ms=policies.batch_retention_ms, figures=self.figures.batches
         )
         self.flows = FlowReader(stores.records, stores.predecessors, stores.batches)
-        self.batch_expiry = BatchExpiry(
-            stores.batches, retention_ms=policies.batch_retention_ms, figures=self.batch_figures
-        )
-        self.registrations = Registrations(
-            shared.workers, clock, failures_per_minute=policies.failed_registrations
-        )
         self.schema_judge = SchemaJudge(clock)
         self.contracts = ContractService(
             stores.contracts, stores.workers, self.schema_judge, clock, policies.stale_ms
         )
-        self.workers = WorkerService(stores.workers, self.registrations, stores.records, stores.progress)
-        self.reports = ReportService(
+        self.workers = self._make_workers()
+        self.worker_actions = self._make_worker_actions()
+        self.reports = self._make_reports()
+        self.notices = NoticeReader(stores.notices)
+        self.messenger = self._make_messenger()
+        self.follow_ups = self._make_follow_ups()
+
+    def _make_constraint_editor(self) -> ConstraintEditor:
+        return ConstraintEditor(
+            self.stores.constraints,
+            self.constraints,
+            self.usage,
+            self.store_time_ms,
+            self.key_values,
+            audience=self._shared.policies.audience,
+        )
+
+    def _make_enqueue(self) -> EnqueueService:
+        return EnqueueService(
+            self.stores.acceptance,
+            self.constraints,
+            admit=self.admit,
+            reach=self.reach,
+            tracing=self._shared.tracing,
+            pace=self.intake.pace,
+            can_notify=self._shared.webhooks.can_sign,
+        )
+
+    def _make_event_intake(self) -> EventIntake:
+        return EventIntake(
+            self.stores.events,
+            self.constraints,
+            admit=self.admit,
+            kept=self._shared.policies.kept_events,
+            figures=self.figures.events,
+            pace=self.intake.pace,
+        )
+
+    def _make_job_reader(self) -> JobReader:
+        stores = self.stores
+        return JobReader(
+            stores.records,
+            stores.results,
+            stores.progress,
+            self.waiters,
+            self._shared.clock,
+            predecessors=stores.predecessors,
+            inspector=stores.inspector,
+            lists=stores.lists,
+        )
+
+    def _make_job_actions(self) -> JobActions:
+        stores = self.stores
+        tell_worker = CancelCommands(stores.workers, stores.leadership, self._shared.workers)
+        return JobActions(stores.operator_actions, stores.records, self.constraints, tell_worker=tell_worker)
+
+    def _make_batches(self) -> BatchService:
+        return BatchService(
+            self.stores.batches,
+            self.stores.records,
+            self.enqueue,
+            self.store_time_ms,
+            reach=self.reach,
+            life_ms=self._shared.policies.batch_life_ms,
+            figures=self.figures.batches,
+        )
+
+    def _make_workers(self) -> WorkerService:
+        shared, stores = self._shared, self.stores
+        registrations = Registrations(
+            shared.workers, shared.clock, failures_per_minute=shared.policies.failed_registrations
+        )
+        return WorkerService(stores.workers, registrations, stores.records, stores.progress)
+
+    def _make_worker_actions(self) -> WorkerActions:
+        stores = self.stores
+        tell = WorkerCommands(stores.workers, stores.polls, stores.leadership, self._shared.workers)
+        return WorkerActions(stores.workers, tell=tell)
+
+    def _make_reports(self) -> ReportService:
+        stores = self.stores
+        return ReportService(
             stores.workers,
             self.constraints,
             settlements=stores.settlements,
             challenges=stores.challenges,
             records=stores.records,
         )
-        self.delivery_figures = DeliveryFigures()
-        self.notices = NoticeReader(stores.notices)
-        self.messenger = Messenger(
+
+    def _make_messenger(self) -> Messenger:
+        shared = self._shared
+        return Messenger(
             carriers_of(shared.webhooks, shared.mail, self.notices.destination),
-            clock,
+            shared.clock,
             workers=self.workers,
             contracts=self.contracts,
             polls=self.polls,
             reports=self.reports,
-            heartbeat_s=policies.heartbeat_s,
-            figures=self.delivery_figures,
-        )
-        self.follow_ups = FollowUps(
-            stores.follow_ups,
-            BatchFollowUps(
-                stores.batches, stores.records, self.job_actions, self.constraints, self.batch_figures
-            ).kinds()
-            | PredecessorFollowUps(stores.predecessors, stores.records, self.constraints).kinds()
-            | WebhookFollowUps(
-                stores.acceptance,
-                stores.records,
-                stores.results,
-                self.constraints,
-                prepare=self.messenger.prepare,
-            ).kinds(),
-        )
-        self.worker_actions = WorkerActions(
-            stores.workers,
-            tell=WorkerCommands(stores.workers, stores.polls, stores.leadership, shared.workers),
+            heartbeat_s=shared.policies.heartbeat_s,
+            figures=self.figures.deliveries,
         )
 
-    def _log_service(self) -> LogService:
+    def _make_follow_ups(self) -> FollowUps:
+        stores, constraints = self.stores, self.constraints
+        of_batches = BatchFollowUps(
+            stores.batches, stores.records, self.job_actions, constraints, self.figures.batches
+        )
+        of_predecessors = PredecessorFollowUps(stores.predecessors, stores.records, constraints)
+        of_webhooks = WebhookFollowUps(
+            stores.acceptance, stores.records, stores.results, constraints, prepare=self.messenger.prepare
+        )
+        return FollowUps(
+            stores.follow_ups, of_batches.kinds() | of_predecessors.kinds() | of_webhooks.kinds()
+        )
+
+    def _make_logs(self) -> LogService:
         stores, policies, clock = self.stores, self._shared.policies, self._shared.clock
         archived = ArchivedLogs(self._archive, clock) if self._archive else None
         gone = GoneLogs(LogArchivingStore(self.link), archived, policies.audience) if archived else None
@@ -222,7 +240,7 @@ class ShardServices:
             self.waiters,
             clock,
             limits=policies.logs,
-            figures=self.log_figures,
+            figures=self.figures.logs,
             archived=archived,
             gone=gone,
         )
@@ -262,7 +280,7 @@ class ShardServices:
             self._archive,
             retention_ms=policies.log_retention_ms,
             audience=policies.audience,
-            figures=self.archive_figures,
+            figures=self.figures.archive,
         )
 
     async def _log_due_ms(self) -> int | None:
@@ -273,8 +291,7 @@ class ShardServices:
     def notice_evaluation(self) -> NoticeEvaluation:
         """Return a new evaluation of notices, for one leadership."""
         shared, stores = self._shared, self.stores
-        usage = UsageStore(self.link, stores.records)
-        previews = Previews(stores.lanes, usage, shared.clock, PreviewTurns(shared.clock))
+        previews = Previews(stores.lanes, self.usage, shared.clock, PreviewTurns(shared.clock))
         waiting = WaitingChallengeStore(self.link, stores.records, stores.challenges)
         return NoticeEvaluation(
             stores.notices,
@@ -290,7 +307,7 @@ class ShardServices:
             ),
             LastingConditions(
                 stores.history,
-                ConstraintReader(self.constraints, usage, stores.gates, previews),
+                ConstraintReader(self.constraints, self.usage, stores.gates, previews),
                 lambda: self.health.faults,
                 self._log_due_ms,
                 shared.clock,
@@ -305,7 +322,7 @@ class ShardServices:
                 waiting=waiting,
             ),
             shared.clock,
-            figures=self.delivery_figures,
+            figures=self.figures.deliveries,
             mail_to=shared.settings.mail_to if shared.mail else (),
         )
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, Final
 
-from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.clock import Clock, sleep_to_tick, wait_for_event
 from jqmaster.errors import JqmasterError, StaleEpochError
 from jqmaster.lifecycle import BackgroundLoops
 
@@ -63,13 +63,6 @@ class PeriodicLoop:
 
     async def _pause(self, seconds: float) -> None:
         await sleep_to_tick(self._clock, seconds)
-
-    async def _until_woken(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
 
     def _retry_after_s(self) -> float:
         """Return the pause after a round that failed."""
@@ -131,3 +124,12 @@ class LeaderLoop(PeriodicLoop):
             self._on_stale()
             return True
         return False
+
+
+class WokenLoop(LeaderLoop):
+    """Base of the duties that messages wake: `wake` begins the next round at once."""
+
+    async def _pause(self, seconds: float) -> None:
+        await wait_for_event(self._wake, seconds)
+        # A message that comes during the round begins another one.
+        self._wake.clear()

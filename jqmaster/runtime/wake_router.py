@@ -6,10 +6,8 @@ from typing import Protocol
 from jqmaster.runtime.duties.bulk_actions import BulkActions
 from jqmaster.runtime.duties.challenge_expiry import ChallengeExpiry
 from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
-from jqmaster.runtime.duties.definition_firing import DefinitionLoop
 from jqmaster.runtime.duties.dispatcher import Dispatcher
-from jqmaster.runtime.duties.event_gathering import EventLoop
-from jqmaster.runtime.duties.follow_up_loop import FollowUpLoop
+from jqmaster.runtime.duties.due_loop import DueLoop
 from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.service.identity.directory import IdentityDirectory
@@ -64,13 +62,13 @@ class WokenDuties(Protocol):
     def keeper(self) -> ConstraintKeeper: ...
 
     @property
-    def definitions(self) -> DefinitionLoop: ...
+    def definitions(self) -> DueLoop: ...
 
     @property
-    def events(self) -> EventLoop: ...
+    def events(self) -> DueLoop: ...
 
     @property
-    def follow_ups(self) -> FollowUpLoop: ...
+    def follow_ups(self) -> DueLoop: ...
 
     @property
     def challenges(self) -> ChallengeExpiry: ...

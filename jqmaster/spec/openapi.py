@@ -5,7 +5,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
@@ -275,6 +275,30 @@ def master_document() -> dict[str, Any]:
     return document
 
 
+def _worker_operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield path, method and operation of each call of a master to a worker."""
+    order = {200: ("Done", None)}
+    stale = {409: ("The order came from an older leader", None)}
+    answers: Mapping[int, tuple[str, type[BaseModel] | None]]
+    answers = {200: ("The accepted and rejected jobs", w.PushAnswer)}
+    offer = _worker_operation("offer_jobs", "Offer jobs; their results come later", w.PushRequest, answers)
+    yield "/jobs", "post", offer
+    answers = {**order, **stale, 404: ("No job with this token runs here", None)}
+    job_id = _path_parameter("job_id")
+    cancel = _worker_operation("cancel_job", "Stop a job", w.CancelOrder, answers, parameters=[job_id])
+    yield "/jobs/{job_id}/cancel", "post", cancel
+    answers = {200: ("The state", w.WorkerStatus)}
+    yield "/status", "get", _worker_operation("status", "Get the state of the worker", None, answers)
+    for name, (body, summary) in w.COMMANDS.items():
+        yield f"/{name}", "post", _worker_operation(name, summary, body, {**order, **stale})
+    answers = {204: ("The worker is alive", None)}
+    ping = _worker_operation("ping", "Check whether the worker is alive", None, answers, signed=False)
+    yield "/ping", "get", ping
+    answers = {200: ("The proof", w.ChallengeAnswer)}
+    prove = _worker_operation("challenge", "Prove the address", w.ChallengeRequest, answers, signed=False)
+    yield "/challenge", "post", prove
+
+
 @cache
 def worker_document() -> dict[str, Any]:
     """`openapi/worker.yaml` as data."""
@@ -306,65 +330,8 @@ def worker_document() -> dict[str, Any]:
             "description": "`v1=` and 64 hex digits.",
         },
     )
-    order = {200: ("Done", None)}
-    stale = {409: ("The order came from an older leader", None)}
-    spec.path(
-        "/jobs",
-        operations={
-            "post": _worker_operation(
-                "offer_jobs",
-                "Offer jobs; their results come later",
-                w.PushRequest,
-                {200: ("The accepted and rejected jobs", w.PushAnswer)},
-            )
-        },
-    )
-    spec.path(
-        "/jobs/{job_id}/cancel",
-        operations={
-            "post": _worker_operation(
-                "cancel_job",
-                "Stop a job",
-                w.CancelOrder,
-                {**order, **stale, 404: ("No job with this token runs here", None)},
-                parameters=[_path_parameter("job_id")],
-            )
-        },
-    )
-    spec.path(
-        "/status",
-        operations={
-            "get": _worker_operation(
-                "status", "Get the state of the worker", None, {200: ("The state", w.WorkerStatus)}
-            )
-        },
-    )
-    for name, (body, summary) in w.COMMANDS.items():
-        spec.path(f"/{name}", operations={"post": _worker_operation(name, summary, body, {**order, **stale})})
-    spec.path(
-        "/ping",
-        operations={
-            "get": _worker_operation(
-                "ping",
-                "Check whether the worker is alive",
-                None,
-                {204: ("The worker is alive", None)},
-                signed=False,
-            )
-        },
-    )
-    spec.path(
-        "/challenge",
-        operations={
-            "post": _worker_operation(
-                "challenge",
-                "Prove the address",
-                w.ChallengeRequest,
-                {200: ("The proof", w.ChallengeAnswer)},
-                signed=False,
-            )
-        },
-    )
+    for path, method, operation in _worker_operations():
+        spec.path(path, operations={method: operation})
     document: dict[str, Any] = _plain(spec.to_dict())
     return document
 

@@ -11,7 +11,7 @@ from jqmaster.domain.challenges.challenge import RequestId, new_request_id
 from jqmaster.domain.jobs.job import HOLDS_SLOTS, TRANSITIONS, Cause, Job, JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.jobs.predecessors import After
-from jqmaster.store.jobs.enqueue import Accepted
+from jqmaster.store.jobs.enqueue_outcomes import Accepted
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
 from tests.store.jobs.test_operator_actions import job_in
 from tests.support.store import LEASE_MS, StoreWorld

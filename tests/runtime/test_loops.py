@@ -12,8 +12,9 @@ import jqmaster.runtime
 from jqmaster.app import Master, running_master
 from jqmaster.errors import StaleEpochError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops, EntriesApart, LoopFailures, running
+from jqmaster.runtime.duties.due_loop import DueLoop
 from jqmaster.runtime.duties.notice_loop import NoticeLoop
-from jqmaster.runtime.periodic_loop import LeaderLoop, PeriodicLoop
+from jqmaster.runtime.periodic_loop import LeaderLoop, PeriodicLoop, WokenLoop
 from tests.support import real_time
 from tests.support.clock import ManualClock
 from tests.support.master import Api, master_on
@@ -39,10 +40,12 @@ VITAL_FILES = {
 def test_each_loop_says_whether_it_is_vital() -> None:
     for module in pkgutil.walk_packages(jqmaster.runtime.__path__, "jqmaster.runtime."):
         importlib.import_module(module.name)
+    bases: set[type[PeriodicLoop]] = {PeriodicLoop, LeaderLoop, WokenLoop, DueLoop}
     loops = {
         cls
-        for cls in (*PeriodicLoop.__subclasses__(), *LeaderLoop.__subclasses__())
-        if cls is not LeaderLoop and cls.__module__.startswith("jqmaster.")
+        for base in bases
+        for cls in base.__subclasses__()
+        if cls not in bases - {DueLoop} and cls.__module__.startswith("jqmaster.")
     }
     assert len(loops) > 20
     assert [cls.__name__ for cls in loops if "is_vital" not in vars(cls)] == []

@@ -5,7 +5,7 @@ import pytest
 from jqmaster.domain.batches.batch import BatchCallback, callback_job_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.predecessors import After
-from jqmaster.store.jobs.enqueue import Accepted, PredecessorRefused
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, PredecessorRefused
 from tests.support.batches import RETENTION_MS, Batches
 from tests.support.definitions import MINUTE_MS, Definitions
 from tests.support.store import StoreWorld
@@ -43,7 +43,7 @@ async def test_a_batch_that_is_made_again_after_its_retention_is_a_new_one(world
         assert await batches.state(batch) == "complete"
         assert await run_and_sweep(world, "on_success") == callback_job_id(batch, BatchCallback.SUCCESS)
         world.pass_ms(RETENTION_MS)
-        await batches.expiry.end_due(world.epoch, 1)
+        await batches.expiry.end_due(world.epoch)
         assert await batches.store.get(batch) is None
         await batches.make([BatchCallback.SUCCESS], id=batch)
 

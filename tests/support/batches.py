@@ -5,14 +5,12 @@ from typing import Any
 
 import msgpack
 
-from jqmaster.domain.batches.batch import Batch, BatchCallback, BatchSpec, callback_job_id
-from jqmaster.domain.batches.figures import BatchFigures
+from jqmaster.domain.batches.batch import Batch, BatchCallback, BatchFigures, BatchSpec, callback_job_id
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.live_value import LiveValue
 from jqmaster.service.batches.batches import BatchService
-from jqmaster.service.batches.expiry import BatchExpiry
-from jqmaster.service.batches.follow_ups import BatchFollowUps
+from jqmaster.service.batches.follow_ups import BatchExpiry, BatchFollowUps
 from jqmaster.service.jobs.follow_ups import FollowUps
 from jqmaster.service.jobs.reach import CallerReach
 from jqmaster.store.batches.batches import BatchStore

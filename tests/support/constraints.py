@@ -19,7 +19,7 @@ from jqmaster.store.constraints.constraints import Change, ConstraintStore
 from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
-from jqmaster.store.jobs.enqueue import Accepted, Outcome
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, Outcome
 from jqmaster.store.jobs.placement import StoredLane
 from tests.support.store import StoreWorld
 

@@ -7,8 +7,7 @@ from typing import Any
 import msgpack
 
 from jqmaster.domain.definitions.definition import Definition, Overlap, TimeTrigger, new_did
-from jqmaster.domain.definitions.figures import FiringFigures
-from jqmaster.domain.definitions.run import RunRecord
+from jqmaster.domain.definitions.run import FiringFigures, RunRecord
 from jqmaster.domain.definitions.schedule import parse_schedule
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.live_value import LiveValue

@@ -9,8 +9,7 @@ from jqmaster.domain.definitions.definition import Definition, Overlap, new_did
 from jqmaster.domain.definitions.event_trigger import Collect, Debounce, EventTrigger
 from jqmaster.domain.definitions.run import RunRecord
 from jqmaster.domain.definitions.template import PAYLOAD, parse_template
-from jqmaster.domain.events.event import Event
-from jqmaster.domain.events.figures import EventFigures
+from jqmaster.domain.events.event import Event, EventFigures
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import Job, JobSpec
 from jqmaster.domain.matching.fields import EVENT_FIELDS

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jqmaster.domain.content.content import full_access
-from jqmaster.domain.logs.figures import ArchiveFigures
+from jqmaster.domain.logs.lines import ArchiveFigures
 from jqmaster.domain.logs.piece import PieceName
 from jqmaster.errors import ArchiveUnavailableError
 from jqmaster.live_value import LiveValue

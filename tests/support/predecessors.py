@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jqmaster.domain.batches.figures import BatchFigures
+from jqmaster.domain.batches.batch import BatchFigures
 from jqmaster.domain.jobs.predecessors import After, AfterWhen
 from jqmaster.service.batches.follow_ups import BatchFollowUps
 from jqmaster.service.jobs.follow_ups import FollowUps

@@ -33,7 +33,8 @@ from jqmaster.store.health.repair import Repair
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.challenges import ChallengeStore, OpenedChallenge, ReceivedCallback
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
-from jqmaster.store.jobs.enqueue import Accepted, EnqueueStore
+from jqmaster.store.jobs.enqueue import EnqueueStore
+from jqmaster.store.jobs.enqueue_outcomes import Accepted
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
 from jqmaster.store.jobs.operator_actions import OperatorActionStore

@@ -136,11 +136,96 @@ def _workers(*, is_group: bool) -> Schema:
     return _exactly({"name": _GROUP_NAME, **keys}, ("name",)) if is_group else _exactly(keys)
 
 
-def schema() -> Schema:
-    """Return the schema of the values."""
+def _store() -> Schema:
+    return _exactly(
+        {
+            "mode": _one_of("external", "embedded"),
+            "external": _exactly({"url": _REFERENCE, "ca": _REFERENCE, "clientCertificate": _TEXT}),
+            "embedded": _exactly(
+                {
+                    "size": {"type": "string", "pattern": "^[0-9]+(Mi|Gi|Ti)$"},
+                    "storageClass": _TEXT,
+                    "whenDeleted": _one_of("Retain", "Delete"),
+                }
+            ),
+        }
+    )
+
+
+def _masters() -> Schema:
     secret_settings = {
         name: _REFERENCE for name in Settings.model_fields if is_secret(name) and name not in OWN
     }
+    return _exactly(
+        {
+            "replicas": _whole(1),
+            "settings": _settings(),
+            "secretSettings": _exactly(secret_settings),
+            "lingerS": _whole(0, 30),
+            "preStopSleepS": _whole(0),
+            "stopWithinS": _whole(10),
+            "service": _exactly(
+                {
+                    "type": _one_of("ClusterIP", "NodePort", "LoadBalancer"),
+                    "port": _whole(1, 65535),
+                    "annotations": _MAP,
+                }
+            ),
+            **_PLACEMENT,
+        }
+    )
+
+
+def _tls() -> Schema:
+    return _exactly(
+        {
+            "enabled": _FLAG,
+            "certManager": _exactly(
+                {
+                    "enabled": _FLAG,
+                    "issuer": _exactly(
+                        {
+                            "name": _TEXT,
+                            "kind": _one_of("Issuer", "ClusterIssuer"),
+                            "group": _TEXT,
+                        }
+                    ),
+                    "duration": _DURATION,
+                    "renewBefore": _DURATION,
+                }
+            ),
+            "mastersSecret": _TEXT,
+            "clientSecret": _TEXT,
+            "extraDnsNames": _TEXTS,
+            "mastersWantCertificates": _FLAG,
+            "workersWantCertificates": _FLAG,
+        }
+    )
+
+
+def _network_policy() -> Schema:
+    return _exactly(
+        {
+            "enabled": _FLAG,
+            "clients": _ANY_LIST,
+            "ingressController": _ANY_LIST,
+            "prometheus": _ANY_LIST,
+            "keda": _ANY_LIST,
+            "dns": _ANY_LIST,
+            "store": _exactly(
+                {
+                    "to": _ANY_LIST,
+                    "ports": {"type": "array", "minItems": 1, "items": _whole(1, 65535)},
+                    "podLabels": _MAP,
+                }
+            ),
+            "mastersEgress": _ANY_LIST,
+        }
+    )
+
+
+def schema() -> Schema:
+    """Return the schema of the values."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Values of the chart jqmaster. Written by `make docs` from tools/chart/schema.py; do not edit.",
@@ -156,65 +241,11 @@ def schema() -> Schema:
                 ),
                 "ipFamily": _one_of("IPv4", "IPv6"),
                 "auth": _exactly({"tokens": _REFERENCE, "worker": _REFERENCE, "read": _REFERENCE}),
-                "store": _exactly(
-                    {
-                        "mode": _one_of("external", "embedded"),
-                        "external": _exactly(
-                            {"url": _REFERENCE, "ca": _REFERENCE, "clientCertificate": _TEXT}
-                        ),
-                        "embedded": _exactly(
-                            {
-                                "size": {"type": "string", "pattern": "^[0-9]+(Mi|Gi|Ti)$"},
-                                "storageClass": _TEXT,
-                                "whenDeleted": _one_of("Retain", "Delete"),
-                            }
-                        ),
-                    }
-                ),
-                "masters": _exactly(
-                    {
-                        "replicas": _whole(1),
-                        "settings": _settings(),
-                        "secretSettings": _exactly(secret_settings),
-                        "lingerS": _whole(0, 30),
-                        "preStopSleepS": _whole(0),
-                        "stopWithinS": _whole(10),
-                        "service": _exactly(
-                            {
-                                "type": _one_of("ClusterIP", "NodePort", "LoadBalancer"),
-                                "port": _whole(1, 65535),
-                                "annotations": _MAP,
-                            }
-                        ),
-                        **_PLACEMENT,
-                    }
-                ),
+                "store": _store(),
+                "masters": _masters(),
                 "workers": {"type": "array", "items": _workers(is_group=True)},
                 "workerDefaults": _workers(is_group=False),
-                "tls": _exactly(
-                    {
-                        "enabled": _FLAG,
-                        "certManager": _exactly(
-                            {
-                                "enabled": _FLAG,
-                                "issuer": _exactly(
-                                    {
-                                        "name": _TEXT,
-                                        "kind": _one_of("Issuer", "ClusterIssuer"),
-                                        "group": _TEXT,
-                                    }
-                                ),
-                                "duration": _DURATION,
-                                "renewBefore": _DURATION,
-                            }
-                        ),
-                        "mastersSecret": _TEXT,
-                        "clientSecret": _TEXT,
-                        "extraDnsNames": _TEXTS,
-                        "mastersWantCertificates": _FLAG,
-                        "workersWantCertificates": _FLAG,
-                    }
-                ),
+                "tls": _tls(),
                 "ingress": _exactly(
                     {
                         "enabled": _FLAG,
@@ -225,24 +256,7 @@ def schema() -> Schema:
                         "annotations": _MAP,
                     }
                 ),
-                "networkPolicy": _exactly(
-                    {
-                        "enabled": _FLAG,
-                        "clients": _ANY_LIST,
-                        "ingressController": _ANY_LIST,
-                        "prometheus": _ANY_LIST,
-                        "keda": _ANY_LIST,
-                        "dns": _ANY_LIST,
-                        "store": _exactly(
-                            {
-                                "to": _ANY_LIST,
-                                "ports": {"type": "array", "minItems": 1, "items": _whole(1, 65535)},
-                                "podLabels": _MAP,
-                            }
-                        ),
-                        "mastersEgress": _ANY_LIST,
-                    }
-                ),
+                "networkPolicy": _network_policy(),
                 "monitoring": _exactly(
                     {
                         "podMonitor": _exactly({"enabled": _FLAG, "labels": _MAP, "interval": _DURATION}),

@@ -1,6 +1,7 @@
 """Handlers under test, without a master."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,46 +142,10 @@ class WorkerHarness(AsyncWithOnly):
             assert (ending.type, ending.result) == ("success", 320)
         """
         if isinstance(name, TaskJob):
-            if argument is not None:
-                raise TypeError("a job of to_job has its arguments: leave out argument")
-            argument, headers = name["argument"], headers or name.get("headers")
-            name = str(name["name"])
-        if not isinstance(name, str):
-            if argument is not None and not isinstance(argument, Mapping):
-                raise TypeError(
-                    f"{name.name} takes its parameters as a map, or give the call: run({name.__name__}.to_job(…))"
-                )
-            name = name.name
+            headers = headers or name.get("headers")
+        name, argument = _named(name, argument)
         if self._worker.find(name) is None:
             raise LookupError(f"no handler for {name}{suggestion(name, self._worker.names)}")
-        if self._assembly is None:
-            async with self:
-                return await self.run(
-                    name,
-                    argument,
-                    attempt=attempt,
-                    timeout=timeout,
-                    headers=headers,
-                    job_id=job_id,
-                    checkpoint=checkpoint,
-                    callback=callback,
-                    inputs=inputs,
-                )
-        handler = self._assembly.registry.get(name)
-        assert handler is not None
-        kept = KeptReports(None if checkpoint is None else encode(checkpoint))
-        sink, challenges = _Sink(), KeptChallenges()
-        executor = Executor(
-            max_jobs=1,
-            settlements=sink,
-            starts=_AlwaysYes(),
-            pushers=cast(
-                "Pushers", _Recorder(self.enqueued, chain_of(self._assembly.middleware), self.unmet)
-            ),
-            reports=kept,
-            challenges=challenges,
-            child_access=(["http://127.0.0.1:8080"], None),
-        )
         number = next(self._numbers)
         dispatch: Dispatch = {
             "job_id": job_id or f"00000000-0000-7000-8000-{number:012d}",
@@ -195,13 +160,32 @@ class WorkerHarness(AsyncWithOnly):
             "not_after_ms": 0,
             "lease_until_ms": 0,
         }
-        if kept.checkpoint is not None:
-            dispatch["checkpoint"] = kept.checkpoint
+        if checkpoint is not None:
+            dispatch["checkpoint"] = encode(checkpoint)
         if inputs:
             dispatch["inputs"] = [_input_of(number, n, one) for n, one in enumerate(inputs)]
         if callback is not None:
             dispatch["phase"] = "callback"
             dispatch["callback"] = callback_of(callback)
+        async with contextlib.nullcontext() if self._assembly else self:
+            return await self._run(dispatch)
+
+    async def _run(self, dispatch: "Dispatch") -> Ending:
+        assembly = self._assembly
+        assert assembly is not None
+        kept, sink, challenges = KeptReports(dispatch.get("checkpoint")), _Sink(), KeptChallenges()
+        pushers = _Recorder(self.enqueued, chain_of(assembly.middleware), self.unmet)
+        executor = Executor(
+            max_jobs=1,
+            settlements=sink,
+            starts=_AlwaysYes(),
+            pushers=cast("Pushers", pushers),
+            reports=kept,
+            challenges=challenges,
+            child_access=(["http://127.0.0.1:8080"], None),
+        )
+        handler = assembly.registry.get(dispatch["name"])
+        assert handler is not None
         now = now_s()
         executor.start(JobRun(dispatch, handler, now + 86_400), now)
         try:
@@ -217,6 +201,21 @@ class WorkerHarness(AsyncWithOnly):
             [decode(part) for part in kept.parts],
             challenges.opened[-1] if challenges.opened else None,
         )
+
+
+def _named(name: "str | Task[..., Any] | TaskJob[Any]", argument: Any) -> tuple[str, Any]:
+    """Return the name of a job, and its argument."""
+    if isinstance(name, str):
+        return name, argument
+    if isinstance(name, TaskJob):
+        if argument is not None:
+            raise TypeError("a job of to_job has its arguments: leave out argument")
+        return str(name["name"]), name["argument"]
+    if argument is not None and not isinstance(argument, Mapping):
+        raise TypeError(
+            f"{name.name} takes its parameters as a map, or give the call: run({name.__name__}.to_job(…))"
+        )
+    return name.name, argument
 
 
 async def _started(worker: Worker) -> Assembly:

@@ -106,47 +106,68 @@ def drain(
         jobs = Recorded(map(recorded, as_maps(jobs)))
     store = cast("_Store | None", jobs.known_store()) or _Store(jobs)
     runner = _runner(store, worker)
-    waiting: list[Run] = []
-    done: list[Run] = []
-    clock_s = 0.0
-    deferrals = 0
     with _substituted(store), contextlib.closing(runner.worker):
-        while True:
-            for job in jobs:
-                run = store.run_of(job)
-                if run.is_over:
-                    continue
-                if all(run is not other for other in waiting):
-                    run.first_s = clock_s
-                    waiting.append(run)
-                run.at_s = min(clock_s + due_s(job), run.first_s + max_wait_s(job))
-            jobs.clear()
-            waiting = [run for run in waiting if not (run.is_over or run.state == "awaiting_callback")]
-            able = [run for run in waiting if run.state != "awaiting_jobs"]
-            if not able:
-                jobs += [run.job for run in waiting]
-                return done
-            clock_s = max(clock_s, min(run.at_s for run in able))
-            run = min(
-                (one for one in able if one.at_s <= clock_s), key=lambda one: one.job.get("priority") or 0
-            )
-            if _has_expired(run, clock_s):
+        return _Drain(jobs, store, runner, raises=raises).run()
+
+
+class _Drain:
+    """Runs recorded jobs, each at its time of a virtual clock."""
+
+    def __init__(self, jobs: Recorded, store: "_Store", runner: Runner, *, raises: bool) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._runner = runner
+        self._raises = raises
+        self._waiting: list[Run] = []
+        self._done: list[Run] = []
+        self._clock_s = 0.0
+
+    def run(self) -> list[Run]:
+        deferrals = 0
+        while run := self._next():
+            if _has_expired(run, self._clock_s):
                 run.state = "skipped"
             else:
-                run.at_s = clock_s
-                runner.attempt(run)
+                run.at_s = self._clock_s
+                self._runner.attempt(run)
             deferrals = deferrals + 1 if run.state == "scheduled" else 0
             if deferrals > MAX_DEFERRALS:
                 raise RuntimeError(f"{run.job['name']} was deferred {MAX_DEFERRALS} times")
             # A job that waits for another system stays there; `WorkerHarness` runs a handler with a callback.
             if run.is_over or run.state == "awaiting_callback":
-                done.append(run)
-                skipped = [one for one in store.released_by(run) if one.is_over]
-                done += skipped
-                for callback in store.callbacks_after([run, *skipped]):
-                    store.bare_sync_pusher().enqueue_job(callback)
-            if raises and run.state == "failed":
+                self._note_end(run)
+            if self._raises and run.state == "failed":
                 raise original(run, run.job["name"])
+        self._jobs += [run.job for run in self._waiting]
+        return self._done
+
+    def _next(self) -> Run | None:
+        """Return the job that runs next; None: no job can run any more. Move the clock to its time."""
+        for job in self._jobs:
+            run = self._store.run_of(job)
+            if run.is_over:
+                continue
+            if all(run is not other for other in self._waiting):
+                run.first_s = self._clock_s
+                self._waiting.append(run)
+            run.at_s = min(self._clock_s + due_s(job), run.first_s + max_wait_s(job))
+        self._jobs.clear()
+        self._waiting = [
+            run for run in self._waiting if not (run.is_over or run.state == "awaiting_callback")
+        ]
+        able = [run for run in self._waiting if run.state != "awaiting_jobs"]
+        if not able:
+            return None
+        self._clock_s = max(self._clock_s, min(run.at_s for run in able))
+        due = (run for run in able if run.at_s <= self._clock_s)
+        return min(due, key=lambda run: run.job.get("priority") or 0)
+
+    def _note_end(self, run: Run) -> None:
+        """Release what waited for the job, and enqueue the callbacks of batches that it ended."""
+        skipped = [one for one in self._store.released_by(run) if one.is_over]
+        self._done += [run, *skipped]
+        for callback in self._store.callbacks_after([run, *skipped]):
+            self._store.bare_sync_pusher().enqueue_job(callback)
 
 
 def _has_expired(run: Run, clock_s: float) -> bool:

@@ -331,13 +331,6 @@ class Heartbeat:
             logger.error("no master takes this worker: %s%s", answer, hint)
             self.on_rejected(answer)
 
-    def _is_to_be_told(self, tries: int) -> bool:
-        """Return whether a failure of heartbeats is to be logged: the second in a row, and then once a minute."""
-        if tries == 1 or (tries > 1 and now_s() - self._complained_s >= REPEAT_S):
-            self._complained_s = now_s()
-            return True
-        return False
-
     # --- reporting
 
     def _beat(self, member: Registered, tries: int) -> float | None:
@@ -394,19 +387,12 @@ class Heartbeat:
         for claim in running if reports else ():
             if (one := reports.get(claim["token"])) is not None:
                 claim.update(cast("ReportedClaim", one.fields()))
-        # Several tries, with other masters, must fit into one lease.
-        timeout_s = max(0.25, min(5.0, member.lease_s / 4))
-        if self._asked is not None:
-            self._asked += 1
-            timeout_s = min(timeout_s, 1.0)
         sent_s = now_s()
         try:
-            answer, others = self._send(member, running, as_of_ms, timeout_s)
+            answer, others = self._send(member, running, as_of_ms)
         except MasterUnreachableError as exc:
             self._was_answered = False
-            if self._is_to_be_told(tries):
-                logger.warning("heartbeats are not answered: %s", exc)
-            return self._not_answered(member), False
+            return self._not_answered(member, tries, f"not answered: {exc}"), False
         self._was_answered = True
         if answer.status == 404 and answer.code == "unknown_worker":
             self._rejoin(member.worker_id, "the masters do not know this worker any more")
@@ -423,16 +409,21 @@ class Heartbeat:
             # Treat it as no answer: another master may do better.
             self._was_answered = False
             self._client.masters.failed(self._client.masters.current)
-            if self._is_to_be_told(tries):
-                logger.warning("heartbeats are answered with nonsense (%r)", exc)
-            return self._not_answered(member), False
+            return self._not_answered(member, tries, f"answered with nonsense ({exc!r})"), False
         health_file.touch()
         job_log.reinstall()
+        self._end_reports(reports, parsed, self._ignored(said.get("ignored"), running))
+        return self._apply_answer(member, parsed, runs, sent_s), True
+
+    def _end_reports(
+        self,
+        reports: Mapping[str, PendingReport],
+        parsed: _ParsedAnswer,
+        ignored: Mapping[str, CheckpointNotSaved],
+    ) -> None:
         gone = parsed.lost | {token for _, token in parsed.cancel}
-        ignored = self._ignored(said.get("ignored"), running)
         for token, saved in reports.items():
             saved.end(CheckpointNotSaved(_NOT_OURS) if token in gone else ignored.get(token))
-        return self._apply_answer(member, parsed, runs, sent_s), True
 
     def _refused(
         self,
@@ -453,15 +444,18 @@ class Heartbeat:
             self._no_reports_until_s = now_s() + _NO_REPORTS_S
             refuse(reports, str(answer) if is_too_much else _OLD_MASTERS)
             return 0.0, True
-        if self._is_to_be_told(tries):
-            logger.warning("heartbeats are refused: %s", answer)
-        return self._not_answered(member), False
+        return self._not_answered(member, tries, f"refused: {answer}"), False
 
     def _send(
-        self, member: Registered, running: "list[ReportedClaim]", as_of_ms: int, timeout_s: float
+        self, member: Registered, running: "list[ReportedClaim]", as_of_ms: int
     ) -> tuple[MasterAnswer, list[MasterAnswer]]:
         """Send one heartbeat, usually in one call. Return the answer to the last call, or the first that is not a
         success, and the other answers."""
+        # Several tries, with other masters, must fit into one lease.
+        timeout_s = max(0.25, min(5.0, member.lease_s / 4))
+        if self._asked is not None:
+            self._asked += 1
+            timeout_s = min(timeout_s, 1.0)
         most = self._most_claims if now_s() < self._in_pieces_until_s else 0
         pieces = [running[n : n + most] for n in range(0, len(running), most)] if most else [running]
         answers: list[MasterAnswer] = []
@@ -548,9 +542,13 @@ class Heartbeat:
             self._asked = None
         return max(0.0, member.heartbeat_interval_s - (now_s() - sent_s))
 
-    def _not_answered(self, member: Registered) -> float | None:
-        """Return what `_beat` returns without an answer. A worker that merely hears nothing goes on until its leases
-        end; one that knows that it was detached does not."""
+    def _not_answered(self, member: Registered, tries: int, what: str) -> float | None:
+        """Return what `_beat` returns without an answer that helps, and log it from time to time. A worker that merely
+        hears nothing goes on until its leases end; one that knows that it was detached does not."""
+        # The second failure in a row, and then one a minute.
+        if tries == 1 or (tries > 1 and now_s() - self._complained_s >= REPEAT_S):
+            self._complained_s = now_s()
+            logger.warning("heartbeats are %s", what)
         return None if self._asked is None else self._ask_again(member)
 
     def _ask_again(self, member: Registered) -> float:

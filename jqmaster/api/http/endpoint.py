@@ -278,23 +278,7 @@ class Endpoint:
             session = (
                 await self._session(fields, operation) if b"cookie" in fields and person is None else None
             )
-            if operation.access is None:
-                if operation.method != "GET":
-                    self._policy.check_site(operation.method, fields)
-                principal = self._policy.identify(fields, host, session, person)
-            else:
-                principal = self._policy.authorize(
-                    scope["method"],
-                    fields,
-                    host,
-                    operation.access,
-                    session,
-                    has_effect=operation.has_effect,
-                    person=person,
-                    also=operation.also,
-                )
-                if (prove := scope.get(PROVE)) is not None:
-                    prove(is_worker=operation.is_vital)
+            principal = self._principal(scope, fields, host, operation, session=session, person=person)
             self._check_store(fields)
             if operation.is_stream:
                 demand_events(fields)
@@ -357,6 +341,35 @@ class Endpoint:
         except (UnauthorizedError, ForbiddenError):
             return False
         return True
+
+    def _principal(
+        self,
+        scope: Scope,
+        fields: Fields,
+        host: str | None,
+        operation: Operation,
+        *,
+        session: Session | None,
+        person: Principal | None,
+    ) -> Principal | None:
+        """Return the caller, which may use the operation; None: an unknown caller of a public one."""
+        if operation.access is None:
+            if operation.method != "GET":
+                self._policy.check_site(operation.method, fields)
+            return self._policy.identify(fields, host, session, person)
+        principal = self._policy.authorize(
+            scope["method"],
+            fields,
+            host,
+            operation.access,
+            session,
+            has_effect=operation.has_effect,
+            person=person,
+            also=operation.also,
+        )
+        if (prove := scope.get(PROVE)) is not None:
+            prove(is_worker=operation.is_vital)
+        return principal
 
     def _person(
         self, scope: Scope, fields: Fields, host: str | None, operation: Operation

@@ -19,6 +19,7 @@ from jqmaster.api.jobs.handlers import COME_AGAIN, MAX_WAIT_S, wait_of
 from jqmaster.api.jobs.part_schemas import PartsRequest
 from jqmaster.api.logs.handlers import entry_view, filter_of
 from jqmaster.api.services import Services
+from jqmaster.clock import wait_for_event
 from jqmaster.domain.content.job_content import JobContent
 from jqmaster.domain.content.readable import readable
 from jqmaster.domain.jobs.parts import Part, PartPage, PartPlace
@@ -161,9 +162,7 @@ async def _news(
                 return found, log
             place.line = log.next
             # The last lines may arrive shortly after the end of the job, and nothing signals that no more can come.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(left_s, LATE_PAUSE_S) if found.is_last else left_s):
-                    await news.wait()
+            await wait_for_event(news, min(left_s, LATE_PAUSE_S) if found.is_last else left_s)
             await asyncio.sleep(LEAST_PAUSE_S)
 
 

@@ -17,7 +17,7 @@ from jqmaster.net.link_template import links_of
 from jqmaster.service.jobs.enqueue import Enqueued, EnqueuedBulk
 from jqmaster.service.jobs.excerpts import Excerpt
 from jqmaster.service.jobs.reader import JobDetail
-from jqmaster.store.jobs.enqueue import Conflict
+from jqmaster.store.jobs.enqueue_outcomes import Conflict
 
 _CONFLICT_FIELDS: Final = {Conflict.EXISTING: "duplicate", Conflict.REPLACED: "replaced"}
 

@@ -1,6 +1,6 @@
 """Why a job is not running, over HTTP."""
 
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.domain.constraints.constraint import Constraint
@@ -22,7 +22,7 @@ from jqmaster.domain.why.verdict import (
     Running,
     Verdict,
 )
-from jqmaster.domain.why.worker_verdicts import NoMatchingWorker, NoWorker, WorkersUnavailable
+from jqmaster.domain.why.worker_verdicts import NearWorker, NoMatchingWorker, NoWorker, WorkersUnavailable
 
 
 async def job(call: Call) -> Reply:
@@ -57,50 +57,22 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:  # noqa: PLR0912 - a row for e
         case IndexMissing():
             return {"fault": verdict.fault}
         case ConstraintsChanging():
-            return {
-                "edition": verdict.edition,
-                "settled_edition": verdict.settled_edition,
-                "lane_edition": verdict.lane_edition,
-            }
+            return _same(verdict, "edition", "settled_edition", "lane_edition")
         case ByConstraint():
             return _closed(verdict)
         case NoWorker():
-            return {
-                "name": verdict.name,
-                "stale": verdict.stale,
-                "detached": verdict.detached,
-                "last_seen_at": _time(verdict.last_seen_ms),
-            }
+            last_seen_at = _time(verdict.last_seen_ms)
+            return {**_same(verdict, "name", "stale", "detached"), "last_seen_at": last_seen_at}
         case NoMatchingWorker():
+            nearest = list(map(_near, verdict.nearest))
             return {
                 "name": verdict.name,
                 "requires": dict(verdict.requires),
                 "workers": verdict.workers,
-                "nearest": [
-                    {
-                        "worker_id": near.worker_id,
-                        "node_id": near.node_id,
-                        "missing": {
-                            key: {"wanted": one[0], "has": one[1]} for key, one in near.missing.items()
-                        },
-                    }
-                    for near in verdict.nearest
-                ],
+                "nearest": nearest,
             }
         case WorkersUnavailable():
-            fields = (
-                "name",
-                "workers",
-                "full",
-                "draining",
-                "pulling",
-                "broken",
-                "paused",
-                "refusing",
-                "busy",
-                "max_jobs",
-            )
-            return {field: getattr(verdict, field) for field in fields}
+            return _same(verdict, *_OF_WORKERS)
         case Ahead():
             return {"count": verdict.count, "bound": str(verdict.bound), "others": dict(verdict.others)}
         case Running():
@@ -130,6 +102,21 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:  # noqa: PLR0912 - a row for e
             }
         case _:
             assert_never(verdict)
+
+
+_OF_WORKERS: Final = (
+    "name", "workers", "full", "draining", "pulling", "broken", "paused", "refusing", "busy", "max_jobs",
+)  # fmt: skip
+
+
+def _same(verdict: Verdict, *names: str) -> dict[str, Any]:
+    """Return the fields that have the same name in the answer."""
+    return {name: getattr(verdict, name) for name in names}
+
+
+def _near(near: NearWorker) -> dict[str, Any]:
+    missing = {key: {"wanted": one[0], "has": one[1]} for key, one in near.missing.items()}
+    return {"worker_id": near.worker_id, "node_id": near.node_id, "missing": missing}
 
 
 def _closed(verdict: ByConstraint) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from jqmaster.api.constraints.handlers import precondition
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.notices import views
-from jqmaster.api.notices.notice_schemas import AcknowledgeRequest, MuteNoticeRequest, NoticeRequest
+from jqmaster.api.notices.schemas import AcknowledgeRequest, MuteNoticeRequest, NoticeRequest
 from jqmaster.errors import FieldError, InvalidError
 
 

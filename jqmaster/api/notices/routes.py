@@ -1,12 +1,29 @@
-"""Routes of webhooks' deliveries, and of notices."""
+"""Routes of notices, and of webhooks' deliveries."""
 
 from typing import Final
 
 from jqmaster.api.http.endpoint import Operation
-from jqmaster.api.notices import handlers, notice_routes, schemas
+from jqmaster.api.notices import handlers, notice_handlers, schemas
 from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
+_PUT_TEXT: Final = (
+    "Creates the notice, or replaces it. It tells of what happens from then on. A URL that is sent back as it was "
+    "shown stays as it is. Without preconditions, the last writer wins."
+)
+_DELETE_TEXT: Final = "Its pending messages are not sent, except for deliveries that are made already."
+_MUTE_TEXT: Final = (
+    "A muted notice sends no messages. Nothing that is counted meanwhile is told later; a condition that began "
+    "meanwhile and still lasts afterwards is."
+)
+_ACKNOWLEDGE_TEXT: Final = (
+    "No more messages are sent about the open incidents until each is over. An incident of what is counted is over "
+    "when nothing more is counted for `at_most_every_s`."
+)
+_TEST_TEXT: Final = (
+    "Sends a test message to all destinations within seconds, also if the notice is muted. Its deliveries are jobs "
+    "with the tag `notice:NAME`."
+)
 _LIST_TEXT: Final = (
     "A job with `notify` has a delivery for each time it ended in a state listed in `on`. A delivery that succeeded is "
     "kept as long as succeeded jobs are."
@@ -17,7 +34,22 @@ _RESEND_TEXT: Final = (
 )
 
 OPERATIONS: Final = [
-    *notice_routes.OPERATIONS,
+    Operation("GET", "/api/notices", notice_handlers.list_notices, Scope.READ, "List notices", "notices",
+              {200: schemas.NoticeList}, problems=_STORE),
+    Operation("GET", "/api/notices/{name}", notice_handlers.get, Scope.READ, "Get a notice", "notices",
+              {200: schemas.NoticeView}, problems=(404, *_STORE)),
+    Operation("PUT", "/api/notices/{name}", notice_handlers.put, Scope.OPERATE, "Create or replace a notice", "notices",
+              {200: schemas.NoticeView, 201: schemas.NoticeView}, schemas.NoticeRequest,
+              problems=(409, 412, *_STORE), text=_PUT_TEXT),
+    Operation("DELETE", "/api/notices/{name}", notice_handlers.delete, Scope.OPERATE, "Delete a notice", "notices",
+              {204: None}, problems=(404, 412, *_STORE), text=_DELETE_TEXT),
+    Operation("POST", "/api/notices/{name}/mute", notice_handlers.mute, Scope.OPERATE, "Mute a notice", "notices",
+              {200: schemas.NoticeView}, schemas.MuteNoticeRequest, problems=(404, 412, *_STORE), text=_MUTE_TEXT),
+    Operation("POST", "/api/notices/{name}/acknowledge", notice_handlers.acknowledge, Scope.OPERATE,
+              "Acknowledge incidents", "notices", {200: schemas.AcknowledgeAnswer}, schemas.AcknowledgeRequest,
+              problems=(404, *_STORE), text=_ACKNOWLEDGE_TEXT),
+    Operation("POST", "/api/notices/{name}/test", notice_handlers.test, Scope.OPERATE, "Send a test message", "notices",
+              {202: schemas.NoticeTest}, problems=(404, *_STORE), text=_TEST_TEXT),
     Operation("GET", "/api/jobs/{job_id}/deliveries", handlers.of_job, Scope.READ,
               "List the webhook deliveries of a job", "webhooks", {200: schemas.DeliveryList},
               problems=(404, *_STORE), text=_LIST_TEXT),

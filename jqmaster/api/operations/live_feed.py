@@ -11,7 +11,7 @@ from typing import Any, Final
 from sse_starlette import ServerSentEvent
 
 from jqmaster.api.jobs.action_views import action_view
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, wait_for_event
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.identity.access import LOCAL
 from jqmaster.domain.jobs.job import JobState
@@ -176,11 +176,7 @@ class LiveFeed:
                 await self._look()
             except JqmasterError as exc:
                 logger.warning("cannot tell dashboards what changed: %s", exc.detail)
-            try:
-                async with asyncio.timeout(EVERY_S):
-                    await self._somebody.wait()
-            except TimeoutError:
-                pass
+            await wait_for_event(self._somebody, EVERY_S)
 
     async def _look(self) -> None:
         look = await self._store.look()
@@ -284,11 +280,7 @@ class _Listener:
 
     async def wait(self, seconds: float) -> None:
         """Wait until there is an event, or until the time is over."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        except TimeoutError:
-            pass
+        await wait_for_event(self._news, seconds)
 
     def take(self) -> bytes:
         events = b"".join(self._events.values())

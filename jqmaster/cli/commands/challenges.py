@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.documents import json_or_text, value_of
+from jqmaster.cli.console.documents import json_or_text, pairs_of, value_of
 from jqmaster.cli.console.groups import CommandGroup
 from jqmaster.cli.console.http import MasterSession, job_path, path_of
 
@@ -117,10 +117,7 @@ def _form_answer(
         )
     properties = (((found or {}).get("form") or {}).get("fields") or {}).get("properties") or {}
     values = {}
-    for text in fields:
-        name, equals, value = text.partition("=")
-        if not equals:
-            exits.fail(exits.USAGE, f"--field must be NAME=VALUE, not {text!r}")
+    for name, value in pairs_of(fields, "--field").items():
         is_text = properties.get(name, {}).get("type", "string") == "string"
         values[name] = value if is_text else json_or_text(value)
     return {"choice": choice, "comment": comment, "values": values}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.documents import json_of, value_of
+from jqmaster.cli.console.documents import json_of, pairs_of, value_of
 from jqmaster.cli.console.enqueue_lines import enqueue_lines
 from jqmaster.cli.console.follow import follow as follow_job
 from jqmaster.cli.console.follow import stream as stream_parts
@@ -177,8 +177,8 @@ def enqueue(
     optional = {
         "priority": priority, "max_retry": max_retry, "timeout": timeout, "delay": delay, "tags": tag,
         "run_at": instant(run_at), "expires_at": instant(expires_at), "expires_s": expires_s,
-        "headers": dict(map(_header, header)) if header else None, "rerun_lost": rerun_lost or None,
-        "requires": dict(map(_header, require)) if require else None,
+        "headers": pairs_of(header or (), "--header") or None, "rerun_lost": rerun_lost or None,
+        "requires": pairs_of(require or (), "--require") or None,
         "retry": None if retry is None else json_of(retry, "--retry"), "key_ttl": key_ttl,
         "unique": None if unique is None else json_of(unique, "--unique"),
         "debounce": None if debounce is None else json_of(debounce, "--debounce"), "batch": batch,
@@ -206,18 +206,7 @@ def enqueue(
         body["key"] = key
     if keep_result or wait is not None:
         body["keep_result"] = True
-    try:
-        answer = http.post("/api/jobs", body)
-    except typer.Exit as ended:
-        if ended.exit_code == exits.UNREACHABLE:
-            output.echo(
-                f"  It may have been enqueued. To be sure, repeat with --id {body['id']}", is_error=True
-            )
-        raise
-    if answer.get("duplicate"):
-        output.echo("  No job was made: this job holds the uniqueness key.", is_error=True)
-    elif answer.get("replaced"):
-        output.echo("  No job was made: this waiting job took its content.", is_error=True)
+    answer = _enqueued(http, body)
     if wait is None:
         http.say(answer, answer["id"])
     else:
@@ -395,11 +384,21 @@ def set_job(
     http.say(view, f"{view['id']}  {view['state']}")
 
 
-def _header(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        exits.fail(exits.USAGE, f"--header {text}: expected NAME=VALUE")
-    return name, value
+def _enqueued(http: MasterSession, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Enqueue a job and return the answer. Say what an operator would not see in it."""
+    try:
+        answer: dict[str, Any] = http.post("/api/jobs", body)
+    except typer.Exit as ended:
+        if ended.exit_code == exits.UNREACHABLE:
+            output.echo(
+                f"  It may have been enqueued. To be sure, repeat with --id {body['id']}", is_error=True
+            )
+        raise
+    if answer.get("duplicate"):
+        output.echo("  No job was made: this job holds the uniqueness key.", is_error=True)
+    elif answer.get("replaced"):
+        output.echo("  No job was made: this waiting job took its content.", is_error=True)
+    return answer
 
 
 def _revival_text(revives: Mapping[str, Any] | None) -> str:

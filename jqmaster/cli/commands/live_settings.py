@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jqmaster.cli.console import exits
-from jqmaster.cli.console.documents import json_or_text
+from jqmaster.cli.console.documents import json_or_text, pairs_of
 from jqmaster.cli.console.groups import CommandGroup
 from jqmaster.cli.console.http import MasterSession
 
@@ -41,13 +40,7 @@ def set_settings(
     ],
 ) -> None:
     """Change settings on all masters within a second. A list is written as JSON: 'NAME=["a", "b"]'."""
-    changes: dict[str, Any] = {}
-    for pair in pairs:
-        key, sign, text = pair.partition("=")
-        if not sign:
-            exits.fail(exits.USAGE, f"{pair}: expected NAME=VALUE")
-        changes[key] = json_or_text(text)
-    _change(http, changes)
+    _change(http, {key: json_or_text(text) for key, text in pairs_of(pairs, "setting").items()})
 
 
 @app.command()

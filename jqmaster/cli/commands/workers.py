@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from jqmaster.cli.commands.stats import duration
+from jqmaster.cli.console.documents import pairs_of
 from jqmaster.cli.console.groups import CommandGroup, delete_each, post_each
 from jqmaster.cli.console.http import MasterSession, path_of
 
@@ -171,9 +172,7 @@ def _selection(
     if node is not None:
         chosen["node_id"] = node
     if label is not None:
-        name, has_value, value = label.partition("=")
-        if not has_value:
-            raise typer.BadParameter("--label takes NAME=VALUE")
+        ((name, value),) = pairs_of([label], "--label").items()
         chosen["label"] = {"name": name, "value": value}
     if bool(chosen) == bool(worker_ids):
         raise typer.BadParameter("give worker IDs, or --version, --node and --label")

@@ -3,6 +3,7 @@
 import json
 import sys
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,18 @@ def json_of(text: str, what: str, hint: str = "") -> Any:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         exits.fail(exits.USAGE, f"{what} is not JSON ({error}){hint}")
+
+
+def pairs_of(texts: Iterable[str], what: str) -> dict[str, str]:
+    """Return texts of the form NAME=VALUE as a map. End the command if one has another form. The reason names `what` it
+    is."""
+    pairs = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not (name and sign):
+            exits.fail(exits.USAGE, f"{what} {text}: expected NAME=VALUE")
+        pairs[name] = value
+    return pairs
 
 
 def json_or_text(text: str) -> Any:

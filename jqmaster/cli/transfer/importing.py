@@ -14,7 +14,7 @@ from jqmaster.api.batches.schemas import BatchRequest
 from jqmaster.api.constraints.schemas import ConstraintRequest
 from jqmaster.api.definitions.schemas import DefinitionRequest
 from jqmaster.api.jobs.schemas import JobRequest
-from jqmaster.api.notices.notice_schemas import NoticeRequest
+from jqmaster.api.notices.schemas import NoticeRequest
 from jqmaster.cli.transfer import models
 from jqmaster.cli.transfer.installation import Installation
 from jqmaster.cli.transfer.lines import END, HEAD, ExportLine, LineError, Unknown, checked, parsed, raw_lines
@@ -31,7 +31,7 @@ from jqmaster.service.identity.access_entries import audited_token, audited_user
 from jqmaster.store.batches.batches import BatchRefused
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.identity.credentials import StoredToken, StoredUser
-from jqmaster.store.jobs.enqueue import (
+from jqmaster.store.jobs.enqueue_outcomes import (
     Accepted,
     BacklogFull,
     BatchClosed,

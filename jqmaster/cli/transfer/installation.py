@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from jqmaster.app import policies
 from jqmaster.clock import SystemClock
 from jqmaster.domain.content.content import full_access
-from jqmaster.domain.definitions.figures import FiringFigures
+from jqmaster.domain.definitions.run import FiringFigures
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import NotFoundError
@@ -27,7 +27,8 @@ from jqmaster.store.definitions.definitions import DefinitionStore, KeptRuns
 from jqmaster.store.health import generation
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.identity.credentials import CredentialStore
-from jqmaster.store.jobs.enqueue import EnqueueStore, Outcome
+from jqmaster.store.jobs.enqueue import EnqueueStore
+from jqmaster.store.jobs.enqueue_outcomes import Outcome
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.notices.notices import NoticeStore

@@ -1,5 +1,6 @@
 """A batch: jobs that belong together, and the jobs that start when they are over."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -115,3 +116,13 @@ def callback_job(spec: BatchSpec, callback: BatchCallback) -> JobSpec:
 
 # The counts of a batch, by the state in which its jobs ended.
 ENDED: Final = OUTCOMES
+
+
+@dataclass(slots=True)
+class BatchFigures:
+    """Counts of this master. `made`: batches that its requests created. `callbacks`: jobs that it enqueued for batches
+    as the leader, by callback. `expired`: batches that it canceled because they had expired."""
+
+    made: int = 0
+    expired: int = 0
+    callbacks: Counter[str] = field(default_factory=Counter)

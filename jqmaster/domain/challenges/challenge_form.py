@@ -13,7 +13,6 @@ from jqmaster.errors import FieldError
 MAX_TITLE: Final = 200
 MAX_DESCRIPTION: Final = 4_000
 MAX_CHOICES: Final = 10
-MAX_CHOICE: Final = 64
 MAX_LABEL: Final = 80
 MAX_FIELDS: Final = 20
 MAX_OPTIONS: Final = 100

@@ -23,7 +23,6 @@ _COLLECTED: Final = "collect"
 _DEBOUNCED: Final = "debounce"
 TYPE_PATTERN: Final = r"^[^\s\x00-\x1f\x7f]{1,200}$"
 _TYPE: Final = re.compile(TYPE_PATTERN.replace("$", r"\Z"))
-_WILDCARDS: Final = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +80,6 @@ class EventTrigger:
         object.__setattr__(self, "fits_type", fits_type)
         if self.debounce and self.collect:
             raise DefinitionError(("collect",), "cannot be combined with debounce")
-
-    @property
-    def is_pattern(self) -> bool:
-        return _WILDCARDS.search(self.event_type) is not None
 
     @property
     def gathering(self) -> Debounce | Collect | None:

@@ -1,9 +1,11 @@
 """Run records: the outcome of each due instant of a definition."""
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 
+from jqmaster.domain.histogram import Histogram
 from jqmaster.domain.ids import uuid8
 
 
@@ -68,3 +70,14 @@ def job_id_of_event(did: str, event_id: str) -> str:
     counter = int(digits[18:24], 16)
     digest = int.from_bytes(blake2b(f"{did} {event_id}".encode(), digest_size=8).digest(), "big") >> 14
     return uuid8(int(digits[:12], 16) << 80 | counter >> 12 << 64 | (counter & 0xFFF) << 50 | digest)
+
+
+class FiringFigures:
+    """Counts of this process. `outcomes`: of the run records that it wrote. `lateness`: of the instants that fired in
+    time, in ms."""
+
+    __slots__ = ("lateness", "outcomes")
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[RunOutcome] = Counter()
+        self.lateness = Histogram()

@@ -1,9 +1,11 @@
 """An event, and its effect on one definition."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Final
+from typing import Final, Protocol
 
 from jqmaster.domain.definitions.run import RunOutcome, RunReason
 from jqmaster.domain.instant import iso_ms
@@ -77,3 +79,31 @@ class Started:
     effect: Effect
     reason: RunReason
     job_id: str
+
+
+class _FigureAnswer(Protocol):
+    @property
+    def is_duplicate(self) -> bool: ...
+
+    @property
+    def started(self) -> Iterable[Started]: ...
+
+
+class EventFigures:
+    """Counts of this process. `events`: by whether they were duplicates. `effects`: of other events, one for each
+    definition. `groups`: groups of events that started a job."""
+
+    __slots__ = ("effects", "events", "groups")
+
+    def __init__(self) -> None:
+        self.events: Counter[bool] = Counter()
+        self.effects: Counter[Effect] = Counter()
+        self.groups = 0
+
+    def add(self, answers: Iterable[_FigureAnswer]) -> None:
+        """Count the answers to events."""
+        for answer in answers:
+            self.events[answer.is_duplicate] += 1
+            if not answer.is_duplicate:
+                for started in answer.started:
+                    self.effects[started.effect] += 1

@@ -1,7 +1,7 @@
 """Roles of people that another system knows by their groups."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from jqmaster.domain.identity.access import Role
 
@@ -38,3 +38,13 @@ class GroupRoles:
         """Return the highest role of these groups, or the default; None: they give no role."""
         found = {self._roles[group] for group in groups if group in self._roles}
         return next((role for role in _RANKED if role in found), self._default)
+
+
+def find_claim(claims: Mapping[str, Any], name: str) -> Any:
+    """Return a claim by its name, or by its path through nested ones (`realm_access.roles`); None: there is none."""
+    if name in claims:
+        return claims[name]
+    found: Any = claims
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found

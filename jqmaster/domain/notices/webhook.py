@@ -114,11 +114,6 @@ def delivery_job(job: Job, end: JobEnd, notify: Notify, body: bytes) -> JobSpec:
     return reserved_job(WEBHOOK_NAME, own_id, argument, end.finished_at_ms, f"job:{job.id}")
 
 
-def end_subject(end: JobEnd) -> str:
-    """Return an end in the form that scripts write to follow-ups."""
-    return f"{end.job_id}:{STATES[end.state].code}:{end.finished_at_ms}"
-
-
 def read_end(subject: str) -> JobEnd | None:
     """Return the end that a script wrote; None if the text is not one."""
     job_id, _, rest = subject.partition(":")

@@ -1,6 +1,5 @@
 """End attempts whose callbacks did not come in time."""
 
-import math
 import random
 from collections.abc import Callable
 from typing import Final
@@ -11,21 +10,18 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.domain.jobs.outcome import Outcome, decide_unanswered
 from jqmaster.lifecycle import EntriesApart
+from jqmaster.runtime.duties.due_loop import DueLoop
 from jqmaster.runtime.duties.grace import Grace
-from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store import codec
 from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.settlements import Settlement
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.pages import MAX_PER_CALL
 
-# How often to check the index of deadlines, besides the moments when the next one is due.
-POLL_S: Final = 1.0
-RETRY_S: Final = 0.2
 MESSAGE: Final = "no callback came in time"
 
 
-class ChallengeExpiry(LeaderLoop):
+class ChallengeExpiry(DueLoop):
     """Component of one leadership. Nothing ends during a grace period: callbacks may have found no master for a
     while."""
 
@@ -43,19 +39,22 @@ class ChallengeExpiry(LeaderLoop):
         rng: random.Random | None = None,
     ) -> None:
         super().__init__(
-            "challenge_expiry", clock, complaint="cannot end challenges", on_stale=on_stale, retry_s=RETRY_S
+            "challenge_expiry",
+            leadership,
+            self._end_due,
+            clock,
+            complaint="cannot end challenges",
+            on_stale=on_stale,
         )
-        self._epoch = leadership.epoch
         self._apart = EntriesApart("challenge_expiry")
         self._challenges = challenges
         self._grace = grace
         self._figures = figures
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
 
-    async def _round(self) -> float:
-        self._wake.clear()
+    async def _end_due(self, epoch: str) -> int | None:
         if not self._grace.is_over:
-            return POLL_S
+            return None
         due = await self._challenges.due()
         if due.jobs:
             settlements = []
@@ -64,14 +63,11 @@ class ChallengeExpiry(LeaderLoop):
                     with self._apart.alone(f"job {job_id}"):
                         settlements.append(self._settlement(job, due.now_ms))
             unreadable = [job_id for job_id, job in due.jobs if job is None]
-            ended = await self._challenges.expire(self._epoch, settlements, unreadable)
+            ended = await self._challenges.expire(epoch, settlements, unreadable)
             self._figures.expired += len(ended)
             if len(due.jobs) >= MAX_PER_CALL and ended:
-                return 0.0
-        return POLL_S if due.next_ms < 0 else min(POLL_S, math.ceil(due.next_ms) / 1000)
-
-    async def _pause(self, seconds: float) -> None:
-        await self._until_woken(seconds)
+                return 0
+        return None if due.next_ms < 0 else due.next_ms
 
     def _settlement(self, job: Job, now_ms: int) -> Settlement:
         decision = decide_unanswered(job, jitter=self._rng.random())

@@ -8,7 +8,7 @@ from typing import Final
 from jqmaster.clock import TICK_S, Clock, until_tick_s
 from jqmaster.runtime.duties.gate_pruning import GatePruning
 from jqmaster.runtime.duties.relocation import Relocation
-from jqmaster.runtime.periodic_loop import LeaderLoop
+from jqmaster.runtime.periodic_loop import WokenLoop
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.lanes import LaneStore
@@ -25,7 +25,7 @@ PRUNE_GATES_EVERY_S: Final = 1.0
 PAGES_AT_ONCE: Final = 4
 
 
-class ConstraintKeeper(LeaderLoop):
+class ConstraintKeeper(WokenLoop):
     """Component of one leadership. `on_ready` is called when jobs may start that could not before, `on_stale` under
     a newer epoch.
 
@@ -64,11 +64,7 @@ class ConstraintKeeper(LeaderLoop):
         self._known_edition = -1
 
     async def _round(self) -> float:
-        self._wake.clear()
         return await self._follow() / 1000
-
-    async def _pause(self, seconds: float) -> None:
-        await self._until_woken(seconds)
 
     async def _follow(self) -> int:
         """Return the milliseconds until there is something to do."""

@@ -233,6 +233,7 @@ class Dispatcher:
                 continue
             poll_in_s = max(0.0, self._refreshed_at_s + POLL_S - self._clock.monotonic_s())
             wait_s = min(poll_in_s, self._fleet.next_change_s() or POLL_S)
+            # Not `wait_for_event`: each lone job waits here.
             try:
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()

@@ -7,7 +7,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.logs.figures import ArchiveFigures
+from jqmaster.domain.logs.lines import ArchiveFigures
 from jqmaster.errors import ArchiveUnavailableError, DamagedError
 from jqmaster.lifecycle import EntriesApart
 from jqmaster.runtime.periodic_loop import LeaderLoop

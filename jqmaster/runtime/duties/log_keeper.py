@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.logs.figures import ArchiveFigures
+from jqmaster.domain.logs.lines import ArchiveFigures
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.leadership.leadership import Leadership

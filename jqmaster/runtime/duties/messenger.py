@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from jqmaster import __version__
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, wait_for_event
 from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.notices.delivery import (
@@ -105,11 +105,8 @@ class Messenger:
     async def prepare(self) -> None:
         """Return when deliveries are run here. Raise StoreUnavailableError if that takes too long."""
         self._is_wanted.set()
-        try:
-            async with asyncio.timeout(PREPARE_WITHIN_S):
-                await self._is_ready.wait()
-        except TimeoutError:
-            raise StoreUnavailableError("no master is ready to deliver messages", retry_after_s=1.0) from None
+        if not await wait_for_event(self._is_ready, PREPARE_WITHIN_S):
+            raise StoreUnavailableError("no master is ready to deliver messages", retry_after_s=1.0)
 
     async def _look_for_earlier(self) -> None:
         """Find out whether anything was ever delivered on this store."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jqmaster.clock import Clock, until_tick_s
-from jqmaster.runtime.periodic_loop import LeaderLoop
+from jqmaster.runtime.periodic_loop import WokenLoop
 from jqmaster.store.jobs.timers import TimerStore
 from jqmaster.store.leadership.leadership import Leadership
 
@@ -13,7 +13,7 @@ POLL_MS: Final = 1_000
 RETRY_S: Final = 0.2
 
 
-class Promoter(LeaderLoop):
+class Promoter(WokenLoop):
     """Component of one leadership. `on_ready` is called when jobs became ready, `on_stale` under a newer epoch."""
 
     is_vital = True
@@ -36,15 +36,11 @@ class Promoter(LeaderLoop):
         self._due_at_s: float | None = None
 
     async def _round(self) -> float:
-        self._wake.clear()
         wait_ms = await self._promote()
         # The answer may have waited for the disk, and jobs that are due by now wait for us.
         passed_s = self._clock.monotonic_s() - self._asked_at_s
         # Round up to whole milliseconds, as timers do: whoever asks too early has to ask again.
         return max(0.0, math.ceil(wait_ms - passed_s * 1000) / 1000)
-
-    async def _pause(self, seconds: float) -> None:
-        await self._until_woken(seconds)
 
     async def _promote(self) -> int:
         """Return the milliseconds from the last question until there is something to do."""

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, wait_for_event
 from jqmaster.domain.operations.master import Pace
 from jqmaster.errors import JqmasterError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops, Component, running
@@ -116,9 +116,7 @@ class Leader:
                 self._has_resigned = False
             if self._stopping.is_set():
                 return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._pace.current.ttl_s / RENEWALS_PER_TTL):
-                    await self._elect_now.wait()
+            await wait_for_event(self._elect_now, self._pace.current.ttl_s / RENEWALS_PER_TTL)
             if self._has_resigned:
                 self._has_resigned = False
                 if not self._goes_first():
@@ -185,14 +183,8 @@ class Leader:
             self._trusted_until_s = trusted_until_s = sent_at_s + ttl_s * TRUST
             # After a failed renewal, the next try must not come later than the end of trust.
             left_s = trusted_until_s - self._clock.monotonic_s()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(
-                    max(
-                        0.0,
-                        min(self._pace.current.ttl_s / RENEWALS_PER_TTL, ttl_s / RENEWALS_PER_TTL, left_s),
-                    )
-                ):
-                    await self._step_down.wait()
+            pause_s = min(self._pace.current.ttl_s, ttl_s) / RENEWALS_PER_TTL
+            await wait_for_event(self._step_down, max(0.0, min(pause_s, left_s)))
             if self._step_down.is_set():
                 return
             renewal_sent_s, renewed_ttl_s = self._clock.monotonic_s(), self._pace.current.ttl_s

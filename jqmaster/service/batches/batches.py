@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from jqmaster.config import Durability
-from jqmaster.domain.batches.batch import Batch, BatchCallback, BatchSpec, BatchState, callback_job_id
-from jqmaster.domain.batches.figures import BatchFigures
+from jqmaster.domain.batches.batch import Batch, BatchFigures, BatchSpec, BatchState
 from jqmaster.domain.identity.access import Principal
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.jobs.job import FINISHED, Job, JobSpec, JobState
@@ -19,9 +18,11 @@ from jqmaster.errors import (
     invalid,
 )
 from jqmaster.live_value import LiveValue
-from jqmaster.service.jobs.enqueue import EnqueuedBulk, EnqueueService, expired_push, expiry_rule
+from jqmaster.service.jobs.enqueue import EnqueuedBulk, EnqueueService
 from jqmaster.service.jobs.reach import CallerReach
+from jqmaster.service.jobs.refusals import refusal_of_one
 from jqmaster.store.batches.batches import BatchRefused, BatchStore
+from jqmaster.store.jobs.enqueue_outcomes import PushExpired
 from jqmaster.store.jobs.records import RecordStore
 
 # A batch whose bulk call broke off is canceled after this time, unless the call is repeated. If no job got
@@ -246,18 +247,13 @@ class BatchService:
             if exc.word == "taken":
                 raise ConflictError(f"the ID {spec.id} is that of another batch", code="id_taken") from None
             if exc.word == "expired":
-                raise expired_push([FieldError(("expires_at",), expiry_rule(exc.now_ms))]) from None
+                raise refusal_of_one(PushExpired(exc.now_ms)) from None
             error = FieldError(("batch",), _PARENT_RULES[exc.word])
             if exc.word == "over":
                 raise ConflictError(
                     f"batch {spec.parent}: {error.msg}", code="batch_over", errors=[error]
                 ) from None
             raise invalid([error]) from None
-
-
-def callback_ids(batch: Batch) -> dict[BatchCallback, str]:
-    """Return the IDs of the jobs that a batch starts or would start."""
-    return {callback: callback_job_id(batch.id, callback) for callback in batch.callbacks}
 
 
 def unknown_batch(batch_id: str) -> NotFoundError:

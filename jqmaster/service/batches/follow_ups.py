@@ -1,12 +1,13 @@
-"""The follow-ups of batches: their callbacks, and the jobs to cancel or to retry."""
+"""The follow-ups of batches: their callbacks, the jobs to cancel or to retry, and their end."""
 
 import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from jqmaster.domain.batches.figures import BatchFigures
+from jqmaster.domain.batches.batch import BatchFigures
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import FINISHED, JobState
+from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.follow_ups import CarryOut
 from jqmaster.service.jobs.operator_actions import JobActions
@@ -106,3 +107,20 @@ class BatchFollowUps:
             jobs = (await self._records.get_all(some)).values()
             # A job that failed once more ended after the request, so it is left out.
             await self._actions.retry_all([job for job in jobs if 0 < job.finished_at_ms <= until_ms])
+
+
+class BatchExpiry:
+    """Cancels batches that expire, and removes complete ones after `retention_ms`. Methods raise what the store
+    raises."""
+
+    def __init__(self, store: BatchStore, *, retention_ms: LiveValue[int], figures: BatchFigures) -> None:
+        self._store = store
+        self._retention_ms = retention_ms
+        self._figures = figures
+
+    async def end_due(self, epoch: str) -> int | None:
+        """End a page of the batches that are due, as the leader of `epoch`. Return the milliseconds until more are due;
+        None: none will be."""
+        ended = await self._store.end_due(epoch, retention_ms=self._retention_ms.current)
+        self._figures.expired += ended.canceled
+        return ended.next_ms

@@ -7,9 +7,8 @@ from itertools import islice
 from typing import Final
 
 from jqmaster.domain.definitions.definition import Kind
-from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.definitions.misfire import judge
-from jqmaster.domain.definitions.run import RunOutcome, RunReason
+from jqmaster.domain.definitions.run import FiringFigures, RunOutcome, RunReason
 from jqmaster.errors import ConflictError, NotFoundError, OverloadedError
 from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jqmaster.domain.definitions.run import RunReason
-from jqmaster.domain.events.figures import EventFigures
+from jqmaster.domain.events.event import EventFigures
 from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache

@@ -10,8 +10,7 @@ from jqmaster.config import Durability
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.definitions.event_trigger import Debounce
 from jqmaster.domain.definitions.run import RunReason
-from jqmaster.domain.events.event import Event
-from jqmaster.domain.events.figures import EventFigures
+from jqmaster.domain.events.event import Event, EventFigures
 from jqmaster.domain.events.index import NO_EVENTS, EventIndex
 from jqmaster.domain.identity.access import Principal
 from jqmaster.domain.ids import new_id

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from jqmaster.clock import Clock, until_tick_s
+from jqmaster.clock import Clock, until_tick_s, wait_for_event
 from jqmaster.domain.identity.access import ConfiguredTokens, Principal, digest_of, token_id_of, with_implied
 from jqmaster.domain.matching.glob import compile_glob
 from jqmaster.errors import JqmasterError, StoreUnavailableError
@@ -131,9 +131,7 @@ class IdentityDirectory:
             self._woken.clear()
             with contextlib.suppress(JqmasterError):  # the loop tries again, and old copies are not trusted
                 await self.reload()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(until_tick_s(self._clock.monotonic_s(), POLL_S)):
-                    await self._woken.wait()
+            await wait_for_event(self._woken, until_tick_s(self._clock.monotonic_s(), POLL_S))
 
     async def _note_uses(self) -> None:
         while True:

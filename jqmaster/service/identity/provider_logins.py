@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jqmaster.domain.identity.claims import find_claim
-from jqmaster.domain.identity.group_roles import GroupRoles
+from jqmaster.domain.identity.group_roles import GroupRoles, find_claim
 from jqmaster.errors import ForbiddenError, JqmasterError, ProviderUnavailableError, UnauthorizedError
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.service.identity.logins import LoginService

@@ -2,12 +2,12 @@
 waits to fill a batch."""
 
 import asyncio
-import contextlib
 import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from jqmaster.clock import wait_for_event
 from jqmaster.errors import OverloadedError
 
 T = TypeVar("T")
@@ -75,6 +75,4 @@ class Coalescer(Generic[T, R]):
                     if not future.done():
                         future.set_result(result)
             if rest_s := self._rest_s(loop.time() - began_s):
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(rest_s):
-                        await self._stopping.wait()
+                await wait_for_event(self._stopping, rest_s)

@@ -10,16 +10,12 @@ from typing import Final
 
 from jqmaster.config import Durability
 from jqmaster.domain.identity.access import LOCAL, Principal
-from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.jobs.predecessors import MOST_IN_PUSH, in_order
 from jqmaster.errors import (
     ConflictError,
     FieldError,
     InvalidError,
-    JqmasterError,
-    NotUniqueError,
-    OfferUnderWayError,
     RateLimitedError,
     after_it_was_done,
 )
@@ -27,24 +23,19 @@ from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.coalescing import Coalescer
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.service.jobs.reach import CallerReach
-from jqmaster.store.jobs.enqueue import (
-    REFUSALS,
+from jqmaster.service.jobs.refusals import NOTHING_ACCEPTED, refusal_of_one, refusal_of_some
+from jqmaster.store.jobs.enqueue import EnqueueStore, KeyedSpec, KeysTaken
+from jqmaster.store.jobs.enqueue_outcomes import (
     Accepted,
     BacklogFull,
     BatchClosed,
-    BatchesClosed,
     Conflict,
-    EnqueueStore,
-    KeyedSpec,
-    KeysHeld,
-    KeysTaken,
     NotUnique,
     Outcome,
     PredecessorRefused,
-    PredecessorsRefused,
-    PushesExpired,
-    PushExpired,
-    refused_by_keys,
+    PushRefusal,
+    PushRefused,
+    refused_for_one_reason,
 )
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.tracing import Tracing
@@ -199,21 +190,25 @@ class EnqueueService:
         await self._check_reach(specs, caller, is_bulk=True)
         self._admit(durability)
         numbers = [n for n, spec in enumerate(specs) if not spec.key]
-        await self._check_ids([specs[n] for n in numbers], numbers)
-        if holders := await self._acceptance.find_held([specs[n] for n in numbers]):
-            held = {n: NotUnique(holder, Conflict.REFUSED) for n, holder in holders.items()}
-            raise _not_unique(held, numbers, "no job was accepted")
+        unkeyed = [specs[n] for n in numbers]
+        await self._check_ids(unkeyed, numbers)
+        await self._check_holders(unkeyed, numbers)
         _order_of(specs, range(len(specs)))
         await self._check_predecessors(specs, range(len(specs)))
-        await self._check_expiry([specs[n] for n in numbers], numbers)
+        await self._check_expiry(unkeyed, numbers)
 
-    async def _check_expiry(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
-        if expired := await self._acceptance.find_expired(specs):
-            raise _pushes_expired(expired, numbers, "no job was accepted")
+    async def _check_holders(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
+        if any(map(_UNIQUE, specs)) and (holders := await self._acceptance.find_held(specs)):
+            held = {n: NotUnique(holder, Conflict.REFUSED) for n, holder in holders.items()}
+            raise refusal_of_some(held, numbers, NOTHING_ACCEPTED)
 
     async def _check_predecessors(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
         if any(map(_AFTER, specs)) and (refused := await self._acceptance.find_refused(specs)):
-            raise _predecessors_refused(refused, numbers, "no job was accepted")
+            raise refusal_of_some(refused, numbers, NOTHING_ACCEPTED)
+
+    async def _check_expiry(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
+        if expired := await self._acceptance.find_expired(specs):
+            raise refusal_of_some(expired, numbers, NOTHING_ACCEPTED)
 
     def _check_notify(self, specs: Sequence[JobSpec], loc: tuple[str | int, ...]) -> None:
         if self._can_notify:
@@ -232,26 +227,27 @@ class EnqueueService:
         if caller is None or caller.allows_name is None:
             return
         self._reach.check_names(caller, specs)
-        if hidden := await self._reach.hidden_predecessors(caller, specs):
-            refused = {n: PredecessorRefused(job_id, is_none=True) for n, job_id in hidden.items()}
-            if is_bulk:
-                raise _predecessors_refused(refused, range(len(specs)), "no job was accepted")
-            raise _one_predecessor_refused(refused[0])
+        hidden = await self._reach.hidden_predecessors(caller, specs)
+        refused: dict[int, PushRefusal] = {
+            n: PredecessorRefused(job_id, is_none=True) for n, job_id in hidden.items()
+        }
         asked = {spec.batch for spec in specs if spec.batch is not None}
-        if asked and (unknown := await self._reach.hidden_batches(caller, asked)):
-            closed = {
+        if asked and not refused:
+            unknown = await self._reach.hidden_batches(caller, asked)
+            refused = {
                 n: BatchClosed(spec.batch, is_none=True)
                 for n, spec in enumerate(specs)
                 if spec.batch is not None and spec.batch in unknown
             }
-            if is_bulk:
-                raise _batches_closed(closed, range(len(specs)), "no job was accepted")
-            raise _one_batch_closed(closed[0])
+        if refused and is_bulk:
+            raise refusal_of_some(refused, range(len(specs)), NOTHING_ACCEPTED)
+        if refused:
+            raise refusal_of_one(refused[0])
 
     async def _check_ids(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
         doubled = _duplicates(specs) if len(set(map(_ID, specs))) < len(specs) else []
         if taken := doubled or await self._acceptance.find_taken(specs):
-            raise _ids_taken(specs, taken, numbers, "no job was accepted")
+            raise _ids_taken(specs, taken, numbers, NOTHING_ACCEPTED)
 
     async def _keyed_bulk(self, specs: Sequence[JobSpec], owner: str, replicas: int) -> EnqueuedBulk:
         keyed = {n: _keyed(spec, owner) for n, spec in enumerate(specs) if spec.key}
@@ -292,58 +288,47 @@ class EnqueueService:
     ) -> dict[int, NotUnique]:
         await self._check_ids(specs, numbers)
         # If one call takes the whole push, that call checks it.
-        has_keys = len(specs) > MAX_PER_CALL and any(map(_UNIQUE, specs))
-        if has_keys and (holders := await self._acceptance.find_held(specs)):
-            held = {n: NotUnique(holder, Conflict.REFUSED) for n, holder in holders.items()}
-            raise _not_unique(held, numbers, "no job was accepted")
         if len(specs) > MAX_PER_CALL:
+            await self._check_holders(specs, numbers)
             await self._check_predecessors(specs, numbers)
             await self._check_expiry(specs, numbers)
-        with self._traced(specs):
-            try:
+        try:
+            with self._traced(specs):
                 outcomes = await self._constraints.under(
                     lambda constraints: self._acceptance.enqueue(
                         specs, constraints, is_whole=True, replicas=replicas
                     )
                 )
-            except KeysHeld as exc:
-                raise _not_unique(exc.held, numbers, "no job was accepted") from None
-            except BatchesClosed as exc:
-                raise _batches_closed(exc.closed, numbers, "no job was accepted") from None
-            except PredecessorsRefused as exc:
-                raise _predecessors_refused(exc.refused, numbers, "no job was accepted") from None
-            except PushesExpired as exc:
-                raise _pushes_expired(exc.expired, numbers, "no job was accepted") from None
+        except PushRefused as exc:
+            raise refusal_of_some(exc.refused, numbers, NOTHING_ACCEPTED) from None
         if outcomes.count(Accepted.NEW) == len(outcomes):
             return {}
-        if full := next((outcome for outcome in outcomes if isinstance(outcome, BacklogFull)), None):
-            raise self._backlog_full(full)
-        _raise_refusal_of_some(specs, outcomes, numbers)
+        if isinstance(outcomes[0], BacklogFull):
+            raise self._backlog_full(outcomes[0])
+        # The checks before the write let these pass: a concurrent call took an ID, a key or a batch meanwhile, or time
+        # passed.
+        others = "all other jobs were accepted"
+        if taken := [n for n, outcome in enumerate(outcomes) if outcome is Accepted.TAKEN]:
+            raise _ids_taken(specs, taken, numbers, others)
+        if refused := refused_for_one_reason(outcomes):
+            raise refusal_of_some(refused, numbers, others)
         return {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, NotUnique)}
 
     async def _enqueue_one(self, spec: JobSpec, replicas: int) -> Enqueued:
         if self._tracing is None:
-            accepted = await self._coalescer(replicas).submit(spec)
+            outcome = await self._coalescer(replicas).submit(spec)
         else:
             with self._traced([spec]):
-                accepted = await self._coalescer(replicas).submit(spec)
-        if accepted is Accepted.NEW:
-            return Enqueued(spec.id, is_new=True)
-        if isinstance(accepted, BacklogFull):
-            raise self._backlog_full(accepted)
-        if isinstance(accepted, BatchClosed):
-            raise _one_batch_closed(accepted)
-        if isinstance(accepted, PredecessorRefused):
-            raise _one_predecessor_refused(accepted)
-        if isinstance(accepted, PushExpired):
-            raise expired_push([FieldError(("expires_at",), expiry_rule(accepted.now_ms))])
-        if accepted is Accepted.TAKEN:
-            raise ConflictError(f"the ID {spec.id} is taken", code="id_taken")
-        if isinstance(accepted, NotUnique):
-            if accepted.conflict in REFUSALS:
-                raise _KEY_ERRORS[accepted.conflict](_key_rule(accepted), accepted.holder)
-            return Enqueued(accepted.holder, is_new=False, conflict=accepted.conflict)
-        return Enqueued(spec.id, is_new=False)
+                outcome = await self._coalescer(replicas).submit(spec)
+        if isinstance(outcome, Accepted):
+            if outcome is Accepted.TAKEN:
+                raise ConflictError(f"the ID {spec.id} is taken", code="id_taken")
+            return Enqueued(spec.id, is_new=outcome is Accepted.NEW)
+        if isinstance(outcome, BacklogFull):
+            raise self._backlog_full(outcome)
+        if isinstance(outcome, NotUnique) and not outcome.is_refusal:
+            return Enqueued(outcome.holder, is_new=False, conflict=outcome.conflict)
+        raise refusal_of_one(outcome)
 
     @contextlib.contextmanager
     def _traced(self, specs: Sequence[JobSpec]) -> Iterator[None]:
@@ -391,116 +376,10 @@ class EnqueueService:
         )
 
 
-def _raise_refusal_of_some(
-    specs: Sequence[JobSpec], outcomes: Sequence[Outcome], numbers: Sequence[int]
-) -> None:
-    """Raise the refusal of jobs that the checks before the write let pass: a concurrent call took an ID, a key or a
-    batch meanwhile, or time passed."""
-    others = "all other jobs were accepted"
-    if taken := [n for n, outcome in enumerate(outcomes) if outcome is Accepted.TAKEN]:
-        raise _ids_taken(specs, taken, numbers, others)
-    if closed := {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, BatchClosed)}:
-        raise _batches_closed(closed, numbers, others)
-    if late := {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, PredecessorRefused)}:
-        raise _predecessors_refused(late, numbers, others)
-    if expired := {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, PushExpired)}:
-        raise _pushes_expired(expired, numbers, others)
-    if refused := refused_by_keys(outcomes):
-        raise _not_unique(refused, numbers, others)
-
-
 def _bulk_answer(ids: list[str], held: Mapping[int, NotUnique]) -> EnqueuedBulk:
     for n, one in held.items():
         ids[n] = one.holder
     return EnqueuedBulk(ids, {n: held[n].conflict for n in sorted(held)})
-
-
-_KEY_ERRORS: Final[Mapping[Conflict, type[NotUniqueError]]] = {
-    Conflict.REFUSED: NotUniqueError,
-    Conflict.OFFERED: OfferUnderWayError,
-}
-
-
-def _key_rule(held: NotUnique) -> str:
-    if held.conflict is Conflict.REFUSED:
-        return f"job {held.holder} holds the uniqueness key"
-    return f"job {held.holder} is being offered to a worker, and may start with its former content; repeat the push"
-
-
-def _not_unique(held: Mapping[int, NotUnique], numbers: Sequence[int], others: str) -> NotUniqueError:
-    """Return the refusal of a bulk. It names a conflict that a repeat does not end before one that it may end."""
-    errors = [FieldError(("jobs", numbers[n], "unique"), _key_rule(one)) for n, one in held.items()]
-    first = next(
-        (one for one in held.values() if one.conflict is Conflict.REFUSED), next(iter(held.values()))
-    )
-    which = f"{len(held)} of the uniqueness keys are held by other jobs"
-    return _KEY_ERRORS[first.conflict](f"{which}; {others}", first.holder, errors=errors)
-
-
-def _closed_rule(closed: BatchClosed) -> str:
-    return "no batch has this ID" if closed.is_none else "the batch is complete or canceled"
-
-
-def _batch_closed(closed: BatchClosed, errors: Sequence[FieldError], others: str) -> JqmasterError:
-    detail = f"batch {closed.batch_id}: {_closed_rule(closed)}{others}"
-    if closed.is_none:
-        return InvalidError(detail, code="unknown_batch", errors=errors)
-    return ConflictError(detail, code="batch_over", errors=errors)
-
-
-def _batches_closed(closed: Mapping[int, BatchClosed], numbers: Sequence[int], others: str) -> JqmasterError:
-    errors = [FieldError(("jobs", numbers[n], "batch"), _closed_rule(one)) for n, one in closed.items()]
-    return _batch_closed(next(iter(closed.values())), errors, f"; {others}")
-
-
-def _one_batch_closed(closed: BatchClosed) -> JqmasterError:
-    return _batch_closed(closed, [FieldError(("batch",), _closed_rule(closed))], "")
-
-
-def _one_predecessor_refused(refused: PredecessorRefused) -> JqmasterError:
-    return _predecessor_refused(refused, [FieldError(("after", "jobs"), _predecessor_rule(refused))], "")
-
-
-def _predecessor_rule(refused: PredecessorRefused) -> str:
-    if refused.is_none:
-        return f"no job has the ID {refused.predecessor}"
-    return f"job {refused.predecessor} is over and did not succeed"
-
-
-def _predecessor_refused(
-    refused: PredecessorRefused, errors: Sequence[FieldError], others: str
-) -> JqmasterError:
-    detail = f"{_predecessor_rule(refused)}{others}"
-    if refused.is_none:
-        return InvalidError(detail, code="unknown_predecessor", errors=errors)
-    return ConflictError(detail, code="predecessor_over", errors=errors)
-
-
-def _predecessors_refused(
-    refused: Mapping[int, PredecessorRefused], numbers: Sequence[int], others: str
-) -> JqmasterError:
-    errors = [FieldError(("jobs", numbers[n], "after"), _predecessor_rule(one)) for n, one in refused.items()]
-    return _predecessor_refused(next(iter(refused.values())), errors, f"; {others}")
-
-
-def expiry_rule(now_ms: int) -> str:
-    """Return what is wrong with an `expires_at` that is past. `now_ms`: the time of the store."""
-    return (
-        f"is past: the request came at {iso_ms(now_ms)} by the clock of the store; give a later time, or expires_s, "
-        "which counts from the request"
-    )
-
-
-def expired_push(errors: Sequence[FieldError], others: str = "") -> InvalidError:
-    """Return the refusal of a job or a batch whose `expires_at` is past."""
-    return InvalidError(f"expires_at {errors[0].msg}{others}", code="already_expired", errors=errors)
-
-
-def _pushes_expired(expired: Mapping[int, PushExpired], numbers: Sequence[int], others: str) -> InvalidError:
-    errors = [
-        FieldError(("jobs", numbers[n], "expires_at"), expiry_rule(one.now_ms)) for n, one in expired.items()
-    ]
-    return expired_push(errors, f"; {others}")
 
 
 def _with_ids(spec: JobSpec, ids: Mapping[str, str]) -> JobSpec:

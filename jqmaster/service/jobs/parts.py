@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, wait_for_event
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.parts import PartLimits, PartPage, PartPlace
 from jqmaster.errors import ConflictError, TooLargeError
@@ -71,7 +71,5 @@ class PartService:
                     raise unknown_job(job_id)
                 if page.parts or page.is_last or page.attempt > max(after.attempt, 1) or left_s <= 0:
                     return page
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
-                        await news.wait()
+                await wait_for_event(news, min(left_s, LOOK_AGAIN_S))
                 await asyncio.sleep(LEAST_PAUSE_S)

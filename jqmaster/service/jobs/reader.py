@@ -1,11 +1,10 @@
 """Jobs and their results, as pushers and operators see them."""
 
 import asyncio
-import contextlib
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, wait_for_event
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import CONTINUED, FINISHED, HOLDS_SLOTS, LISTED, Attempt, Job, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
@@ -148,9 +147,7 @@ class JobReader:
                 result = await self._results.fetch_result(job_id, watch=left_s > 0)
                 if not isinstance(result, JobState) or left_s <= 0:
                     return result
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
-                        await ended.wait()
+                await wait_for_event(ended, min(left_s, LOOK_AGAIN_S))
 
 
 async def existing_job(records: RecordStore, job_id: str) -> Job:

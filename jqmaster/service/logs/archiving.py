@@ -5,8 +5,7 @@ from enum import StrEnum
 
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.content.job_content import JobContent
-from jqmaster.domain.logs.figures import ArchiveFigures
-from jqmaster.domain.logs.lines import RANK, LogLevel
+from jqmaster.domain.logs.lines import RANK, ArchiveFigures, LogLevel
 from jqmaster.domain.logs.page import NumberedLine
 from jqmaster.domain.logs.piece import Piece, PieceName
 from jqmaster.errors import ArchiveUnavailableError, JqmasterError

@@ -1,16 +1,14 @@
 """Logs of jobs: taken from workers and given to callers that read or follow them."""
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, wait_for_event
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import FINISHED
-from jqmaster.domain.logs.figures import LogFigures
-from jqmaster.domain.logs.lines import LogChunk, LogLimits, LogLine, chunks, clean
+from jqmaster.domain.logs.lines import LogChunk, LogFigures, LogLimits, LogLine, chunks, clean
 from jqmaster.domain.logs.page import LATE_MS, LinesPage, LogFilter, LogSlice, NumberedLine
 from jqmaster.errors import ConflictError
 from jqmaster.live_value import LiveValue
@@ -133,9 +131,7 @@ class LogService:
                 if found.state in FINISHED:
                     # The last lines may still come; after that, the log is over.
                     pause_s = min(pause_s, max(0.0, LATE_MS - found.over_ms) / 1000 + 0.01)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(pause_s):
-                        await news.wait()
+                await wait_for_event(news, pause_s)
                 await asyncio.sleep(LEAST_PAUSE_S)
 
     async def _read(

@@ -13,7 +13,8 @@ from jqmaster.domain.notices.incident import Message
 from jqmaster.domain.notices.notice import Channel, Notice
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.notices.letters import Letter, Letters
-from jqmaster.store.jobs.enqueue import BacklogFull, EnqueueStore
+from jqmaster.store.jobs.enqueue import EnqueueStore
+from jqmaster.store.jobs.enqueue_outcomes import BacklogFull
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
 

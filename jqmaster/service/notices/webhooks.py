@@ -20,7 +20,8 @@ from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.follow_ups import CarryOut
 from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.reader import existing_job
-from jqmaster.store.jobs.enqueue import BacklogFull, EnqueueStore
+from jqmaster.store.jobs.enqueue import EnqueueStore
+from jqmaster.store.jobs.enqueue_outcomes import BacklogFull
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from jqmaster.clock import until_tick_s
+from jqmaster.clock import until_tick_s, wait_for_event
 from jqmaster.config import RULES, Settings
 from jqmaster.domain.identity.access import Scope
 from jqmaster.errors import ConflictError, FieldError, InvalidError, JqmasterError
@@ -148,11 +148,7 @@ class LiveSettings:
 
     async def _watch(self) -> None:
         while True:
-            try:
-                async with asyncio.timeout(until_tick_s(asyncio.get_running_loop().time(), POLL_S)):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
+            await wait_for_event(self._wake, until_tick_s(asyncio.get_running_loop().time(), POLL_S))
             self._wake.clear()
             await self._look()
 

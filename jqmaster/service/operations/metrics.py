@@ -17,16 +17,13 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from jqmaster.domain.batches.batch import BatchCallback
-from jqmaster.domain.batches.figures import BatchFigures
+from jqmaster.domain.batches.batch import BatchCallback, BatchFigures
 from jqmaster.domain.challenges.challenge import CallbackAnswer, ChallengeFigures
-from jqmaster.domain.definitions.figures import FiringFigures
-from jqmaster.domain.definitions.run import RunOutcome
-from jqmaster.domain.events.event import Effect
-from jqmaster.domain.events.figures import EventFigures
+from jqmaster.domain.definitions.run import FiringFigures, RunOutcome
+from jqmaster.domain.events.event import Effect, EventFigures
 from jqmaster.domain.histogram import BOUNDS_MS, Histogram
 from jqmaster.domain.jobs.job import OUTCOMES, JobState
-from jqmaster.domain.logs.figures import ArchiveFigures, LogFigures
+from jqmaster.domain.logs.lines import ArchiveFigures, LogFigures
 from jqmaster.domain.notices.delivery import (
     MAIL_NAME,
     SLACK_NAME,
@@ -231,6 +228,19 @@ class _Look:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessFigures:
+    """Counts of the services and duties of this process, for its metrics."""
+
+    firing: FiringFigures = field(default_factory=FiringFigures)
+    events: EventFigures = field(default_factory=EventFigures)
+    batches: BatchFigures = field(default_factory=BatchFigures)
+    logs: LogFigures = field(default_factory=LogFigures)
+    archive: ArchiveFigures = field(default_factory=ArchiveFigures)
+    challenges: ChallengeFigures = field(default_factory=ChallengeFigures)
+    deliveries: DeliveryFigures = field(default_factory=DeliveryFigures)
+
+
 class Metrics(Collector):
     """Collects all metrics. `ask_store` raises the store's errors; `store_meters` are the store clients whose
     calls are counted."""
@@ -241,24 +251,12 @@ class Metrics(Collector):
         traffic: Traffic,
         store_meters: Sequence["StoreMeter"],
         *,
-        firing: FiringFigures,
-        events: EventFigures,
-        batches: BatchFigures,
-        logs: LogFigures,
-        archive: ArchiveFigures,
-        challenges: ChallengeFigures,
-        deliveries: DeliveryFigures,
+        figures: ProcessFigures,
         own: Callable[[], OwnFacts],
         ask_store: Callable[[], Awaitable[StoreFacts]],
     ) -> None:
         self._tally = tally
-        self._firing = firing
-        self._events = events
-        self._batches = batches
-        self._logs = logs
-        self._archive = archive
-        self._challenges = challenges
-        self._deliveries = deliveries
+        self._figures = figures
         self._traffic = traffic
         self._store_meters = store_meters
         self._own = own
@@ -293,7 +291,7 @@ class Metrics(Collector):
         yield from self._definitions()
         yield from self._event_counts()
         yield from self._log_counts()
-        for count, value in asdict(self._archive).items():
+        for count, value in asdict(self._figures.archive).items():
             family = _counter(f"jqmaster_log_archive_{count}")
             family.add_metric((), value)
             yield family
@@ -328,32 +326,36 @@ class Metrics(Collector):
     def _definitions(self) -> Iterator[Metric]:
         instants = _counter("jqmaster_definition_instants")
         for outcome in RunOutcome:
-            instants.add_metric((str(outcome),), self._firing.outcomes[outcome])
+            instants.add_metric((str(outcome),), self._figures.firing.outcomes[outcome])
         lateness = _histogram("jqmaster_definition_lateness_seconds")
-        _add_durations(lateness, (), self._firing.lateness)
+        _add_durations(lateness, (), self._figures.firing.lateness)
         yield from (instants, lateness)
 
     def _event_counts(self) -> Iterator[Metric]:
         events = _counter("jqmaster_events")
         for outcome, is_duplicate in (("accepted", False), ("duplicate", True)):
-            events.add_metric((outcome,), self._events.events[is_duplicate])
+            events.add_metric((outcome,), self._figures.events.events[is_duplicate])
         matches = _counter("jqmaster_event_matches")
         for effect in Effect:
-            matches.add_metric((str(effect),), self._events.effects[effect])
+            matches.add_metric((str(effect),), self._figures.events.effects[effect])
         groups = _counter("jqmaster_event_groups")
-        groups.add_metric((), self._events.groups)
+        groups.add_metric((), self._figures.events.groups)
         yield from (events, matches, groups)
         made = _counter("jqmaster_batches")
-        made.add_metric((), self._batches.made)
+        made.add_metric((), self._figures.batches.made)
         expired = _counter("jqmaster_batches_expired")
-        expired.add_metric((), self._batches.expired)
+        expired.add_metric((), self._figures.batches.expired)
         callbacks = _counter("jqmaster_batch_callbacks")
         for callback in BatchCallback:
-            callbacks.add_metric((str(callback),), self._batches.callbacks[str(callback)])
+            callbacks.add_metric((str(callback),), self._figures.batches.callbacks[str(callback)])
         yield from (made, expired, callbacks)
 
     def _log_counts(self) -> Iterator[Metric]:
-        counts = {"": self._logs.kept, "_dropped": self._logs.dropped, "_stale": self._logs.stale}
+        counts = {
+            "": self._figures.logs.kept,
+            "_dropped": self._figures.logs.dropped,
+            "_stale": self._figures.logs.stale,
+        }
         for what, count in counts.items():
             family = _counter(f"jqmaster_log_lines{what}")
             family.add_metric((), count)
@@ -361,26 +363,28 @@ class Metrics(Collector):
 
     def _challenge_counts(self) -> Iterator[Metric]:
         opened, expired = _counter("jqmaster_challenges_opened"), _counter("jqmaster_challenges_expired")
-        opened.add_metric((), self._challenges.opened)
-        expired.add_metric((), self._challenges.expired)
+        opened.add_metric((), self._figures.challenges.opened)
+        expired.add_metric((), self._figures.challenges.expired)
         callbacks = _counter("jqmaster_callbacks")
         for answer in CallbackAnswer:
-            callbacks.add_metric((str(answer),), self._challenges.callbacks[answer])
+            callbacks.add_metric((str(answer),), self._figures.challenges.callbacks[answer])
         wait = _histogram("jqmaster_callback_wait_seconds")
-        _add_durations(wait, (), self._challenges.waits)
+        _add_durations(wait, (), self._figures.challenges.waits)
         yield from (opened, expired, callbacks, wait)
 
     def _webhook_counts(self) -> Iterator[Metric]:
         calls = _counter("jqmaster_webhook_calls")
         for outcome in DeliveryOutcome:
-            calls.add_metric((str(outcome),), self._deliveries.outcomes[WEBHOOK_NAME, outcome])
+            calls.add_metric((str(outcome),), self._figures.deliveries.outcomes[WEBHOOK_NAME, outcome])
         messages = _counter("jqmaster_notice_messages")
         for kind in MessageKind:
-            messages.add_metric((str(kind),), self._deliveries.messages[str(kind)])
+            messages.add_metric((str(kind),), self._figures.deliveries.messages[str(kind)])
         deliveries = _counter("jqmaster_notice_deliveries")
         for channel, name in (("mail", MAIL_NAME), ("slack", SLACK_NAME)):
             for outcome in DeliveryOutcome:
-                deliveries.add_metric((channel, str(outcome)), self._deliveries.outcomes[name, outcome])
+                deliveries.add_metric(
+                    (channel, str(outcome)), self._figures.deliveries.outcomes[name, outcome]
+                )
         yield from (calls, messages, deliveries)
 
     def _http(self) -> Iterator[Metric]:

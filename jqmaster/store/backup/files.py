@@ -61,10 +61,6 @@ class Manifest:
     encryption: dict[str, Any] | None
     files: tuple[DataFile, ...] = ()
 
-    @property
-    def all_jobs(self) -> int:
-        return sum(self.jobs.values())
-
 
 class BackupWriter:
     """Writes one backup into a new or empty directory. Leaving the context without `finish` removes everything."""

@@ -13,7 +13,6 @@ _SALT_BYTES: Final = 16
 _KEY_BYTES: Final = 32
 _MOST_KDF_MEMORY: Final = 512 << 20
 CIPHER: Final = "AES-256-GCM"
-LEAST_PASSPHRASE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)

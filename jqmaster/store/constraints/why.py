@@ -64,19 +64,7 @@ class WhyStore:
             fault,
         ) = data
         job = await self._records.decode_head(job_id, head)
-        awaits: list[tuple[str, str | None]] = []
-        count = 0
-        if job.state is JobState.AWAITING_JOBS:
-            count, raws = await self._shard.client.pipeline(
-                [("HLEN", k.awaits(job_id)), ("HKEYS", k.awaits(job_id))], skip_damaged=True
-            )
-            ids = sorted(raw.decode() for raw in raws or ())[:MAX_AWAITED]
-            codes = await self._shard.client.pipeline(
-                [("GETRANGE", k.job(one), "1", "1") for one in ids], skip_damaged=True
-            )
-            for one, code in zip(ids, codes, strict=True):
-                state = codec.known_state(code[0]) if code else None
-                awaits.append((one, None if state is None else str(state)))
+        awaits, count = await self._awaited(job_id) if job.state is JobState.AWAITING_JOBS else ([], 0)
         jobs_ahead = None
         if is_ready:
             by_name = Counter[str]()
@@ -96,8 +84,22 @@ class WhyStore:
             jobs_ahead=jobs_ahead,
             index_fault=fault.decode(),
             awaits=tuple(awaits),
-            awaits_count=count or 0,
+            awaits_count=count,
         )
+
+    async def _awaited(self, job_id: str) -> tuple[list[tuple[str, str | None]], int]:
+        """Return some of the jobs for which a job waits, with their states (None: not known), and their number."""
+        k = self._shard.keys
+        count, raws = await self._shard.client.pipeline(
+            [("HLEN", k.awaits(job_id)), ("HKEYS", k.awaits(job_id))], skip_damaged=True
+        )
+        ids = sorted(raw.decode() for raw in raws or ())[:MAX_AWAITED]
+        codes = await self._shard.client.pipeline(
+            [("GETRANGE", k.job(one), "1", "1") for one in ids], skip_damaged=True
+        )
+        states = (codec.known_state(code[0]) if code else None for code in codes)
+        found = [(one, None if state is None else str(state)) for one, state in zip(ids, states, strict=True)]
+        return found, count or 0
 
 
 def _gate(row: Sequence[Any]) -> GateCheck:

@@ -4,7 +4,6 @@ There are two logs with limits of their own, so that a flood of changes does not
 (logins, sessions, tokens, users and the settings of access), and `changes` (everything else). Readers see them as one.
 """
 
-import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,52 +115,21 @@ class AuditStore:
             positions = _positions(cursor, is_upper_bound=True)
         elif until_ms is not None:
             positions = dict.fromkeys(LOGS, f"{until_ms + MAX_LATE_MS}-0")
-        author = who.casefold() if who else ""
-        # Searching for the target's bytes first is cheaper than decoding each entry.
-        wanted = target.encode("utf-8", "surrogatepass") if target else b""
-        readers = {one: _Backwards(one, positions.get(one)) for one in LOGS if log in (None, one)}
+        wanted = _Wanted(target, who.casefold() if who else "", since_ms, until_ms)
+        logs = _NewestFirst([_Backwards(one, positions.get(one)) for one in LOGS if log in (None, one)])
         found: list[AuditEntry] = []
-        newest: dict[Log, str] = {}
-        last = ""
         is_over = False
-        for looked_at in itertools.count():  # pragma: no branch - it is left at MAX_SEARCHED at the latest
-            unread = [reader for reader in readers.values() if not reader.entries and not reader.is_over]
-            is_long = looked_at >= (MAX_LOOKED_AT if found else MAX_SEARCHED)
-            is_large = sum(reader.bytes_read for reader in readers.values()) >= MAX_BYTES_SEARCHED
-            if (is_long and (unread or any(reader.entries for reader in readers.values()))) or (
-                is_large and unread
-            ):
-                break
-            for reader in unread:
-                await reader.read(self._client, self._keys[reader.log])
-                newest.setdefault(reader.log, reader.entries[-1][0] if reader.entries else _START)
-            left = [reader for reader in readers.values() if reader.entries]
-            is_over = not left
+        while not logs.are_searched(MAX_LOOKED_AT if found else MAX_SEARCHED):
+            await logs.read(self._client, self._keys)
+            is_over = logs.ends_before(since_ms)
             if is_over or len(found) == limit:
                 break
-            reader = max(left, key=_Backwards.order)
-            if since_ms is not None and reader.order()[0] < since_ms:
-                is_over = True
-                break
-            last, fields = reader.take()
-            if not any(wanted in field for field in fields):
-                continue
-            entry = decode_entry(reader.log, last, fields)
-            if (
-                (target is None or entry.target == target)
-                and author in entry.who.casefold()
-                and (since_ms is None or entry.at_ms >= since_ms)
-                and (until_ms is None or entry.at_ms <= until_ms)
-            ):
+            if entry := wanted.entry(*logs.take()):
                 found.append(entry)
-        next_cursor = follow_from = None
-        if not is_over:
-            # If this page took nothing from a log, entries that were added to it since are newer than the page.
-            taken = {reader.log: reader.position for reader in readers.values() if reader.position}
-            next_cursor = _cursor({one: taken.get(one, _after(last)) for one in LOGS})
-        if cursor is None and log is None and until_ms is None:
-            follow_from = _cursor(newest)
-        return AuditEntries(found, next_cursor, follow_from)
+        is_from_newest = cursor is None and log is None and until_ms is None
+        return AuditEntries(
+            found, None if is_over else logs.cursor(), _cursor(logs.newest) if is_from_newest else None
+        )
 
     async def after(self, cursor: str, *, limit: int) -> AuditEntries:
         """Return up to `limit` entries after the cursor, the oldest first. `next_cursor` continues from there.
@@ -203,10 +171,79 @@ class _Backwards:
     def order(self) -> tuple[int, int]:
         return position_parts(self.entries[-1][0])
 
-    def take(self) -> tuple[str, list[bytes]]:
-        entry = self.entries.pop()
-        self.position = entry[0]
-        return entry
+
+class _NewestFirst:
+    """Several logs, read as one from the newest entry on."""
+
+    def __init__(self, logs: Sequence[_Backwards]) -> None:
+        self._logs = logs
+        self._taken = 0
+        self._last = ""
+        self.newest: dict[Log, str] = {}
+
+    @property
+    def _unread(self) -> list[_Backwards]:
+        return [log for log in self._logs if not log.entries and not log.is_over]
+
+    @property
+    def _left(self) -> list[_Backwards]:
+        return [log for log in self._logs if log.entries]
+
+    def are_searched(self, most: int) -> bool:
+        """Return whether enough was looked at although there is more: `most` entries, or many bytes."""
+        is_large = sum(log.bytes_read for log in self._logs) >= MAX_BYTES_SEARCHED
+        return bool((self._taken >= most and (self._unread or self._left)) or (is_large and self._unread))
+
+    async def read(self, client: Any, keys: Mapping[Log, str]) -> None:
+        """Read on where needed, so that the next entry is known."""
+        for log in self._unread:
+            await log.read(client, keys[log.log])
+            self.newest.setdefault(log.log, log.entries[-1][0] if log.entries else _START)
+
+    def ends_before(self, since_ms: int | None) -> bool:
+        """Return whether no entry is left, or only older ones."""
+        return not self._left or (since_ms is not None and self._next().order()[0] < since_ms)
+
+    def take(self) -> tuple[Log, str, list[bytes]]:
+        log = self._next()
+        self._taken += 1
+        self._last, fields = log.entries.pop()
+        log.position = self._last
+        return log.log, self._last, fields
+
+    def cursor(self) -> str:
+        """Return where the next page continues. If nothing was taken from a log, entries that were added to it since
+        are newer than the page."""
+        taken = {log.log: log.position for log in self._logs if log.position}
+        return _cursor({one: taken.get(one, _after(self._last)) for one in LOGS})
+
+    def _next(self) -> _Backwards:
+        return max(self._left, key=_Backwards.order)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The entries of a page. `author`: a part of the author, folded for comparison."""
+
+    target: str | None
+    author: str
+    since_ms: int | None
+    until_ms: int | None
+
+    def entry(self, log: Log, position: str, fields: list[bytes]) -> AuditEntry | None:
+        """Return the entry, or None if it is not wanted."""
+        # Searching for the target's bytes first is cheaper than decoding each entry.
+        target = (self.target or "").encode("utf-8", "surrogatepass")
+        if not any(target in field for field in fields):
+            return None
+        entry = decode_entry(log, position, fields)
+        is_wanted = (
+            self.target in (None, entry.target)
+            and self.author in entry.who.casefold()
+            and (self.since_ms is None or entry.at_ms >= self.since_ms)
+            and (self.until_ms is None or entry.at_ms <= self.until_ms)
+        )
+        return entry if is_wanted else None
 
 
 def changes_of(entries: Iterable[tuple[bytes, list[bytes]]]) -> set[tuple[str, str]]:

@@ -2,9 +2,8 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from operator import attrgetter
 from typing import Any, Final
 
@@ -15,10 +14,22 @@ from jqmaster.domain.jobs.unique import OnConflict
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
+from jqmaster.store.jobs.enqueue_outcomes import (
+    Accepted,
+    BacklogFull,
+    Conflict,
+    NotUnique,
+    Outcome,
+    PredecessorRefused,
+    PushExpired,
+    PushRefused,
+    outcome_of,
+    refused_for_one_reason,
+    text_of,
+)
 from jqmaster.store.jobs.placement import LaneTable, StaleConstraints
 from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
-from jqmaster.store.link.script_modules import ScriptHeaderError
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady
@@ -28,83 +39,10 @@ logger = logging.getLogger(__name__)
 # The leader finds jobs that become due later than this without a message, because it checks every second.
 SOON_MS: Final = 2000
 
-FULL: Final = -2
-NO_BATCH: Final = -4
-BATCH_OVER: Final = -5
-NO_PREDECESSOR: Final = -6
-PREDECESSOR_OVER: Final = -7
-EXPIRED: Final = -9
 # The most predecessors in one call.
 PREDECESSORS_PER_CALL: Final = MOST_IN_PUSH
 # These attributes are read from each job of a bulk. `map` with a getter needs no Python frame per job.
 _AFTER, _RUN_AT_MS, _DELAY_MS = map(attrgetter, ("after", "run_at_ms", "delay_ms"))
-
-
-class Accepted(Enum):
-    """The outcome of one enqueue."""
-
-    NEW = 1
-    KNOWN = 0
-    TAKEN = -1
-
-
-class Conflict(Enum):
-    """The outcome of a push whose uniqueness key another job holds."""
-
-    REFUSED = -3
-    # It is still unknown whether that job starts with its old content or can take the new one.
-    OFFERED = -8
-    EXISTING = 2
-    REPLACED = 3
-
-
-_NONE: Final[frozenset[str]] = frozenset()
-# A table, because it is read for each job of a push, and calling the enum class takes ten times as long.
-_ACCEPTED: Final = {accepted.value: accepted for accepted in Accepted}
-_CONFLICTS: Final = {conflict.value: conflict for conflict in Conflict}
-REFUSALS: Final = frozenset({Conflict.REFUSED, Conflict.OFFERED})
-
-
-@dataclass(frozen=True, slots=True)
-class BacklogFull:
-    """Refused: the backlog of this gate is full."""
-
-    gate_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class NotUnique:
-    """No new job was created, because `holder` holds the uniqueness key. If the conflict is REPLACED, `holder` took the
-    content of the push."""
-
-    holder: str
-    conflict: Conflict
-
-
-@dataclass(frozen=True, slots=True)
-class BatchClosed:
-    """Refused: the batch of the job is complete or canceled, or does not exist (`is_none`)."""
-
-    batch_id: str
-    is_none: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PredecessorRefused:
-    """Refused: this predecessor does not exist (`is_none`), or it ended in a way that the job does not accept."""
-
-    predecessor: str
-    is_none: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PushExpired:
-    """Refused: `expires_at_ms` of the job is not after `now_ms`, the time of the store at the push."""
-
-    now_ms: int
-
-
-Outcome = Accepted | BacklogFull | NotUnique | BatchClosed | PredecessorRefused | PushExpired
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,38 +77,6 @@ class KeysTaken(Exception):  # noqa: N818 - a value for the service, not an erro
         self.indexes = indexes
 
 
-class KeysHeld(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A whole push is refused. `held`: by index of the job, the job that holds its uniqueness key."""
-
-    def __init__(self, held: Mapping[int, NotUnique]) -> None:
-        super().__init__(held)
-        self.held = held
-
-
-class BatchesClosed(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A whole push is refused. `closed`: by index of the job, its batch, which takes no new members."""
-
-    def __init__(self, closed: Mapping[int, BatchClosed]) -> None:
-        super().__init__(closed)
-        self.closed = closed
-
-
-class PredecessorsRefused(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A whole push is refused. `refused`: by index of the job, the predecessor that is the reason."""
-
-    def __init__(self, refused: Mapping[int, PredecessorRefused]) -> None:
-        super().__init__(refused)
-        self.refused = refused
-
-
-class PushesExpired(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A whole push is refused. `expired`: by index, the jobs whose `expires_at_ms` is past."""
-
-    def __init__(self, expired: Mapping[int, PushExpired]) -> None:
-        super().__init__(expired)
-        self.expired = expired
-
-
 class EnqueueStore:
     """New jobs of one shard. `tally` counts accepted jobs. Raises what `StoreClient.run` raises."""
 
@@ -189,30 +95,30 @@ class EnqueueStore:
         replicas: int | None = None,
     ) -> list[Outcome]:
         """Accept jobs, each by itself, in one round trip. Predecessors in the same push have to come before their
-        dependents. `is_whole`: refuse all jobs if the first call finds a full backlog, a uniqueness key that another
-        job holds and whose conflicts are refused (KeysHeld), a batch that takes no new members (BatchesClosed), a
-        predecessor that is unknown or ended in another way than required (PredecessorsRefused), or a past
-        `expires_at_ms` (PushesExpired). `replicas`: how many must have the jobs before they count as accepted (None: as
-        many as every write needs).
+        dependents. `is_whole`: refuse all jobs if the first call finds a full backlog, or refuses one of them
+        (PushRefused). `replicas`: how many must have the jobs before they count as accepted (None: as many as every
+        write needs).
 
         Raise StaleConstraints; a repeat reports jobs that were accepted nevertheless as KNOWN. Raise
         StoreUnavailableError if the store was emptied or replaced, as after a FLUSHALL.
         """
-        calls = self._enqueue_calls(specs, constraints, is_whole=is_whole)
+        spans = list(_spans(specs))
+        calls = self._enqueue_calls(specs, spans, constraints, is_whole=is_whole)
         # The first call of a whole push decides for all of it.
         first = calls[:1] if is_whole else calls
         rest = calls[len(first) :]
         claim = None if rest else self._claim_with(specs, replicas)
         replies = await self._client.run_all(first, claim=claim, replicas=replicas)
         _raise_refusal(replies)
-        statuses = _enqueued(replies, specs)
-        if is_whole and statuses.count(Accepted.NEW) < len(statuses):
-            _raise_refusal_of_all(statuses)
-            if isinstance(statuses[0], BacklogFull):
-                statuses = [statuses[0]] * len(specs)
-                if logger.isEnabledFor(logging.DEBUG):
-                    _log(specs, statuses)
-                return statuses
+        word, data = replies[0] if replies else ("ok", [])
+        if word == "full":
+            statuses: list[Outcome] = [BacklogFull(data[0].decode())] * len(specs)
+            if logger.isEnabledFor(logging.DEBUG):
+                _log(specs, statuses)
+            return statuses
+        statuses = _outcomes(replies, specs, spans)
+        if is_whole and (refused := refused_for_one_reason(statuses)):
+            raise PushRefused(refused)
         self._count_pushed(specs, statuses)
         others: list[Outcome] = []
         if rest:
@@ -225,7 +131,7 @@ class EnqueueStore:
                     retry_after_s=exc.retry_after_s,
                 ) from exc
             _raise_refusal(replies)
-            others = _enqueued(replies, specs[len(statuses) :])
+            others = _outcomes(replies, specs, spans[len(first) :])
         run_at_ms, delays_ms = set(map(_RUN_AT_MS, specs)), set(map(_DELAY_MS, specs))
         if claim is None and not all(delays_ms):
             self._shard.leader.wake(JobsReady())
@@ -257,12 +163,19 @@ class EnqueueStore:
             self._tally.of(name).pushed += count
 
     def _enqueue_calls(
-        self, specs: Sequence[JobSpec], constraints: ConstraintSet, *, is_whole: bool
+        self,
+        specs: Sequence[JobSpec],
+        spans: Sequence[tuple[int, int]],
+        constraints: ConstraintSet,
+        *,
+        is_whole: bool,
     ) -> list[ScriptCall]:
         k = self._keys
         calls = []
-        own = frozenset(spec.id for spec in specs) if is_whole and any(map(_AFTER, specs)) else _NONE
-        for start, end in _spans(specs):
+        own = (
+            frozenset(spec.id for spec in specs) if is_whole and any(map(_AFTER, specs)) else frozenset[str]()
+        )
+        for start, end in spans:
             chunk = specs[start:end]
             table = LaneTable()
             jobs: list[Arg] = []
@@ -418,75 +331,25 @@ def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:
         raise StaleConstraints
 
 
-def _enqueued(replies: Sequence[tuple[str, list[Any]]], specs: Sequence[JobSpec]) -> list[Outcome]:
+def _outcomes(
+    replies: Sequence[tuple[str, list[Any]]], specs: Sequence[JobSpec], spans: Sequence[tuple[int, int]]
+) -> list[Outcome]:
+    """Return the outcomes that the replies tell, each for the jobs of one span."""
     outcomes: list[Outcome] = []
-    for _, (now_ms, statuses, full_gate, told) in replies:
+    for (_, (now_ms, told)), (start, end) in zip(replies, spans, strict=False):
         at = len(outcomes)
-        holders = {told[n]: told[n + 1].decode() for n in range(0, len(told), 2)}
-        outcomes += [
-            _ACCEPTED.get(code) or _refusal(code, holders.get(n, ""), full_gate, specs[at + n], now_ms)
-            for n, code in enumerate(statuses)
-        ]
+        outcomes += [Accepted.NEW] * (end - start)
+        for n in range(0, len(told), 3):
+            index, word, about = told[n : n + 3]
+            outcomes[at + index] = outcome_of(
+                word.decode(), about.decode(), batch=specs[start + index].batch, now_ms=now_ms
+            )
     return outcomes
-
-
-def _refusal(code: int, holder: str, full_gate: bytes, spec: JobSpec, now_ms: int) -> Outcome:
-    """Return the outcome of a job that was not accepted. `holder`: the other job that the reply names. `now_ms`: the
-    time of the store."""
-    if code == FULL:
-        return BacklogFull(full_gate.decode())
-    if code in _CONFLICTS:
-        return NotUnique(holder, _CONFLICTS[code])
-    if code in (NO_BATCH, BATCH_OVER):
-        return BatchClosed(spec.batch or "", code == NO_BATCH)
-    if code in (NO_PREDECESSOR, PREDECESSOR_OVER):
-        return PredecessorRefused(holder, code == NO_PREDECESSOR)
-    if code == EXPIRED:
-        return PushExpired(now_ms)
-    raise ScriptHeaderError(f"enqueue answered {code} for a job, which its header does not name")
-
-
-def _raise_refusal_of_all(statuses: Sequence[Outcome]) -> None:
-    """Raise the refusal of a whole push, unless the reason is a full backlog."""
-    if closed := {n: status for n, status in enumerate(statuses) if isinstance(status, BatchClosed)}:
-        raise BatchesClosed(closed)
-    if refused := {n: status for n, status in enumerate(statuses) if isinstance(status, PredecessorRefused)}:
-        raise PredecessorsRefused(refused)
-    if held := refused_by_keys(statuses):
-        raise KeysHeld(held)
-    if expired := {n: status for n, status in enumerate(statuses) if isinstance(status, PushExpired)}:
-        raise PushesExpired(expired)
-
-
-def refused_by_keys(outcomes: Iterable[Outcome]) -> dict[int, NotUnique]:
-    """Return by index the jobs that were refused because another job holds their uniqueness key."""
-    return {
-        n: outcome
-        for n, outcome in enumerate(outcomes)
-        if isinstance(outcome, NotUnique) and outcome.conflict in REFUSALS
-    }
 
 
 def _log(specs: Sequence[JobSpec], outcomes: Sequence[Outcome]) -> None:
     for spec, outcome in zip(specs, outcomes, strict=True):
-        match outcome:
-            case Accepted.NEW:
-                text = "accepted"
-            case Accepted.KNOWN:
-                text = "pushed again, and known"
-            case Accepted.TAKEN:
-                text = "refused: its ID stands for another request"
-            case BacklogFull(gate_id=gate):
-                text = f"refused: the backlog of gate {gate} is full"
-            case NotUnique(holder=holder, conflict=conflict):
-                text = f"not made: job {holder} holds its uniqueness key ({conflict.name.lower()})"
-            case BatchClosed(batch_id=batch):
-                text = f"refused: batch {batch} takes no new member"
-            case PredecessorRefused(predecessor=predecessor):
-                text = f"refused: it cannot wait for job {predecessor}"
-            case PushExpired():
-                text = "refused: its expires_at is past"
-        logger.debug("job %s (%s): %s", spec.id, spec.name, text)
+        logger.debug("job %s (%s): %s", spec.id, spec.name, text_of(outcome))
 
 
 def _spans(specs: Sequence[JobSpec]) -> Iterator[tuple[int, int]]:

@@ -33,7 +33,7 @@ from jqmaster.store.backup import loading
 from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.health import generation
 from jqmaster.store.identity.credentials import CredentialStore, StoredToken, StoredUser
-from jqmaster.store.jobs.enqueue import Accepted
+from jqmaster.store.jobs.enqueue_outcomes import Accepted
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
@@ -102,7 +102,7 @@ async def fill(world: StoreWorld) -> dict[str, str]:
     constraint = {"matcher": {"field": "name", "op": "eq", "value": "work"}, "concurrency": 3}
     from jqmaster.api.constraints.schemas import ConstraintRequest
     from jqmaster.api.definitions.schemas import DefinitionRequest
-    from jqmaster.api.notices.notice_schemas import NoticeRequest
+    from jqmaster.api.notices.schemas import NoticeRequest
 
     request = ConstraintRequest.model_validate(constraint)
     await parts.constraint_editor.put("three", request.model_dump(), "ada", parts.access, ANYHOW)

@@ -200,5 +200,3 @@ def test_the_rules_of_gathering_are_read_and_refused_with_their_place() -> None:
     with pytest.raises(DefinitionError) as refused:
         parse_collect({"max": 5, "within_s": 1, "key": "nonsense["})
     assert refused.value.loc[:2] == ("collect", "key")
-    assert EventTrigger("order.*").is_pattern
-    assert not EventTrigger("order.paid").is_pattern

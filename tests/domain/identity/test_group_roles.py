@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.identity.access import Role
-from jqmaster.domain.identity.claims import find_claim
-from jqmaster.domain.identity.group_roles import GroupRoles
+from jqmaster.domain.identity.group_roles import GroupRoles, find_claim
 
 pytestmark = pytest.mark.req("D26")
 

@@ -7,7 +7,8 @@ from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.workers.silence import CrowdRules
 from jqmaster.errors import StaleEpochError
 from jqmaster.live_value import LiveValue
-from jqmaster.runtime.duties.challenge_expiry import POLL_S, ChallengeExpiry
+from jqmaster.runtime.duties.challenge_expiry import ChallengeExpiry
+from jqmaster.runtime.duties.due_loop import POLL_S
 from jqmaster.runtime.duties.grace import Grace, GracePolicy
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support.clock import ManualClock

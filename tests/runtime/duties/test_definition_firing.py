@@ -3,19 +3,21 @@
 import pytest
 
 from jqmaster.errors import StaleEpochError, StoreUnavailableError
-from jqmaster.runtime.duties.definition_firing import POLL_S, DefinitionLoop
+from jqmaster.runtime.duties.due_loop import POLL_S, DueLoop
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support.clock import ManualClock
 from tests.support.definitions import MINUTE_MS, Definitions
 from tests.support.store import StoreWorld
 
 
-def loop_on(definitions: Definitions, epoch: str, stale: list[str] | None = None) -> DefinitionLoop:
+def loop_on(definitions: Definitions, epoch: str, stale: list[str] | None = None) -> DueLoop:
     told = [] if stale is None else stale
-    return DefinitionLoop(
+    return DueLoop(
+        "definitions",
         Leadership(epoch, "master-1"),
-        definitions.firing,
+        definitions.firing.fire_due,
         ManualClock(),
+        complaint="cannot fire definitions",
         on_stale=lambda: told.append("stale"),
     )
 

@@ -3,17 +3,22 @@
 import pytest
 
 from jqmaster.errors import StaleEpochError
-from jqmaster.runtime.duties.event_gathering import POLL_S, EventLoop
+from jqmaster.runtime.duties.due_loop import POLL_S, DueLoop
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support.clock import ManualClock
 from tests.support.events import Events
 from tests.support.store import StoreWorld
 
 
-def loop_on(events: Events, epoch: str, stale: list[str] | None = None) -> EventLoop:
+def loop_on(events: Events, epoch: str, stale: list[str] | None = None) -> DueLoop:
     told = [] if stale is None else stale
-    return EventLoop(
-        Leadership(epoch, "master-1"), events.gathering, ManualClock(), on_stale=lambda: told.append("stale")
+    return DueLoop(
+        "events",
+        Leadership(epoch, "master-1"),
+        events.gathering.end_due,
+        ManualClock(),
+        complaint="cannot end groups of events",
+        on_stale=lambda: told.append("stale"),
     )
 
 

@@ -1,14 +1,13 @@
 import asyncio
 import contextlib
 import signal
-import sys
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
-from jqmaster.clock import Clock, SystemClock
+from jqmaster.clock import Clock, SystemClock, wait_for_event
 from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.lifecycle import Component
@@ -230,13 +229,12 @@ async def test_a_store_that_refuses_ends_the_lead_before_the_lock_could_go(
     electorate: Electorate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refusal comes at once; the wait before the next try must not outlast the trust."""
-    waits: list[float] = []
-    timeout = asyncio.timeout
+    pauses: list[float] = []
 
-    def recorded(seconds: float | None) -> asyncio.Timeout:
-        if sys._getframe(1).f_globals["__name__"] == "jqmaster.runtime.leadership.leader":
-            waits.append(seconds or 0.0)
-        return timeout(seconds)
+    async def recorded(event: asyncio.Event, most_s: float) -> bool:
+        if event is leader._step_down:
+            pauses.append(most_s)
+        return await wait_for_event(event, most_s)
 
     async def refuses(*args: object, **options: object) -> bool:
         raise StoreUnavailableError("refused")
@@ -245,11 +243,9 @@ async def test_a_store_that_refuses_ends_the_lead_before_the_lock_could_go(
     leader = await electorate.leader("m1", ttl_s=ttl_s)
     await wait_until(lambda: leader.leadership)
     monkeypatch.setattr(leader._store, "renew", refuses)
-    monkeypatch.setattr("jqmaster.runtime.leadership.leader.asyncio.timeout", recorded)
+    monkeypatch.setattr("jqmaster.runtime.leadership.leader.wait_for_event", recorded)
     await wait_until(lambda: not electorate.log.leading)
     monkeypatch.undo()
-    # The wait for the next try alternates with the timeout of the try itself.
-    pauses = waits[::2] if waits[0] <= ttl_s / RENEWALS_PER_TTL else waits[1::2]
     assert sum(pauses) <= ttl_s * TRUST + 0.01
     assert min(pauses) < ttl_s / RENEWALS_PER_TTL
 

@@ -10,7 +10,7 @@ from jqmaster.clock import SystemClock
 from jqmaster.domain.content.content import full_access
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.logs.figures import LogFigures
+from jqmaster.domain.logs.lines import LogFigures
 from jqmaster.domain.logs.page import LATE_MS, LinesPage, LogFilter
 from jqmaster.domain.logs.piece import PieceName
 from jqmaster.errors import ArchiveDamagedError, ArchiveUnavailableError, ConflictError, NotFoundError

@@ -6,7 +6,7 @@ import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.logs.figures import LogFigures
+from jqmaster.domain.logs.lines import LogFigures
 from jqmaster.domain.logs.page import LogFilter
 from jqmaster.errors import NotFoundError
 from jqmaster.service.logs import logs as module

@@ -20,7 +20,7 @@ from jqmaster.store.batches import batches as store_of_batches
 from jqmaster.store.batches.batches import BatchStore, due_callbacks
 from jqmaster.store.health.fsck import Finding
 from jqmaster.store.health.repair import Repair
-from jqmaster.store.jobs.enqueue import BatchClosed
+from jqmaster.store.jobs.enqueue_outcomes import BatchClosed
 from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.jobs.settlements import Settlement
 from tests.support.batches import LIFE_MS, RETENTION_MS, Batches
@@ -359,7 +359,7 @@ async def test_the_members_of_a_batch_without_success_are_kept_as_long_as_it_may
     limits = {"retention_ms": 5_000, "max_jobs": 10}
 
     async def sweep() -> list[int]:
-        await batches.expiry.end_due(world.epoch, 1)
+        await batches.expiry.end_due(world.epoch)
         return [
             await world.retention.sweep(world.epoch, state, **limits)
             for state in (JobState.SUCCEEDED, JobState.FAILED)
@@ -403,7 +403,7 @@ async def test_the_members_of_a_batch_go_when_it_can_no_longer_be_retried(
     limits = {"retention_ms": 5_000, "max_jobs": 10}
     for passed_ms, removed in ((RETENTION_MS - 1, 0), (1, 2)):
         world.pass_ms(passed_ms)
-        await batches.expiry.end_due(world.epoch, 1)
+        await batches.expiry.end_due(world.epoch)
         assert await world.retention.sweep(world.epoch, JobState.SUCCEEDED, **limits) == removed
 
 
@@ -431,23 +431,23 @@ async def test_a_batch_that_takes_too_long_is_canceled_and_a_complete_one_is_rem
     batch = await batches.make(expires_at_ms=world.now_ms + 60_000)
     other = await batches.make()
     job = await world.enqueue(batch=batch)
-    assert await batches.expiry.end_due(world.epoch, 100.0) == 60.0
+    assert await batches.expiry.end_due(world.epoch) == 60_000
     world.pass_ms(60_000)
-    await batches.expiry.end_due(world.epoch, 1.0)
+    await batches.expiry.end_due(world.epoch)
     await batches.carry_out()
     assert await world.state(job) is JobState.CANCELED
     assert await batches.state(batch) == "complete"
     assert batches.figures.expired == 1
-    await batches.expiry.end_due(world.epoch, 1.0)
+    await batches.expiry.end_due(world.epoch)
     world.pass_ms(RETENTION_MS - 1)
-    await batches.expiry.end_due(world.epoch, 1.0)
+    await batches.expiry.end_due(world.epoch)
     assert await batches.state(batch) == "complete"
     world.pass_ms(1)
-    await batches.expiry.end_due(world.epoch, 1.0)
+    await batches.expiry.end_due(world.epoch)
     assert await batches.store.get(batch) is None
     assert [one for _, one in await batches.store.newest(None, 10)] == [other]
     world.pass_ms(LIFE_MS)
-    await batches.expiry.end_due(world.epoch, 1.0)
+    await batches.expiry.end_due(world.epoch)
     await batches.carry_out()
     assert await batches.state(other) == "complete"
     # The member whose batch is gone continues on its own.
@@ -533,7 +533,7 @@ async def test_a_bulk_makes_fills_and_seals_its_batch(world: StoreWorld, batches
     await batches.service._put(broken, world.now_ms + 600_000)
     await world.enqueue(batch=broken.id)
     world.pass_ms(600_000)
-    await batches.expiry.end_due(world.epoch, 1.0)
+    await batches.expiry.end_due(world.epoch)
     await batches.carry_out()
     assert await batches.ended(broken.id) == {"total": 1, "canceled": 1}
 

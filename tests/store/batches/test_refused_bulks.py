@@ -48,7 +48,7 @@ async def nothing_came_of_it(world: StoreWorld, batches: Batches, spec: BatchSpe
     assert await batches.store.get(spec.id) is None
     assert await batches.waiting() == []
     world.pass_ms(FILL_MS)
-    await batches.expiry.end_due(world.epoch, 1.0)
+    await batches.expiry.end_due(world.epoch)
     await batches.carry_out()
     assert await batches.callbacks(spec.id) == set()
     assert (batches.figures.made, batches.figures.expired) == (0, 0)
@@ -198,7 +198,7 @@ async def test_a_bulk_of_which_the_first_part_got_in_keeps_its_batch(
     await world.enqueue(batch=broken.id)
     assert not await batches.store.drop(broken.id, "it")
     world.pass_ms(FILL_MS)
-    await batches.expiry.end_due(world.epoch, 1.0)
+    await batches.expiry.end_due(world.epoch)
     await batches.carry_out()
     assert await batches.ended(broken.id) == {"total": 1, "canceled": 1}
     assert await batches.callbacks(broken.id) == {str(BatchCallback.COMPLETE)}
@@ -218,5 +218,5 @@ async def test_an_empty_batch_that_nobody_could_remove_is_removed_when_the_time_
     monkeypatch.undo()
     assert await batches.state(spec.id) == "open"
     world.pass_ms(FILL_MS)
-    await batches.expiry.end_due(world.epoch, 1.0)
+    await batches.expiry.end_due(world.epoch)
     await nothing_came_of_it(world, batches, spec)

@@ -7,7 +7,7 @@ import pytest
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.jobs import enqueue
-from jqmaster.store.jobs.enqueue import (
+from jqmaster.store.jobs.enqueue_outcomes import (
     Accepted,
     BacklogFull,
     BatchClosed,

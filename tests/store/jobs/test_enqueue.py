@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -8,16 +9,11 @@ from jqmaster.domain.jobs.job import Cause, Job, JobState, RetryPolicy
 from jqmaster.domain.jobs.unique import OnConflict, Unique
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.health import generation
-from jqmaster.store.jobs.enqueue import (
-    Accepted,
-    Bound,
-    EnqueueStore,
-    KeyedSpec,
-    KeysTaken,
-    PushesExpired,
-    PushExpired,
-)
+from jqmaster.store.jobs.enqueue import Bound, EnqueueStore, KeyedSpec, KeysTaken
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, PushExpired, PushRefused, outcome_of
 from jqmaster.store.jobs.operator_actions import Changes
+from jqmaster.store.link.script_modules import LUA, ScriptHeaderError
+from jqmaster.store.link.scripts import read_header
 from tests.support.store import StoreWorld, unconstrained
 
 
@@ -93,9 +89,9 @@ async def test_a_job_that_has_expired_is_refused_and_changes_nothing(
     expired = PushExpired(world.now_ms)
     async with world.unchanged():
         assert await world.acceptance.enqueue([late]) == [expired]
-        with pytest.raises(PushesExpired) as refused:
+        with pytest.raises(PushRefused) as refused:
             await world.acceptance.enqueue([fine, late], is_whole=True)
-        assert refused.value.expired == {1: expired}
+        assert refused.value.refused == {1: expired}
     assert await world.acceptance.find_expired([fine, late]) == {1: expired}
     assert await world.acceptance.enqueue([late, fine]) == [expired, Accepted.NEW]
     world.pass_ms(1)
@@ -311,3 +307,30 @@ async def test_a_whole_push_of_which_the_rest_failed_is_unknown(
             await world.acceptance.enqueue(specs, is_whole=True)
     statuses = await world.acceptance.enqueue(specs, is_whole=True)
     assert statuses == [Accepted.KNOWN] * 500 + [Accepted.NEW]
+
+
+def test_each_outcome_that_the_script_names_is_known_here() -> None:
+    text = (LUA / "jobs" / "enqueue" / "enqueue.lua").read_text("utf-8")
+    words = re.findall(r"`(\w+)`", read_header(text)["REPLY"])
+    assert len(words) == 12
+    outcomes = [outcome_of(word, "other", batch="b", now_ms=1) for word in words]
+    assert len(set(outcomes)) == len(words)
+    with pytest.raises(ScriptHeaderError, match="'moved'"):
+        outcome_of("moved", "", batch=None, now_ms=1)
+
+
+async def test_the_reply_names_only_the_jobs_that_are_not_new(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies: list[Any] = []
+    run_all = world.shard.client.run_all
+
+    async def noted(*args: Any, **options: Any) -> Any:
+        replies.extend(found := await run_all(*args, **options))
+        return found
+
+    monkeypatch.setattr(world.shard.client, "run_all", noted)
+    specs = [world.spec(argument=n) for n in range(3)]
+    assert await world.acceptance.enqueue(specs[:2]) == [Accepted.NEW] * 2
+    assert await world.acceptance.enqueue(specs[1:]) == [Accepted.KNOWN, Accepted.NEW]
+    assert replies == [("ok", [world.now_ms, []]), ("ok", [world.now_ms, [0, b"known", b""]])]

@@ -7,7 +7,7 @@ import pytest
 from jqmaster.domain.jobs.job import Cause, JobSpec, JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.store import codec
-from jqmaster.store.jobs.enqueue import Accepted
+from jqmaster.store.jobs.enqueue_outcomes import Accepted
 from tests.support.store import StoreWorld
 
 pytestmark = pytest.mark.req("M12")

@@ -13,7 +13,7 @@ from jqmaster.domain.matching.key_value import key_value
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.jobs.claims import ClaimedJob, NotClaimed
-from jqmaster.store.jobs.enqueue import Accepted, BacklogFull
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, BacklogFull
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.jobs.settlements import GateHold
 from tests.support.constraints import ConstrainedWorld, constraint, override

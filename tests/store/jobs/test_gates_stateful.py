@@ -32,7 +32,7 @@ from jqmaster.runtime.duties.relocation import Relocation
 from jqmaster.store.constraints.constraints import ConstraintSnapshot
 from jqmaster.store.constraints.lanes import LaneStore, Moved, OldLane
 from jqmaster.store.jobs.claims import Claim, NotClaimed
-from jqmaster.store.jobs.enqueue import Accepted, BacklogFull
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, BacklogFull
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
 from jqmaster.store.jobs.placement import StoredLane
 from jqmaster.store.jobs.settlements import GateHold

@@ -20,7 +20,7 @@ from jqmaster.domain.jobs.job import FINISHED, TRANSITIONS, WAITING, Cause, Job,
 from jqmaster.domain.jobs.outcome import Decision, ExpiryRules, Outcome, decide, decide_expired
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.jobs.claims import Claim, NotClaimed
-from jqmaster.store.jobs.enqueue import Accepted
+from jqmaster.store.jobs.enqueue_outcomes import Accepted
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient

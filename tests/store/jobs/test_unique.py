@@ -11,7 +11,8 @@ from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.matching.key_value import key_value
-from jqmaster.store.jobs.enqueue import Accepted, BacklogFull, Bound, Conflict, KeyedSpec, KeysHeld, NotUnique
+from jqmaster.store.jobs.enqueue import Bound, KeyedSpec
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, BacklogFull, Conflict, NotUnique, PushRefused
 from jqmaster.store.jobs.operator_actions import KeyHeld, Refusal
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import StoreWorld
@@ -143,9 +144,9 @@ async def test_a_whole_push_is_refused_as_one(world: StoreWorld) -> None:
     holder = await holder_in(world, "until_finished", "ready")
     specs = [world.spec(), world.spec(unique=unique())]
     async with world.unchanged():
-        with pytest.raises(KeysHeld) as held:
+        with pytest.raises(PushRefused) as held:
             await world.acceptance.enqueue(specs, is_whole=True)
-        assert held.value.held == {1: NotUnique(holder, Conflict.REFUSED)}
+        assert held.value.refused == {1: NotUnique(holder, Conflict.REFUSED)}
     many = [world.spec(unique=unique(f"k{n}")) for n in range(1_100)]
     many[700] = world.spec(unique=unique())
     many[900] = world.spec(unique=unique("k3"))
@@ -295,9 +296,9 @@ async def test_nothing_is_replaced_while_nobody_knows_whether_it_starts(world: S
     newest = world.spec(argument=2, unique=unique(on_conflict="replace"))
     async with world.unchanged():
         assert await world.acceptance.enqueue([newest]) == [NotUnique(first.id, Conflict.OFFERED)]
-        with pytest.raises(KeysHeld) as held:
+        with pytest.raises(PushRefused) as held:
             await world.acceptance.enqueue([world.spec(), newest], is_whole=True)
-        assert held.value.held == {1: NotUnique(first.id, Conflict.OFFERED)}
+        assert held.value.refused == {1: NotUnique(first.id, Conflict.OFFERED)}
     await give_back()
     assert await world.acceptance.enqueue([newest]) == [NotUnique(first.id, Conflict.REPLACED)]
     assert (await world.get(first.id)).argument == newest.argument

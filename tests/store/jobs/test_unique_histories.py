@@ -10,7 +10,7 @@ import pytest
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.store.jobs.claims import ClaimedJob
-from jqmaster.store.jobs.enqueue import Accepted, Conflict, NotUnique, Outcome
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, Conflict, NotUnique, Outcome
 from jqmaster.store.jobs.operator_actions import KeyHeld
 from tests.support.histories import NIGHTLY
 from tests.support.store import StoreWorld

@@ -10,7 +10,8 @@ import pytest
 
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
-from jqmaster.store.jobs.enqueue import Accepted, KeyedSpec
+from jqmaster.store.jobs.enqueue import KeyedSpec
+from jqmaster.store.jobs.enqueue_outcomes import Accepted
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.script_modules import ScriptHeaderError

@@ -14,7 +14,7 @@ from redis.crc import key_slot
 
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
-from jqmaster.store.jobs.enqueue import Accepted, Outcome
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, Outcome
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.cluster import ClusterLocator

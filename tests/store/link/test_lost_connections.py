@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from jqmaster.errors import OutcomeUnknownError
-from jqmaster.store.jobs.enqueue import Accepted
+from jqmaster.store.jobs.enqueue_outcomes import Accepted
 from jqmaster.store.keys import Keys
 from jqmaster.store.link import pool as pool_module
 from jqmaster.store.link.client import StoreClient

@@ -13,7 +13,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.net.store_url import StoreUrl
-from jqmaster.store.jobs.enqueue import Accepted
+from jqmaster.store.jobs.enqueue_outcomes import Accepted
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.listener import StoreListener

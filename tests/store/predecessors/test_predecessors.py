@@ -12,7 +12,7 @@ from jqmaster.domain.jobs.predecessors import After, AfterWhen, SkippedBy
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.jobs.claims import OmissionReason
-from jqmaster.store.jobs.enqueue import Accepted, PredecessorRefused, PredecessorsRefused
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, PredecessorRefused, PushRefused
 from jqmaster.store.jobs.operator_actions import Changes
 from tests.support.predecessors import Orders
 from tests.support.store import START_MS, TIMES, StoreWorld
@@ -88,7 +88,7 @@ async def test_unknown_and_failed_predecessors_are_refused(world: StoreWorld, or
     async with world.unchanged():
         assert await world.acceptance.enqueue(specs) == refusals
     async with world.unchanged():
-        with pytest.raises(PredecessorsRefused) as refused:
+        with pytest.raises(PushRefused) as refused:
             await world.acceptance.enqueue([world.spec(), *specs], is_whole=True)
     assert refused.value.refused == {1: refusals[0], 2: refusals[1]}
     assert await world.acceptance.find_refused([world.spec(), *specs]) == {1: refusals[0], 2: refusals[1]}

@@ -9,12 +9,12 @@
 --   lib/jobs/predecessor_pushes.lua reads them; empty: no job has predecessors) [+ id terms(the fields priority to
 --   expires_at_ms as in the record, a negative expires_at_ms counts from now; u8 flags, i64 run_at_ms or -1, i64
 --   delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(the fields after the lane)]
--- REPLY ok:now_ms,[of each job: 1 accepted, 0 accepted before, -1 another request took its ID, -2 a backlog is full, 2
---   another job holds its uniqueness key, 3 that job took its content, -3 refused because of that job, -4 unknown
---   batch, -5 its batch is over, -6 unknown predecessor, -7 a predecessor ended in another way than required, -8
---   unknown whether the holder of the key can be replaced, because it is being offered, -9 its expires_at is past],gate
---   whose backlog is full(empty: none), [index from 0, ID of the other job](of each 2, 3, -3, -6, -7, -8) |
---   stale_constraints | other_data
+-- REPLY ok:now_ms,[index from 0, outcome, reason](of each job except new ones that are accepted. `known`: accepted
+--   before; `taken`: another request took its ID; `full`: a backlog is full, with the gate; `expired`: its expires_at
+--   is past; `no_batch`; `batch_over`; `no_predecessor`, with the job; `predecessor_over`, with the job: it ended in
+--   another way than required. With the job that holds the uniqueness key: `existing`; `replaced`: that job took the
+--   content; `refused`; `offered`: unknown whether that job can be replaced) |
+--   full:gate(whose backlog has no room for a whole push) | stale_constraints | other_data
 -- CHECKS FIRST the mark of the data; the edition of the constraints; of each job whether its ID is taken and by which
 --   request, whether it has expired, who holds its uniqueness key, whether its batch takes new members, its
 --   predecessors, and the backlog of each gate
@@ -70,7 +70,7 @@ local function backlog_room(gate_id)
   return room
 end
 
-local full_gate = ''
+local full_gate
 local backlogs = {}  -- by lane: its gates with a limit of the backlog; false: none
 local function bounding_gates(number)
   if backlogs[number] == nil then
@@ -125,62 +125,68 @@ end)()
 for _, item in ipairs(following) do
   for _, gate_id in ipairs(bounding_gates(item[1]) or {}) do rooms[gate_id] = rooms[gate_id] - item[2] end
 end
-local status, seen, is_new, told, is_refused = {}, {}, false, {}, false
+-- Outcomes of one job for which a whole push is refused.
+local REFUSALS = {
+  refused = true, offered = true, no_batch = true, batch_over = true, no_predecessor = true, predecessor_over = true,
+  expired = true,
+}
+-- A job without an outcome is new, and is accepted.
+local outcomes, told, said, seen, is_new, is_refused = {}, {}, 0, {}, false, false
 -- The two loops over all jobs take most of the time of a bulk push. So a feature may cost only one comparison for jobs
 -- that do not use it.
 local args = ARGV
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   local key, terms, own_digest = keys[i], args[at + 1], args[at + 2]
-  status[i] = 1
+  local outcome, reason
   local digest = seen[key]
   if not digest and some_taken and redis.call('EXISTS', key) == 1 then
     digest = redis.pcall('GETRANGE', key, layout.digest.offset, layout.digest.last - 1)
   end
   if digest then
-    status[i] = digest == own_digest and 0 or -1
+    outcome = digest == own_digest and 'known' or 'taken'
   else
     local kind = kinds[terms] or kind_of(terms)
     local bounding, counted, holder = kind.gates, nil, nil
     is_new = true
     if kind.is_past then
-      status[i], is_refused = -9, true
+      outcome = 'expired'
     elseif requests and requests[i] then
-      status[i], holder = unique_pushes.judge(i)
-      if status[i] == 3 and holder.head ~= '' then counted = unique_pushes.counted_at(holder.head) end
-      is_refused = is_refused or status[i] < 0
+      holder, outcome = unique_pushes.judge(i)
+      reason = holder and holder.id
+      if outcome == 'replaced' and holder.head ~= '' then counted = unique_pushes.counted_at(holder.head) end
     end
-    if batch_of and batch_of[i] and (status[i] == 1 or status[i] == 3) and batch_pushes.refusal(batch_of[i]) then
-      status[i] = batch_pushes.refusal(batch_of[i])
-      is_refused, holder = true, nil
+    if batch_of and batch_of[i] and (not outcome or outcome == 'replaced') and batch_pushes.refusal(batch_of[i]) then
+      outcome, reason = batch_pushes.refusal(batch_of[i]), nil
     end
-    if predecessors_of and predecessors_of[i] and status[i] == 1 then
-      local refusal, predecessor = predecessor_pushes.judge(predecessors_of[i], seen, job_prefix)
-      if refusal then
-        status[i], is_refused = refusal, true
-        lists.add_pair(told, i - 1, predecessor)
-      end
+    if predecessors_of and predecessors_of[i] and not outcome then
+      outcome, reason = predecessor_pushes.judge(predecessors_of[i], seen, job_prefix)
     end
-    if status[i] == 1 or status[i] == 3 then
-      local outcome = status[i]
+    if not outcome or outcome == 'replaced' then
+      local full
       if bounding then
         for _, gate_id in ipairs(bounding) do
-          if rooms[gate_id] <= 0 and not (counted and counted[gate_id]) then
-            status[i], full_gate = -2, gate_id
-          end
+          if rooms[gate_id] <= 0 and not (counted and counted[gate_id]) then full = gate_id end
         end
       end
-      if status[i] == outcome then
+      if full then
+        outcome, reason, full_gate = 'full', full, full
+      else
         if bounding then
           for _, gate_id in ipairs(bounding) do
             if not (counted and counted[gate_id]) then rooms[gate_id] = rooms[gate_id] - 1 end
           end
         end
-        if outcome == 1 then seen[key] = own_digest end
+        if not outcome then seen[key] = own_digest end
         if requests and requests[i] then unique_pushes.take(holder, i) end
       end
     end
-    if holder and status[i] ~= -2 then lists.add_pair(told, i - 1, holder.id) end
+  end
+  if outcome then
+    outcomes[i] = outcome
+    is_refused = is_refused or REFUSALS[outcome]
+    told[said + 1], told[said + 2], told[said + 3] = i - 1, outcome, reason or ''
+    said = said + 3
   end
 end
 -- If all jobs of this call are known, the whole push was accepted before.
@@ -191,11 +197,8 @@ if push == 'whole' and is_new then
     end
   end
 end
-if push == 'whole' and full_gate ~= '' then
-  for i = 1, count do status[i] = -2 end
-  return {'ok', now_ms, status, full_gate, {}}
-end
-if push == 'whole' and is_refused then return {'ok', now_ms, status, '', told} end
+if push == 'whole' and full_gate then return {'full', full_gate} end
+if push == 'whole' and is_refused then return {'ok', now_ms, told} end
 
 local scheduled, expiring, awaiting, records, filled, wakes = {}, {}, {}, {}, 0, false
 local function placed(kind)
@@ -242,7 +245,7 @@ end
 
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
-  if status[i] == 1 then
+  if not outcomes[i] then
     -- A later job of this push with the same key may have replaced the content.
     local content = requests and requests[i] and unique_pushes.content_of(i) or i
     local from = FIRST + (content - 1) * WIDTH
@@ -263,7 +266,7 @@ for i = 1, count do
       lists.add_pair(scheduled, kind.due_at_ms, id)
     end
     if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id) end
-  elseif status[i] == 0 then
+  elseif outcomes[i] == 'known' then
     -- A repeat writes the same value again. Otherwise WAIT on its connection would confirm a write that never reached
     -- the replicas.
     redis.call('SETRANGE', keys[i], layout.digest.offset, ARGV[at + 2])
@@ -276,7 +279,7 @@ if requests then
   for _, holder in ipairs(unique_pushes.replaced) do replace(holder) end
   unique_pushes.add_writes(records, filled)
 elseif uniques ~= '' then
-  unique_requests.add_writes(records, filled, status, FIRST, WIDTH)
+  unique_requests.add_writes(records, filled, outcomes, FIRST, WIDTH)
 end
 if #records > 0 then redis.call('MSET', unpack(records)) end
 lane_writes.write(nil)
@@ -285,7 +288,7 @@ lists.zadd(expiring_key, expiring)
 if #awaiting > 0 then
   lists.zadd(tag .. 'awaiting_jobs', awaiting)
   for i = 1, count do
-    if status[i] == 1 and predecessors_of[i] then
+    if not outcomes[i] and predecessors_of[i] then
       dependents.wait(ARGV[FIRST + (i - 1) * WIDTH], predecessors_of[i].waits, predecessors_of[i].when)
     end
   end
@@ -295,4 +298,4 @@ if wake_channel ~= '' then
   if wakes then redis.call('PUBLISH', wake_channel, 'ready') end
   if #scheduled > 0 then redis.call('PUBLISH', wake_channel, 'due') end
 end
-return {'ok', now_ms, status, full_gate, told}
+return {'ok', now_ms, told}

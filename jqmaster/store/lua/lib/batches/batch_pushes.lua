@@ -2,7 +2,7 @@
 -- include lib/batches/batches.lua
 -- Checks the batches that the jobs of one push belong to.
 local batch_pushes = lazily.made_by(function()
-  local STATUS = {unknown = -4, over = -5}
+  local WORDS = {unknown = 'no_batch', over = 'batch_over'}
   local refused = {}
 
   -- Returns the batch ID of each job of the push (false: none). Input, as MessagePack: [[batch ID, …], [for each job in
@@ -14,9 +14,9 @@ local batch_pushes = lazily.made_by(function()
     return of_job
   end
 
-  -- Returns the status for a job whose batch takes no new members; nil if the batch takes them.
+  -- Returns the outcome for a job whose batch takes no new members; nil if the batch takes them.
   local function refusal(batch_id)
-    if refused[batch_id] == nil then refused[batch_id] = STATUS[batches.refusal(batch_id)] or false end
+    if refused[batch_id] == nil then refused[batch_id] = WORDS[batches.refusal(batch_id)] or false end
     return refused[batch_id] or nil
   end
 

@@ -2,8 +2,6 @@
 -- include lib/jobs/dependents.lua
 -- Checks the predecessors of the jobs of one push.
 local predecessor_pushes = lazily.made_by(function()
-  local STATUS = {unknown = -6, over = -7}
-
   -- Returns the predecessors of each job of the push (nil: none). Input, as MessagePack: [[number of the job, from 1;
   -- its condition; its predecessors; for each of them, whether it belongs to the same push], …]
   local function read(packed)
@@ -15,14 +13,16 @@ local predecessor_pushes = lazily.made_by(function()
   end
 
   -- Finds the predecessors for which a job has to wait. `accepted`: by key, the jobs that the same call accepts.
-  -- Returns the status of a refused job, and the predecessor that is the reason; nil if the job is not refused. A
+  -- Returns the outcome of a refused job, and the predecessor that is the reason; nil if the job is not refused. A
   -- predecessor of the same push is accepted even if it has already ended in another way than required.
   local function judge(request, accepted, job_prefix)
     for n, id in ipairs(request.ids) do
       local state = dependents.state_of(id)
-      if not state and not accepted[job_prefix .. id] then return STATUS.unknown, id end
+      if not state and not accepted[job_prefix .. id] then return 'no_predecessor', id end
       local is_met = state and dependents.is_met(state, request.when)
-      if state and not is_met and dependents.is_over(state) and request.is_own[n] == 0 then return STATUS.over, id end
+      if state and not is_met and dependents.is_over(state) and request.is_own[n] == 0 then
+        return 'predecessor_over', id
+      end
       if not is_met then request.waits[#request.waits + 1] = id end
     end
     return nil

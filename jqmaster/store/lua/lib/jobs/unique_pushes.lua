@@ -26,24 +26,23 @@ local unique_pushes = lazily.made_by(function()
     return rules_of
   end
 
-  -- Returns the status of job number `n`, and the holder of its key. 1: the key is free; 2: the holder makes the job
-  -- unnecessary; 3: the job replaces the holder's content; -3: the job is refused; -8: unknown whether the holder can
-  -- still be replaced.
+  -- Returns the holder of the key of job number `n`, and the outcome for the job: `existing`, `replaced`, `refused` or
+  -- `offered`, as jobs/enqueue/enqueue.lua answers; nil if the key is free.
   local function judge(n)
     local key = keys_of[n]
     local holder, taker = holders[key], takers[key]
     if not holder then
-      if not taker then return 1, nil end
+      if not taker then return nil end
       holder = {id = ids_of[taker], head = '', has_not_started = true, from = taker}
       holders[key] = holder
     end
     local on_conflict = rules_of[n].on_conflict
-    if on_conflict == layout.ON_CONFLICT.reject then return -3, holder end
+    if on_conflict == layout.ON_CONFLICT.reject then return holder, 'refused' end
     if on_conflict == layout.ON_CONFLICT.replace then
-      if holder.has_not_started then return 3, holder end
-      if holder.is_offered then return -8, holder end
+      if holder.has_not_started then return holder, 'replaced' end
+      if holder.is_offered then return holder, 'offered' end
     end
-    return 2, holder
+    return holder, 'existing'
   end
 
   -- Gives the key to job number `n`, or the content of that job to the holder.

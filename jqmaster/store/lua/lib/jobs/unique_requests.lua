@@ -26,13 +26,13 @@ local unique_requests = lazily.made_by(function()
     return list[2] and redis.call('EXISTS', unpack(asked)) == 0
   end
 
-  -- Appends keys and values for MSET to `list` if all keys were free. `status`: 1 for accepted jobs. The IDs of the
-  -- jobs are every `width`-th argument from `first` on.
-  local function add_writes(list, added, status, first, width)
+  -- Appends keys and values for MSET to `list` if all keys were free. `outcomes`: those of jobs that are not
+  -- accepted. The IDs of the jobs are every `width`-th argument from `first` on.
+  local function add_writes(list, added, outcomes, first, width)
     local before = added
     for n = 1, filled do
       local number = numbers[n]
-      if status[number] == 1 then
+      if not outcomes[number] then
         list[added + 1], list[added + 2] = keys[n], ARGV[first + (number - 1) * width] .. rules[n].ending
         added = added + 2
       end

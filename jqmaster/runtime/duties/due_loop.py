@@ -1,0 +1,44 @@
+"""Do what is due: fire definitions, end groups of events, carry out follow-ups."""
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.runtime.periodic_loop import WokenLoop
+from jqmaster.store.leadership.leadership import Leadership
+
+# The script that adds what may be due wakes the loop. It also checks this often by itself, so that a step of the
+# store's clock, or a lost message, delays nothing by more than this.
+POLL_S: Final = 1.0
+RETRY_S: Final = 0.2
+
+
+class DueLoop(WokenLoop):
+    """Component of one leadership. `do_due` does a part of what is due, as the leader of an epoch, and returns the
+    milliseconds until more is; None: nothing is known that will be."""
+
+    is_vital = False
+
+    def __init__(
+        self,
+        name: str,
+        leadership: Leadership,
+        do_due: Callable[[str], Awaitable[int | None]],
+        clock: Clock,
+        *,
+        complaint: str,
+        on_stale: Callable[[], None],
+    ) -> None:
+        super().__init__(name, clock, complaint=complaint, on_stale=on_stale, retry_s=RETRY_S)
+        self._epoch = leadership.epoch
+        self._do_due = do_due
+
+    async def _round(self) -> float:
+        began_s = self._clock.monotonic_s()
+        next_ms = await self._do_due(self._epoch)
+        if next_ms is None:
+            return POLL_S
+        passed_s = self._clock.monotonic_s() - began_s
+        # Round up to whole milliseconds: a loop that asks too early has to ask again.
+        return min(POLL_S, max(0.0, math.ceil(next_ms - passed_s * 1000) / 1000))
