@@ -120,6 +120,7 @@ PAGES: tuple[Page, ...] = (
             Entry("tasks.task.Calls", is_exported=False, is_constructed=False),
             Entry("tasks.task.TaskJob", is_constructed=False),
             Entry("tasks.signature.INJECTED", is_constructed=False),
+            Entry("sealing.Seal"),
             Entry("environment.configure"),
         ),
     ),
@@ -134,6 +135,8 @@ PAGES: tuple[Page, ...] = (
             Entry("worker.context.Context", is_constructed=False),
             Entry("worker.context.CancelSignal"),
             Entry("errors.Interrupted", is_constructed=False),
+            Entry("worker.gather.Gather"),
+            Entry("worker.gather.GatherContext", is_constructed=False),
             Entry("errors.CheckpointNotSaved", is_constructed=False),
             Entry("errors.PartNotKept", is_constructed=False),
         ),
@@ -180,6 +183,7 @@ PAGES: tuple[Page, ...] = (
             Entry("errors.Fail"),
             Entry("errors.CodedError"),
             Entry("errors.InvalidArgument", is_constructed=False),
+            Entry("errors.SealError", is_constructed=False),
             Entry("errors.WorkerSdkError"),
             Entry("errors.RefusedError", is_constructed=False),
             Entry("errors.Duplicate", is_constructed=False),
@@ -331,7 +335,16 @@ INTERNAL = frozenset(
         "steps_of_many",
     }
     | {"codec", "decode_result", "handle_of", "handler_of", "make", "own_pushers", "pushers"}
-    | {"known_store", "note_store"}
+    | {"known_store", "note_store", "open_with", "take_unsaved"}
+    | {
+        "argument_for_any_id",
+        "checkpoint_bytes",
+        "known_value",
+        "opened_argument",
+        "opened_checkpoint",
+        "opened_failure",
+    }
+    | {"seal", "seal_job", "sealed", "sealed_checkpoint", "sealed_failure", "sealed_for_name", "tag"}
 )
 
 # Methods of `Middleware`, which its subclasses need not explain again.

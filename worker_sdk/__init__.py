@@ -29,6 +29,7 @@ from worker_sdk.errors import (
     ResultGone,
     ResultNotKept,
     Retry,
+    SealError,
     UnavailableError,
     UnreadableResult,
     WorkerSdkError,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from worker_sdk.pusher.results import JobProgress, JobResult
     from worker_sdk.pusher.sync_client import SyncPusher
     from worker_sdk.pusher.unique import Debounce, Unique, is_duplicate, is_replaced
+    from worker_sdk.sealing import Seal
     from worker_sdk.tasks.batch import Batch
     from worker_sdk.tasks.collection import Tasks
     from worker_sdk.tasks.command import CommandOutput
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from worker_sdk.tasks.task import Task, TaskJob
     from worker_sdk.worker.challenge import Callback, Challenge
     from worker_sdk.worker.context import CancelSignal, Context
+    from worker_sdk.worker.gather import Gather, GatherContext
     from worker_sdk.worker.inputs import Input, Inputs
     from worker_sdk.worker.policies import discard_on, retry_on
     from worker_sdk.worker.worker import Worker
@@ -106,6 +109,8 @@ __all__ = [
     "FlowHandles",
     "Form",
     "FormAnswer",
+    "Gather",
+    "GatherContext",
     "HttpOk",
     "Input",
     "InputMissing",
@@ -138,6 +143,8 @@ __all__ = [
     "ResultGone",
     "ResultNotKept",
     "Retry",
+    "Seal",
+    "SealError",
     "SentEvent",
     "SinceLastRun",
     "SyncPusher",
@@ -187,6 +194,8 @@ _MODULES: Final = {
     "FlowHandles": "worker_sdk.tasks.flow",
     "Form": "worker_sdk.forms",
     "FormAnswer": "worker_sdk.forms",
+    "Gather": "worker_sdk.worker.gather",
+    "GatherContext": "worker_sdk.worker.gather",
     "HttpOk": "worker_sdk.conditions",
     "Input": "worker_sdk.worker.inputs",
     "Inputs": "worker_sdk.worker.inputs",
@@ -203,6 +212,7 @@ _MODULES: Final = {
     "PartStream": "worker_sdk.tasks.parts",
     "Pusher": "worker_sdk.pusher.client",
     "Ready": "worker_sdk.outside",
+    "Seal": "worker_sdk.sealing",
     "SentEvent": "worker_sdk.pusher.events",
     "SinceLastRun": "worker_sdk.conditions",
     "SyncPusher": "worker_sdk.pusher.sync_client",

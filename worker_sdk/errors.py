@@ -397,6 +397,25 @@ class InvalidFlow(WorkerSdkError, ValueError):  # noqa: N818
     """
 
 
+class SealError(WorkerSdkError):
+    """A sealed value cannot be opened: its key is not here, it was changed, or it belongs to another job. A job whose
+    argument cannot be opened fails for good, with the cause `undecodable`.
+
+    * `key_id`: the ID of the key with which it was sealed.
+
+    For example:
+
+        try:
+            seal.opened({"sealed_with": "2019a", "sealed": b"..."}, "result", job_id)
+        except SealError as exc:
+            print(exc.key_id, exc)
+    """
+
+    def __init__(self, message: str, key_id: str) -> None:
+        super().__init__(message)
+        self.key_id = key_id
+
+
 class NotFinished(WorkerSdkError):  # noqa: N818 - one of the answers of `JobHandle.get`
     """The job did not end in time.
 

@@ -54,6 +54,7 @@ COMMANDS: Final = (
     CommandOnDemand("masters", f"{_ROOM}masters:app", "Operate"),
     CommandOnDemand("settings", f"{_ROOM}live_settings:app", "Operate"),
     CommandOnDemand("audit", f"{_ROOM}audit:audit", "Operate"),
+    CommandOnDemand("seal", f"{_ROOM}seal:app", "Operate"),
     CommandOnDemand("remove-contracts", f"{_ROOM}stats:remove_contracts", "Operate"),
     CommandOnDemand("tokens", f"{_ROOM}tokens:app", "Access"),
     CommandOnDemand("token", f"{_ROOM}tokens:app", "Access", is_hidden=True),  # its name until 0.1

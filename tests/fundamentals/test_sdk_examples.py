@@ -71,6 +71,7 @@ GIVEN: dict[str, Any] = {
     "sqlalchemy": sqlalchemy,
     "tracing": tracing,
     "typing": typing,
+    "seal": worker_sdk.Seal(keys={"2026a": worker_sdk.Seal.new_key()}),
 }
 
 

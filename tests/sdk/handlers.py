@@ -5,6 +5,7 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -239,6 +240,27 @@ def isolated_iterate(argument: int, ctx: Context) -> Any:
             raise ValueError(f"at {item}")
         done.append(item)
     return [done, ctx.checkpoint]
+
+
+@worker.handler("isolated.steps", isolated=True)
+def isolated_steps(argument: list[str], ctx: Context) -> list[str]:
+    log, kill_at = argument
+
+    def at(point: str) -> None:
+        if point == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def effect(name: str) -> str:
+        with Path(log).open("a") as file:
+            file.write(name)
+        at(f"in {name}")
+        return name.upper()
+
+    done = []
+    for name in ("a", "b"):
+        done.append(ctx.step(name, effect, name))
+        at(f"behind {name}")
+    return done
 
 
 @worker.handler("isolated.emit", isolated=True)

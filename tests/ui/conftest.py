@@ -140,6 +140,7 @@ def worker_on(url: str, token: str | None = None, **more: Any) -> Worker:
 
     @worker.handler("ui.walk")
     async def walk(argument: int, ctx: Context) -> None:
+        await ctx.step("open the file", asyncio.sleep, 0.1)
         for row in range(argument):
             ctx.progress((row + 1) / argument, f"row {row + 1}")
             await asyncio.sleep(0.5)

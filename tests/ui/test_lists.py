@@ -144,6 +144,9 @@ async def test_progress_moves_in_the_list_of_running_jobs_and_on_the_page_of_one
         bar = page.get_by_role("progressbar", name="Progress")
         before = float(await bar.get_attribute("value") or 0)
         await expect(bar).not_to_have_attribute("value", str(before))
+        # The steps that have ended stand there with their times.
+        steps = page.get_by_role("definition").filter(has_text="open the file")
+        await expect(steps.locator("time")).to_have_count(1)
         await accessible(page)
     assert (await api.call("POST", f"/api/jobs/{job}/cancel"))[0] == 200
     await api.until_state(job, "canceled")

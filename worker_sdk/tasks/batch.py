@@ -268,6 +268,7 @@ def _callback(given: JobLike) -> dict[str, Any]:
         raise TypeError(f"a callback of a batch cannot have {', '.join(sorted(others))}")
     if not isinstance(given, TaskJob):
         return fields
+    fields["argument"] = given.argument_for_any_id()
     # The test kit runs its task.
     job: TaskJob[Any] = TaskJob(fields)
     job.task, job.arguments, job.options = given.task, given.arguments, given.options

@@ -1,6 +1,6 @@
 """Find the arguments of calls by the names of parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from worker_sdk.errors import InvalidArgument
@@ -47,3 +47,13 @@ class Binder:
                 problems.append((name, "is given twice"))
         missing = sorted(self._required - set(by_position) - kwargs.keys())
         return problems + [(name, "is missing") for name in missing]
+
+
+def taken(positional: Sequence[str], arguments: dict[str, Any]) -> list[Any]:
+    """Move positional-only arguments, the context among them, out of the arguments by name."""
+    args = []
+    for name in positional:
+        if name not in arguments:  # the rest have defaults
+            break
+        args.append(arguments.pop(name))
+    return args

@@ -16,15 +16,25 @@ if TYPE_CHECKING:
 
     from worker_sdk.pusher.by_process import LazyPushers
     from worker_sdk.pusher.unique import Debounce, Unique
+    from worker_sdk.sealing import Seal
     from worker_sdk.tasks.command import CommandOutput
     from worker_sdk.tasks.options import CommandOptions
     from worker_sdk.tasks.scheduled import Declared, DefinitionOptions, Scheduled
-    from worker_sdk.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask
+    from worker_sdk.tasks.task import (
+        AsyncContextTask,
+        AsyncGatherTask,
+        AsyncTask,
+        SyncContextTask,
+        SyncGatherTask,
+        SyncTask,
+    )
     from worker_sdk.worker.context import Context
+    from worker_sdk.worker.gather import Gather, GatherContext
     from worker_sdk.worker.registry import Handler
 
 P = ParamSpec("P")
 ResultT = TypeVar("ResultT")
+ArgumentT = TypeVar("ArgumentT")
 
 
 class Tasks:
@@ -39,10 +49,17 @@ class Tasks:
     * `master`: address of the master that their jobs go to, or a list of addresses. Default: that of the worker inside
       a job; elsewhere that of `configure`, then `JQMASTER_URL`, then `http://127.0.0.1:8080`.
     * `token`: bearer token with the scopes `push`, and `read` for results. It counts only with `master`.
+    * `seal`: the `Seal` that keeps what their jobs hold from masters and from people. Default: none.
     """
 
     @suggesting("Tasks")
-    def __init__(self, *, master: str | Sequence[str] | None = None, token: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        master: str | Sequence[str] | None = None,
+        token: str | None = None,
+        seal: "Seal | None" = None,
+    ) -> None:
         if token is not None and master is None:
             raise TypeError(
                 "token counts only together with master; configure(token=...) sets that of the process"
@@ -51,6 +68,7 @@ class Tasks:
         self._access = (master, token) if master is not None else None
         self._own_pushers: LazyPushers | None = None
         self._definitions: dict[str, Declared] = {}
+        self.seal = seal
 
     @suggesting("a task")
     def task(
@@ -73,6 +91,7 @@ class Tasks:
         confirm_start: bool = False,
         isolated: bool = False,
         version: str = "",
+        gather: "Gather | None" = None,
     ) -> "Decorator":
         """Decorate a function to make it a task, and return the task. Its parameters are the arguments of the job.
 
@@ -86,6 +105,8 @@ class Tasks:
         * `retry_on`, `discard_on`: as for `Worker.handler`.
         * `expires`: time from the enqueue. A job that still waits after it is skipped.
         * `confirm_start`, `isolated`: as for `Worker.handler`.
+        * `gather`: run many jobs in one call of the function, which takes a list of their arguments and a
+          `GatherContext`. See `Gather`.
         * `version`: version of the arguments, which people see on the page of the name. Default: a text that changes
           with the types of the parameters.
         * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`, `requires`, `unique`,
@@ -114,6 +135,11 @@ class Tasks:
             "unique": unique,
             "debounce": debounce,
         }
+        if gather is not None and isolated:
+            raise TypeError(
+                f"task {name}: gather and isolated exclude each other, because the timeout of one job would kill the "
+                "process that runs the others, too"
+            )
         options = {option: value for option, value in given.items() if value is not None}
         check_options(options)
         policies, discarded = as_retry_policies(retry_on), as_discarded(discard_on)
@@ -131,6 +157,7 @@ class Tasks:
                 confirm_start=confirm_start,
                 isolated=isolated,
                 version=version,
+                gather=gather,
             )
             self._tasks[name] = task
             return task
@@ -330,6 +357,21 @@ class Decorator:
     def __init__(self, add: Callable[[Callable[..., Any]], Task[..., Any]]) -> None:
         self._add = add
 
+    # A function that takes a GatherContext takes the list of the arguments of its jobs.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self,
+        function: (
+            "Callable[[list[ArgumentT], GatherContext], Coroutine[Any, Any, Sequence[ResultT | Exception] | None]]"
+        ),
+        /,
+    ) -> "AsyncGatherTask[ArgumentT, ResultT]": ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self,
+        function: "Callable[[list[ArgumentT], GatherContext], Sequence[ResultT | Exception] | None]",
+        /,
+    ) -> "SyncGatherTask[ArgumentT, ResultT]": ...
     # A first parameter without a type, or with `object`, may or may not be the context.
     @overload
     def __call__(  # type: ignore[overload-overlap]

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 def contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
     """Return the map of `version`, `argument_schema` and `options`. A task without a version of its own has that of
     its schema, which changes when the schema does."""
+    options = {option: _plain(value) for option, value in task.options.items()}
+    if task.seal is not None:
+        # Masters see no argument that they could check.
+        return {"version": task.version or "sealed", "options": options}
     signature = task.signature
     types = task.codec.types
     optional = {name: signature.default_of(name) for name in types if signature.has_default(name)}
@@ -25,7 +29,7 @@ def contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
     return {
         "version": task.version or hashlib.blake2b(text.encode(), digest_size=4).hexdigest(),
         "argument_schema": schema,
-        "options": {option: _plain(value) for option, value in task.options.items()},
+        "options": options,
     }
 
 

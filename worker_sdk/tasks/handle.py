@@ -15,6 +15,7 @@ from worker_sdk.errors import (
     RefusedError,
     ResultGone,
     ResultNotKept,
+    SealError,
     UnreadableResult,
 )
 from worker_sdk.pusher.unique import is_duplicate, is_replaced
@@ -22,6 +23,7 @@ from worker_sdk.pusher.unique import is_duplicate, is_replaced
 if TYPE_CHECKING:
     from worker_sdk.pusher.logs import JobLogLevel
     from worker_sdk.pusher.results import JobProgress, JobResult
+    from worker_sdk.sealing import Seal
     from worker_sdk.tasks.log_stream import LogStream
     from worker_sdk.tasks.parts import PartStream
     from worker_sdk.worker.context import Pushers
@@ -38,6 +40,9 @@ class NamedTask(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def seal(self) -> "Seal | None": ...
+
     def decode_result(self, value: Any) -> Any:
         """Decode a result. Raise ValueError if it does not fit."""
         ...
@@ -48,6 +53,8 @@ class AnyTask:
 
     * `name`: name of the job.
     """
+
+    seal: "Seal | None" = None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -272,7 +279,7 @@ class JobHandle(Generic[ResultT_co]):
 
         if kind is Any:
             return PartStream(self, self._pushers, _as_it_is)
-        from worker_sdk.tasks.codec import decoder_of
+        from worker_sdk.tasks.value_codec import decoder_of
 
         return PartStream(self, self._pushers, decoder_of(f"task {self.name}: parts", kind))
 
@@ -309,7 +316,9 @@ class JobHandle(Generic[ResultT_co]):
 
     def _decode_part(self, value: Any, decode: "Callable[[Any], Any]") -> Any:
         try:
-            return decode(value)
+            return decode(value if (seal := self._task.seal) is None else seal.opened(value, "part", self.id))
+        except SealError as exc:
+            raise UnreadableResult(self.id, f"a part of job {self.id} cannot be read: {exc}") from None
         except ValueError as exc:
             raise UnreadableResult(self.id, f"a part of job {self.id} does not fit: {exc}") from None
 
@@ -360,17 +369,22 @@ class JobHandle(Generic[ResultT_co]):
         if not result.is_success:
             self.status = "failed"
             reason = result.reason or "other"
+            error, message = self._opened_failure(result.error, result.message or "")
             self._exception = JobFailed(
                 self.id,
                 cause="error" if reason == "other" else reason,
-                message=result.message or "",
+                message=message,
                 should_retry=result.should_retry,
-                error=result.error,
+                error=error,
             )
             return
         self.status = "succeeded"
+        seal = self._task.seal
         try:
-            self._value = self._task.decode_result(result.result)
+            sent = result.result if seal is None else seal.opened(result.result, "result", self.id)
+            self._value = self._task.decode_result(sent)
+        except SealError as exc:
+            self._exception = UnreadableResult(self.id, f"the result of job {self.id} cannot be read: {exc}")
         except ValueError as exc:
             self._exception = UnreadableResult(self.id, f"the result of job {self.id} does not fit: {exc}")
 
@@ -378,7 +392,17 @@ class JobHandle(Generic[ResultT_co]):
         """Record that the job is over and has no result to fetch."""
         self._note_view(view)
         self._is_known = True
-        self._exception = _ending(self.id, view)
+        self._exception = _ending(self.id, view, self._opened_failure)
+
+    def _opened_failure(self, error: Any, message: str) -> tuple[Any, str]:
+        """Return error value and message of the job. They stay sealed if they cannot be opened."""
+        seal = self._task.seal
+        if seal is None:
+            return error, message
+        try:
+            return seal.opened_failure(error, message, self.id)
+        except SealError:
+            return error, message
 
     def _note_refusal(self, exc: RefusedError) -> None:
         if exc.status != 404:
@@ -391,11 +415,13 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-def _ending(job_id: str, view: Mapping[str, Any]) -> NoResultError:
+def _ending(
+    job_id: str, view: Mapping[str, Any], opened: "Callable[[Any, str], tuple[Any, str]]"
+) -> NoResultError:
     cause = str(view.get("cause") or "error")
     attempts = view.get("attempts")
     last = attempts[-1] if isinstance(attempts, list) and attempts else {}
-    message = str(last.get("message") or "")
+    error, message = opened(last.get("error"), str(last.get("message") or ""))
     match view.get("state"):
         case "succeeded":
             return ResultGone(job_id) if view.get("keep_result") else ResultNotKept(job_id)
@@ -406,7 +432,7 @@ def _ending(job_id: str, view: Mapping[str, Any]) -> NoResultError:
         case "skipped":
             return JobSkipped(job_id, cause, view.get("skipped_by"))
         case _:
-            return JobFailed(job_id, cause=cause, message=message, error=last.get("error"))
+            return JobFailed(job_id, cause=cause, message=message, error=error)
 
 
 @overload

@@ -1,11 +1,12 @@
 """The handler of a task: what a worker calls with the argument of a job and its context."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from worker_sdk.errors import InvalidArgument
+from worker_sdk.tasks.binder import taken
 from worker_sdk.worker.context import running_job
 from worker_sdk.worker.outcomes import UnfitArgumentError, UnsendableResultError
 from worker_sdk.worker.registry import Handler, HandlerKind, origin_of
@@ -20,10 +21,17 @@ def handler_of(task: "Task[..., Any]") -> Handler:
     """Return the handler. Raise TypeError for a task whose types cannot be sent."""
     is_coroutine = task.signature.is_coroutine
     kind = HandlerKind.ISOLATED if task.isolated else HandlerKind.ASYNC if is_coroutine else HandlerKind.SYNC
+    call = _async_call if is_coroutine else _sync_call
+    if task.gather is not None:
+        from worker_sdk.tasks.gathered import gathered_call
+
+        kind, call = HandlerKind.GATHERED, gathered_call
+    elif task.seal is not None:
+        call = _sealed_call
     return Handler(
         task.name,
         kind,
-        _async_call(task) if is_coroutine else _sync_call(task),
+        call(task),
         takes_context=True,
         is_coroutine=is_coroutine,
         retry_on=task.retry_on,
@@ -32,6 +40,8 @@ def handler_of(task: "Task[..., Any]") -> Handler:
         origin=origin_of(task.function) if task.isolated else None,
         contract=partial(_contract_of, task),
         dependencies=task.signature.dependencies,
+        gather=task.gather,
+        seal=task.seal,
     )
 
 
@@ -72,7 +82,7 @@ def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
             arguments[context] = ctx
         if dependencies:
             arguments.update(dependencies)
-        args = _taken(positional, arguments) if positional else ()
+        args = taken(positional, arguments) if positional else ()
         # Each job is an asyncio task of its own, so it has its own value of the context variable.
         running_job.set(ctx)
         value = await function(*args, **arguments)
@@ -98,7 +108,7 @@ def _sync_call(task: "Task[..., Any]") -> Callable[..., Any]:
             arguments[context] = ctx
         if dependencies:
             arguments.update(dependencies)
-        args = _taken(positional, arguments) if positional else ()
+        args = taken(positional, arguments) if positional else ()
         mark = running_job.set(ctx)
         try:
             value = function(*args, **arguments)
@@ -109,14 +119,28 @@ def _sync_call(task: "Task[..., Any]") -> Callable[..., Any]:
     return call
 
 
-def _taken(positional: Sequence[str], arguments: dict[str, Any]) -> list[Any]:
-    """Move positional-only arguments, the context among them, out of the arguments by name."""
-    args = []
-    for name in positional:
-        if name not in arguments:  # the rest have defaults
-            break
-        args.append(arguments.pop(name))
-    return args
+def _sealed_call(task: "Task[..., Any]") -> Callable[..., Any]:
+    seal = task.seal
+    assert seal is not None
+    inner: Callable[..., Any]
+
+    if task.signature.is_coroutine:
+        inner = _async_call(task)
+
+        async def acall(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
+            ctx.open_with(seal)
+            value = await inner(seal.opened_argument(argument, ctx.job_id, ctx.name), ctx, **dependencies)
+            return None if value is None else seal.sealed(value, "result", ctx.job_id)
+
+        return acall
+    inner = _sync_call(task)
+
+    def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
+        ctx.open_with(seal)
+        value = inner(seal.opened_argument(argument, ctx.job_id, ctx.name), ctx, **dependencies)
+        return None if value is None else seal.sealed(value, "result", ctx.job_id)
+
+    return call
 
 
 def _encoded(encode: Callable[[Any], Any], value: Any) -> Any:

@@ -90,7 +90,8 @@ class Declared:
                 f"definition {self.name}: a definition cannot carry {', '.join(refused)} of {self._task.name}"
             )
         job = self._task.using(**self._job_options).to_job(**arguments)
-        return {field: job[field] for field in ("name", "argument", *STORED_OPTIONS) if field in job}
+        fields = {field: job[field] for field in ("name", "argument", *STORED_OPTIONS) if field in job}
+        return fields | {"argument": job.argument_for_any_id()}
 
 
 def definition_name(text: str) -> str:

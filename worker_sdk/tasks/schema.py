@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import msgspec.inspect as kinds
 
-from worker_sdk.tasks.codec import PydanticType, encode_other, is_model
+from worker_sdk.tasks.value_codec import PydanticType, encode_other, is_model
 
 Schema = dict[str, Any]
 

@@ -47,10 +47,12 @@ class Signature:
     * `annotations`: the types of the parameters that travel, by name.
     * `dependencies`: those of the parameters that the worker fills by `Depends`, by name.
     * `inputs`: those of the parameters that travel which the worker fills with results, unless the call gives them.
+    * `gathers`: the function takes the arguments of many jobs. The types are those of one job.
     """
 
-    def __init__(self, task: str, function: Function) -> None:
+    def __init__(self, task: str, function: Function, *, gathers: bool = False) -> None:
         self._task = task
+        self._gathers = gathers
         self._function = function
         self._resolved: tuple[dict[str, Any], Any, str | None] | None = None
         self._parameters = _parameters_of(task, function)
@@ -101,10 +103,11 @@ class Signature:
                     f"task {self._task}: an annotation cannot be resolved, because {exc}. "
                     "Import the type when the program runs too, not only under TYPE_CHECKING."
                 ) from None
+            is_taken = self._context_test()
             contexts = [
                 name
                 for name in self._parameters
-                if name not in self.dependencies and is_context(hints.get(name))
+                if name not in self.dependencies and is_taken(hints.get(name))
             ]
             if len(contexts) > 1:
                 raise TypeError(f"task {self._task}: {' and '.join(contexts)} both take the Context")
@@ -113,8 +116,23 @@ class Signature:
                 for name in self._parameters
                 if name not in contexts and name not in self.dependencies
             }
-            self._resolved = travelling, hints.get("return", Any), contexts[0] if contexts else None
+            returns = hints.get("return", Any)
+            if self._gathers:
+                from worker_sdk.tasks.gathered_types import types_of_one_job
+
+                if not contexts or self.inputs or any(self.has_default(name) for name in travelling):
+                    travelling = {}
+                travelling, returns = types_of_one_job(self._task, travelling, returns)
+            self._resolved = travelling, returns, contexts[0] if contexts else None
         return self._resolved
+
+    def _context_test(self) -> Callable[[Any], bool]:
+        """Return what tells whether a parameter with an annotation takes the context."""
+        if not self._gathers:
+            return is_context
+        from worker_sdk.tasks.gathered_types import is_gather_context
+
+        return is_gather_context
 
 
 def _parameters_of(task: str, function: Function) -> dict[str, Parameter]:

@@ -22,13 +22,16 @@ from worker_sdk.worker.policies import ExceptionType, RetryOn
 
 if TYPE_CHECKING:
     from worker_sdk.pusher.by_process import LazyPushers
+    from worker_sdk.sealing import Seal
     from worker_sdk.tasks.codec import Codec
     from worker_sdk.tasks.handle import JobHandle
     from worker_sdk.tasks.options import TaskOptions
     from worker_sdk.worker.context import Context, Pushers
+    from worker_sdk.worker.gather import Gather, GatherContext
 
 P = ParamSpec("P")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
+ArgumentT = TypeVar("ArgumentT")
 
 
 # A job with one of these options does not become ready at once.
@@ -37,6 +40,8 @@ _WAITS: Final = frozenset({"delay", "run_at", "debounce"})
 
 class Owner(Protocol):
     """The part of `Tasks` that its tasks use."""
+
+    seal: "Seal | None"
 
     def own_pushers(self) -> "LazyPushers | None":
         """Return the clients of the master that was given to these tasks, if one was."""
@@ -71,6 +76,14 @@ class TaskJob(Job, Generic[ResultT_co]):
         """The ID of the job."""
         return str(self["id"])
 
+    def argument_for_any_id(self) -> Any:
+        """Return the argument of the job for another one, whose ID a master will choose."""
+        if self.task is None or self.task.seal is None:
+            return self["argument"]
+        return self.task.seal.sealed_for_name(
+            self.task.codec.encode_arguments(self.arguments), self.task.name
+        )
+
 
 class _Maker:
     """Make the jobs of one task with the same options. Raise TypeError if a type of the task cannot travel."""
@@ -83,9 +96,17 @@ class _Maker:
         self._options = options
         self._bind, self._encode = task.codec.bind, task.codec.encode_arguments
         self._wire_options, self._give_id = wire_options, give_id
+        self._seal = task.seal
         # The fields that all jobs share. Jobs do not share values that a caller could change.
         self._fields: Mapping[str, Any] | None = None
         fields = self._new_fields()
+        if self._seal is not None and any(
+            "key" not in fields.get(option, "key") for option in ("unique", "debounce")
+        ):
+            raise TypeError(
+                f"task {task.name}: its arguments are sealed, and masters cannot compare them: give Unique and "
+                "Debounce a key"
+            )
         if all(type(value) in PLAIN_OPTIONS for value in fields.values() if value is not None):
             self._fields = fields
 
@@ -96,6 +117,8 @@ class _Maker:
         job["argument"] = self._encode(arguments)
         if "id" not in job:
             self._give_id(job)
+        if self._seal is not None:
+            self._seal.seal_job(job)
         job.task, job.arguments, job.options = self._task, arguments, self._options
         return job
 
@@ -320,6 +343,7 @@ class Task(Calls[P, ResultT_co]):
         confirm_start: bool,
         isolated: bool,
         version: str,
+        gather: "Gather | None" = None,
     ) -> None:
         super().__init__(self, options)
         self.tasks = tasks
@@ -331,7 +355,8 @@ class Task(Calls[P, ResultT_co]):
         self.confirm_start = confirm_start
         self.isolated = isolated
         self.version = version
-        self.signature = Signature(name, function)
+        self.gather = gather
+        self.signature = Signature(name, function, gathers=gather is not None)
         self._codec: Codec | None = None
         # By name: the methods that show the parameters of the function.
         self.shown_methods: dict[str, Callable[..., Any]] = {}
@@ -365,6 +390,11 @@ class Task(Calls[P, ResultT_co]):
         return JobHandle(self, job_id, self.pushers())
 
     # --- for the rest of the package
+
+    @property
+    def seal(self) -> "Seal | None":
+        """Return what seals the jobs of this task, if they are sealed."""
+        return self.tasks.seal
 
     @property
     def codec(self) -> "Codec":
@@ -402,6 +432,16 @@ if TYPE_CHECKING:
 
     class AsyncTask(Task[P, ResultT_co]):
         def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, ResultT_co]: ...
+
+    class SyncGatherTask(Task[[ArgumentT], ResultT_co]):
+        def __call__(
+            self, arguments: list[ArgumentT], ctx: GatherContext, /
+        ) -> Sequence[ResultT_co | Exception] | None: ...
+
+    class AsyncGatherTask(Task[[ArgumentT], ResultT_co]):
+        def __call__(
+            self, arguments: list[ArgumentT], ctx: GatherContext, /
+        ) -> Coroutine[Any, Any, Sequence[ResultT_co | Exception] | None]: ...
 
     class SyncContextTask(Task[P, ResultT_co]):
         def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...

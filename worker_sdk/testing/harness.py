@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from worker_sdk.blocks import AsyncWithOnly
 from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
+from worker_sdk.errors import SealError
 from worker_sdk.pusher.client import Pusher
 from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.sync_client import SyncPusher
@@ -17,14 +18,16 @@ from worker_sdk.tasks.task import Task, TaskJob
 from worker_sdk.testing.challenges import KeptChallenges, callback_of
 from worker_sdk.testing.lazy_worker import worker_of
 from worker_sdk.testing.predecessors import FINISHED_AT
-from worker_sdk.testing.progress import KeptReports
+from worker_sdk.testing.progress import KeptReports, ReportsByToken
 from worker_sdk.transport.suggestions import suggestion
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outcomes import Fields
+from worker_sdk.worker.registry import Registry
 from worker_sdk.worker.run import JobRun
+from worker_sdk.worker.steps import own_value, results_of, with_results
 from worker_sdk.worker.worker import Worker
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ class Ending:
     * `parts`: the values that the handler handed out with `ctx.emit`.
     * `challenge`: what the handler asked for with `ctx.open_challenge`, as a master gets it: `form`, `audience`,
       `expect`, `timeout_s`, `meta`. None: it opened no challenge.
+    * `steps`: the results of all steps of the job that have ended so far, by name.
 
     For example:
 
@@ -59,6 +63,7 @@ class Ending:
     progress: tuple[float | None, str] | None = None
     parts: Sequence[Any] = ()
     challenge: Mapping[str, Any] | None = None
+    steps: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def result(self) -> Any:
@@ -121,6 +126,7 @@ class WorkerHarness(AsyncWithOnly):
         checkpoint: Any = None,
         callback: Any = None,
         inputs: Sequence[Any] = (),
+        steps: Mapping[str, Any] | None = None,
     ) -> Ending:
         """Run one attempt of a job to its end.
 
@@ -135,6 +141,8 @@ class WorkerHarness(AsyncWithOnly):
           of a person. The handler runs as it does after its challenge was answered. Default: none came.
         * `inputs`: results of the jobs for which the job waited, in order, for `ctx.inputs`. An `Ending`, which another
           run returned, stands for a job that ended so. Default: it waited for none.
+        * `steps`: results of steps by name, as if an earlier attempt had run them. `Ending.steps` of another run
+          makes this one the next attempt. Default: none has ended.
 
         For example:
 
@@ -143,64 +151,128 @@ class WorkerHarness(AsyncWithOnly):
         """
         if isinstance(name, TaskJob):
             headers = headers or name.get("headers")
+            # A sealed argument opens for its own job alone.
+            job_id = job_id or (name.id if name.task is not None and name.task.seal is not None else None)
         name, argument = _named(name, argument)
         if self._worker.find(name) is None:
             raise LookupError(f"no handler for {name}{suggestion(name, self._worker.names)}")
+        saved = None if checkpoint is None else encode(checkpoint)
+        kept = KeptReports(with_results(saved, steps or {}))
+        fields: dict[str, Any] = {"attempt": attempt, "fence": attempt, "timeout": timeout}
+        if job_id is not None:
+            fields["job_id"] = job_id
+        if kept.checkpoint is not None:
+            fields["checkpoint"] = kept.checkpoint
         number = next(self._numbers)
-        dispatch: Dispatch = {
-            "job_id": job_id or f"00000000-0000-7000-8000-{number:012d}",
-            "token": f"{number:032x}",
-            "attempt": attempt,
-            "fence": attempt,
-            "phase": "run",
-            "name": name,
-            "argument": argument,
-            "headers": dict(headers or {}),
-            "timeout": timeout,
-            "not_after_ms": 0,
-            "lease_until_ms": 0,
-        }
-        if checkpoint is not None:
-            dispatch["checkpoint"] = encode(checkpoint)
         if inputs:
-            dispatch["inputs"] = [_input_of(number, n, one) for n, one in enumerate(inputs)]
+            fields["inputs"] = [_input_of(number, n, one) for n, one in enumerate(inputs)]
         if callback is not None:
-            dispatch["phase"] = "callback"
-            dispatch["callback"] = callback_of(callback)
+            fields |= {"phase": "callback", "callback": callback_of(callback)}
+        dispatch = {**_dispatch(number, name, argument, headers), **fields}
         async with contextlib.nullcontext() if self._assembly else self:
-            return await self._run(dispatch)
+            [ending] = await self._run_all([(cast("Dispatch", dispatch), kept)])
+        return ending
 
-    async def _run(self, dispatch: "Dispatch") -> Ending:
-        assembly = self._assembly
-        assert assembly is not None
-        kept, sink, challenges = KeptReports(dispatch.get("checkpoint")), _Sink(), KeptChallenges()
-        pushers = _Recorder(self.enqueued, chain_of(assembly.middleware), self.unmet)
+    async def run_together(
+        self, jobs: "Sequence[TaskJob[Any]]", *, attempt: int = 1, timeout: float = 30.0
+    ) -> list[Ending]:
+        """Run one attempt of several jobs that a worker holds at the same time, and return their ends in order. Those
+        of a task with `gather` run in one call.
+
+        * `jobs`: jobs of `task.to_job(…)`.
+        * `attempt`, `timeout`: as for `run`.
+
+        For example:
+
+            harness = WorkerHarness(tasks)
+            endings = await harness.run_together([make_thumbnail.to_job(42), make_thumbnail.to_job(43)])
+            assert [ending.result for ending in endings] == [320, 320]
+        """
+        runs = []
+        for job in jobs:
+            number = next(self._numbers)
+            dispatch = _dispatch(number, str(job["name"]), job["argument"], job.get("headers"))
+            dispatch.update({"job_id": job.id, "attempt": attempt, "fence": attempt, "timeout": timeout})
+            runs.append((dispatch, KeptReports()))
+        async with contextlib.nullcontext() if self._assembly else self:
+            return await self._run_all(runs)
+
+    async def _run_all(self, runs: "Sequence[tuple[Dispatch, KeptReports]]") -> list[Ending]:
+        assert self._assembly is not None
+        kept = {dispatch["token"]: reports for dispatch, reports in runs}
+        sink, challenges = _Sink(kept), KeptChallenges()
         executor = Executor(
-            max_jobs=1,
+            max_jobs=len(runs),
             settlements=sink,
             starts=_AlwaysYes(),
-            pushers=cast("Pushers", pushers),
-            reports=kept,
+            pushers=cast(
+                "Pushers", _Recorder(self.enqueued, chain_of(self._assembly.middleware), self.unmet)
+            ),
+            reports=ReportsByToken(kept),
             challenges=challenges,
             child_access=(["http://127.0.0.1:8080"], None),
         )
-        handler = assembly.registry.get(dispatch["name"])
-        assert handler is not None
         now = now_s()
-        executor.start(JobRun(dispatch, handler, now + 86_400), now)
+        for dispatch, _ in runs:
+            handler = self._assembly.registry.get(dispatch["name"])
+            assert handler is not None
+            executor.start(JobRun(dispatch, handler, now + 86_400), now)
         try:
-            fields = dict(await sink.ending)
+            ended = [dict(await sink.endings[dispatch["token"]]) for dispatch, _ in runs]
         finally:
             executor.close()
-        saved = None if kept.checkpoint is None else decode(kept.checkpoint)
-        return Ending(
-            fields.pop("type"),
-            fields,
-            saved,
-            kept.progress,
-            [decode(part) for part in kept.parts],
-            challenges.opened[-1] if challenges.opened else None,
-        )
+        return [
+            _ending_of(fields, reports, dispatch, self._assembly.registry, challenges)
+            for fields, (dispatch, reports) in zip(ended, runs, strict=True)
+        ]
+
+
+def _ending_of(
+    fields: Fields,
+    reports: KeptReports,
+    dispatch: "Dispatch",
+    registry: Registry,
+    challenges: KeptChallenges,
+) -> Ending:
+    """Return the end of a run, with sealed values as the handler knows them."""
+    handler, job_id = registry.get(dispatch["name"]), dispatch["job_id"]
+    checkpoint, parts = reports.checkpoint, [decode(part) for part in reports.parts]
+    if handler is not None and (seal := handler.seal) is not None:
+        # A checkpoint of another key stays as it is: the job could not begin.
+        with contextlib.suppress(SealError):
+            checkpoint = seal.opened_checkpoint(checkpoint, job_id)
+        parts = [seal.opened(part, "part", job_id) for part in parts]
+        if "result" in fields:
+            fields["result"] = seal.opened(fields["result"], "result", job_id)
+        if "error" in fields:
+            fields["error"], fields["message"] = seal.opened_failure(
+                fields["error"], fields["message"], job_id
+            )
+    return Ending(
+        fields.pop("type"),
+        fields,
+        own_value(checkpoint),
+        reports.progress,
+        parts,
+        challenges.opened[-1] if challenges.opened else None,
+        results_of(checkpoint),
+    )
+
+
+def _dispatch(number: int, name: str, argument: Any, headers: Mapping[str, str] | None) -> "Dispatch":
+    return {
+        "job_id": f"00000000-0000-7000-8000-{number:012d}",
+        "token": f"{number:032x}",
+        "attempt": 1,
+        "fence": 1,
+        "phase": "run",
+        "name": name,
+        "argument": argument,
+        "headers": dict(headers or {}),
+        "timeout": 30.0,
+        "not_after_ms": 0,
+        "lease_until_ms": 0,
+    }
 
 
 def _named(name: "str | Task[..., Any] | TaskJob[Any]", argument: Any) -> tuple[str, Any]:
@@ -249,11 +321,12 @@ def _input_of(number: int, position: int, given: Any) -> "JobInput":
 class _Sink:
     is_full = False
 
-    def __init__(self) -> None:
-        self.ending: asyncio.Future[Fields] = asyncio.get_running_loop().create_future()
+    def __init__(self, tokens: Iterable[str]) -> None:
+        loop = asyncio.get_running_loop()
+        self.endings: dict[str, asyncio.Future[Fields]] = {token: loop.create_future() for token in tokens}
 
     def put(self, job_id: str, token: str, fields: Fields) -> None:
-        self.ending.set_result(fields)
+        self.endings[token].set_result(fields)
 
 
 class _AlwaysYes:

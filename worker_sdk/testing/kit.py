@@ -27,6 +27,7 @@ from worker_sdk.testing.runner import (
     seconds_until,
 )
 from worker_sdk.testing.unique import UniqueRule
+from worker_sdk.wire import decode
 from worker_sdk.worker.context import Pushers, running_job
 
 if TYPE_CHECKING:
@@ -89,8 +90,9 @@ def drain(
 
     A virtual clock passes over delays and backoffs, so a job runs when it would be due among the others: the lowest
     priority number first, then the oldest. A job with `after` runs behind those for which it waits, and is skipped
-    where a master would skip it. Call it inside the block of `recording`, or after it. Drained jobs are removed from
-    `jobs`; those stay that wait for a job which did not end.
+    where a master would skip it. Jobs of a task with `gather` that are due at the same time run in one call. Call it
+    inside the block of `recording`, or after it. Drained jobs are removed from `jobs`; those stay that wait for a job
+    which did not end.
 
     * `jobs`: the list from `recording`; or jobs of `to_job`, and maps or pairs as `enqueue_many` takes them.
     * `worker`: as for `inline`.
@@ -121,23 +123,28 @@ class _Drain:
         self._waiting: list[Run] = []
         self._done: list[Run] = []
         self._clock_s = 0.0
+        # The jobs that are due at this time.
+        self._due: list[Run] = []
 
     def run(self) -> list[Run]:
         deferrals = 0
         while run := self._next():
+            together = [run]
             if _has_expired(run, self._clock_s):
                 run.state = "skipped"
             else:
-                run.at_s = self._clock_s
-                self._runner.attempt(run)
+                together = self._gathered(run)
+                self._runner.attempt_at(self._clock_s, together)
             deferrals = deferrals + 1 if run.state == "scheduled" else 0
             if deferrals > MAX_DEFERRALS:
                 raise RuntimeError(f"{run.job['name']} was deferred {MAX_DEFERRALS} times")
-            # A job that waits for another system stays there; `WorkerHarness` runs a handler with a callback.
-            if run.is_over or run.state == "awaiting_callback":
-                self._note_end(run)
-            if self._raises and run.state == "failed":
-                raise original(run, run.job["name"])
+            for one in together:
+                # A job that waits for another system stays there; `WorkerHarness` runs a handler with a callback.
+                if one.is_over or one.state == "awaiting_callback":
+                    self._note_end(one)
+            failed = [one for one in together if self._raises and one.state == "failed"]
+            if failed:
+                raise original(failed[0], failed[0].job["name"])
         self._jobs += [run.job for run in self._waiting]
         return self._done
 
@@ -159,8 +166,23 @@ class _Drain:
         if not able:
             return None
         self._clock_s = max(self._clock_s, min(run.at_s for run in able))
-        due = (run for run in able if run.at_s <= self._clock_s)
-        return min(due, key=lambda run: run.job.get("priority") or 0)
+        self._due = [run for run in able if run.at_s <= self._clock_s]
+        return min(self._due, key=lambda run: run.job.get("priority") or 0)
+
+    def _gathered(self, run: Run) -> list[Run]:
+        """Return the jobs that a worker would run in one call with this one, which is the first of them."""
+        gather = self._runner.gather_of(run)
+        if gather is None or run.attempts > 0:
+            return [run]
+        others = [
+            one
+            for one in self._due
+            if one is not run
+            and one.job["name"] == run.job["name"]
+            and one.attempts == 0
+            and not _has_expired(one, self._clock_s)
+        ]
+        return [run, *others][: gather.max]
 
     def _note_end(self, run: Run) -> None:
         """Release what waited for the job, and enqueue the callbacks of batches that it ended."""
@@ -374,7 +396,7 @@ class _Store:
             raise NotFinished(job_id, run.state)
         parts = [
             {"attempt": run.attempts, "number": number, "value": value}
-            for number, value in enumerate(run.parts, 1)
+            for number, value in enumerate(map(decode, run.reports.parts), 1)
         ]
         return {
             "state": run.state,

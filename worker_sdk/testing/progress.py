@@ -1,5 +1,6 @@
 """Progress and checkpoints in tests: they are kept, and no master is asked."""
 
+from collections.abc import Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
@@ -12,8 +13,6 @@ class KeptReports:
         self.progress: tuple[float | None, str] | None = None
         self.checkpoint = checkpoint
         self.parts: list[bytes] = []
-        # No report is ever under way to a master.
-        self.told: set[str] = set()
 
     def view(self) -> dict[str, Any] | None:
         """Return the progress as a master shows it. Tests have a virtual clock, so it was always told right now."""
@@ -36,6 +35,24 @@ class KeptReports:
         kept: Future[None] = Future()
         kept.set_result(None)
         return kept
+
+
+class ReportsByToken:
+    """The reports of several jobs, each of which is kept apart."""
+
+    def __init__(self, kept: Mapping[str, KeptReports]) -> None:
+        self._kept = kept
+        # No report is ever under way to a master.
+        self.told: set[str] = set()
+
+    def add_progress(self, token: str, fraction: float | None, message: str) -> None:
+        self._kept[token].add_progress(token, fraction, message)
+
+    def save(self, token: str, checkpoint: bytes) -> "Future[None]":
+        return self._kept[token].save(token, checkpoint)
+
+    def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":
+        return self._kept[token].emit(job_id, token, value, deadline_s)
 
     def flush(self, token: str) -> "Future[None] | None":
         """Return None: nothing has to be sent."""

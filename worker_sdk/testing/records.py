@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.unique import EnqueuedId
@@ -14,6 +14,10 @@ from worker_sdk.testing.progress import KeptReports
 from worker_sdk.transport.suggestions import suggestion
 from worker_sdk.unsendable import sendable
 from worker_sdk.wire import decode
+from worker_sdk.worker.steps import own_value, results_of
+
+if TYPE_CHECKING:
+    from worker_sdk.sealing import Seal, What
 
 # Characters of the arguments of a job that a failed assertion shows.
 _MOST_SHOWN = 200
@@ -38,6 +42,7 @@ class Run:
     * `first_state`: its state once it waits for no other job any more.
     * `is_awaited`: another job waited for it before it was over, so its result is kept.
     * `skipped_by`: ID and state of the job whose end skipped it, directly or over several steps.
+    * `seal`: opens what the job holds, if it is sealed.
     * `conflict`: `existing` or `replaced` while a call returns the ID of this job instead of that of a new one.
 
     For example:
@@ -63,6 +68,8 @@ class Run:
     callbacks: list[Mapping[str, Any]] = field(default_factory=list, repr=False, compare=False)
     challenges: KeptChallenges = field(default_factory=KeptChallenges, repr=False, compare=False)
 
+    seal: "Seal | None" = field(default=None, repr=False, compare=False)
+
     @property
     def progress(self) -> tuple[float | None, str] | None:
         """Fraction and message of the last `ctx.progress`."""
@@ -71,12 +78,25 @@ class Run:
     @property
     def checkpoint(self) -> Any:
         """The value that the next attempt finds in `ctx.checkpoint`."""
-        return None if self.reports.checkpoint is None else decode(self.reports.checkpoint)
+        return own_value(self._opened_checkpoint())
+
+    @property
+    def steps(self) -> Mapping[str, Any]:
+        """The results of the steps that have ended, by name, which the next attempt gets."""
+        return results_of(self._opened_checkpoint())
 
     @property
     def parts(self) -> list[Any]:
         """The values that the last attempt handed out with `ctx.emit`."""
-        return [decode(part) for part in self.reports.parts]
+        return [self.known_value(decode(part), "part") for part in self.reports.parts]
+
+    def known_value(self, value: Any, what: "What") -> Any:
+        """Return a value of the job as its handler knows it."""
+        return value if self.seal is None else self.seal.opened(value, what, self.job.id)
+
+    def _opened_checkpoint(self) -> bytes | None:
+        checkpoint = self.reports.checkpoint
+        return checkpoint if self.seal is None else self.seal.opened_checkpoint(checkpoint, self.job.id)
 
     @property
     def keeps_result(self) -> bool:

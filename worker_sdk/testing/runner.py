@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -14,6 +14,7 @@ from worker_sdk.testing.records import Run
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker import outcomes
 from worker_sdk.worker.context import Context, Pushers, running_job
+from worker_sdk.worker.gather import Gather, GatherContext, GatheredLog, ends_of
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.registry import Handler
 
@@ -48,25 +49,35 @@ class Runner:
         self._pushers = cast("Pushers", pushers)
         self.worker = LazyWorker(worker)
 
-    def attempt(self, run: Run) -> None:
-        """Run one attempt, from any thread."""
-        handler = self.worker.handler_of(run.job)
+    def gather_of(self, run: Run) -> Gather | None:
+        """Return how the jobs of this name are gathered, if they are."""
+        return self.worker.handler_of(run.job).gather
+
+    def attempt_at(self, clock_s: float, runs: Sequence[Run]) -> None:
+        """Run one attempt at a virtual time; or one of several jobs that are gathered."""
+        for run in runs:
+            run.at_s = clock_s
+        self.attempt(*runs)
+
+    def attempt(self, *runs: Run) -> None:
+        """Run one attempt, from any thread; or one of several jobs that are gathered."""
+        handler = self.worker.handler_of(runs[0].job)
         self.worker.start()
-        argument, ctx = self._begin(run)
+        argument, ctx = self._begin_all(runs, handler)
         try:
             value = self._call(handler, argument, ctx)
+            ends = [value] if handler.gather is None else ends_of(handler.name, value, len(runs))
         except TooDeepError:  # retries would take for ever
             raise
         except (Exception, SystemExit) as exc:
-            self._failed(run, handler, exc)
-        else:
-            self._succeeded(run, value)
+            ends = [exc] * len(runs)
+        self._end_all(runs, handler, ends)
 
     async def attempt_async(self, run: Run) -> None:
         """Run one attempt in the running event loop; a `def` in a thread, as a worker does."""
         handler = self.worker.handler_of(run.job)
         await self.worker.astart()
-        argument, ctx = self._begin(run)
+        argument, ctx = self._begin_all([run], handler)
         # This is the asyncio task of the test, which goes on after the job.
         mark = running_job.set(ctx)
         try:
@@ -74,14 +85,30 @@ class Runner:
                 value = await handler.call(argument, ctx)
             else:
                 value = await asyncio.to_thread(handler.call, argument, ctx)
+            ends = [value] if handler.gather is None else ends_of(handler.name, value, 1)
         except TooDeepError:  # retries would take for ever
             raise
         except (Exception, SystemExit) as exc:
-            self._failed(run, handler, exc)
-        else:
-            self._succeeded(run, value)
+            ends = [exc]
         finally:
             running_job.reset(mark)
+        self._end_all([run], handler, ends)
+
+    def _begin_all(self, runs: Sequence[Run], handler: Handler) -> tuple[Any, Context]:
+        for run in runs:
+            run.seal = handler.seal
+        begun = [self._begin(run) for run in runs]
+        if handler.gather is None:
+            return begun[0]
+        log = GatheredLog([run.log.write for run in runs])
+        return [argument for argument, _ in begun], GatherContext([ctx for _, ctx in begun], log)
+
+    def _end_all(self, runs: Sequence[Run], handler: Handler, ends: Sequence[Any]) -> None:
+        for run, end in zip(runs, ends, strict=True):
+            if isinstance(end, BaseException):
+                self._failed(run, handler, end)
+            else:
+                self._succeeded(run, end)
 
     def _begin(self, run: Run) -> tuple[Any, Context]:
         job = run.job
@@ -125,12 +152,14 @@ class Runner:
         return self.worker.run_async(called) if handler.is_coroutine else called
 
     def _succeeded(self, run: Run, value: Any) -> None:
-        run.result, run.exception, run.state = value, None, "succeeded"
+        run.result, run.exception, run.state = run.known_value(value, "result"), None, "succeeded"
         run.fields = outcomes.success(decode(encode(value)))
 
     def _failed(self, run: Run, handler: Handler, exc: BaseException) -> None:
         run.exception = exc
         run.fields = fields = outcomes.of_exception(handler, exc, run.attempts)
+        if handler.seal is not None:
+            run.fields = fields = handler.seal.sealed_failure(fields, run.job.id)
         match fields["type"]:
             case "discarded":
                 run.state = "discarded"

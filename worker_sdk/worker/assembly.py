@@ -112,9 +112,11 @@ class Assembly:
 
 
 def _surrounds(one: Middleware, handler: Handler) -> bool:
-    return _overrides(one, "around_job") or (
-        handler.kind is HandlerKind.ASYNC and _overrides(one, "around_async_job")
-    )
+    return _overrides(one, "around_job") or (_is_in_loop(handler) and _overrides(one, "around_async_job"))
+
+
+def _is_in_loop(handler: Handler) -> bool:
+    return handler.is_coroutine and handler.kind is not HandlerKind.ISOLATED
 
 
 def _overrides(one: Middleware, method: str) -> bool:
@@ -123,12 +125,12 @@ def _overrides(one: Middleware, method: str) -> bool:
 
 def _layer(one: Middleware, handler: Handler) -> Callable[[Call], Call]:
     """Return a function that puts a middleware around a call."""
-    if handler.kind is HandlerKind.ASYNC and _overrides(one, "around_async_job"):
+    if _is_in_loop(handler) and _overrides(one, "around_async_job"):
         return _async_layer(
             checked_generator(one, "around_async_job", is_async=True), _what(one, "async_job")
         )
     make = checked_generator(one, "around_job")
-    return (_mixed_layer if handler.kind is HandlerKind.ASYNC else _sync_layer)(make, _what(one, "job"))
+    return (_mixed_layer if _is_in_loop(handler) else _sync_layer)(make, _what(one, "job"))
 
 
 def _what(one: Middleware, around: str) -> str:

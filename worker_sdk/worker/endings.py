@@ -3,16 +3,16 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final, Protocol
 
 from worker_sdk import forked
-from worker_sdk.wire import encode
 from worker_sdk.worker import outcomes
 from worker_sdk.worker.descriptors import is_for_want_of_descriptors
 from worker_sdk.worker.isolated import ProcessDiedError
-from worker_sdk.worker.job_log import running_log
+from worker_sdk.worker.job_log import LogLines, running_log
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.progress import RunReports
 from worker_sdk.worker.registry import HandlerKind
@@ -93,15 +93,37 @@ class Endings:
         elif run.failure is not None:
             self.settle(run, run.failure)
 
+    def end_together(self, runs: Sequence[JobRun], exc: BaseException, log: LogLines | None) -> None:
+        """Report the end of runs whose common call has raised `exc`, which is judged and logged once, and free their
+        slots."""
+        failing = [run for run in runs if run.stopping is None and not run.is_settled]
+        if failing and not is_for_want_of_descriptors(exc):
+            first = failing[0]
+            fields = self._of_exception(first, exc)
+            if first.handler.seal is not None:
+                log = None
+            if level := outcomes.log_level(first.handler, exc, fields):
+                mark = running_log.set(log)
+                logger.log(level, "%s failed, for %d jobs together", first.name, len(failing), exc_info=exc)
+                running_log.reset(mark)
+            for run in failing:
+                # A sealed error is that of one job alone.
+                is_own = run is not first and run.handler.seal is not None
+                run.failure = self._of_exception(run, exc) if is_own else dict(fields)
+        for run in runs:
+            end = partial(self.end, run, None, exc)
+            if run.failure is None or not self._logs_first(run, end):
+                end()
+
     def _saves_first(self, run: JobRun, value: Any, exc: BaseException) -> bool:
-        """Return whether the end has to wait until the position that an iteration has reached is saved. The next
-        attempt goes on there."""
-        if run.ctx is None or run.ctx.unsaved is None or run.is_settled:
+        """Return whether the end has to wait until the position that an iteration has reached, or a step that has
+        ended, is saved. The next attempt goes on there."""
+        if run.ctx is None or run.is_settled or run.stopping not in (None, Stop.HANDED_BACK):
             return False
-        if run.stopping not in (None, Stop.HANDED_BACK):
+        if run.is_last_saved or (checkpoint := run.ctx.take_unsaved()) is None:
             return False
-        position, run.ctx.unsaved = run.ctx.unsaved, None
-        saved = self._reports.save(run.token, encode(position))
+        run.is_last_saved = True
+        saved = self._reports.save(run.token, checkpoint)
         # If no master can be reached, the next attempt starts from the previous checkpoint.
         self._go_on_after(saved, self._stop_grace_s, lambda: self.end(run, value, exc))
         return True
@@ -173,7 +195,8 @@ class Endings:
     @staticmethod
     def _of_exception(run: JobRun, exc: BaseException) -> outcomes.Fields:
         try:
-            return outcomes.of_exception(run.handler, exc, run.attempt)
+            fields = outcomes.of_exception(run.handler, exc, run.attempt)
+            return fields if run.handler.seal is None else run.handler.seal.sealed_failure(fields, run.job_id)
         except Exception:
             # A policy is the user's code, too: an ending must not be lost because its wait cannot be computed.
             logger.exception("the retry policy of %s failed", run.name)
@@ -191,7 +214,7 @@ class Endings:
         has_failed = fields["type"] in ("failure", "discarded")
         if has_failed and level:
             error = fields["error"]
-            text = error["traceback"] if error else fields["message"]
+            text = (error and error.get("traceback")) or fields["message"]
             log_failure(run, level, text=text, ending=fields["type"])
 
         def settle() -> None:
@@ -246,7 +269,8 @@ def fields_of_stop(run: JobRun) -> outcomes.Fields | None:
 def log_failure(
     run: JobRun, level: int, exc: BaseException | None = None, *, text: str = "", ending: str = "failure"
 ) -> None:
-    mark = running_log.set(run.log)
+    # Masters keep the log of the job, and may not see the text of a sealed one.
+    mark = running_log.set(run.log if run.handler.seal is None else None)
     try:
         _write_failure(run, level, exc, text, ending)
     finally:

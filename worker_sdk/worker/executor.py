@@ -35,6 +35,8 @@ FOLLOW_S: Final = 10.0
 FOLLOW_SHARE: Final = 0.5
 
 _NEVER: Final = float("inf")
+# Handlers that can only be asked to stop: a thread, and a call that runs other jobs as well.
+_UNSTOPPABLE: Final = (HandlerKind.SYNC, HandlerKind.GATHERED)
 
 
 class Starts(Protocol):
@@ -96,6 +98,7 @@ class Executor:
             child_access=child_access,
             log_of=log_of,
             endings=self._endings,
+            has_room=lambda: self.free > 0,
         )
         forked.renew_in_child(self)
 
@@ -237,6 +240,12 @@ class Executor:
             self._endings.settle_stopped(run)
             self._release(run)
             return
+        self._interrupt(run, why)
+        if run.stop_due_s < self._watch_due_s:
+            self._watch_at(run.stop_due_s)
+
+    def _interrupt(self, run: JobRun, why: Stop) -> None:
+        """Tell a handler that runs to stop, or end it where that is possible."""
         if run.ctx is not None:
             run.ctx.cancelled.set()
         if run.handler.kind is HandlerKind.ASYNC:
@@ -244,11 +253,11 @@ class Executor:
             run.task.cancel()
         elif (process := run.process) is not None:
             process.kill()
-        elif why is Stop.TIMEOUT and run.handler.kind is HandlerKind.SYNC:
-            # Nobody can end a thread, so the job must not wait for it, but its slot does.
+        elif why is Stop.TIMEOUT and run.handler.kind in _UNSTOPPABLE:
+            # Nobody can end it, so the job must not wait for it, but its slot does.
             self._report_without_end(run)
-        if run.stop_due_s < self._watch_due_s:
-            self._watch_at(run.stop_due_s)
+        if run.handler.kind is HandlerKind.GATHERED:
+            self._calls.gathered.note_stop(run)
 
     def _patience_end_s(self, run: JobRun, why: Stop) -> float:
         """Return when the end is reported although the handler still runs."""
@@ -257,7 +266,7 @@ class Executor:
             return _NEVER
         end_s = now_s() + self._stop_grace_s
         # After a cancel, the caller can wait for a thread until the job's timeout.
-        return max(end_s, run.deadline_s) if run.handler.kind is HandlerKind.SYNC else end_s
+        return max(end_s, run.deadline_s) if run.handler.kind in _UNSTOPPABLE else end_s
 
     def stop_all(self, why: Stop) -> None:
         for run in self._taken_up():

@@ -17,6 +17,7 @@ from worker_sdk.worker.threads import HandlerThreads
 
 if TYPE_CHECKING:
     from worker_sdk.worker.challenges import Challenges
+    from worker_sdk.worker.gathered_calls import GatheredCalls
 
 
 class HandlerCalls:
@@ -33,6 +34,7 @@ class HandlerCalls:
         child_access: tuple[Sequence[str], str | None],
         log_of: "Callable[[str, str], RunLog] | None",
         endings: Endings,
+        has_room: Callable[[], bool],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._pushers = pushers
@@ -42,6 +44,8 @@ class HandlerCalls:
         self._endings = endings
         self._isolated = IsolatedCalls(reports=reports, challenges=challenges, child_access=child_access)
         self._threads = HandlerThreads(max_jobs, self._loop)
+        self._has_room = has_room
+        self._gathered: GatheredCalls | None = None
 
     def resize(self, max_jobs: int) -> None:
         """Let at most `max_jobs` handlers run in threads at a time."""
@@ -52,7 +56,23 @@ class HandlerCalls:
         """Return the numbers that the system gives to the threads of handlers."""
         return self._threads.native_ids
 
+    @property
+    def gathered(self) -> "GatheredCalls":
+        """Return the calls that run many jobs at once; they are made when first asked for."""
+        if self._gathered is None:
+            from worker_sdk.worker.gathered_calls import GatheredCalls
+
+            self._gathered = GatheredCalls(
+                endings=self._endings,
+                threads=self._threads,
+                has_room=self._has_room,
+                keeps_logs=self._log_of is not None,
+            )
+        return self._gathered
+
     def close(self) -> None:
+        if self._gathered is not None:
+            self._gathered.close()
         self._threads.close()
 
     def launch(self, run: JobRun) -> None:
@@ -94,6 +114,8 @@ class HandlerCalls:
                     lambda: self._isolated.call(run),
                     lambda value, exc: self._endings.end_isolated(run, value, exc),
                 )
+            case HandlerKind.GATHERED:
+                self.gathered.add(run)
 
     async def _run_async(self, run: JobRun) -> None:
         if self._is_too_late(run):

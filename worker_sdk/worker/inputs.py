@@ -8,6 +8,7 @@ from worker_sdk.errors import InputMissing
 if TYPE_CHECKING:
     from worker_sdk.protocol import JobInput
     from worker_sdk.pusher.results import JobResult
+    from worker_sdk.sealing import Seal
 
 ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
@@ -35,13 +36,14 @@ class Input:
             print(one.job_id, one.state, one.result if one.is_success else one.outcome)
     """
 
-    __slots__ = ("_result", "job_id", "omitted", "state")
+    __slots__ = ("_result", "_seal", "job_id", "omitted", "state")
 
-    def __init__(self, given: "JobInput") -> None:
+    def __init__(self, given: "JobInput", seal: "Seal | None" = None) -> None:
         self.job_id = given["job_id"]
         self.state = given["state"]
         self.omitted: str | None = given["omitted"]
         self._result = given["result"]
+        self._seal = seal
 
     def __repr__(self) -> str:
         return f"<input {self.job_id}, {self.state or 'deleted'}>"
@@ -57,7 +59,8 @@ class Input:
         succeed or its result is not here."""
         if not self.is_success or self._result is None:
             raise InputMissing(self.job_id, self.state, self.omitted)
-        return self._result.get("result")
+        result = self._result.get("result")
+        return result if self._seal is None else self._seal.opened(result, "result", self.job_id)
 
     def result_of(self, task: HasResult[ResultT]) -> ResultT:
         """Return the result as the annotation of a task says. Raise InputMissing as `result` does, and if the result
@@ -82,7 +85,14 @@ class Input:
             return None
         from worker_sdk.pusher.results import JobResult
 
-        return JobResult(**{name: self._result[name] for name in JobResult.__slots__ if name in self._result})
+        fields = {name: self._result[name] for name in JobResult.__slots__ if name in self._result}
+        if self._seal is not None:
+            fields["result"] = self._seal.opened(fields.get("result"), "result", self.job_id)
+            if "error" in fields:
+                fields["error"], fields["message"] = self._seal.opened_failure(
+                    fields["error"], fields.get("message") or "", self.job_id
+                )
+        return JobResult(**fields)
 
 
 class Inputs(Sequence[Input]):
@@ -95,8 +105,8 @@ class Inputs(Sequence[Input]):
 
     __slots__ = ("_all",)
 
-    def __init__(self, given: "Iterable[JobInput]" = ()) -> None:
-        self._all = tuple(map(Input, given))
+    def __init__(self, given: "Iterable[JobInput]" = (), seal: "Seal | None" = None) -> None:
+        self._all = tuple(Input(one, seal) for one in given)
 
     def __repr__(self) -> str:
         return f"<inputs {list(self._all)}>"

@@ -75,11 +75,13 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
     try:
         return outcomes.success(_result(handler, job["argument"], ctx))
     except BaseException as exc:
-        if ctx.unsaved is not None:
+        if (checkpoint := ctx.take_unsaved()) is not None:
             # The next attempt goes on from there.
             with contextlib.suppress(CheckpointNotSaved):
-                ctx.save_and_wait(ctx.unsaved)
+                reports.save("", checkpoint).result()
         fields = outcomes.of_exception(handler, exc, ctx.attempt)
+        if handler.seal is not None:
+            fields = handler.seal.sealed_failure(fields, ctx.job_id)
         # The worker logs it, because no logging is set up here.
         return {**fields, "log_level": outcomes.log_level(handler, exc, fields)}
 

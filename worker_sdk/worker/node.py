@@ -136,6 +136,15 @@ class Node:
         """Start. `serve` returns the application for a server of its own; None: somebody else serves it at the
         configured URL."""
         config = self._config
+        for name in self._registry.names:
+            handler = self._registry.get(name)
+            if handler and handler.gather and handler.gather.max > config.max_jobs:
+                logger.warning(
+                    "%s gathers up to %d jobs, and this worker holds %d (max_jobs): no call gets more",
+                    name,
+                    handler.gather.max,
+                    config.max_jobs,
+                )
         # Do this first: a job may come as soon as the worker is registered.
         await self._assembly.start()
         if self._logs is not None:

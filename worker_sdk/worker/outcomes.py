@@ -16,6 +16,7 @@ from worker_sdk.errors import (
     NotReady,
     PhaseTimeout,
     Retry,
+    SealError,
 )
 from worker_sdk.unsendable import explained
 from worker_sdk.worker.registry import Handler
@@ -166,6 +167,9 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
         return ordered
     if isinstance(exc, UnfitArgumentError):
         return invalid_argument(exc)
+    if isinstance(exc, SealError):
+        # Further attempts, here or elsewhere, would most likely fail as well: people have to bring the key.
+        return undecodable(_text(exc))
     if isinstance(exc, UnsendableResultError):
         return failure(_text(exc), should_retry=False, error=_describe(exc.__cause__ or exc))
     message = f"{type(exc).__name__}: {_text(exc)}"

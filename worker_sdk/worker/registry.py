@@ -12,7 +12,9 @@ from worker_sdk.worker.names import ATTRIBUTE, check_name
 from worker_sdk.worker.policies import ExceptionType, RetryOn, as_discarded, as_retry_policies
 
 if TYPE_CHECKING:
+    from worker_sdk.sealing import Seal
     from worker_sdk.worker.context import Context
+    from worker_sdk.worker.gather import Gather
 
 Function = Callable[..., Any]
 
@@ -23,6 +25,7 @@ class HandlerKind(Enum):
     ASYNC = "async"
     SYNC = "sync"
     ISOLATED = "isolated"
+    GATHERED = "gathered"  # with other jobs, in the loop or in a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,10 @@ class Handler:
     around: "Callable[[Context, Callable[[], Any]], Any] | None" = None
     # Codes of failures with which a job is retried; None: all.
     retry_codes: frozenset[str] | None = None
+    # Its function takes the arguments of many jobs, and the context of the call.
+    gather: "Gather | None" = None
+    # It opens what its jobs hold, and seals what they return.
+    seal: "Seal | None" = None
 
     def call(self, argument: Any, ctx: Any) -> Any:
         """Call the function. Return its result, or an awaitable of it if `is_coroutine`."""

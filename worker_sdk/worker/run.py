@@ -45,6 +45,7 @@ class JobRun:
     is_named = False
     is_settled = False
     has_begun = False
+    is_last_saved = False  # what it had not saved by itself, before its end is reported
     ctx: Context | None = None
     task: asyncio.Task[None] | None = None
     process: IsolatedProcess | None = None

@@ -479,6 +479,14 @@ class ProgressView(Answer):
     at: Timestamp
 
 
+class StepView(Answer):
+    """A step of a job that has ended: later attempts do not run it again."""
+
+    name: str | None = Field(description="Null if the caller may not see job content.")
+    at: Timestamp = Field(description="Its end, by the clock of its worker.")
+    took_s: float
+
+
 class OriginView(Answer):
     """The definition that started a job."""
 
@@ -549,6 +557,10 @@ class JobView(JobSummary):
     )
     progress: ProgressView | None = Field(
         description="Null if no attempt has told of any.", json_schema_extra=SINCE
+    )
+    steps: list[StepView] = Field(
+        description="The steps (`ctx.step` of the Python SDK) that have ended so far, in this order.",
+        json_schema_extra=SINCE,
     )
     definition: OriginView | None = Field(
         description="The definition that started the job. Null if a push did.", json_schema_extra=SINCE

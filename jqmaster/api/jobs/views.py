@@ -12,6 +12,7 @@ from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.domain.jobs.job import Attempt, Cause, Job
 from jqmaster.domain.jobs.predecessors import Links
 from jqmaster.domain.jobs.progress import Progress
+from jqmaster.domain.jobs.steps import JobStep
 from jqmaster.domain.notices.webhook import shown_url
 from jqmaster.net.link_template import links_of
 from jqmaster.service.jobs.enqueue import Enqueued, EnqueuedBulk
@@ -105,6 +106,7 @@ def job_view(
         "constraints": list(constraints),
         "unique": _unique_view(job, content),
         "progress": _progress_view(detail.progress, content) if has_course else None,
+        "steps": [_step_view(step, content) for step in detail.steps if has_course],
         "definition": {"name": job.origin.definition, "due_at": iso_ms(job.origin.due_at_ms)}
         if job.origin
         else None,
@@ -170,6 +172,11 @@ def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
 def _progress_view(progress: Progress | None, content: JobContent) -> dict[str, Any] | None:
     """`ProgressView`."""
     return None if progress is None else _progress_fields(progress, content.text(progress.message))
+
+
+def _step_view(step: JobStep, content: JobContent) -> dict[str, Any]:
+    """`StepView`."""
+    return {"name": content.text(step.name), "at": iso_ms(step.at_ms), "took_s": step.took_ms / 1000}
 
 
 def _progress_fields(progress: Progress, message: str | None) -> dict[str, Any]:

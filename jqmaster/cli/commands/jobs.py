@@ -298,7 +298,7 @@ def job(
     view = http.get(job_path(job_id))
     if http.says_json(view):
         return
-    apart = ("argument", "attempts", "events", "after", "dependents")
+    apart = ("argument", "attempts", "events", "steps", "after", "dependents")
     output.show_fields((field, value) for field, value in view.items() if field not in apart)
     print("argument")
     output.show_value(view["argument"])
@@ -309,6 +309,10 @@ def job(
                 (a["attempt"], a["worker_id"], a["started_at"], a["finished_at"], a["outcome"], a["message"])
                 for a in view["attempts"]
             ),
+        )
+    if steps := view.get("steps"):
+        output.show_table(
+            ("STEP", "ENDED", "SECONDS"), ((one["name"], one["at"], one["took_s"]) for one in steps)
         )
     if view["events"]:
         output.show_table(

@@ -123,6 +123,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "settings set": ("jqmaster settings set retention_succeeded_s=3600",),
     "settings reset": ("jqmaster settings reset retention_succeeded_s",),
     "audit": ("jqmaster audit --since 2026-11-01 --who ann", "jqmaster audit --log access --limit 5"),
+    "seal check": ("jqmaster seal check", "jqmaster seal check --have 2026a"),
     # Access
     "tokens create": ("jqmaster tokens create 'the shop' --scope push --name 'mail.*'",),
     "tokens list": ("jqmaster tokens list",),

@@ -23,7 +23,10 @@ CHANGES: Final = 6
 
 TABLE: Final = (
     (OK, "done"),
-    (FAILED, "the job did not succeed (in time), or health, doctor, fsck or conformance found a fault"),
+    (
+        FAILED,
+        "the job did not succeed (in time), or health, doctor, fsck, conformance or seal check found a fault",
+    ),
     (
         USAGE,
         "something given is not valid: an argument, an option, a variable, a file or a setting, whether the command or "

@@ -1,6 +1,7 @@
 """Jobs and their results, as pushers and operators see them."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -10,6 +11,7 @@ from jqmaster.domain.jobs.job import CONTINUED, FINISHED, HOLDS_SLOTS, LISTED, A
 from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.jobs.predecessors import Links
 from jqmaster.domain.jobs.progress import Progress
+from jqmaster.domain.jobs.steps import JobStep, steps_of
 from jqmaster.errors import NotFoundError
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.store.health.inspect import Inspector, SelectionCount
@@ -42,6 +44,7 @@ class JobDetail:
     result: bytes | None = None
     progress: Progress | None = None
     links: Links | None = None
+    steps: Sequence[JobStep] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,9 @@ class JobReader:
             )
         result = await self._results.look_at_result(job_id) if job.state in FINISHED else None
         told = await self._progress.of([job])
-        return JobDetail(job, attempts, events, result, told.get(job.id), await self._predecessors.links(job))
+        links = await self._predecessors.links(job)
+        steps = steps_of(await self._progress.checkpoint(job))
+        return JobDetail(job, attempts, events, result, told.get(job.id), links, steps)
 
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None, order: ListOrder | None

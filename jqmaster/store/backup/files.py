@@ -20,7 +20,7 @@ from typing import IO, Any, Final
 import msgpack
 
 from jqmaster.errors import ConflictError, DamagedError, InvalidError, JqmasterError, NotFoundError
-from jqmaster.store.backup.sealing import KeyDerivation, Seal
+from jqmaster.store.backup.sealing import BackupSeal, KeyDerivation
 from jqmaster.store.backup.values import TYPES, Record
 
 FORMAT: Final = 1
@@ -68,7 +68,7 @@ class BackupWriter:
     def __init__(self, directory: Path, passphrase: str | None) -> None:
         self._directory = directory
         self._derivation = KeyDerivation.fresh() if passphrase is not None else None
-        self._seal = Seal(passphrase, self._derivation) if passphrase and self._derivation else None
+        self._seal = BackupSeal(passphrase, self._derivation) if passphrase and self._derivation else None
         self._pack = msgpack.Packer(autoreset=True)
         self._files: list[DataFile] = []
         self._stream: IO[bytes] | None = None
@@ -201,9 +201,9 @@ class BackupReader:
         self._directory = directory
         line, mac = _read_manifest(directory)
         self.manifest = manifest = _manifest_of(line)
-        self._seal: Seal | None = None
+        self._seal: BackupSeal | None = None
         if manifest.encryption is not None and passphrase is not None:
-            self._seal = Seal(passphrase, KeyDerivation.of(manifest.encryption))
+            self._seal = BackupSeal(passphrase, KeyDerivation.of(manifest.encryption))
             if not hmac.compare_digest(mac, self._seal.mac(line)):
                 raise InvalidError(
                     "the passphrase is not that of this backup, or its manifest was changed by somebody without it"

@@ -47,7 +47,7 @@ class KeyDerivation:
         return asdict(self)
 
 
-class Seal:
+class BackupSeal:
     """The keys of one backup. The nonce of a frame is its position, so none is used twice."""
 
     def __init__(self, passphrase: str, derivation: KeyDerivation) -> None:

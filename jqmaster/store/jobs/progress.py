@@ -53,6 +53,14 @@ class ProgressStore:
             if reply and reply[2]
         }
 
+    async def checkpoint(self, job: Job) -> bytes | None:
+        """Return the encoded checkpoint that the next attempt of a job would get, if there is one."""
+        if not job.has_progress:
+            return None
+        told = [("HGET", self._keys.progress(job.id), "checkpoint")]
+        (checkpoint,) = await self._client.pipeline(told, skip_damaged=True)
+        return checkpoint if isinstance(checkpoint, bytes) else None
+
     async def give_checkpoints(self, jobs: Collection[ClaimedJob]) -> None:
         """Give claimed jobs the checkpoints of their former attempts, which no other claim can change any more."""
         told = [job for job in jobs if job.record.has_progress]

@@ -279,6 +279,7 @@ export default {
   "job.rerun_lost": "Run again if the worker is lost",
   "job.tags": "Tags",
   "job.progress": "Progress",
+  "job.steps": "Steps done",
   "job.unique": "Uniqueness key",
   "job.unique_argument": "name and argument",
   "job.unique.until_start": "until it starts",

@@ -1,7 +1,7 @@
 # pyright: strict
 """Correct uses of tasks: mypy strict and pyright strict find nothing here."""
 
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_type
 
@@ -14,6 +14,8 @@ from worker_sdk import (
     Depends,
     Flow,
     FlowHandles,
+    Gather,
+    GatherContext,
     JobHandle,
     JobProgress,
     Middleware,
@@ -185,3 +187,33 @@ assert_type(flow.add(chain(count.to_job()), after="id"), Flow[int])
 
 worker = Worker(tasks=[tasks])
 one = Worker(tasks=tasks)
+
+
+@tasks.task("thumbnail.store", gather=Gather(max=500, within_s=0.5))
+def store_thumbnails(all_of_them: list[Thumbnail], ctx: GatherContext) -> Sequence[int | Exception] | None:
+    return [one.width + job.attempt for one, job in zip(all_of_them, ctx.jobs, strict=True)]
+
+
+@tasks.task("thumbnail.count", gather=Gather(max=5))
+async def count_thumbnails(names: list[str], ctx: GatherContext) -> Sequence[int | Exception]:
+    return [ValueError(name) if name else 1 for name in names]
+
+
+async def gathered(ctx: GatherContext) -> None:
+    assert_type(store_thumbnails.enqueue(Thumbnail(1)), JobHandle[int])
+    assert_type(await count_thumbnails.aenqueue("a"), JobHandle[int])
+    assert_type(store_thumbnails.many([store_thumbnails.to_job(Thumbnail(2))]), list[JobHandle[int]])
+    assert_type(store_thumbnails([Thumbnail(1)], ctx), Sequence[int | Exception] | None)
+
+
+async def acharge(order: int, *, yen: int = 5) -> Thumbnail:
+    return Thumbnail(order + yen)
+
+
+def charge(order: int, *, yen: int = 5) -> Thumbnail:
+    return Thumbnail(order + yen)
+
+
+async def steps(ctx: Context) -> None:
+    assert_type(await ctx.step("charge", acharge, 7, yen=3), Thumbnail)
+    assert_type(ctx.step("charge", charge, 7, yen=3), Thumbnail)

@@ -37,6 +37,15 @@ async def test_the_next_attempt_gets_the_last_checkpoint_whoever_runs_it(world: 
     assert (again.record.attempt, again.checkpoint) == (2, b"\x02")
 
 
+async def test_a_checkpoint_can_be_looked_at_before_the_next_attempt(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    assert await world.progress.checkpoint(await world.get(job.job_id)) is None
+    await world.progress.save(worker, [ProgressReport(job.job_id, job.token, (0.5, ""))])
+    assert await world.progress.checkpoint(await world.get(job.job_id)) is None
+    await world.progress.save(worker, [ProgressReport(job.job_id, job.token, None, b"\x01")])
+    assert await world.progress.checkpoint(await world.get(job.job_id)) == b"\x01"
+
+
 @pytest.mark.req("D21")
 async def test_progress_is_what_was_told_last(world: StoreWorld) -> None:
     worker, job = await world.running()

@@ -1,0 +1,288 @@
+"""Encode and decode values by annotations: results, parts, and each argument.
+
+msgspec does this by default, and is imported when the first job is made or run. Types of pydantic are left to pydantic,
+which the modules that use it have imported already.
+"""
+
+import datetime
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+import msgspec.inspect
+
+from worker_sdk.tasks.compiled import PLAIN
+
+# Values that MessagePack carries as they are.
+_CARRIED: Final = (bytes, bytearray, datetime.datetime)
+_PLACE: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?$", re.DOTALL)
+# The value itself stays out of messages, because people who may not see arguments see messages.
+_VALUE: Final = re.compile(r"^(Invalid enum value).*", re.DOTALL)
+
+
+class ResultCodec:
+    """Encode and decode results by an annotation.
+
+    * `takes_anything`: the annotation says nothing about the type.
+
+    Raise TypeError, when made, for an annotation whose values cannot travel. `what` names the result in that error.
+    """
+
+    def __init__(self, what: str, annotation: Any) -> None:
+        self._type = checked_type(what, annotation)
+        self.takes_anything = self._type is Any
+
+    def encode(self, value: Any) -> Any:
+        """Return the result in the form that is sent. Raise TypeError or ValueError if it cannot be sent."""
+        if isinstance(self._type, PydanticType):
+            value = self._type.encode(value)
+        elif type(value) in PLAIN:
+            return value
+        encoded, keyed = with_text_keys(value)
+        if keyed:
+            restored = decoded_value(encoded, self._type)
+            if isinstance(self._type, PydanticType):
+                restored = self._type.encode(restored)
+            for path, key in lost_keys({"result": keyed}, {"result": to_builtins(restored, str_keys=False)}):
+                raise TypeError(f"{path} {KEY_REASON.format(key=key)}")
+        return encoded
+
+    def decode(self, value: Any) -> Any:
+        """Return the result as its annotation says. Raise ValueError if it does not fit."""
+        try:
+            return decoded_value(value, self._type)
+        except (msgspec.ValidationError, PydanticError) as exc:
+            what, path = place_of_fault(exc, "result")[0]
+            raise ValueError(f"{path}: {what}") from None
+
+
+# --- maps with keys of other types than text
+
+KEY_REASON: Final = (
+    "has a key of type {key}, and only texts travel as keys: say so in the annotation, as dict[int, str] does, or give "
+    "str(key)"
+)
+
+
+def to_builtins(value: Any, *, str_keys: bool) -> Any:
+    return msgspec.to_builtins(value, builtin_types=_CARRIED, str_keys=str_keys, enc_hook=encode_other)
+
+
+def with_text_keys(value: Any) -> tuple[Any, Any]:
+    """Return what is sent, in which all keys are texts, and the same with its own keys; None for that if it has no
+    others. Raise what `to_builtins` raises."""
+    own = to_builtins(value, str_keys=False)
+    sent = to_builtins(value, str_keys=True)
+    # Comparing takes less time than a walk through all keys.
+    return sent, None if own == sent else own
+
+
+def lost_keys(own: Any, restored: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield path and type of the keys that no annotation brings back from texts."""
+    if isinstance(own, dict):
+        known = restored if isinstance(restored, dict) else {}
+        for key, part in own.items():
+            if type(key) is not str and key not in known:
+                yield path, type(key).__name__
+                return
+            step = key if not path and isinstance(key, str) else f"[{key!r}]"
+            yield from lost_keys(part, known.get(key), f"{path}{step}")
+    elif isinstance(own, list | tuple):
+        others = restored if isinstance(restored, list | tuple) else ()
+        for index, part in enumerate(own):
+            yield from lost_keys(part, others[index] if index < len(others) else None, f"{path}[{index}]")
+
+
+# --- types of pydantic
+
+
+class PydanticError(ValueError):
+    """`faults`: pairs of a reason and a path."""
+
+    def __init__(self, faults: list[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{path.removeprefix('.')}: {what}" for what, path in faults))
+        self.faults = faults
+
+
+class PydanticType:
+    """A type that pydantic checks."""
+
+    def __init__(self, adapter: Any) -> None:
+        self._adapter = adapter
+
+    def encode(self, value: Any) -> Any:
+        return self._adapter.dump_python(value, by_alias=True, round_trip=True, warnings=False)
+
+    def decode(self, value: Any) -> Any:
+        return _validated(self._adapter.validate_python, value)
+
+    def to_json(self, value: Any) -> Any:
+        """Return a value as JSON has it."""
+        return self._adapter.dump_python(value, mode="json", by_alias=True, round_trip=True, warnings=False)
+
+    def schema(self, ref_template: str) -> dict[str, Any]:
+        """Return the JSON Schema of the type. Raise what pydantic raises for a type that has none."""
+        schema: dict[str, Any] = self._adapter.json_schema(by_alias=True, ref_template=ref_template)
+        return schema
+
+
+def _validated(validate: Callable[[Any], Any], value: Any) -> Any:
+    import pydantic
+
+    try:
+        return validate(value)
+    except pydantic.ValidationError as exc:
+        raise PydanticError(
+            [
+                (f"{error['msg']}, got `{type(error['input']).__name__}`", "".join(map(_step, error["loc"])))
+                for error in exc.errors(include_url=False, include_context=False)
+            ]
+        ) from None
+
+
+def _step(part: int | str) -> str:
+    return f"[{part}]" if isinstance(part, int) else f".{part}"
+
+
+def is_model(kind: Any) -> bool:
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
+
+
+def encode_other(value: Any) -> Any:
+    """Encode a value of a type that msgspec does not know."""
+    if is_model(type(value)):
+        return value.model_dump(by_alias=True, round_trip=True, warnings=False)
+    if type(value).__module__.partition(".")[0] == "pydantic" and "Secret" not in type(value).__name__:
+        return str(value)  # a URL
+    raise TypeError(f"a value of type {type(value).__name__} cannot travel; give it as a type that can")
+
+
+def decode_other(kind: Any, value: Any) -> Any:
+    return _validated(kind.model_validate, value)
+
+
+# --- types in general
+
+
+def decoded_value(value: Any, kind: Any) -> Any:
+    if isinstance(kind, PydanticType):
+        return kind.decode(value)
+    # In a job that was pushed as JSON, the keys of each map are texts.
+    return msgspec.convert(value, kind, str_keys=True, dec_hook=decode_other)
+
+
+def decoder_of(what: str, annotation: Any) -> Callable[[Any], Any]:
+    """Return what decodes a value as its annotation says, and raises ValueError if it does not fit. Raise TypeError for
+    an annotation whose values cannot travel."""
+    kind = checked_type(what, annotation)
+
+    def decode(value: Any) -> Any:
+        try:
+            return decoded_value(value, kind)
+        except (msgspec.ValidationError, PydanticError) as exc:
+            problem, path = place_of_fault(exc, "part")[0]
+            raise ValueError(f"{path}: {problem}") from None
+
+    return decode
+
+
+def checked_type(what: str, annotation: Any) -> Any:
+    """Return what checks values of an annotation: itself, or a `PydanticType`."""
+    if annotation is object:
+        return Any
+    if _has_pydantic_metadata(annotation):
+        return _by_pydantic(what, annotation)
+    try:
+        described = msgspec.inspect.type_info(annotation)
+        found = list(_classes(described))
+    except TypeError as exc:
+        return _by_pydantic(what, annotation, str(exc))
+    if _has_keys_of_tuples(described):
+        raise TypeError(
+            f"{what} has the type {annotation}: only texts travel as keys, and no tuple is made of them"
+        )
+    if any(hasattr(one, "__is_pydantic_dataclass__") for one in found):
+        return _by_pydantic(what, annotation)
+    if others := [one for one in found if not _is_known(one)]:
+        return _by_pydantic(
+            what, annotation, f"{getattr(others[0], '__name__', others[0])} is none that can travel"
+        )
+    return annotation
+
+
+def _by_pydantic(what: str, annotation: Any, why: str = "") -> "PydanticType":
+    if (pydantic := sys.modules.get("pydantic")) is not None:
+        try:
+            return PydanticType(pydantic.TypeAdapter(annotation))
+        except pydantic.PydanticSchemaGenerationError as exc:
+            why = why or str(exc).partition("\n")[0]
+    raise TypeError(f"{what} has the type {annotation}: {why}")
+
+
+def _has_pydantic_metadata(annotation: Any) -> bool:
+    """Return whether an `Annotated` in it holds something that only pydantic understands, such as `Field(gt=0)`."""
+    if any(
+        type(one).__module__.partition(".")[0] in ("pydantic", "annotated_types")
+        for one in getattr(annotation, "__metadata__", ())
+    ):
+        return True
+    return any(_has_pydantic_metadata(part) for part in getattr(annotation, "__args__", ()))
+
+
+def _classes(node: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """Yield the classes in a description of a type that msgspec treats as dataclasses, or does not know."""
+    seen = set() if seen is None else seen
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, msgspec.inspect.CustomType | msgspec.inspect.DataclassType):
+        yield node.cls
+    if isinstance(node, msgspec.Struct):
+        for name in node.__struct_fields__:
+            value = getattr(node, name)
+            for part in value if isinstance(value, tuple) else (value,):
+                yield from _classes(part, seen)
+
+
+def _has_keys_of_tuples(node: Any, seen: set[int] | None = None) -> bool:
+    seen = set() if seen is None else seen
+    if id(node) in seen:
+        return False
+    seen.add(id(node))
+    if isinstance(node, msgspec.inspect.DictType) and isinstance(
+        node.key_type, msgspec.inspect.TupleType | msgspec.inspect.VarTupleType
+    ):
+        return True
+    parts = (
+        (getattr(node, name) for name in node.__struct_fields__) if isinstance(node, msgspec.Struct) else ()
+    )
+    return any(
+        _has_keys_of_tuples(part, seen)
+        for value in parts
+        for part in (value if isinstance(value, tuple) else (value,))
+    )
+
+
+def _is_known(kind: Any) -> bool:
+    import dataclasses
+
+    return dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__") or is_model(kind)
+
+
+def with_type(what: str, value: Any) -> str:
+    return what if "got `" in what else f"{what}, got `{type(value).__name__}`"
+
+
+def place_of_fault(exc: Exception, name: str) -> list[tuple[str, str]]:
+    """Return pairs of a reason and a path that begins with `name`."""
+    if isinstance(exc, PydanticError):
+        return [(what, f"{name}{path}") for what, path in exc.faults]
+    found = _PLACE.match(str(exc))
+    assert found
+    what = _VALUE.sub(r"\1", found["what"])
+    if isinstance(exc.__cause__, PydanticError):  # a model inside a type that msgspec checks
+        return [(reason, f"{name}{found['path'] or ''}{path}") for reason, path in exc.__cause__.faults]
+    return [(f"{what} (of a key)" if found["key"] else what, f"{name}{found['path'] or ''}")]

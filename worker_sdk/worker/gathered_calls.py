@@ -1,0 +1,155 @@
+"""Call handlers that run many jobs at once. Each job keeps its own claim, timeout and end."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from worker_sdk import tracing
+from worker_sdk.worker.endings import Endings
+from worker_sdk.worker.gather import GatherContext, GatheredLog, ends_of
+from worker_sdk.worker.job_log import running_log
+from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.run import JobRun, Stop
+from worker_sdk.worker.threads import HandlerThreads
+
+
+class GatheredCall:
+    """One call, and the runs that it serves. `task`: that of an `async def` handler."""
+
+    def __init__(self, runs: list[JobRun]) -> None:
+        self.runs = runs
+        self.log = GatheredLog([run.write for run in runs])
+        self.ctx = GatherContext([run.ctx for run in runs if run.ctx is not None], self.log)
+        self.task: asyncio.Task[None] | None = None
+
+
+class GatheredCalls:
+    """Use it only in the event loop. `has_room`: returns whether the worker could be given another job."""
+
+    def __init__(
+        self,
+        *,
+        endings: Endings,
+        threads: HandlerThreads,
+        has_room: Callable[[], bool],
+        keeps_logs: bool,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._endings = endings
+        self._threads = threads
+        self._has_room = has_room
+        self._keeps_logs = keeps_logs
+        # By name: the runs that wait for others, and the end of their wait.
+        self._waiting: dict[str, list[JobRun]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        # By token, while the call runs.
+        self._calls: dict[str, GatheredCall] = {}
+
+    def add(self, run: JobRun) -> None:
+        """Let a run wait for others of its name, or call the handler."""
+        gather = run.handler.gather
+        assert gather is not None
+        if run.attempt > 1:
+            # An earlier attempt may have failed because of another job of its call, or made that call fail.
+            self._call([run])
+            return
+        waiting = self._waiting.setdefault(run.name, [])
+        waiting.append(run)
+        if len(waiting) >= gather.max or not self._has_room():
+            self._flush(run.name)
+        elif run.name not in self._timers:
+            self._timers[run.name] = self._loop.call_later(gather.within_s, self._flush, run.name)
+
+    def note_stop(self, run: JobRun) -> None:
+        """Stop the call as soon as all of its runs are to stop: one cannot be stopped without the others."""
+        call = self._calls.get(run.token)
+        if call is None or any(one.stopping is None for one in call.runs):
+            return
+        call.ctx.cancelled.set()
+        if call.task is not None:
+            call.task.cancel()
+
+    def close(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+
+    def _flush(self, name: str) -> None:
+        if (timer := self._timers.pop(name, None)) is not None:
+            timer.cancel()
+        if runs := self._waiting.pop(name, None):
+            self._call(runs)
+
+    def _call(self, runs: list[JobRun]) -> None:
+        handler = runs[0].handler
+        if handler.is_coroutine:
+            # A run that is stopped before the task begins is settled at once.
+            self._loop.create_task(self._run_async(runs), name=handler.name)
+        elif (call := self._begin(runs)) is not None:
+            self._threads.submit(
+                lambda: self._run_sync(call), lambda value, exc: self._ended(call, value, exc)
+            )
+
+    def _begin(self, runs: Iterable[JobRun]) -> GatheredCall | None:
+        """Return the call for those of the runs that may still begin, or None if there are none."""
+        able = []
+        now = now_s()
+        for run in runs:
+            if run.stopping is not None:
+                continue  # its end was reported when it was stopped
+            if now >= run.lease_end_s:
+                run.stopping = Stop.LOST
+                self._endings.end(run, None, None)
+                continue
+            run.has_begun = True
+            able.append(run)
+        if not able:
+            return None
+        call = GatheredCall(able)
+        self._calls |= {run.token: call for run in able}
+        return call
+
+    async def _run_async(self, runs: list[JobRun]) -> None:
+        call = self._begin(runs)
+        if call is None:
+            return
+        call.task = asyncio.current_task()
+        running_log.set(call.log if self._keeps_logs else None)
+        arguments, first = [run.argument for run in call.runs], call.runs[0]
+        try:
+            with tracing.processing(first.name, first.job_id, first.attempt, first.headers):
+                value = await first.handler.call(arguments, call.ctx)
+        except asyncio.CancelledError as exc:
+            self._ended(call, None, exc)
+            raise
+        except BaseException as exc:
+            # See HandlerCalls: whatever a handler raises, the worker goes on.
+            self._ended(call, None, exc)
+        else:
+            self._ended(call, value, None)
+
+    def _run_sync(self, call: GatheredCall) -> Any:
+        arguments, first = [run.argument for run in call.runs], call.runs[0]
+        mark = running_log.set(call.log if self._keeps_logs else None)
+        try:
+            with tracing.processing(first.name, first.job_id, first.attempt, first.headers):
+                return first.handler.call(arguments, call.ctx)
+        finally:
+            running_log.reset(mark)
+
+    def _ended(self, call: GatheredCall, value: Any, exc: BaseException | None) -> None:
+        for run in call.runs:
+            self._calls.pop(run.token, None)
+        ends: list[Any] = []
+        if exc is None:
+            try:
+                ends = ends_of(call.runs[0].name, value, len(call.runs))
+            except TypeError as wrong:
+                exc = wrong
+        if exc is not None:
+            self._endings.end_together(call.runs, exc, call.log if self._keeps_logs else None)
+            return
+        for run, end in zip(call.runs, ends, strict=True):
+            if isinstance(end, BaseException):
+                self._endings.end(run, None, end)
+            else:
+                self._endings.end(run, end, None)

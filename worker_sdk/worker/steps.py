@@ -1,0 +1,295 @@
+"""Steps of a handler: calls that run once in the life of a job, and whose results later attempts get."""
+
+import inspect
+import threading
+import time
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from msgpack import ExtType
+
+from worker_sdk import forked
+from worker_sdk.errors import Fail
+from worker_sdk.wire import decode, encode
+from worker_sdk.worker.progress import MAX_CHECKPOINT_BYTES
+
+if TYPE_CHECKING:
+    from worker_sdk.tasks.value_codec import ResultCodec
+
+MAX_NAME_CHARS: Final = 100
+# The MessagePack extension of a checkpoint that holds steps. A checkpoint without steps is the saved value alone, as
+# workers that know no steps write it. Masters know this number, too, and show the names and times of the steps.
+EXTENSION: Final = 83
+# The first bytes of MessagePack's extensions.
+_MARKERS: Final = frozenset(b"\xc7\xc8\xc9\xd4\xd5\xd6\xd7\xd8")
+_NIL: Final = b"\xc0"
+# Held while the steps of a job are made: several threads of its handler may call the first step.
+MAKING: Final = threading.Lock()
+
+
+class DoneStep(NamedTuple):
+    """A step that has ended, by the clock of its worker. `result`: encoded."""
+
+    name: str
+    ended_at_ms: int
+    took_ms: int
+    result: bytes
+
+
+class CheckpointParts(NamedTuple):
+    """The parts of a checkpoint: `own`, the encoded value of `ctx.save`, if there is one, and the steps by name."""
+
+    own: bytes | None
+    steps: dict[str, DoneStep]
+
+
+def has_steps(checkpoint: bytes | None) -> bool:
+    """Return whether an encoded checkpoint holds steps."""
+    return _payload_of(checkpoint) is not None
+
+
+def _payload_of(checkpoint: bytes | None) -> bytes | None:
+    """Return what the extension of a checkpoint with steps holds; None for any other checkpoint."""
+    if not checkpoint or checkpoint[0] not in _MARKERS:
+        return None
+    found = decode(checkpoint)
+    return found.data if type(found) is ExtType and found.code == EXTENSION else None
+
+
+def parts_of(checkpoint: bytes | None) -> CheckpointParts:
+    """Return the parts of an encoded checkpoint."""
+    payload = _payload_of(checkpoint)
+    if payload is None:
+        return CheckpointParts(checkpoint, {})
+    # Later versions may append further parts.
+    own, steps, *_ = decode(payload)
+    return CheckpointParts(own, {one[0]: DoneStep(*one[:4]) for one in steps})
+
+
+def joined(own: bytes | None, steps: Iterable[DoneStep]) -> bytes:
+    """Return the encoded checkpoint that holds these parts."""
+    return encode(ExtType(EXTENSION, encode([own, list(steps)])))
+
+
+def own_value(checkpoint: bytes | None) -> Any:
+    """Return the value that `ctx.save` saved, decoded; None if there is none."""
+    own = parts_of(checkpoint).own
+    return None if own is None else decode(own)
+
+
+def results_of(checkpoint: bytes | None) -> dict[str, Any]:
+    """Return the results of the steps by name, decoded."""
+    return {name: decode(one.result) for name, one in parts_of(checkpoint).steps.items()}
+
+
+def with_results(checkpoint: bytes | None, results: Mapping[str, Any]) -> bytes | None:
+    """Return a checkpoint as if steps with these results had ended before it was saved."""
+    if not results:
+        return checkpoint
+    from worker_sdk.tasks.value_codec import ResultCodec
+
+    return joined(
+        checkpoint,
+        [
+            DoneStep(name, 0, 0, encode(ResultCodec(f"step {name}: the result", Any).encode(value)))
+            for name, value in results.items()
+        ],
+    )
+
+
+class JobSteps:
+    """The steps of one job, in one attempt. Threads of its handler may share it.
+
+    * `checkpoint`: the encoded checkpoint of the attempt before, if there is one.
+    * `save`: saves an encoded checkpoint, as `Reports.save` does.
+    * `reserved_bytes`: the bytes of a checkpoint that are not for steps.
+    """
+
+    def __init__(
+        self, checkpoint: bytes | None, save: "Callable[[bytes], Future[None]]", reserved_bytes: int = 0
+    ) -> None:
+        self._own, self._done = parts_of(checkpoint)
+        self._most = MAX_CHECKPOINT_BYTES - reserved_bytes
+        self._save = save
+        # The names that this attempt has called, or calls.
+        self._called: set[str] = set()
+        self._changes = self._acknowledged = 0
+        # A save must hold everything that the saves before it hold, because it replaces them.
+        self._lock = threading.Lock()
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        self._lock = threading.Lock()
+
+    def run(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Run a step, and block until it is saved; or return its result, if it has ended already."""
+        codec = self._begin(name, function, args)
+        if (done := self._done.get(name)) is not None:
+            return _restored(codec, done)
+        began_s = time.monotonic()
+        try:
+            value = function(*args, **kwargs)
+            if inspect.iscoroutine(value):
+                value.close()  # it has not begun
+                raise TypeError(
+                    f"step {name}: {_name_of(function)} is an async function, and the handler is a def: make the "
+                    "handler an async def, or give a def function"
+                )
+        except BaseException:
+            self._called.discard(name)
+            raise
+        result, saved = self._end(name, codec, value, began_s)
+        saved.result()
+        return result
+
+    async def arun(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Run a step, and block until it is saved; or return its result, if it has ended already. It does not block the
+        event loop."""
+        import asyncio
+
+        if inspect.isfunction(function) and not inspect.iscoroutinefunction(inspect.unwrap(function)):
+            raise TypeError(
+                f"step {name}: {_name_of(function)} is a def function, which would block the event loop: write "
+                f"ctx.step({name!r}, asyncio.to_thread, {_name_of(function)}, …)"
+            )
+        codec = self._begin(name, function, args)
+        if (done := self._done.get(name)) is not None:
+            return _restored(codec, done)
+        began_s = time.monotonic()
+        try:
+            value = function(*args, **kwargs)
+            if inspect.isawaitable(value):
+                value = await value
+        except BaseException:
+            self._called.discard(name)
+            raise
+        result, saved = self._end(name, codec, value, began_s)
+        await asyncio.wrap_future(saved)
+        return result
+
+    def save_own(self, own: bytes) -> "Future[None]":
+        """Save a value of the handler beside the steps. Raise ValueError if they are too large together."""
+        with self._lock:
+            data = joined(own, self._done.values())
+            if len(data) > self._most:
+                raise ValueError(
+                    f"a checkpoint and the results of steps have at most {self._most} bytes together, these "
+                    f"have {len(data)}"
+                )
+            self._own = own
+            return self._save_all(data)
+
+    def unsaved(self, own: bytes | None) -> bytes | None:
+        """Return the checkpoint to save before the end of the attempt is reported; None: masters have all of it.
+        `own`: a value that the handler has reached since its last save."""
+        with self._lock:
+            if own is not None and len(data := joined(own, self._done.values())) <= self._most:
+                return data
+            return joined(self._own, self._done.values()) if self._changes > self._acknowledged else None
+
+    # --- the parts of a call
+
+    def _begin(self, name: str, function: Callable[..., Any], args: Any) -> "ResultCodec":
+        """Judge a call before its function runs. Return the codec of its result."""
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
+            raise ValueError(f"a step has a name of 1 to {MAX_NAME_CHARS} characters")
+        if not callable(function):
+            raise TypeError(
+                f"step {name}: give the function and its arguments, not a {type(function).__name__}"
+            )
+        codec = _codec_of(name, function, args)
+        with self._lock:
+            if name in self._called:
+                raise ValueError(
+                    f"step {name} is called twice in one attempt: add to the name what differs, such as an ID"
+                )
+            if (
+                name not in self._done
+                and len(joined(self._own, [*self._done.values(), DoneStep(name, 1 << 42, 1 << 31, _NIL)]))
+                > self._most
+            ):
+                raise _too_large(name, self._most)
+            self._called.add(name)
+        return codec
+
+    def _end(self, name: str, codec: "ResultCodec", value: Any, began_s: float) -> "tuple[Any, Future[None]]":
+        """Return the result as later attempts get it, and what ends when a master has it. Raise Fail for a result
+        that cannot be kept: every further attempt would run the step again."""
+        took_ms = round((time.monotonic() - began_s) * 1000)
+        try:
+            sent = encode(codec.encode(value))
+            result = codec.decode(decode(sent))
+        except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+            raise Fail(f"the result of step {name} cannot be kept: {exc}") from exc
+        if codec.takes_anything and result != value:
+            raise Fail(
+                f"the result of step {name} would come back as a {type(result).__name__}: annotate what the function "
+                f"returns, or return what MessagePack holds, not a {type(value).__name__}"
+            )
+        done = DoneStep(name, time.time_ns() // 1_000_000, took_ms, sent)
+        with self._lock:
+            data = joined(self._own, [*self._done.values(), done])
+            if len(data) > self._most:
+                raise _too_large(name, self._most, len(sent))
+            self._done[name] = done
+            self._changes += 1
+            return result, self._save_all(data)
+
+    def _save_all(self, data: bytes) -> "Future[None]":
+        changes = self._changes
+        saved = self._save(data)
+
+        def answered(answer: "Future[None]") -> None:
+            if answer.exception() is None:
+                self._acknowledged = max(self._acknowledged, changes)
+
+        saved.add_done_callback(answered)
+        return saved
+
+
+def _too_large(name: str, most: int, result_bytes: int = 0) -> Fail:
+    its = f"with its result of {result_bytes} bytes, " if result_bytes else ""
+    return Fail(
+        f"step {name} cannot be kept: {its}the checkpoint and the results of steps exceed {most} bytes "
+        "together. Return what later steps need, such as an ID, and store the rest elsewhere."
+    )
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _codec_of(name: str, function: Callable[..., Any], args: Any) -> "ResultCodec":
+    """Return the codec of what the function returns, by its annotation. Raise TypeError for a type that cannot
+    travel."""
+    from worker_sdk.tasks.value_codec import ResultCodec
+
+    if _name_of(function) == "to_thread" and args and callable(args[0]):
+        function = args[0]
+    while isinstance(function, partial):
+        function = function.func
+    try:
+        hints = typing.get_type_hints(inspect.unwrap(function), include_extras=True)
+    except TypeError:  # an object that can be called
+        hints = {}
+    except NameError as exc:
+        raise TypeError(
+            f"step {name}: an annotation of {_name_of(function)} cannot be resolved, because {exc}. Import the type "
+            "when the program runs too, not only under TYPE_CHECKING."
+        ) from None
+    returns = hints.get("return", Any)
+    # A class makes its instances, and its annotations say nothing of them.
+    return ResultCodec(f"step {name}: the result", Any if inspect.isclass(function) else returns)
+
+
+def _restored(codec: "ResultCodec", done: DoneStep) -> Any:
+    try:
+        return codec.decode(decode(done.result))
+    except ValueError as exc:
+        raise ValueError(
+            f"step {done.name}: the kept result does not fit what its function returns now ({exc}). Give the step "
+            "another name to run it anew."
+        ) from None
