@@ -13,10 +13,21 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tests.chaos import outside_load
+from tests.chaos import outside_load, task_load
 from tests.chaos.backfill_load import BACKFILLED
 from tests.chaos.history import Line, write_line
-from worker_sdk import Challenged, Context, Discard, Form, Worker
+from worker_sdk import (
+    INJECTED,
+    Challenged,
+    CheckpointNotSaved,
+    Context,
+    Discard,
+    Form,
+    Gather,
+    GatherContext,
+    Tasks,
+    Worker,
+)
 from worker_sdk.transport.recent import RecentMap
 from worker_sdk.worker.admission import Admission
 from worker_sdk.worker.identity import Registered, WorkerIdentity
@@ -162,6 +173,100 @@ async def outside(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
         return {"n": argument["n"], "fence": ctx.fence, "attempt": ctx.attempt}
     finally:
         note("end", **claim, detail=ending)
+
+
+@worker.handler(task_load.STEPPED)
+async def stepped(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
+    """Run three steps, with a nap behind each."""
+    claim = _claim(ctx)
+    ending = "stopped"
+    note("start", **claim)
+
+    async def effect(name: str) -> list[Any]:
+        note("step", **claim, detail=name)
+        await asyncio.sleep(0)
+        return task_load.result_of_step(argument["n"], name)
+
+    try:
+        for name in task_load.STEPS:
+            result = await ctx.step(name, effect, name)
+            note("stepped", **claim, detail=json.dumps([name, result]))
+            await asyncio.sleep(argument["nap_s"])
+        if ctx.attempt <= argument["fails"]:
+            ending = "failure"
+            raise RuntimeError(f"attempt {ctx.attempt} was told to fail")
+        ending = "success"
+        return {"n": argument["n"], "fence": ctx.fence, "attempt": ctx.attempt}
+    except CheckpointNotSaved:
+        ending = "failure" if not ctx.cancelled else ending
+        raise
+    finally:
+        note("end", **claim, detail=ending)
+
+
+gathering = Tasks()
+sealing = Tasks(seal=task_load.SEAL)
+
+
+@gathering.task(task_load.GATHERED, gather=Gather(max=6, within_s=0.2))
+async def gathered(rows: list[dict[str, Any]], ctx: GatherContext) -> list[dict[str, Any] | Exception]:
+    """Run all rows, which end as each of them says; or together, if one breaks the first call."""
+    claims = {job.job_id: _claim(job) for job in ctx.jobs}
+    for claim in claims.values():
+        note("start", **claim)
+        note("gathered", **claim, detail=str(len(rows)))
+    ends: list[dict[str, Any] | Exception] = []
+    try:
+        end_s = time.monotonic() + max(row["nap_s"] for row in rows)
+        while time.monotonic() < end_s:
+            await asyncio.sleep(TICK_S)
+            for job in ctx.jobs:
+                if job.cancelled and job.job_id in claims:
+                    note("end", **claims.pop(job.job_id), detail="stopped")
+        breaks = ctx.attempt == 1 and any(row["breaks"] for row in rows)
+        for row, job in zip(rows, ctx.jobs, strict=True):
+            fails = breaks or job.attempt <= row["fails"]
+            ends.append(
+                RuntimeError(f"attempt {job.attempt} was told to fail")
+                if fails
+                else {"n": row["n"], "fence": job.fence, "attempt": job.attempt}
+            )
+            if job.job_id in claims:
+                ending = "stopped" if job.cancelled else "failure" if fails else "success"
+                note("end", **claims.pop(job.job_id), detail=ending)
+        if breaks:
+            raise RuntimeError("a row broke the call")
+        return ends
+    finally:
+        for claim in claims.values():
+            note("end", **claim, detail="stopped")
+
+
+@sealing.task(task_load.SEALED)
+async def sealed(n: int, nap_s: float, fails: int, secret: str, ctx: Context = INJECTED) -> dict[str, Any]:
+    """Tell what was sealed, in the argument and in the checkpoint of an earlier attempt."""
+    claim = _claim(ctx)
+    note("unsealed", **claim, detail=secret)
+    if ctx.checkpoint is not None:
+        note("unsealed", **claim, detail=ctx.checkpoint)
+    ending = "stopped"
+    note("start", **claim)
+    try:
+        await ctx.save(secret)
+        await asyncio.sleep(nap_s)
+        if ctx.attempt <= fails:
+            ending = "failure"
+            raise RuntimeError(f"attempt {ctx.attempt} was told to fail")
+        ending = "success"
+        return {"n": n, "fence": ctx.fence, "attempt": ctx.attempt}
+    except CheckpointNotSaved:
+        ending = "failure" if not ctx.cancelled else ending
+        raise
+    finally:
+        note("end", **claim, detail=ending)
+
+
+worker.run_tasks(gathering, sealing)
 
 
 @worker.handler("due")

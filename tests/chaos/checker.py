@@ -15,6 +15,8 @@ from tests.chaos.evidence import FINISHED, READING_S, Run, Violation, clock_was_
 from tests.chaos.history import Call, EndedAttempt, EndState, Fault, History, Line
 from tests.chaos.odd_values import is_decodable
 from tests.chaos.outside_check import GOES_ON, check_outside, is_outside, may_be_lost
+from tests.chaos.task_check import check_tasks
+from tests.chaos.task_load import number_of, opened
 from tests.chaos.unique_check import check_unique
 from tests.chaos.unique_load import rule_of
 from tests.chaos.webhook_check import check_webhooks
@@ -123,6 +125,7 @@ class _Checker:
         yield check_definitions(self._h)
         yield check_outside(self._h, self._runs_of)
         yield check_webhooks(self._h, self._runs_of)
+        yield check_tasks(self._h)
 
     # --- reading
 
@@ -642,11 +645,11 @@ class _Checker:
                 values.append(call.value)
             if call.value.get("type") != "success":
                 continue
-            said = call.value.get("result")
+            said = opened(call.value.get("result"), job_id)
             push = self._accepted(job_id) or next(iter(self._pushes[job_id]), None)
             sent = ((push.job if push else None) or {}).get("argument") or {}
             runs = [r for r in self._runs_of[job_id] if said and r.fence == said.get("fence")]
-            if not runs or said.get("n") != sent.get("n"):
+            if not runs or said.get("n") != number_of(sent):
                 yield Violation("wrong result", job_id, f"{said!r}")
             elif (
                 job
@@ -823,6 +826,9 @@ class _Checker:
             "webhooks": dict(Counter(str(one.status) for one in self._h.deliveries)),
             "hostile_and_backfill": dict(sorted(self._h.answers.items())),
             "backfilled": len(self._backfilled),
+            "steps": sum(line.what == "step" for line in self._h.lines),
+            "gathered": sum(line.what == "gathered" and line.detail != "1" for line in self._h.lines),
+            "unsealed": sum(line.what == "unsealed" for line in self._h.lines),
             "blocking": sum(job.name == "block" for job in self._h.jobs.values()),
             "handed_back": sum(e.outcome == "handed_back" for j in self._h.jobs.values() for e in j.attempts),
             "longest_silence_s": round(max((s.to_s - s.from_s for s in self._h.silences), default=0.0), 3),

@@ -92,7 +92,9 @@ class Line:
     where it has the callbacks of its challenge, and that of an end success, failure, discarded, challenged or stopped.
     tick: a blocking handler still runs. backfilled: the job belongs to an instant of a backfill. opened: a challenge;
     `detail` is a JSON map of its request ID and what its job's argument says. callback: the bodies that a handler got,
-    as a JSON list. stall: it was not scheduled until `at_s`, for `detail` seconds.
+    as a JSON list. step: the function of the step `detail` runs. stepped: its result is saved; `detail` is a JSON list
+    of its name and its result. gathered: the job is one of `detail` jobs of a call. unsealed: `detail` is what was
+    sealed. stall: it was not scheduled until `at_s`, for `detail` seconds.
     """
 
     what: str

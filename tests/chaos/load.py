@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import msgpack
 
-from tests.chaos import event_load, odd_values, outside_load, unique_load
+from tests.chaos import event_load, odd_values, outside_load, task_load, unique_load
 from tests.chaos.history import Call, Outcome
 from worker_sdk.pusher.ids import new_job_id
 
@@ -55,6 +55,8 @@ class Mix:
     events: float = 0.1
     # With a callback from another system.
     outside: float = 0.1
+    # With steps, gathered with others, or sealed.
+    tasks: float = 0.1
     # With a webhook, among pushes unrelated to any other.
     told: float = 0.1
 
@@ -152,6 +154,8 @@ class Pushers:
             return unique_load.draw(rng, self._count)
         if rng.random() < mix.outside:
             return self._told(rng, outside_load.draw_outside(rng, self._count))
+        if rng.random() < mix.tasks:
+            return task_load.draw_task(rng, self._count)
         argument: dict[str, Any] = {"n": self._count, "nap_s": round(rng.choice((0, 0, 0.01, 0.1, 0.4)), 3)}
         job: dict[str, Any] = {"id": new_job_id(), "name": "work", "argument": argument}
         if rng.random() < mix.hostile:
@@ -191,8 +195,8 @@ class Pushers:
 
     def _follow_up(self, rng: random.Random, job: dict[str, Any], end_s: float) -> None:
         mix, after_s = self._mix, rng.uniform(0.05, 2.0)
-        if job["name"] == outside_load.OUTSIDE or "notify_url" in job:
-            # Give each only one life. Otherwise, a callback or webhook could belong to several.
+        if job["name"] in (outside_load.OUTSIDE, *task_load.TASKS) or "notify_url" in job:
+            # Give each only one life. Otherwise, a callback, a webhook or a step could belong to several.
             mix = replace(mix, contradicted=0.0, deleted=0.0, retried=0.0)
         if unique_load.rule_of(job):
             # Do not delete or rerun them. Otherwise, the holder of their keys would be unknown.
@@ -307,7 +311,7 @@ class Pushers:
             job,
             _answered(kind, said),
             said.get("state", ""),
-            said if kind == "result" and status == 200 else None,
+            task_load.readable(said) if kind == "result" and status == 200 else None,
             was_running=kind == "cancel" and any(a.get("outcome") == "canceled" for a in attempts),
             verdict=_verdict(said) if kind in ("push", "event") else "",
         )

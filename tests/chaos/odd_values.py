@@ -1,4 +1,5 @@
-"""Hostile values from pushers. A history keeps them as hexadecimal digits, in `odd` of the argument."""
+"""Hostile values from pushers, and sealed ones. A history keeps both as hexadecimal digits, in `odd` and `sealed` of
+the argument."""
 
 from typing import Any
 
@@ -26,6 +27,9 @@ VALUES = [
 def packed(job: dict[str, Any]) -> bytes:
     """Return the push as sent, with the actual value in place of its digits."""
     body: bytes = msgpack.packb(job)
+    sealed = job.get("argument", {}).get("sealed")
+    if sealed is not None:
+        return body.replace(msgpack.packb(sealed), msgpack.packb(bytes.fromhex(sealed)))
     digits = job.get("argument", {}).get("odd")
     return body if digits is None else body.replace(msgpack.packb(digits), bytes.fromhex(digits))
 
@@ -42,6 +46,8 @@ def unpacked(argument: bytes) -> Any:
         unpacker.skip()
         value = argument[begin : unpacker.tell()]
         found[name] = value.hex() if name == "odd" else msgpack.unpackb(value)
+    if isinstance(found.get("sealed"), bytes):
+        found["sealed"] = found["sealed"].hex()
     return found
 
 

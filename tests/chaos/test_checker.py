@@ -967,23 +967,23 @@ def test_a_bad_history_is_caught_by_name(name: str, tell: Callable[[Story], None
 def test_there_is_a_bad_history_for_each_kind_of_violation() -> None:
     import re
 
-    from tests.chaos import test_event_check, test_outside_check, test_unique_check
+    from tests.chaos import test_event_check, test_outside_check, test_task_check, test_unique_check
 
     text = "".join(
         (Path(__file__).parent / f"{name}.py").read_text()
-        for name in ("checker", "unique_check", "event_check", "outside_check", "webhook_check")
+        for name in ("checker", "unique_check", "event_check", "outside_check", "webhook_check", "task_check")
     )
     kinds = set(re.findall(r'Violation\(\s*"([^"]+)"', text))
-    bad = [*BAD, *test_event_check.BAD, *test_outside_check.BAD, *test_unique_check.BAD]
+    bad = [*BAD, *test_event_check.BAD, *test_outside_check.BAD, *test_unique_check.BAD, *test_task_check.BAD]
     assert kinds == {name for name, _ in bad}
     assert len(BAD) >= 30
 
 
 def test_each_kind_of_violation_is_in_the_documentation() -> None:
-    from tests.chaos import test_event_check, test_outside_check, test_unique_check
+    from tests.chaos import test_event_check, test_outside_check, test_task_check, test_unique_check
 
     text = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
-    bad = [*BAD, *test_event_check.BAD, *test_outside_check.BAD, *test_unique_check.BAD]
+    bad = [*BAD, *test_event_check.BAD, *test_outside_check.BAD, *test_unique_check.BAD, *test_task_check.BAD]
     assert [name for name, _ in bad if f"`{name}`" not in text] == []
 
 
