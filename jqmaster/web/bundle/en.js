@@ -327,6 +327,7 @@ var en_default = {
   "job.rerun_lost": "Run again if the worker is lost",
   "job.tags": "Tags",
   "job.progress": "Progress",
+  "job.steps": "Steps done",
   "job.unique": "Uniqueness key",
   "job.unique_argument": "name and argument",
   "job.unique.until_start": "until it starts",

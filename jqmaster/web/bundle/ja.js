@@ -278,6 +278,7 @@ var ja_default = {
   "job.rerun_lost": "ワーカー消失時に再実行",
   "job.tags": "タグ",
   "job.progress": "進捗",
+  "job.steps": "完了したステップ",
   "job.unique": "一意キー",
   "job.unique_argument": "名前と引数",
   "job.unique.until_start": "開始まで",

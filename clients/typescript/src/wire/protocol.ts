@@ -687,6 +687,8 @@ export interface JobView {
   unique?: UniqueView | null;
   /** Null if no attempt has told of any. */
   progress?: ProgressView | null;
+  /** The steps (`ctx.step` of the Python SDK) that have ended so far, in this order. */
+  steps?: StepView[];
   /** The definition that started the job. Null if a push did. */
   definition?: OriginView | null;
   /** The batch of which the job is a member. */
@@ -1213,6 +1215,15 @@ export interface SignatureRequest {
   /** Text in front of the signature. */
   prefix?: string;
   encoding?: "hex" | "base64";
+}
+
+/** A step of a job that has ended: later attempts do not run it again. */
+export interface StepView {
+  /** Null if the caller may not see job content. */
+  name: string | null;
+  /** Its end, by the clock of its worker. */
+  at: string;
+  took_s: number;
 }
 
 /** The handler returned. */
