@@ -1,8 +1,12 @@
 """Render the chart by Helm's own engine: `python -m tools.chart.golden` writes the golden renderings and the
 manifests for kustomize. It runs in the environment of `make test-chart`."""
 
+import atexit
 import json
+import shutil
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,11 +19,19 @@ from tools.chart import files
 _ELSEWHERE: Final = "(the content of deploy/{})"
 
 
+@cache
+def chart() -> Path:
+    """Return a copy of the chart with files in place of its links. Helm's engine reports links at each load."""
+    folder = tempfile.mkdtemp(prefix="chart-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(shutil.copytree(files.CHART, Path(folder) / files.CHART.name))
+
+
 def render(name: str) -> dict[str, str]:
     """Return the manifests of a values file by the paths of their templates."""
     values = yaml.safe_load(files.cases()[name].read_text("utf-8"))
-    with helm.Chart.load(str(files.CHART)) as chart:
-        made = chart.render(values, name=files.RELEASE, namespace=files.NAMESPACE)
+    with helm.Chart.load(str(chart())) as loaded:
+        made = loaded.render(values, name=files.RELEASE, namespace=files.NAMESPACE)
     return {path: text for path, text in made.items() if not path.endswith("NOTES.txt")}
 
 

@@ -121,7 +121,7 @@ def check_goldens() -> Faults:
 
 def check_lint() -> Faults:
     """Helm has nothing to say about the chart, but that it has no icon."""
-    said = _helm().lint(str(files.CHART))
+    said = _helm().lint(str(golden.chart()))
     yield from map(str, said["errors"])
     yield from (str(one) for one in said["messages"] if one["error"] != "icon is recommended")
 
@@ -130,7 +130,7 @@ def check_refusals() -> Faults:
     """Helm refuses misspelt values anywhere by the schema, and the chart those that do not go together."""
     helm = _helm()
     values = yaml.safe_load((files.CHART / "values.yaml").read_text("utf-8"))
-    with helm.Chart.load(str(files.CHART)) as chart:
+    with helm.Chart.load(str(golden.chart())) as chart:
         for wrong, path in _misspelt(values):
             try:
                 chart.render(wrong, name=files.RELEASE, namespace=files.NAMESPACE)

@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 # Further reasons are in the JSON output.
 _MOST_SHOWN: Final = 20
+_GO_ON: Final = "The import was interrupted. Run the command again: it goes on, and imports nothing twice."
 
 
 def export(  # noqa: PLR0917 - options of a command
@@ -95,7 +96,9 @@ def import_(  # noqa: PLR0917 - options of a command
         if dry_run:
             _show(checked, None, as_json=as_json)
             return
-        done = _run(_bring_in(settings, stream, checked, without_results=without_results))
+        done = _run(
+            _bring_in(settings, stream, checked, without_results=without_results), if_interrupted=_GO_ON
+        )
     _show(checked, done, as_json=as_json)
     if any(one.is_refused for one in done.left_out):
         raise typer.Exit(exits.REFUSED)
@@ -204,11 +207,14 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         yield stream
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    from jqmaster.errors import JqmasterError
+def _run(work: Coroutine[Any, Any, T], *, if_interrupted: str = "") -> T:
+    """Run `work`. `if_interrupted`: what to do if the store fails meanwhile."""
+    from jqmaster.errors import JqmasterError, OutcomeUnknownError, StoreUnavailableError
 
     try:
         return asyncio.run(work)
+    except (OutcomeUnknownError, StoreUnavailableError) as error:
+        exits.fail(exits.code_of(error), f"{error.detail}\n{if_interrupted}".rstrip())
     except JqmasterError as error:
         exits.fail(exits.code_of(error), error.detail)
 
