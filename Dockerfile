@@ -11,6 +11,7 @@ COPY tools/wheels.py tools/publication.py tools/
 COPY jqmaster jqmaster
 COPY worker_sdk worker_sdk
 COPY openapi openapi
+COPY docs docs
 RUN /opt/build/bin/python -m tools.wheels /tmp/wheels \
     && /opt/jqmaster/bin/pip install --no-cache-dir --no-deps --no-index /tmp/wheels/*.whl \
     # Compiled now: the root file system is read-only later.

@@ -75,6 +75,11 @@ def _staged() -> Iterator[tuple[Path, Path]]:
         (sdk / "README.md").write_text(absolute(readme, "worker_sdk"), "utf-8")
         shutil.copytree(ROOT / "jqmaster", server / "jqmaster", ignore=_NEVER)
         shutil.copytree(ROOT / "openapi", server / "openapi")
+        # Agents' tools search them. Pictures are left out.
+        for page in (ROOT / "docs").rglob("*.md"):
+            copy = server / "jqmaster" / "agents" / "documents" / page.relative_to(ROOT / "docs")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(page, copy)
         shutil.copy(ROOT / "LICENSE", server)
         (server / "README.md").write_text(absolute((ROOT / "README.md").read_text("utf-8")), "utf-8")
         (server / "pyproject.toml").write_text(_server_project(), "utf-8")

@@ -7,6 +7,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jqmaster.api.encoding.validator import ScanLimits
+from jqmaster.api.http.agent_endpoint import PATH, AgentEndpoint
 from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.http.endpoint import CallLimits, Endpoint, Operation, not_found
 from jqmaster.api.http.static import Site
@@ -63,15 +64,17 @@ def build_app(services: Services, policy: AccessPolicy) -> Router:
         Route(path.replace("{job_name}", "{job_name:path}"), endpoint)
         for path, endpoint in endpoints.items()
     ]
-    fixed = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
-    return _Paths(fixed, routes, Site(not_found))
+    fixed: dict[str, ASGIApp] = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
+    app = _Paths(fixed, routes, Site(not_found))
+    fixed[PATH] = AgentEndpoint(app, policy, services)
+    return app
 
 
 class _Paths(Router):
     """A router that looks up the paths that workers call and those without a parameter, such as the path of pushes. A
     plain router tries one route after the other."""
 
-    def __init__(self, fixed: Mapping[str, Endpoint], routes: Sequence[Route], default: ASGIApp) -> None:
+    def __init__(self, fixed: Mapping[str, ASGIApp], routes: Sequence[Route], default: ASGIApp) -> None:
         super().__init__(routes, redirect_slashes=False, default=default)
         self._fixed = fixed
         self._of_workers = {

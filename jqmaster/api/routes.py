@@ -12,6 +12,7 @@ from jqmaster.api.jobs import action_routes as job_actions
 from jqmaster.api.jobs import routes as jobs
 from jqmaster.api.logs import routes as logs
 from jqmaster.api.notices import routes as notices
+from jqmaster.api.operations import agent_routes as agents
 from jqmaster.api.operations import declaration_routes as declarations
 from jqmaster.api.operations import routes as operations
 from jqmaster.api.operations import settings_routes as settings
@@ -32,6 +33,7 @@ OPERATIONS: Final = [
     *notices.OPERATIONS,
     *declarations.OPERATIONS,
     *operations.OPERATIONS,
+    *agents.OPERATIONS,
     *identity.OPERATIONS,
     *settings.OPERATIONS,
     *stats.OPERATIONS,

@@ -37,6 +37,7 @@ from jqmaster.service.logs.logs import LogService
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.webhooks import DeliveryReader
+from jqmaster.service.operations.agent_turns import AgentTurns
 from jqmaster.service.operations.demand import DemandService
 from jqmaster.service.operations.health import HealthService
 from jqmaster.service.operations.live_settings import LiveSettings
@@ -121,6 +122,7 @@ class Services:
     masters: MasterService
     stats: StatsService
     health: HealthService
+    agent_turns: AgentTurns
     demand: DemandService
     failure_actions: FailureActions
     identity: Identity

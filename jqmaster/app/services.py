@@ -31,6 +31,7 @@ from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.webhooks import DeliveryReader
+from jqmaster.service.operations.agent_turns import AgentTurns
 from jqmaster.service.operations.demand import DemandService
 from jqmaster.service.operations.health import HealthService
 from jqmaster.service.operations.metrics import Metrics
@@ -152,6 +153,7 @@ class RequestServices:
             stats=self.stats,
             health=self._make_health(constraints, definitions),
             demand=self._make_demand(),
+            agent_turns=AgentTurns(clock),
             failure_actions=FailureActions(stores.history, self._failures),
             master_id=shared.master_id,
             store_id=services.store.mark,

@@ -52,6 +52,7 @@ COMMANDS: Final = (
     CommandOnDemand("demand", f"{_ROOM}demand:demand", "Operate"),
     CommandOnDemand("workers", f"{_ROOM}workers:app", "Operate"),
     CommandOnDemand("masters", f"{_ROOM}masters:app", "Operate"),
+    CommandOnDemand("mcp", f"{_ROOM}mcp:mcp", "Operate"),
     CommandOnDemand("settings", f"{_ROOM}live_settings:app", "Operate"),
     CommandOnDemand("audit", f"{_ROOM}audit:audit", "Operate"),
     CommandOnDemand("seal", f"{_ROOM}seal:app", "Operate"),

@@ -29,11 +29,12 @@ ALLOWED: dict[str, set[str]] = {
     "embedded": LEAVES,
     "service": LEAVES | {"domain", "store"},
     "runtime": LEAVES | {"domain", "store", "service"},
-    "api": LEAVES | {"domain", "store", "service"},
+    "agents": set(),
+    "api": LEAVES | {"domain", "store", "service", "agents"},
     "spec": LEAVES | {"domain", "store", "service", "api"},
     "app": LEAVES | {"domain", "store", "service", "runtime", "api", "spec", "embedded"},
     "cli": LEAVES
-    | {"domain", "store", "service", "runtime", "api", "spec", "embedded", "app", "conformance"},
+    | {"domain", "store", "service", "runtime", "api", "spec", "embedded", "app", "conformance", "agents"},
     "__init__": set(),
     "__main__": {"cli"},
 }

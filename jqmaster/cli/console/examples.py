@@ -103,6 +103,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "notices ack": ("jqmaster notices ack failures",),
     "notices delete": ("jqmaster notices delete failures",),
     # Operate
+    "mcp": ("jqmaster mcp --master https://jobs.example.org --token-file ~/.jqmaster-token",),
     "health": ("jqmaster health", "jqmaster health --json"),
     "stats": ("jqmaster stats",),
     "top": ("jqmaster top --once",),

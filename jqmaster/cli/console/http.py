@@ -67,17 +67,18 @@ class MasterSession:
         self.url = url
         self._unserved: set[str] = set()
         is_loopback = _is_loopback(parts.hostname)
+        self._options: dict[str, Any] = {
+            "base_url": url.rstrip("/"),
+            "headers": headers,
+            "timeout": httpx.Timeout(30, connect=5),
+            # Reading the system's certificates takes 40 ms.
+            "verify": _tls() or not (is_loopback and parts.scheme == "http"),
+            # A proxy from the environment cannot reach this machine's own loopback.
+            "trust_env": not is_loopback,
+        }
         # The problem for which the last call ended the command.
         self.problem: Mapping[str, Any] = {}
-        self._http = httpx.Client(
-            base_url=url.rstrip("/"),
-            headers=headers,
-            timeout=httpx.Timeout(30, connect=5),
-            # Reading the system's certificates takes 40 ms.
-            verify=_tls() or not (is_loopback and parts.scheme == "http"),
-            # A proxy from the environment cannot reach this machine's own loopback.
-            trust_env=not is_loopback,
-        )
+        self._http = httpx.Client(**self._options)
 
     def __enter__(self) -> Self:
         return self
@@ -86,6 +87,12 @@ class MasterSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._http.close()
+
+    def async_client(self) -> "httpx.AsyncClient":
+        """Return a client for the same master and token, for use in an event loop."""
+        import httpx
+
+        return httpx.AsyncClient(**self._options)
 
     def call(
         self,

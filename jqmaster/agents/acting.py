@@ -1,0 +1,275 @@
+"""Tools that act. Those that may act on more than one job tell first what they would do, and act when that is
+confirmed."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jqmaster.agents.answers import from_job, only
+from jqmaster.agents.confirmation import Foreseen
+from jqmaster.agents.master import CallRefusedError, part
+from jqmaster.agents.reading import FILTERS, JOB_ID, NAME
+from jqmaster.agents.tool import CONFIRM, AgentTool, ArgumentError, ToolCall
+
+_DONE: Final = ("id", "name", "state", "attempt", "run_at", "finished_at", "cause")
+_PAUSE: Final = "pause-"
+
+
+async def _retry(call: ToolCall) -> dict[str, Any]:
+    return await _act_on_jobs(call, "retry", "run again", default_state="failed")
+
+
+async def _cancel(call: ToolCall) -> dict[str, Any]:
+    return await _act_on_jobs(call, "cancel", "cancel")
+
+
+async def _act_on_jobs(
+    call: ToolCall, action: str, verb: str, default_state: str | None = None
+) -> dict[str, Any]:
+    """Act on the one job, or on all that the filters select."""
+    job_id, filters = (
+        call.get("job_id"),
+        {name: call.get(name) for name in FILTERS if call.get(name) is not None},
+    )
+    if (job_id is None) is not bool(filters):
+        raise ArgumentError("give either job_id, or at least one filter such as name or failure_group")
+    if job_id is not None:
+        if call.get("confirm") is not None:
+            raise ArgumentError("confirm: an action on one job needs none")
+        job = await call.master.post(f"/api/jobs/{part(job_id)}/{action}")
+        return {"done": True, **only(job, *_DONE, "revives")}
+    if default_state is not None:
+        filters.setdefault("state", default_state)
+    request = {"action": action, "filter": filters}
+    examples: list[Any] = []
+
+    async def foresee() -> Foreseen:
+        found = await call.master.post("/api/jobs/actions", {**request, "dry_run": True})
+        examples[:] = [only(one, "id", "name", "state", "created_at") for one in found["examples"]]
+        least = "" if found["is_exact"] else "at least "
+        text = f"It would {verb} {least}{found['count']} jobs that match {filters}."
+        return Foreseen(text, found["count"], found["is_exact"])
+
+    async def act(foreseen: Foreseen) -> dict[str, Any]:
+        begun = await call.master.post("/api/jobs/actions", request)
+        return {
+            "begun": True,
+            **only(begun, "id", "action", "state", "matched", "created_at"),
+            "jobs": foreseen.count,
+            "see": "It runs in the background. `jqmaster actions`, or the web UI, shows its progress.",
+        }
+
+    return await call.confirmed(foresee, act, from_job={"examples": examples})
+
+
+async def _pause(call: ToolCall) -> dict[str, Any]:
+    target = {
+        name: call.get(name) for name in ("job_name", "tag", "constraint") if call.get(name) is not None
+    }
+    if len(target) != 1:
+        raise ArgumentError("give one of job_name, tag and constraint")
+    if "value" in call.arguments:
+        target["value"] = call.get("value")
+    body = {**target, "reason": call.get("reason"), "duration_s": call.get("duration_s")}
+
+    async def foresee() -> Foreseen:
+        found = await call.master.post(
+            "/api/constraints/preview", {"matcher": await _matcher_of(call), "limit": 1}
+        )
+        ends = f"for {body['duration_s']:g} s" if body["duration_s"] else "until somebody resumes it"
+        text = (
+            f"It would start no more jobs of {target} {ends}. {found['count']} wait now; running jobs go on."
+        )
+        return Foreseen(text, found["count"], found["is_exact"])
+
+    async def act(foreseen: Foreseen) -> dict[str, Any]:
+        made = await call.master.post(
+            "/api/pauses", {key: one for key, one in body.items() if one is not None}
+        )
+        return {
+            "done": True,
+            "pause": made["name"],
+            **only(made, "expires_at", "reason"),
+            "jobs": foreseen.count,
+        }
+
+    return await call.confirmed(foresee, act)
+
+
+async def _matcher_of(call: ToolCall) -> Mapping[str, Any]:
+    """Return the matcher of the jobs that a pause would concern."""
+    if (name := call.get("job_name")) is not None:
+        return {"field": "name", "op": "eq", "value": name}
+    if (tag := call.get("tag")) is not None:
+        return {"field": "tags", "op": "eq", "value": tag}
+    constraint = await call.master.get(f"/api/constraints/{part(call.get('constraint'))}")
+    matcher: Mapping[str, Any] = constraint["matcher"]
+    if "value" not in call.arguments:
+        return matcher
+    if constraint["key"] is None:
+        raise ArgumentError("value: the constraint has no key, and so no values")
+    return {"all": [matcher, {"field": constraint["key"], "op": "eq", "value": call.get("value")}]}
+
+
+async def _resume(call: ToolCall) -> dict[str, Any]:
+    name = call.get("pause")
+    if not name.startswith(_PAUSE):
+        raise ArgumentError(
+            f"pause: the names of pauses begin with {_PAUSE}; put_constraint ends the pause of a constraint"
+        )
+    path = f"/api/constraints/{part(name)}"
+
+    async def foresee() -> Foreseen:
+        found = await call.master.get(path)
+        waiting = found["usage"]["waiting"] or 0
+        by = f" by {found['created_by']}" if found.get("created_by") else ""
+        reason = f" Its reason: {found['reason']!r}." if found.get("reason") else ""
+        text = f"It would end the pause{by} of {found['created_at']}. {waiting} jobs wait for it.{reason}"
+        return Foreseen(text, waiting, found["usage"].get("is_exact", True), found["etag"])
+
+    async def act(foreseen: Foreseen) -> dict[str, Any]:
+        await call.master.call("DELETE", path, headers={"If-Match": f'"{foreseen.state}"'})
+        return {"done": True, "ended": name, "jobs": foreseen.count}
+
+    return await call.confirmed(foresee, act)
+
+
+async def _put_constraint(call: ToolCall) -> dict[str, Any]:
+    name, wanted = call.get("name"), call.get("constraint")
+    path = f"/api/constraints/{part(name)}"
+    present: dict[str, Any] = {}
+
+    async def foresee() -> Foreseen:
+        try:
+            present.update(await call.master.get(path))
+        except CallRefusedError as refused:
+            if refused.status != 404:
+                raise
+        asked = {key: wanted[key] for key in ("matcher", "key") if wanted.get(key) is not None}
+        found = await call.master.post("/api/constraints/preview", {**asked, "limit": 1})
+        what = "replace" if present else "create"
+        text = f"It would {what} the constraint {name}, which applies to {found['count']} waiting jobs now."
+        return Foreseen(text, found["count"], found["is_exact"], present.get("etag", ""))
+
+    async def act(foreseen: Foreseen) -> dict[str, Any]:
+        condition = {"If-Match": f'"{foreseen.state}"'} if foreseen.state else {"If-None-Match": "*"}
+        made = await call.master.call("PUT", path, body=wanted, headers=condition)
+        return {"done": True, **only(made, "name", "enabled", "mode", "etag"), "jobs": foreseen.count}
+
+    return await call.confirmed(foresee, act)
+
+
+async def _run_definition(call: ToolCall) -> dict[str, Any]:
+    answer = await call.master.post(f"/api/definitions/{part(call.get('definition'))}/run")
+    return {"done": True, "job_id": answer["id"]}
+
+
+async def _answer_challenge(call: ToolCall) -> dict[str, Any]:
+    path = f"/api/jobs/{part(call.get('job_id'))}/challenges"
+    request = call.get("request")
+    if request is None:
+        waiting = [one for one in (await call.master.get(path))["challenges"] if one["state"] == "processing"]
+        if len(waiting) != 1:
+            return {
+                "nothing_done_yet": f"{len(waiting)} questions of this job wait for an answer. Name one by request.",
+                "challenges": [
+                    from_job(only(one, "request", "state", "opened_at", "due_at", "form"), ("form",))
+                    for one in waiting
+                ],
+            }
+        request = waiting[0]["request"]
+    answer = {name: call.get(name) for name in ("choice", "comment", "values") if call.get(name) is not None}
+    receipt = await call.master.post(f"{path}/{part(request)}/callback", answer)
+    return {"done": True, "request": request, "receipt": receipt}
+
+
+_JOBS: Final[Mapping[str, Any]] = {
+    "job_id": {**JOB_ID, "description": "This one job, without a confirmation."},
+    **FILTERS,
+    "confirm": CONFIRM,
+}
+_TWICE: Final = "Call it twice: first without confirm to learn what it would do, then with confirm to do it."
+
+ACTING: Final = (
+    AgentTool(
+        "retry", "Run jobs again",
+        f"Run one finished job again, or all that match the filters, which are failed ones unless you give a state. "
+        f"For several jobs: {_TWICE}",
+        _retry, _JOBS, scope="operate", subject="job_id", is_destructive=True,
+    ),
+    AgentTool(
+        "cancel", "Cancel jobs",
+        f"Cancel one waiting or running job, or all that match the filters. It cannot be undone. For several jobs: "
+        f"{_TWICE}",
+        _cancel, _JOBS, scope="operate", subject="job_id", is_destructive=True,
+    ),
+    AgentTool(
+        "pause", "Pause jobs",
+        f"Start no more jobs of a name, with a tag, of a constraint, or of one value of its key. Running jobs go on. "
+        f"{_TWICE}",
+        _pause,
+        {
+            "job_name": {**NAME, "description": "The jobs of this name."},
+            "tag": {**NAME, "description": "The jobs with this tag."},
+            "constraint": {**NAME, "description": "The jobs of this constraint."},
+            "value": {
+                "type": ["string", "number", "boolean", "null"],
+                "description": "Only those with this value of the constraint's key.",
+            },
+            "reason": {"type": "string", "minLength": 3, "maxLength": 500, "description": "Why, for people."},
+            "duration_s": {
+                "type": "number", "exclusiveMinimum": 0,
+                "description": "Seconds until the pause ends by itself. Left out: until somebody resumes it.",
+            },
+            "confirm": CONFIRM,
+        },
+        ("reason",), scope="operate", is_destructive=True,
+    ),
+    AgentTool(
+        "resume", "End a pause",
+        f"End a pause, so that its jobs start again. {_TWICE}",
+        _resume,
+        {
+            "pause": {**NAME, "description": "Name of the pause, such as pause-1f2e3d4c: see show_constraint."},
+            "confirm": CONFIRM,
+        },
+        ("pause",), scope="operate", subject="pause", is_destructive=True,
+    ),
+    AgentTool(
+        "put_constraint", "Create or replace a constraint",
+        f"Create a constraint, or replace it whole. Try it with preview_constraint before. {_TWICE}",
+        _put_constraint,
+        {
+            "name": {**NAME, "description": "Name of the constraint."},
+            "constraint": {
+                "type": "object",
+                "properties": {"matcher": {"type": "object"}, "key": {"type": "string"}},
+                "required": ["matcher"],
+                "description": "The whole constraint: matcher, and key, concurrency, rate {limit, period_s}, paused, "
+                "mode (enforce, or shadow to only count), reason and others. search_docs explains them.",
+            },
+            "confirm": CONFIRM,
+        },
+        ("name", "constraint"), scope="operate", subject="name", is_destructive=True,
+    ),
+    AgentTool(
+        "run_definition", "Run a definition now",
+        "Start the job of a definition once, now, whatever its schedule says.",
+        _run_definition,
+        {"definition": {**NAME, "description": "Name of the definition."}},
+        ("definition",), scope="operate", subject="definition",
+    ),
+    AgentTool(
+        "answer_challenge", "Answer a question of a job",
+        "Answer the question for which a job waits, in the place of a person. Ask the person first. It cannot be "
+        "undone.",
+        _answer_challenge,
+        {
+            "job_id": JOB_ID,
+            "request": {**NAME, "description": "Which question, if several wait."},
+            "choice": {**NAME, "description": "The choice, as the form names it."},
+            "comment": {"type": "string", "maxLength": 4_000, "description": "A comment for the record."},
+            "values": {"type": "object", "description": "Values of the other fields of the form, by their names."},
+        },
+        ("job_id",), scope="operate", subject="job_id", is_destructive=True,
+    ),
+)  # fmt: skip

@@ -1,0 +1,83 @@
+"""The second step of what acts on many jobs: a token that names what was foreseen, and is valid for a while."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+VALID_S: Final = 300
+
+
+class ConfirmationError(Exception):
+    """A token that confirms nothing: it is wrong, too old, for another call, or what it foresaw has grown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What an action would do: `text` in words, on `count` jobs, `is_exact` or at least so many. `state`: the version
+    of what it would change, which must still be the same when it acts."""
+
+    text: str
+    count: int
+    is_exact: bool = True
+    state: str = ""
+
+
+class Confirmations:
+    """Makes and checks tokens. Every master that knows `key` checks the tokens of the others, so nothing is stored.
+    `now_s`: Unix time."""
+
+    def __init__(self, key: bytes, now_s: Callable[[], float] = time.time) -> None:
+        self._key = key
+        self._now_s = now_s
+
+    def token(self, tool: str, arguments: Mapping[str, Any], foreseen: Foreseen) -> str:
+        """Return the token with which the same call may act within VALID_S."""
+        payload = json.dumps([round(self._now_s()) + VALID_S, foreseen.count, foreseen.state]).encode()
+        return f"{_text(payload)}.{_text(self._mark(tool, arguments, payload))}"
+
+    def check(self, token: str, tool: str, arguments: Mapping[str, Any], present: Foreseen) -> None:
+        """Raise ConfirmationError unless the token confirms this call, and the count has not grown since."""
+        payload_text, _, mark_text = token.partition(".")
+        try:
+            payload, mark = _bytes(payload_text), _bytes(mark_text)
+        except (ValueError, binascii.Error):
+            raise ConfirmationError(_AGAIN.format("is not valid")) from None
+        if not hmac.compare_digest(mark, self._mark(tool, arguments, payload)):
+            raise ConfirmationError(_AGAIN.format("is for another call"))
+        until_s, count, state = json.loads(payload)
+        if self._now_s() > until_s:
+            raise ConfirmationError(_AGAIN.format(f"is older than {VALID_S // 60} minutes"))
+        if state != present.state:
+            raise ConfirmationError(_AGAIN.format("is for what has been changed since"))
+        if present.count > count:
+            raise ConfirmationError(
+                f"nothing was done: it would now act on {present.count} jobs, and {count} were confirmed. Call again "
+                "without confirm, and show the new count to the person who decides"
+            )
+
+    def _mark(self, tool: str, arguments: Mapping[str, Any], payload: bytes) -> bytes:
+        asked = {name: value for name, value in arguments.items() if name != "confirm"}
+        text = json.dumps([tool, asked], sort_keys=True, separators=(",", ":"))
+        return hmac.digest(self._key, payload + b"\n" + text.encode(), hashlib.sha256)[:16]
+
+
+_AGAIN: Final = "nothing was done: confirm {}. Call again without it to get a new one"
+
+
+def key_of(store_id: str, credential: bytes) -> bytes:
+    """Return the key for the tokens of a caller. A model that sees only answers cannot make a token with it."""
+    return hashlib.sha256(b"jqmaster agents\n" + store_id.encode() + b"\n" + credential).digest()
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -1,0 +1,57 @@
+"""Prompts for the three questions of a night on call."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPrompt:
+    """A question with the way to answer it. `arguments`: by name, what each means; all may be left out."""
+
+    name: str
+    title: str
+    text: str
+    arguments: Mapping[str, str]
+    steps: str
+
+    def filled(self, given: Mapping[str, str]) -> str:
+        """Return the text of the prompt with the arguments that were given."""
+        told = [f"{name}: {given[name][:500]}" for name in self.arguments if given.get(name)]
+        return "\n\n".join([self.steps, *(["Given:\n" + "\n".join(told)] if told else [])])
+
+
+_END: Final = (
+    "Say what you found in two or three plain sentences, with the figures, and then the next step. Change nothing "
+    "unless I ask you to."
+)
+
+PROMPTS: Final = (
+    AgentPrompt(
+        "why_is_it_waiting", "Why is it waiting?",
+        "Find out why jobs do not run, and when they will.",
+        {"job": "ID of a job, or a job name."},
+        "Jobs wait, and I need to know why. Call health first. If I gave a job ID, call why for it. If I gave a name, "
+        "find one of its ready jobs by find_jobs with order oldest, and call why for that. If a constraint holds it, "
+        "call show_constraint for its usage and for when it opens. Check whether workers run the name by overview. "
+        + _END,
+    ),
+    AgentPrompt(
+        "what_broke_since", "What broke since the deploy?",
+        "Find the failures that began with a deploy.",
+        {"since": "Time of the deploy.", "version": "Version that was deployed."},
+        "Something was deployed, and I need to know what it broke. Call health, then failures: look for groups that "
+        "are new or regressed, whose first_seen_at lies after the deploy, or that only the new version has. Compare "
+        "history of the failing names before and after. Show the error of one example of each group by show_job. "
+        "Tell what is new apart from what failed before as well. " + _END,
+    ),
+    AgentPrompt(
+        "what_will_change", "What will this change do?",
+        "Foresee the effect of a limit, a pause or a retry.",
+        {"change": "The change in words, or a constraint as JSON."},
+        "Before I change something, tell me what it would do. For a limit, call preview_constraint with its matcher, "
+        "key and limits, and tell how many jobs it would hold and for how long. For a pause, a retry or a cancellation "
+        "call that tool without confirm, which changes nothing, and tell the count and examples. Name what else the "
+        "change touches. Do not confirm it. " + _END,
+    ),
+)  # fmt: skip

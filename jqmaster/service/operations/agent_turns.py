@@ -1,0 +1,29 @@
+"""How often a caller's agents may call tools."""
+
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.identity.quota import Quota
+from jqmaster.errors import RateLimitedError
+
+# A person's questions take a dozen calls. A loop of an agent that lost its way takes hundreds.
+MAX_PER_MINUTE: Final = 120
+
+
+class AgentTurns:
+    """Counts the calls of each caller at this master."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._asked = Quota()
+        self._clock = clock
+
+    def take(self, who: str) -> None:
+        """Count a call. Raise RateLimitedError beyond the limit."""
+        now_s = self._clock.monotonic_s()
+        if self._asked.count(who, now_s) >= MAX_PER_MINUTE:
+            raise RateLimitedError(
+                f"more than {MAX_PER_MINUTE} calls of agents' tools within a minute; wait a moment",
+                code="too_many_agent_calls",
+                retry_after_s=self._asked.left_s(now_s),
+            )
+        self._asked.add(who, now_s)
