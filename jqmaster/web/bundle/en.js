@@ -1468,6 +1468,7 @@ var en_operations_default = {
   "act.master.take_over": "Sub-leader took over",
   "act.constraint.put": "Constraint saved",
   "act.constraint.delete": "Constraint deleted",
+  "act.agent.call": "Tool of an agent called",
   "act.settings.change": "Settings changed",
   "act.worker.drain": "Worker drained",
   "act.worker.resume": "Worker resumed",

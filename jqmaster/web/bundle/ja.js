@@ -1419,6 +1419,7 @@ var ja_operations_default = {
   "act.master.take_over": "サブリーダーの引き継ぎ",
   "act.constraint.put": "制約の作成・変更",
   "act.constraint.delete": "制約の削除",
+  "act.agent.call": "エージェントのツール呼び出し",
   "act.settings.change": "設定の変更",
   "act.worker.drain": "ワーカーのドレイン",
   "act.failure.ignore": "失敗グループの無視",
