@@ -1,1 +1,1 @@
-"""The use cases: the domain decides, the store makes it so."""
+"""The use cases. Each asks the domain for decisions, and the store to carry them out."""

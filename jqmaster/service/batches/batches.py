@@ -1,4 +1,4 @@
-"""Use cases of batches: made, filled, sealed, canceled, retried, read."""
+"""Use cases of batches: create, fill, seal, cancel, retry and read them."""
 
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,8 +25,8 @@ from jqmaster.store.batches.batches import BatchRefused, BatchStore
 from jqmaster.store.jobs.enqueue_outcomes import PushExpired
 from jqmaster.store.jobs.records import RecordStore
 
-# A batch whose bulk call broke off is canceled after this time, unless the call is repeated. If no job got
-# in, the batch is removed instead.
+# If the bulk call that fills a batch breaks off, the batch is canceled after this time, unless the call is repeated. If
+# no job was accepted, the batch is removed instead.
 FILL_MS: Final = 10 * 60 * 1000
 # The most members, or batches, that one page looks at.
 MAX_LOOKED_AT: Final = 2_000
@@ -50,7 +50,7 @@ class ShownBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchPage:
-    """`next_at` None: the last page."""
+    """A page of batches. `next_at`: None: this is the last page."""
 
     batches: list[Batch]
     next_at: tuple[int, str] | None
@@ -58,15 +58,15 @@ class BatchPage:
 
 @dataclass(frozen=True, slots=True)
 class MemberPage:
-    """`next_after` None: the last page."""
+    """A page of members. `next_after`: None: this is the last page."""
 
     jobs: list[Job]
     next_after: str | None
 
 
 class BatchService:
-    """Methods raise what the store raises. `now_ms` is the time of the store. `reach` knows what each `caller` may
-    name; None stands for the master itself."""
+    """Methods raise what the store raises. `now_ms`: the store's time. `reach`: decides which jobs and batches a
+    `caller` may name. The caller None is the master itself."""
 
     def __init__(
         self,
@@ -88,9 +88,9 @@ class BatchService:
         self._figures = figures
 
     async def create(self, spec: BatchSpec, *, caller: Principal | None = None) -> bool:
-        """Make a batch, and return whether it is new. Raise ConflictError if its ID was used for another
-        request, or its parent is over; InvalidError if the parent does not exist for the caller, ForbiddenError if
-        the caller may not push one of its callbacks."""
+        """Create a batch, and return whether it is new. Raise ConflictError if its ID was used for another request, or
+        its parent is over; InvalidError if the parent does not exist for the caller, ForbiddenError if the caller may
+        not push one of its callbacks."""
         await self._check_reach(spec, caller)
         is_new = await self._put(spec)
         self._figures.made += is_new
@@ -104,8 +104,9 @@ class BatchService:
         caller: Principal | None = None,
         durability: Durability | None = None,
     ) -> EnqueuedBulk:
-        """Make a batch, enqueue its jobs, and seal it. A call that broke off may be repeated with the same IDs. Raise
-        what `create` and `EnqueueService.bulk` raise; then there is no batch, unless some of its jobs got in."""
+        """Create a batch, enqueue its jobs, and seal it. A call that broke off may be repeated with the same IDs. Raise
+        what `create` and `EnqueueService.bulk` raise; after such an error there is no batch, unless some of its jobs
+        were accepted."""
         members = [replace(job, batch=spec.id) for job in jobs]
         await self._check_reach(spec, caller)
         await self._enqueue.check_bulk(members, caller=caller, durability=durability)
@@ -116,7 +117,7 @@ class BatchService:
         try:
             answer = await self._enqueue.bulk(members, caller=caller, durability=durability)
         except JqmasterError:
-            # If the store fails here as well, it removes the empty batch when the time to fill it is over.
+            # If the store fails here, too, the leader removes the empty batch after `FILL_MS`.
             with contextlib.suppress(JqmasterError):
                 await self._store.drop(spec.id, call)
             raise
@@ -145,8 +146,8 @@ class BatchService:
         tag: str | None,
         search: str,
     ) -> BatchPage:
-        """Return the newest batches behind a place that are in this state, have this tag, and have this text
-        in their ID or description."""
+        """Return the newest batches after a position that have this state, this tag, and this text in their ID or
+        description."""
         found: list[Batch] = []
         looked_at = 0
         at = before
@@ -170,7 +171,8 @@ class BatchService:
     async def members(
         self, batch_id: str, after: str, limit: int, *, states: frozenset[JobState] | None
     ) -> MemberPage:
-        """Return members of a batch behind another one, oldest first, without their arguments. Raise NotFoundError."""
+        """Return members of a batch after the member `after`, oldest first, without their arguments. Raise
+        NotFoundError."""
         await self.find(batch_id)
         found: list[Job] = []
         looked_at = 0
@@ -207,15 +209,14 @@ class BatchService:
             raise ConflictError("a complete batch cannot be canceled", code="batch_complete")
 
     async def retry(self, batch_id: str) -> int:
-        """Have the leader retry the failed members; return how many there are now. Raise NotFoundError."""
+        """Ask the leader to retry the failed members; return their present number. Raise NotFoundError."""
         batch = await self.find(batch_id)
         if not await self._store.ask_retry(batch_id):
             raise unknown_batch(batch_id)
         return batch.ended_as(JobState.FAILED)
 
     async def examples(self, batch: Batch, limit: int) -> list[Job]:
-        """Return some unfinished members of a batch, the oldest first. Only a bounded number of members is
-        looked at."""
+        """Return some unfinished members of a batch, the oldest first. Reads only a bounded number of members."""
         if not batch.unfinished:
             return []
         states = frozenset(state for state in JobState if state not in FINISHED)

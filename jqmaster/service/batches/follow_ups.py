@@ -15,7 +15,7 @@ from jqmaster.store.batches.batches import BatchStore, due_callbacks
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, pages
 
-# The most pages of members in one call, so that other follow-ups get a turn in between.
+# The most pages of members in one call, so that other follow-ups get their turns.
 PAGES_AT_ONCE: Final = 20
 # Each job is canceled by a call of its own.
 CANCELS_PER_CALL: Final = 100
@@ -39,7 +39,7 @@ class BatchFollowUps:
         self._actions = actions
         self._constraints = constraints
         self._figures = figures
-        # By entry: the last member that was looked at. A new leader begins from the start.
+        # By entry: the last member that was handled. A new leader begins from the start.
         self._places: dict[tuple[str, str], str] = {}
 
     def kinds(self) -> dict[str, CarryOut]:
@@ -51,8 +51,8 @@ class BatchFollowUps:
         }
 
     async def start_callbacks(self, batch_ids: Sequence[str], epoch: str) -> Sequence[str]:
-        """Enqueue the due callbacks of batches. A batch that is gone, or whose callbacks are already
-        enqueued, has none due."""
+        """Enqueue the due callbacks of batches. A removed batch, and one whose callbacks are already enqueued, has
+        none."""
         batches = await self._store.get_all([one for one in batch_ids if is_id(one)])
         due = due_callbacks(batches)
         if due:
@@ -83,7 +83,7 @@ class BatchFollowUps:
         return unfinished
 
     async def _visit_nested(self, kind: str, batch_id: str) -> None:
-        """Ask the same of the nested batches."""
+        """Request the same for the nested batches."""
         for child in await self._store.children(batch_id):
             if kind == "batch_cancel":
                 await self._store.cancel(child)

@@ -21,7 +21,7 @@ from jqmaster.store.jobs.challenges import AskedForm, ChallengeStore, OpenedChal
 
 @dataclass(frozen=True, slots=True)
 class NewChallenge:
-    """A challenge as its attempt asks for it. `meta` is encoded MessagePack. The same `nonce` repeats the call."""
+    """A requested challenge. `meta`: encoded MessagePack. `nonce`: a call with the same nonce is a repeat."""
 
     job_id: str
     token: str
@@ -76,11 +76,11 @@ class ChallengeService:
     async def call_back(
         self, request_id: str, callback: Callback, *, key: str, headers: Mapping[str, str], address: str
     ) -> bool | None:
-        """Take a callback; return False if the same one came before, and None where people answer a form. `key` tells
-        callbacks with equal bodies apart.
+        """Accept a callback. Return False if the same callback came before, and None if the challenge has a form for
+        people. `key`: distinguishes callbacks with equal bodies.
 
-        Raise NotFoundError, ConflictError for another callback than the one before, ChallengeOverError after the
-        attempt, ForbiddenError for a wrong signature, RateLimitedError for an address that guesses.
+        Raise NotFoundError, ConflictError if another callback came before, ChallengeOverError if the attempt is over,
+        ForbiddenError for a wrong signature, RateLimitedError if the address has presented too many unknown IDs.
         """
         request = self._ids.read(request_id, address)
         identity = hashlib.sha256(key.encode()).digest()[:16] if key else callback.digest
@@ -104,7 +104,7 @@ class ChallengeService:
     async def report_progress(
         self, request_id: str, fraction: float | None, message: str, *, address: str
     ) -> None:
-        """Keep the progress that the outside system reports. Raise as `call_back`."""
+        """Store the progress that the outside system reports. Raise what `call_back` raises."""
         answer = await self._store.report_progress(self._ids.read(request_id, address), fraction, message)
         if answer is not CallbackAnswer.TAKEN:
             self._ids.refuse(answer, address)

@@ -1,4 +1,4 @@
-"""Challenges that people answer: what they are asked, and their answers."""
+"""Challenges that people answer: the forms and their answers."""
 
 import hashlib
 import json
@@ -43,8 +43,8 @@ class ChallengeForms:
         self._audit = audit
 
     async def find(self, request_id: str, address: str) -> Challenge:
-        """Return the challenge of a request ID. Raise NotFoundError, also for one without a form (`no_form`), and
-        RateLimitedError for an address that guesses."""
+        """Return the challenge of a request ID. Raise NotFoundError, also for a challenge without a form (`no_form`),
+        and RateLimitedError if the address has presented too many unknown IDs."""
         request = self._ids.read(request_id, address)
         found = await self._store.find(request)
         if found is None:
@@ -68,10 +68,10 @@ class ChallengeForms:
         person: Principal | None,
         address: str,
     ) -> bool:
-        """Take the answer of a person; return False if the same one came before.
+        """Accept the answer of a person; return False if the same answer came before.
 
         Raise UnauthorizedError and ForbiddenError for a person who may not answer, InvalidError that names each field
-        and its rule, ConflictError for another answer than the one before, ChallengeOverError after the attempt.
+        and its rule, ConflictError if another answer came before, ChallengeOverError if the attempt is over.
         """
         assert challenge.form is not None
         check_person(challenge, person)

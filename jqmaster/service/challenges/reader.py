@@ -1,4 +1,4 @@
-"""Challenges as operators see them."""
+"""Lists of challenges for operators."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from jqmaster.service.jobs.reader import existing_job
 from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.records import RecordStore
 
-# Jobs that one page of a filtered list looks at, and how many are read at once.
+# The most jobs that one page of a filtered list reads, and how many are read at once.
 MAX_LOOKED_AT: Final = 2_000
 PER_READ: Final = 100
 
@@ -20,7 +20,7 @@ Place = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class ShownChallenge:
-    """A challenge, its job, and how its attempt ended; None if it still runs or succeeded."""
+    """A challenge, its job, and the end of its attempt (None: the attempt still runs or has succeeded)."""
 
     challenge: Challenge
     job: Job
@@ -56,10 +56,9 @@ class ChallengeReader:
         state: ChallengeState | None = None,
         is_meant: Callable[[Job], bool] = lambda _: True,
     ) -> ChallengePage:
-        """Return the challenges of jobs behind a place, the job with the newest one first.
+        """Return the challenges of jobs after a position, the job with the newest challenge first.
 
-        A page may have fewer than `limit`, even none, without being the last. It has all challenges of a job
-        or none.
+        A page may be short or empty without being the last. It has either all challenges of a job or none.
         """
         found: list[ShownChallenge] = []
         for _ in range(0, MAX_LOOKED_AT, PER_READ):

@@ -1,4 +1,4 @@
-"""Request IDs that callers present. Guessing is slowed down."""
+"""Request IDs that callers present, with a limit that slows guessing down."""
 
 from typing import Final, NoReturn
 
@@ -8,15 +8,15 @@ from jqmaster.domain.identity.caller import caller_of
 from jqmaster.domain.identity.quota import Quota
 from jqmaster.errors import ChallengeOverError, ConflictError, NotFoundError, RateLimitedError
 
-# The unknown request IDs of one address within a minute that are told to be unknown.
+# The number of unknown request IDs within a minute after which an address gets 429.
 MAX_MISSES: Final = 30
 
 
 class RequestIds:
     """Counts the unknown request IDs of each address.
 
-    Only an ID that was looked up in vain is counted, and only such IDs are refused for the count: many people and
-    systems may share an address, and none of them can stop the others.
+    Only unknown IDs are counted, and only unknown IDs are refused because of the count. Many people and systems may
+    share an address, so valid IDs always work.
     """
 
     def __init__(self, clock: Clock) -> None:

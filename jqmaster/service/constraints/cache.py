@@ -1,4 +1,4 @@
-"""The constraints as this master knows them."""
+"""This master's copy of the constraints."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class ConstraintCache:
-    """A copy of the constraints. It is read again when a script says that it is old, or when a change is
+    """A copy of the constraints. It is read again when a script reports that it is outdated, or when a change is
     announced.
 
     It may be out of date at any time. That is safe, because every script that relies on it compares editions.

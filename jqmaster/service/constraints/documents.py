@@ -12,13 +12,14 @@ from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 from jqmaster.domain.matching.paths import Path, parse_path
 from jqmaster.errors import FieldError, InvalidError
 
-# These names have a meaning of their own in a path.
+# These names have a special meaning in a URL path.
 RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
 _DRAFT_CID: Final = "0" * 8
 
 
 def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
-    """A constraint of a checked request: `fields` are those of the document. Raise InvalidError naming the rule."""
+    """Return the constraint of a checked request. `fields`: those of the document. Raise InvalidError that names the
+    rule."""
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of its own, and so no name")
     with refusing():
@@ -74,7 +75,7 @@ def describe(constraint: Constraint) -> dict[str, Any]:
 
 
 def describe_override(override: Override) -> dict[str, Any]:
-    """Return one of `overrides`."""
+    """Return the document of one override."""
     return {"value": override.value, **describe_limits(override.limits)}
 
 
@@ -85,7 +86,7 @@ def describe_limits(limits: GateLimits) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def refusing(*prefix: str) -> Iterator[None]:
-    """Turn refusals of the domain into refusals to the client, each part with its place below `prefix`."""
+    """Convert refusals of the domain to InvalidError, with the place of each part below `prefix`."""
     try:
         yield
     except (MatcherError, ConstraintError) as error:

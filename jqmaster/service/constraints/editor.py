@@ -70,7 +70,7 @@ ANYHOW: Final = Precondition()
 
 
 class ConstraintEditor:
-    """`audience`: what readers of the audit log may see at most. Methods raise what the store raises."""
+    """`audience`: the most content that readers of the audit log may see. Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -102,9 +102,9 @@ class ConstraintEditor:
         writes nothing. `fields` are those of the document; a covered part that is sent back as it was shown
         keeps its value.
 
-        Raises InvalidError, ForbiddenError for what the caller may not tell jobs apart by,
-        PreconditionFailedError, ConflictError when there are too many, StoreUnavailableError when others
-        change it all the time.
+        Raises InvalidError, ForbiddenError for content by which the caller may not distinguish jobs,
+        PreconditionFailedError, ConflictError if there are too many constraints, StoreUnavailableError if others keep
+        changing it.
         """
 
         def make(old: StoredConstraint | None) -> Constraint:
@@ -131,7 +131,7 @@ class ConstraintEditor:
         """Set the override for one value of its key, or remove it if it neither limits nor pauses. `addressed`: the
         value or its ID; or the ID of a job that has it, for a caller who may not see it.
 
-        Raises NotFoundError, InvalidError, ForbiddenError for a value that the caller may not see, and as `put`.
+        Raises NotFoundError, ForbiddenError for a value that the caller may not see, and what `put` raises.
         """
         if isinstance(addressed, ValueId):
             addressed = AskedValue(await self._value(name, addressed, access))
@@ -190,7 +190,7 @@ class ConstraintEditor:
                     self._apart.alone(stored.constraint.name),
                     contextlib.suppress(NotFoundError, PreconditionFailedError),
                 ):
-                    # Do not overrule somebody who has prolonged it since it was read.
+                    # Do not delete a constraint that somebody has prolonged since it was read.
                     await self.delete(
                         stored.constraint.name, who, Precondition(match=frozenset({stored.etag}))
                     )
@@ -229,7 +229,7 @@ class ConstraintEditor:
         action: str,
         describe_part: Callable[[Constraint | None], dict[str, Any] | None],
     ) -> tuple[StoredConstraint, StoredConstraint | None]:
-        """Return the constraint as it now is, and as it was."""
+        """Return the changed constraint, and the one before the change."""
         for _ in range(MAX_REPEATS):
             constraints = await self._constraints.reload()
             present = constraints.named(name)

@@ -22,7 +22,7 @@ HOLDERS_READ: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ValueId:
-    """The ID of a key value, as it stands in answers."""
+    """The ID of a key value, as answers show it."""
 
     id: str
 
@@ -90,7 +90,7 @@ def _is(value: object, wanted: ValueId) -> bool:
 
 
 def _readings(text: str) -> Iterator[object]:
-    """Yield the values that a text may stand for. The ID tells which of them it is."""
+    """Yield the values that a text may stand for. The caller finds the right one by its ID."""
     yield text
     try:
         if text.startswith("0x"):

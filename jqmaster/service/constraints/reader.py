@@ -1,4 +1,4 @@
-"""Constraints as operators see them: what they limit, how much of it is used, and which jobs they apply to."""
+"""Constraints for operators: their limits, their usage, and the jobs to which they apply."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,12 +39,12 @@ class KeyUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Current usage of a constraint. None: not counted, or not summed up in a list with too many key values.
+    """The present usage of a constraint. None: not counted, or not summed up because the list has too many key values.
 
-    `held`: those of `waiting` that are at closed gates, so that this constraint keeps them from starting.
-    `closed_keys`: the number of key values at which they wait. `next_opening_ms`: the first instant at which
-    one of its closed gates opens by time alone. `is_in_force`: every job has been matched with the constraint
-    as it is. `is_exact` False: the key has more values than were looked at.
+    `held`: how many of the `waiting` jobs this constraint holds back, because they wait at closed gates. `closed_keys`:
+    the number of key values with such gates. `next_opening_ms`: the first instant at which one of the closed gates
+    opens by time alone. `is_in_force`: every job has been matched to the present constraint. `is_exact`: False: the key
+    has more values than were read.
     """
 
     waiting: int | None
@@ -61,7 +61,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """A constraint with its usage; `asked` is that of the requested value."""
+    """A constraint with its usage. `asked`: the usage at the requested key value."""
 
     stored: StoredConstraint
     usage: Usage
@@ -73,7 +73,7 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class AppliedConstraint:
-    """A constraint as it applies to one job; `key_text` None: it has no key."""
+    """A constraint that applies to a job. `key_text`: the job's key value; None: the constraint has no key."""
 
     constraint: Constraint
     key_text: str | None
@@ -167,7 +167,7 @@ class ConstraintReader:
         )
 
     async def matching(self, job: Job) -> list[str]:
-        """Names of the enabled constraints that apply to an unfinished job, in order."""
+        """Return the names of the enabled constraints that apply to an unfinished job, in order."""
         constraints = await self._constraints.reload()
         return [constraint.name for constraint in constraints.constraint_set.matching(fields_of(job))]
 
@@ -217,8 +217,8 @@ class ConstraintReader:
         ]
 
     async def _unsettled(self, constraints: ConstraintSnapshot) -> frozenset[str] | None:
-        """Return the constraints with a change that has not been carried out fully. None: all of them,
-        because jobs are still being matched."""
+        """Return the constraints whose last change is not fully in force yet. None: all of them, because jobs are still
+        being matched."""
         edition = constraints.constraint_set.edition
         if constraints.settled_edition != edition or await self._usage.has_older_lanes(edition):
             return None

@@ -32,10 +32,10 @@ _DRAFT_NAME: Final = "draft"
 
 @dataclass(frozen=True, slots=True)
 class PastReplay:
-    """A replay, and its basis. `looked_at`: jobs that were read. `is_whole`: all stored jobs that ended
-    within the last hour were read; otherwise `told.from_ms` is later than an hour ago. `gone`: jobs that
-    ended since `told.from_ms` and are already deleted, by the counts of the history. `without_key`: matching
-    jobs that lack the key."""
+    """A replay, and its basis. `looked_at`: number of jobs read. `is_whole`: all stored jobs that ended within the last
+    hour were read; otherwise `told.from_ms` is later than an hour ago. `gone`: number of jobs that ended since
+    `told.from_ms` and are already deleted, by the counts of the history. `without_key`: number of matching jobs that
+    lack the key."""
 
     told: Replay
     constraint: Constraint
@@ -54,7 +54,8 @@ class PastJobs:
         self._clock = clock
 
     async def read(self, runs: "_Runs", wanted: JobFilter) -> int | None:
-        """Read the newest jobs, within bounds. Return the instant beyond which none were read; None: all were."""
+        """Read the newest jobs, within bounds. Return the instant before which no jobs were read; None: all were
+        read."""
         ends_at_s = self._clock.monotonic_s() + REPLAY_MAX_S / 2
         cursor = None
         while True:

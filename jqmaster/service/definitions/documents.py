@@ -25,14 +25,14 @@ from jqmaster.domain.matching.fields import EVENT_FIELDS
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.errors import FieldError, InvalidError
 
-# These names have a meaning of their own in a path.
+# These names have a special meaning in a URL path.
 RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
 _DRAFT_DID: Final = "0" * 16
 _NULL: Final = b"\xc0"
-# Fields of a job's content, and a wait that definitions do not have.
+# Fields with a job's content, and the delay, which jobs of definitions do not have.
 _NOT_DESCRIBED: Final = frozenset({"argument", "headers", "delay_ms"})
 _DRAFT_JOB: Final = JobSpec("", "job", _NULL)
-# The fields that belong to one kind only. Those of kind `time` that have defaults mean nothing for events.
+# The fields that belong to one kind only. Fields of kind `time` that have defaults are ignored for events.
 _OF_TIME: Final = ("schedule", "starts_at", "ends_at")
 _OF_EVENTS: Final = ("event_type", "matcher", "argument", "debounce", "collect")
 _NO_TIME: Final[Mapping[str, Any]] = {
@@ -49,7 +49,8 @@ _NO_EVENTS: Final[Mapping[str, Any]] = dict.fromkeys(("event_type", "matcher", "
 
 
 def draft_of(name: str, fields: Mapping[str, Any], job: JobSpec = _DRAFT_JOB) -> Definition:
-    """A definition of a checked request: `fields` are those of the document. Raise InvalidError naming the rule."""
+    """Return the definition of a checked request. `fields`: those of the document. Raise InvalidError that names the
+    rule."""
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of its own, and so no name")
     with refusing():
@@ -172,7 +173,7 @@ def _described_events(trigger: EventTrigger) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def refusing() -> Iterator[None]:
-    """Turn refusals of the domain into refusals to the client, each part with its place."""
+    """Convert refusals of the domain to InvalidError, with the place of each part."""
     try:
         yield
     except DefinitionError as error:

@@ -34,9 +34,9 @@ BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """`due` instants are in the range, and `fired_before` of them had already started a job. For `forgotten` others
-    this is not known, because run records up to `forgotten_until_ms` may have been removed (None: none was).
-    `started` None: nothing was done."""
+    """The result of a backfill: numbers of instants. `due`: in the range; `fired_before`: of these, already fired;
+    `forgotten`: of these, unknown whether they fired, because run records up to `forgotten_until_ms` may have been
+    removed (None: none was removed); `started`: None: dry run."""
 
     due: int
     fired_before: int
@@ -77,8 +77,8 @@ class DefinitionEditor:
         Instants that are already due under the former schedule fire first; the new schedule applies from now
         on.
 
-        Raises InvalidError, ForbiddenError, PreconditionFailedError, ConflictError when there are `most`,
-        StoreUnavailableError when others change it all the time.
+        Raises InvalidError, ForbiddenError, PreconditionFailedError, ConflictError if there are `most` definitions
+        already, StoreUnavailableError if others keep changing it.
         """
         draft = draft_of(name, fields, job)
         for _ in range(MAX_REPEATS):
@@ -100,8 +100,8 @@ class DefinitionEditor:
     async def enable(
         self, name: str, *, is_enabled: bool, reason: str, who: str, demands: Precondition = ANYHOW
     ) -> None:
-        """Pause or resume the definition, and leave everything else of it as it is. `reason` tells people why
-        it is paused. Instants that are already due get their records first, under the former state.
+        """Pause or resume the definition without another change. `reason`: for people, why it is paused. Instants that
+        are already due get their records first, under the former state.
 
         Raises NotFoundError, PreconditionFailedError, InvalidError.
         """
@@ -146,7 +146,7 @@ class DefinitionEditor:
         action: str,
         most: int,
     ) -> bool:
-        """Return False if somebody else changed it, or it fired, after it was read."""
+        """Write the change. Return False if the definition was changed or fired since it was read."""
         definition = new.stored.definition
         entry = encode_entry(
             who=who,
@@ -181,11 +181,11 @@ class DefinitionEditor:
     async def backfill(
         self, name: str, from_ms: int, to_ms: int, who: str, *, is_dry: bool, also_forgotten: bool = False
     ) -> Backfill:
-        """Start the jobs of the instants from `from_ms` to before `to_ms` that started none yet; `is_dry`: count them
-        only. `also_forgotten`: start also those of which nobody knows whether they did.
+        """Start the jobs of instants from `from_ms` to before `to_ms` that have not fired yet. `is_dry`: only count
+        them. `also_forgotten`: also start instants of which it is unknown whether they fired.
 
-        Raise NotFoundError; InvalidError for a range that is empty or has too many, or with instants whose run records
-        may have been removed."""
+        Raise NotFoundError; InvalidError if the range is empty, has too many instants, or has instants whose run
+        records may have been removed."""
         if to_ms <= from_ms:
             raise refusal(("to",), "must be later than from")
         known = await self._firing.known_of_time(name)
@@ -199,7 +199,7 @@ class DefinitionEditor:
             if len(due_ms) > MAX_BACKFILL:
                 raise refusal(("to",), f"there are more than {MAX_BACKFILL} instants; give a shorter range")
         runs = await self._store.recorded(name, from_ms, end_ms)
-        # Read after the records, so that records removed in between count as forgotten.
+        # Read this after the records, so that records that are removed in between count as forgotten.
         until_ms = await self._store.forgotten_until_ms(known)
         fired = {run.due_at_ms for run in runs if run.outcome == "fired"}
         missing = [at_ms for at_ms in due_ms if at_ms not in fired]

@@ -26,15 +26,15 @@ from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
 logger = logging.getLogger(__name__)
 
-# Definitions per read. After deciding about these, other tasks of this process get a turn.
+# The most definitions per read. After each read, other tasks of this process get their turns.
 BATCH: Final = 200
-# The most instants of one definition that one step handles, and the most that it looks at to judge them.
+# The most instants of one definition that one step handles, and the most that it reads to judge these.
 MAX_INSTANTS: Final = 200
 MAX_LOOKED_AT: Final = 2_000
 # The most bytes of arguments in one step.
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_REPEATS: Final = 20
-# The outcome for the run record. Other results have no record yet, or none from this step.
+# The outcomes of run records. Other results have no record yet, or this step did not write it.
 _OUTCOMES: Final = {
     FiringOutcome.FIRED: RunOutcome.FIRED,
     FiringOutcome.KNOWN: RunOutcome.FIRED,
@@ -64,8 +64,8 @@ class DefinitionFiring:
         self._apart = EntriesApart("definitions")
 
     async def fire_due(self, epoch: str) -> int | None:
-        """Fire a batch of what is due, as the leader of `epoch`. Return the milliseconds until something is due; None:
-        nothing is."""
+        """Fire some of the due definitions, as the leader of `epoch`. Return the milliseconds until the next one is
+        due; None: none."""
         due = await self._store.due(BATCH)
         firings = []
         for known in due.found:
@@ -76,10 +76,10 @@ class DefinitionFiring:
         return due.next_ms if due.found or due.next_ms else None
 
     async def settle(self, known: KnownDefinition, now_ms: int) -> bool:
-        """Fire the due instants of one definition, whoever leads. Return whether there were none: only then `known` is
-        still what the store has."""
+        """Fire the due instants of one definition, on any master. Return True if there were none, so that `known` is
+        still up to date."""
         firing = firing_of(known, now_ms)
-        # An instant that waits for the end of a job keeps waiting under the new rules.
+        # An instant that waits for the end of a job keeps waiting after the change.
         if all(entry.verdict is InstantVerdict.QUEUED for entry in firing.entries):
             return True
         await self._fire([firing])
@@ -98,7 +98,7 @@ class DefinitionFiring:
     async def backfill(
         self, name: str, due_ms: Sequence[int], *, also_forgotten: bool = False
     ) -> list[FiringOutcome]:
-        """Start the jobs of past instants, oldest first. `also_forgotten`: also of those whose run records may have
+        """Start the jobs of past instants, oldest first. `also_forgotten`: also for instants whose run records may have
         been removed. Raise NotFoundError."""
         verdict = InstantVerdict.BACKFILL_FORGOTTEN if also_forgotten else InstantVerdict.BACKFILL
         found: list[FiringOutcome] = []
@@ -141,7 +141,7 @@ class DefinitionFiring:
         return found
 
     def _note(self, firing: Firing, outcomes: Sequence[FiringOutcome], recorded_at_ms: int) -> None:
-        # Only one instant can wait for the end of a job: a later one takes the place of an earlier one.
+        # Only one instant can wait for the end of a job: a later one replaces an earlier one, which is then skipped.
         self._figures.outcomes[RunOutcome.SKIPPED] += max(0, outcomes.count(FiringOutcome.QUEUED) - 1)
         for entry, became in zip(firing.entries, outcomes, strict=True):
             if outcome := _OUTCOMES.get(became):

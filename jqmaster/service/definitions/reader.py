@@ -1,4 +1,4 @@
-"""Definitions as people see them: what they are, when they are due, and the outcomes of their instants."""
+"""Definitions for views, with their next instants and the outcomes of past ones."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,11 @@ from jqmaster.domain.jobs.job import JobState
 from jqmaster.service.definitions.firing import unknown_definition
 from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinition, RunPlace
 
-# A filtered page looks at this many definitions, so that a rare match makes no request slow.
+# The most definitions that a filtered page reads, so that rare matches do not make requests slow.
 MAX_LOOKED_AT: Final = 2_000
 _STEP: Final = 200
-# A leader fires within milliseconds, and a new leader after an election within seconds.
+# A due instant without a record is suspicious after this time. A leader fires within milliseconds, and after an
+# election within seconds.
 LATE_MS: Final = 15_000
 
 
@@ -39,7 +40,8 @@ class ShownRun:
 
 @dataclass(frozen=True, slots=True)
 class ShownDefinition:
-    """`next_due_ms` None: it is never due again. `runs`: as many of the newest records as were asked for."""
+    """A definition in a view. `next_due_ms`: None: it is never due again. `runs`: the requested number of newest run
+    records."""
 
     known: KnownDefinition
     next_due_ms: int | None

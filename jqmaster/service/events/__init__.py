@@ -1,1 +1,1 @@
-"""Events: taken in, gathered, shown."""
+"""Events: accepting, gathering and listing them."""

@@ -13,7 +13,7 @@ from jqmaster.store.definitions.definitions import KeptRuns
 from jqmaster.store.events.events import EventVerdict
 from jqmaster.store.events.groups import ClosedGroup, EventGroupStore, FoundDefinition, GroupDecision
 
-# Headers of a MessagePack list: up to 15 members, and up to 65,535.
+# Limits of the two short headers of a MessagePack list: 15 members, and 65,535.
 _SHORT: Final = 16
 
 
@@ -35,7 +35,7 @@ class EventGathering:
         self._apart = EntriesApart("events")
 
     async def end_due(self, epoch: str) -> int | None:
-        """End a batch of the due groups, as the leader of `epoch`. Return the milliseconds until one is due;
+        """End some of the due groups, as the leader of `epoch`. Return the milliseconds until the next one is due;
         None: no group waits, or the due ones cannot be ended."""
         due = await self._store.close_due(epoch)
         if not due.found:

@@ -1,4 +1,4 @@
-"""Applications' use case: send events, each of which starts jobs."""
+"""Accepts events of applications, which start the jobs of definitions."""
 
 import asyncio
 import functools
@@ -49,7 +49,7 @@ MAX_REPEATS: Final = 10
 
 
 class _IntakeStep:
-    """Events that go into the store in one step, with their positions among those that came together."""
+    """Events that are stored in one step, with their positions in the call."""
 
     __slots__ = ("_matches", "_size", "edition", "events", "numbers")
 
@@ -73,8 +73,8 @@ class _IntakeStep:
 
 
 class EventIntake:
-    """Component. `admit(durability)` raises while new jobs are refused; it tells how many replicas must have an event
-    before it is accepted. `pace` lets senders rest."""
+    """Component. `admit(durability)`: raises while new jobs are refused; returns how many replicas must have an event
+    before it is accepted. `pace`: slows senders down."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class EventIntake:
         await self._coalescer.stop()
 
     async def one(self, event: Event, *, caller: Principal | None = None) -> ReceivedEvent:
-        """Take in an event, batched with others that come at the same time. `caller` None: the master itself. Raise
+        """Accept an event, together with others that come at the same time. `caller`: None: the master itself. Raise
         ForbiddenError if the caller may not send events of the type, ConflictError if it would start more than 500
         definitions, StoreUnavailableError while the store is too full, OverloadedError while too many wait."""
         event = _sent_by(caller, event)
@@ -118,8 +118,8 @@ class EventIntake:
         return received
 
     async def many(self, events: Sequence[Event], *, caller: Principal | None = None) -> list[ReceivedEvent]:
-        """Take in events, each by itself; the answers are in their order. Raise as `one` does, and OutcomeUnknownError
-        where some of them may be in."""
+        """Accept events, each by itself. Return the answers in their order. Raise what `one` raises, and
+        OutcomeUnknownError if some of them may have been stored."""
         if caller is not None and caller.allows_name is not None:
             events = [_sent_by(caller, event) for event in events]
         self._admit(None)
@@ -138,7 +138,7 @@ class EventIntake:
         return received
 
     async def replay(self, event_id: str) -> tuple[StoredEvent, ReceivedEvent]:
-        """Send a kept event again, as a new one. Raise NotFoundError, and otherwise as `one`."""
+        """Send a stored event again as a new one. Raise NotFoundError, and what `one` raises."""
         stored = await self._store.get(event_id)
         if stored is None:
             raise unknown_event(event_id)
@@ -146,8 +146,8 @@ class EventIntake:
         return stored, await self.one(again)
 
     async def _flush(self, events: Sequence[Event]) -> list[ReceivedEvent | Exception]:
-        """Take in events in as few steps as their matches and sizes allow. An error takes the place of each
-        answer that it prevented."""
+        """Store events in as few steps as their matches and sizes allow. If a step fails, its error takes the place of
+        the answers."""
         answers: list[ReceivedEvent | Exception | None] = [None] * len(events)
         for _ in range(MAX_REPEATS):
             try:

@@ -1,4 +1,4 @@
-"""Events as operators see them: the newest, and what each started."""
+"""Events for operators, newest first, with their effects."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,7 +8,7 @@ from jqmaster.store.definitions.definitions import MAX_INSTANT_MS
 from jqmaster.store.events.documents import StoredEvent
 from jqmaster.store.events.events import EventPage, EventPlace, EventStore
 
-# Events that one page of a filtered list looks at, and how many are read at once.
+# The most events that one page of a filtered list reads, and how many are read at once.
 MAX_LOOKED_AT: Final = 2_000
 PER_READ: Final = 100
 # A page ends once it has read payloads of this size. One read takes at most PER_READ payloads more.
@@ -31,12 +31,12 @@ class EventReader:
     async def page(
         self, place: EventPlace | None, limit: int, is_meant: Callable[[StoredEvent], bool]
     ) -> EventPage:
-        """Return the selected events behind a place, newest first. A page may have fewer than `limit`, even
-        none, without being the last."""
+        """Return the selected events after a position, newest first. A page may be short or empty without being the
+        last."""
         at = place or EventPlace(MAX_INSTANT_MS, 0)
         found: list[StoredEvent] = []
         looked_at = bytes_read = 0
-        # Without a filter, the first read is enough. Where little is selected, longer reads cost less.
+        # Without a filter, the first read is enough. If a filter selects little, longer reads cost less.
         step = min(limit, PER_READ)
         while looked_at < MAX_LOOKED_AT and bytes_read < MAX_BYTES_READ:
             page = await self._store.page(at, step)

@@ -19,7 +19,7 @@ class AdminGuard:
         *,
         is_exposed: bool,
     ) -> None:
-        """`is_exposed`: callers from this machine are not trusted merely for that."""
+        """`is_exposed`: callers from this machine are not trusted without a token."""
         self._store = store
         self._directory = directory
         self._configured = configured
@@ -41,8 +41,8 @@ class AdminGuard:
         without_token: str | None = None,
         changed: StoredUser | None = None,
     ) -> None:
-        """Refuse to remove the last admin. The check is not atomic: two concurrent removals can both pass. A
-        configured token is the way back then. `changed` is the user's new value."""
+        """Refuse to remove the last admin. The check is not atomic, so two concurrent removals can both pass; a
+        configured token is then the way back. `changed`: the user's new value."""
         if self._configured.have_admin:
             return
         await self._directory.reload()

@@ -1,5 +1,4 @@
-"""Browsers on which a user has logged in before: they keep a proof of that, and a caller that shows it is
-known.
+"""Known devices: browsers on which a user has logged in before. Such a browser keeps a proof of that in a cookie.
 
 The proof gives no access. It is derived from the password's hash, which nobody else knows, so it is void once
 the password changes.

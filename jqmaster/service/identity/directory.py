@@ -16,14 +16,14 @@ from jqmaster.store.identity.credentials import CredentialStore, Directory, Stor
 from jqmaster.store.identity.logins import LoginStore
 
 POLL_S: Final = 2.0
-# An older copy may lack a revocation, so it lets nobody in.
+# An older copy may lack a revocation, so it is not used.
 TRUSTED_S: Final = 5.0
 NOTE_USES_S: Final = 60.0
 
 
 class IdentityDirectory:
-    """Component. Checks tokens against a copy of the store's, never one older than `TRUSTED_S`. All but
-    `find` and `has_any` raise what the store raises."""
+    """Component. Checks tokens against a copy of the store's tokens that is never older than `TRUSTED_S`. All methods
+    but `find` and `has_any` raise what the store raises."""
 
     def __init__(
         self, store: CredentialStore, logins: LoginStore, clock: Clock, configured: ConfiguredTokens
@@ -89,7 +89,7 @@ class IdentityDirectory:
 
     @property
     def used_ms(self) -> Mapping[str, int]:
-        """Return the last uses here that the store does not know yet, by token ID."""
+        """Return the times of last use on this master that are not stored yet, by token ID."""
         return self._used_ms
 
     @property

@@ -48,8 +48,8 @@ class Identity:
         provider: "OidcProvider | None" = None,
         provider_policy: ProviderPolicy | None = None,
     ) -> "Identity":
-        """`is_exposed`: callers from this machine are not trusted merely for that. `provider` logs people in,
-        as `provider_policy` says."""
+        """`is_exposed`: callers from this machine are not trusted without a token. `provider`: logs people in by the
+        rules of `provider_policy`."""
         store, sessions, logins = CredentialStore(shard), SessionStore(shard), LoginStore(shard)
         directory = IdentityDirectory(store, logins, clock, configured)
         admins = AdminGuard(store, directory, configured, is_exposed=is_exposed)

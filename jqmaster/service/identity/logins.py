@@ -1,4 +1,4 @@
-"""Logins by password and by token, which somebody could try repeatedly."""
+"""Logins by password and by token, with limits on repeated attempts."""
 
 import hashlib
 import logging
@@ -77,7 +77,8 @@ class LoginService:
         return secret, device if device and is_known else devices.make(name, user.password)
 
     async def by_token(self, token: str, *, address: str, replaces: str | None) -> str:
-        """As `by_password`. A valid token is accepted regardless of earlier failures, because nobody can guess one."""
+        """Log in by a token: see `by_password`. A valid token is accepted regardless of earlier failures, because
+        nobody can guess one."""
         encoded = token.encode()
         try:
             principal = self._directory.find(encoded)

@@ -15,7 +15,7 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 
 from jqmaster.errors import RateLimitedError
 
-# Each takes 64 MiB and a core for some 50 ms; more at once would take both from the jobs.
+# Each check takes 64 MiB and a core for about 50 ms. More at once would take both from the jobs.
 MAX_AT_ONCE: Final = 2
 MAX_WAITING: Final = 20
 MAX_WAITING_OF_CALLER: Final = 5
@@ -48,8 +48,8 @@ class Passwords:
 
     @contextlib.contextmanager
     def place(self, caller: str, *, is_trusted: bool = False) -> Iterator[None]:
-        """Hold a place among the callers that wait for a check. Raise RateLimitedError, at no cost, while too
-        many callers wait or this one has too many calls waiting."""
+        """Hold a place in the queue for a check. Raise RateLimitedError, at no cost, if too many callers wait or if
+        this caller has too many calls waiting."""
         most = MAX_WAITING + (TRUSTED_RESERVE if is_trusted else 0)
         is_greedy = not is_trusted and self._waiting[caller] >= MAX_WAITING_OF_CALLER
         if is_greedy or self._waiting.total() >= most:

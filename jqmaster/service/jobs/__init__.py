@@ -1,1 +1,1 @@
-"""Use cases of jobs: enqueue in batches within limits, wait for results, steer, and explain."""
+"""Use cases of jobs: enqueue, wait for results, operators' actions, and explanations."""

@@ -1,5 +1,5 @@
-"""Natural batching: items that arrive during a call are gathered, and the next call takes them all. Nobody
-waits to fill a batch."""
+"""Coalescing: items that arrive during a call are gathered, and the next call takes all of them. No item waits for
+others to come."""
 
 import asyncio
 import contextvars
@@ -15,11 +15,10 @@ R = TypeVar("R")
 
 
 class Coalescer(Generic[T, R]):
-    """Component. `flush` takes up to `max_batch` items and returns one result for each, in order. `rest_s`
-    takes the duration of a flush in seconds, and returns how long the next one waits.
+    """Component. `flush` gets up to `max_batch` items and returns one result for each, in order. `rest_s` gets the
+    duration of a flush, and returns how long the next one waits.
 
-    A cancelled caller's item stays in the batch: its request may still be carried out, as with any lost
-    answer.
+    If a caller is cancelled, its item stays: the request may still be carried out, as with any lost answer.
     """
 
     def __init__(
@@ -48,14 +47,14 @@ class Coalescer(Generic[T, R]):
             await self._worker
 
     async def submit(self, item: T) -> R:
-        """Return the item's result, or the error of its batch. Raise OverloadedError if too many wait already."""
+        """Return the item's result, or raise the error of its flush. Raise OverloadedError if too many items wait."""
         if len(self._waiting) >= self._max_waiting:
             raise OverloadedError("too many requests wait for the store", retry_after_s=1)
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._worker is None or self._worker.done():
-            # The flush gets a context of its own, because its log lines are about all of its items, not about
-            # the first request.
+            # The flush gets a context of its own, because its log lines concern all of its items, not only the first
+            # request.
             self._worker = asyncio.create_task(self._work(), name="coalescer", context=contextvars.Context())
         return await future
 

@@ -1,4 +1,4 @@
-"""Pushers' use case: have jobs accepted, each once."""
+"""Enqueues jobs of pushers, each once."""
 
 import asyncio
 import contextlib
@@ -76,10 +76,9 @@ class EnqueuedBulk:
 
 
 class EnqueueService:
-    """Component. `admit(durability)` raises while new jobs are refused, and otherwise returns how many
-    replicas must have a job before it is accepted (`durability` None: the configured one). `pace` lets pushes
-    rest. `can_notify`: webhooks can be signed. `reach` knows what each `caller` may name; None stands for the master
-    itself."""
+    """Component. `admit(durability)`: raises while new jobs are refused; returns how many replicas must have a job
+    before it is accepted (`durability` None: the configured one). `pace`: slows pushes down. `can_notify`: webhooks can
+    be signed. `reach`: decides which jobs and batches a `caller` may name. The caller None is the master itself."""
 
     def __init__(
         self,
@@ -99,8 +98,7 @@ class EnqueueService:
         self._tracing = tracing
         self._pace = pace
         self._can_notify = can_notify
-        # By the number of replicas: a batch waits for them once, and nobody waits for more replicas than
-        # requested.
+        # By number of replicas, so that no push waits for more replicas than requested.
         self._enqueues: dict[int, Coalescer[JobSpec, Outcome]] = {}
         self._keyed = asyncio.Semaphore(KEYED_AT_A_TIME)
 
@@ -222,8 +220,8 @@ class EnqueueService:
     async def _check_reach(
         self, specs: Sequence[JobSpec], caller: Principal | None, *, is_bulk: bool
     ) -> None:
-        """Refuse names that the caller may not push. Refuse what does not exist for it word for word as what nobody
-        has."""
+        """Refuse names that the caller may not push. Refuse jobs and batches that the caller may not name with exactly
+        the error for unknown ones."""
         if caller is None or caller.allows_name is None:
             return
         self._reach.check_names(caller, specs)
@@ -276,7 +274,8 @@ class EnqueueService:
     async def _enqueue_all(
         self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
     ) -> dict[int, NotUnique]:
-        """Return the jobs whose key another job holds, by position. `numbers`: the index of each job in its push."""
+        """Enqueue all jobs, and return the conflicts of those whose key another job holds, by position. `numbers`: the
+        index of each job in its push."""
         if not any(map(_AFTER, specs)):
             return await self._enqueue_ordered(specs, replicas, numbers)
         order = _order_of(specs, numbers)
@@ -411,8 +410,8 @@ def _key_reused(which: str, errors: Sequence[FieldError]) -> ConflictError:
 
 
 def _order_of(specs: Sequence[JobSpec], numbers: Sequence[int]) -> list[int]:
-    """Return the positions of jobs, each behind its predecessors. Raise InvalidError that names the jobs of a
-    cycle, or the job at which the push exceeds its number of predecessors."""
+    """Return the positions of jobs, sorted so that each comes after its predecessors. Raise InvalidError that names the
+    jobs of a cycle, or the job at which the push exceeds the limit of predecessors."""
     named = 0
     for n, spec in enumerate(specs):
         named += len(spec.after.jobs) if spec.after else 0

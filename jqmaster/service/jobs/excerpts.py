@@ -26,7 +26,7 @@ MAX_RECORD_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """None: there is none, the caller may not see it, or it was not asked for."""
+    """The excerpts of one job. None: there is none, the caller may not see it, or it was not requested."""
 
     error: str | None = None
     argument: str | None = None

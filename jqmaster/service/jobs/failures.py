@@ -22,7 +22,7 @@ _JOBS_PER_READ: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class ShownGroup:
-    """A group with the text that stands for it. `is_hidden`: a cover stands in its place."""
+    """A group with its text. `is_hidden`: the text is replaced, because the caller may not see it."""
 
     group: GroupedFailures
     message: str
@@ -31,7 +31,7 @@ class ShownGroup:
 
 
 class FailureReader:
-    """A group keeps its text and nothing else of its jobs; its latest job, the example, has the rest.
+    """Reads groups of failures. A group stores only its text; details come from its latest job, the example.
 
     All methods raise what `StoreClient.run` raises.
     """
@@ -73,8 +73,8 @@ class FailureReader:
         return self._types
 
     async def _texts(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> dict[str, str]:
-        """Return texts by group ID, without the redacted values of the example. If the example is gone, nobody can
-        tell what its text holds."""
+        """Return texts by group ID, without the redacted values of the example. Groups without an example have none,
+        because it is unknown which redacted values their texts contain."""
         if not access.redactor.has("argument", "headers", "error"):
             return {group.id: group.message for group in groups}
         texts = {}
@@ -109,7 +109,7 @@ def _merged(
 
 
 def _both(first: GroupedFailures, other: GroupedFailures) -> GroupedFailures:
-    """Return two groups as one, which is ignored for as long as both are. `first` was seen last."""
+    """Merge two groups. The result is ignored as long as both are. `first`: the one that was seen last."""
     versions = {seen.version: seen for seen in other.versions}
     for seen in first.versions:
         if same := versions.get(seen.version):

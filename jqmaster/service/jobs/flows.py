@@ -1,4 +1,4 @@
-"""The flow around jobs: which job waits for which, within a bound."""
+"""Flows: the jobs around a job that wait for one another, up to a limit."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ FLOWS_AT_A_TIME: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class FlowNode:
-    """A job of a flow. `job` None: it is gone. `after`: its predecessors in the flow; `more_before`, `more_behind`: how
+    """A job of a flow. `job`: None: deleted. `after`: its predecessors in the flow. `more_before`, `more_behind`: how
     many of its predecessors and dependents are left out."""
 
     id: str
@@ -36,7 +36,7 @@ class FlowNode:
 
 @dataclass(frozen=True, slots=True)
 class FlowGraph:
-    """The jobs around others in their order. `is_complete` false: the flow goes on beyond them."""
+    """The jobs of a flow in order. `is_complete`: False: the flow has further jobs."""
 
     jobs: list[FlowNode]
     is_complete: bool
@@ -44,9 +44,9 @@ class FlowGraph:
 
 @dataclass(frozen=True, slots=True)
 class Revival:
-    """The effect of a retry on the jobs that were skipped because of a job: `jobs` wait again, `held` stay skipped
-    because they also need other jobs, and `gone` were removed. `is_complete` false: there are more than were looked
-    at."""
+    """The effect of a job's retry on the jobs that were skipped because of it. `jobs`: how many would wait again;
+    `held`: how many stay skipped because they also need other jobs; `gone`: how many were removed. `is_complete`:
+    False: there are more than were read."""
 
     jobs: int
     held: int
@@ -87,7 +87,7 @@ class FlowReader:
             return _flow(await self._around(linked[:limit], limit), is_whole=is_whole)
 
     async def revival(self, job_id: str) -> Revival:
-        """Return the effect that a retry of a job would have on the jobs behind it."""
+        """Return the effect of a job's retry on the jobs that were skipped because of it."""
         async with self._reads:
             skipped: dict[str, Job] = {}
             seen, gone, is_complete, wave = {job_id}, 0, True, [job_id]
@@ -142,7 +142,7 @@ def _may_succeed(job: Job) -> bool:
 
 
 def _revived(skipped: Mapping[str, Job], hopeful: set[str]) -> int:
-    """Return how many of these jobs wait again, where those before them are over or `hopeful`."""
+    """Return how many of these jobs would wait again, because their predecessors have succeeded or are `hopeful`."""
     left, count = dict(skipped), -1
     while count != len(left):
         count = len(left)

@@ -1,4 +1,4 @@
-"""Follow-ups: the work that changes of jobs entail."""
+"""Follow-ups: work that changes of jobs cause later."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class FollowUps:
                 continue
             again: set[str] | None = None
             try:
-                # The other kinds go on.
+                # A failing kind does not stop the others.
                 with self._apart.alone(kind):
                     again = set(await self._kinds[kind]([entry.subject for entry in of_kind], epoch))
             except JqmasterError as exc:
@@ -53,7 +53,7 @@ class FollowUps:
                 continue
             done += [entry for entry in of_kind if entry.subject not in again]
             postponed += [entry for entry in of_kind if entry.subject in again]
-            # Do not look again at once only because entries failed.
+            # Failed entries alone are no reason for an immediate repeat.
             has_more = has_more or bool(again) or len(entries) == PER_READ
         await self._store.end(epoch, done, postponed)
         if failure:

@@ -1,4 +1,4 @@
-"""A limit on what pushes use at a time: memory for their bodies, and time of the store.
+"""A limit on the resources of pushes: memory for their bodies, and time of the store.
 
 It applies only to pushes. Heartbeats, results, claims and operators' calls never wait for room, and are never
 refused for lack of it.
@@ -41,7 +41,7 @@ class Intake:
         return self._single + self._bulks
 
     def enter(self, *, is_bulk: bool) -> "PushInProgress":
-        """Return a visit, a context to stay in until the answer is known. Raise OverloadedError before anything is
+        """Return a context in which the push stays until its answer is known. Raise OverloadedError before anything is
         read."""
         if self.held_bytes >= self._max_bytes.current or (
             self._bulks >= MOST_BULKS if is_bulk else self._single >= MOST_SINGLE

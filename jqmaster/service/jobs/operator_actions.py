@@ -24,7 +24,7 @@ from jqmaster.store.jobs.operator_actions import (
 from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.jobs.records import RecordStore
 
-# Jobs in one round trip, during which the store does nothing else.
+# The most jobs in one round trip, during which the store does nothing else.
 MAX_CANCELS: Final = 100
 MAX_WAITING_CANCELS: Final = 5_000
 # The most commands to workers under way. Beyond it, workers learn of a cancellation by their heartbeats.
@@ -35,8 +35,8 @@ TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
 
 
 class JobActions:
-    """Component. `tell_worker(worker_id, job_id, token)` tells a worker to stop a canceled job; if that
-    fails, the answer to the worker's next heartbeat makes up for it."""
+    """Component. `tell_worker(worker_id, job_id, token)` tells a worker to stop a canceled job; if that fails, the
+    answer to the worker's next heartbeat repeats it."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class JobActions:
         return [ends[job.id] for job in jobs]
 
     def _command_stop(self, claim: tuple[str, str] | None, job_id: str) -> None:
-        # If there are many at once, the other workers learn of it by their heartbeats.
+        # If there are too many commands at once, the other workers learn of it by their heartbeats.
         if claim is None or len(self._commands) >= MAX_COMMANDS:
             return
         worker_id, token = claim

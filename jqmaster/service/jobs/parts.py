@@ -1,4 +1,4 @@
-"""Partial results of jobs: taken from workers and given to callers that wait for them."""
+"""Partial results of jobs, from workers to callers that wait for them."""
 
 import asyncio
 import contextlib
@@ -32,9 +32,9 @@ class PartService:
     async def save(
         self, worker_id: str, job_id: str, token: str, *, first: int, values: Sequence[bytes]
     ) -> None:
-        """Keep partial results of a job that the worker runs, all or none; repeated ones count once.
+        """Store partial results of a running job, all or none. Repeated ones count once.
 
-        Raise ConflictError for a stale token, TooLargeError where the attempt would have too many.
+        Raise ConflictError for a stale token, TooLargeError if the attempt would have too many.
         """
         saved = (
             await self._store.save(worker_id, job_id, token, first, values) if is_id(worker_id) else "stale"
@@ -51,13 +51,13 @@ class PartService:
 
     @contextlib.contextmanager
     def listening(self, job_id: str) -> Iterator[asyncio.Event]:
-        """Give an event that is set when a job may have something new. Enter this before asking the store."""
+        """Yield an event that is set when the job may have new parts. Enter this context before reading the store."""
         with self._waiters.listening(job_id) as news:
             yield news
 
     async def page(self, job_id: str, after: PartPlace, *, wait_s: float, watch: bool = False) -> PartPage:
-        """Return the parts behind a place as soon as there are any, or the job is over or in another attempt; after
-        `wait_s` an empty page. `watch`: the end of the job is to be announced also to a caller who does not wait here.
+        """Return the parts after a position as soon as there are any, or the job is over or in another attempt. After
+        `wait_s`, return an empty page. `watch`: have the end of the job announced even if this call does not wait.
         Raise NotFoundError."""
         if not is_id(job_id):
             raise unknown_job(job_id)

@@ -1,4 +1,4 @@
-"""The follow-ups of the order of jobs: dependents that start, are skipped or wait again."""
+"""The follow-ups of a job's end: its dependents start, are skipped, or wait again."""
 
 import functools
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from jqmaster.store.jobs.predecessors import PredecessorStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
-# The most pages of dependents in one call, so that other follow-ups get a turn in between.
+# The most pages of dependents in one call, so that other follow-ups get their turns.
 PAGES_AT_ONCE: Final = 20
 
 
 class PredecessorFollowUps:
-    """The follow-ups of the order of jobs on one shard. Each may be carried out again at any time."""
+    """Carries out the follow-ups of predecessors on one shard. Each may be carried out again at any time."""
 
     def __init__(self, store: PredecessorStore, records: RecordStore, constraints: ConstraintCache) -> None:
         self._store = store
         self._records = records
         self._constraints = constraints
-        # By job: the place among its dependents to continue from. A new leader begins from the start.
+        # By job: the cursor in the list of its dependents. A new leader begins from the start.
         self._cursors: dict[str, str] = {}
 
     def kinds(self) -> dict[str, CarryOut]:
@@ -30,8 +30,8 @@ class PredecessorFollowUps:
         return {"order": self._release_all}
 
     async def _release_all(self, job_ids: Sequence[str], epoch: str) -> Sequence[str]:
-        """Bring the dependents of jobs in line with the jobs' present states; return the jobs that have more
-        dependents than one call handles."""
+        """Update the dependents of jobs to the jobs' present states; return the jobs that have more dependents than one
+        call handles."""
         return [job_id for job_id in filter(is_id, job_ids) if not await self._release(job_id, epoch)]
 
     async def _release(self, job_id: str, epoch: str) -> bool:

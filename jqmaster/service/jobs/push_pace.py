@@ -11,13 +11,13 @@ from jqmaster.lifecycle import BackgroundLoops
 logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
-# This many waiting jobs keep all workers busy for a good while. More pushes would gain nothing now, and
-# claims and results need the time.
+# So many waiting jobs keep all workers busy for a while. Further pushes gain nothing now, while claims and results need
+# the store's time.
 ENOUGH_WAITING: Final = 20_000
 # After a batch, pushes rest for this many times as long as it took. They get a third of the time, and
 # everything else gets two thirds.
 REST_SHARE: Final = 2.0
-# A store that hung must not delay the pushes that come after it is back.
+# The longest rest, so that a store that hung for a while does not delay later pushes.
 LONGEST_REST_S: Final = 0.5
 
 

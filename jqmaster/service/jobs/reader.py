@@ -1,4 +1,4 @@
-"""Jobs and their results, as pushers and operators see them."""
+"""Jobs and their results, for pushers and operators."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from jqmaster.store.jobs.results import ResultStore
 # Answers to operators' commands are views, too. If hundreds of views waited for a connection, the leader's
 # duties would get none and consider the store unreachable.
 VIEWS_AT_A_TIME: Final = 16
-# The store's message that a job ended can be lost, so a long poll looks again this often.
+# How often a long poll reads the store again, because the message about the end of a job can be lost.
 LOOK_AGAIN_S: Final = 5.0
 # If the filter selects few jobs, a page stops after this time, and the next call continues.
 PAGE_WITHIN_S: Final = 0.15
@@ -35,8 +35,8 @@ ListOrder = Literal["oldest", "newest"]
 
 @dataclass(frozen=True, slots=True)
 class JobDetail:
-    """A job with everything that happened to it, the present attempt last. `events`: what happened within attempts;
-    `result`: the encoded Result that is kept for its pusher, if there is one."""
+    """A job with its attempts, the present one last. `events`: entries of the history that do not end an attempt.
+    `result`: the encoded Result that is kept for its pusher; None: there is none."""
 
     job: Job
     attempts: list[Attempt]
@@ -81,7 +81,7 @@ class JobReader:
         self._views = asyncio.Semaphore(VIEWS_AT_A_TIME)
 
     async def view(self, job_id: str) -> JobDetail:
-        """Return a job as its views need it. Raise NotFoundError."""
+        """Return a job with all facts that views show. Raise NotFoundError."""
         async with self._views:
             return await self._view(job_id)
 
@@ -108,8 +108,8 @@ class JobReader:
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None, order: ListOrder | None
     ) -> ListedJobs:
-        """Return a page of jobs. Without an order, they come state by state, in the order in which they are
-        worked off. Raise InvalidError for a foreign cursor."""
+        """Return a page of jobs. `order`: None: state by state, and within a state in the order in which jobs are
+        processed. Raise InvalidError for a cursor of another list."""
         late_at_s = self._clock.monotonic_s() + PAGE_WITHIN_S
         if order is None:
             found = await self._inspector.scan(wanted, limit=limit, cursor=cursor)
@@ -125,7 +125,7 @@ class JobReader:
         return ListedJobs(page, await self._inspector.counts())
 
     async def count(self, wanted: JobFilter) -> dict[JobState, SelectionCount]:
-        """Return how many jobs the filter selects in each state in which it may select any."""
+        """Return the number of selected jobs in each state that the filter allows."""
         late_at_s = self._clock.monotonic_s() + COUNT_WITHIN_S
         if wanted.batch is not None:
             return await self._inspector.count_members(
@@ -140,8 +140,8 @@ class JobReader:
         }
 
     async def result(self, job_id: str, *, wait_s: float) -> bytes | JobState | None:
-        """Return the encoded Result; or after `wait_s` the state of a job that is not over; or None: nothing is
-        kept."""
+        """Return the encoded Result. If the job is not over after `wait_s`, return its state. None: there is no
+        result."""
         if not is_id(job_id):
             return None
         ends_at_s = self._clock.monotonic_s() + wait_s

@@ -23,8 +23,8 @@ class FinishWaiters:
 
     @contextlib.contextmanager
     def listening(self, job_id: str) -> Iterator[asyncio.Event]:
-        """Give an event that is set when the store announces the job's end. Enter this before asking the
-        store, because the announcement may come before its answer."""
+        """Yield an event that is set when the store announces the job's end. Enter this context before reading the
+        store, because the announcement may come before the answer."""
         event = asyncio.Event()
         self._waiting[job_id].add(event)
         try:

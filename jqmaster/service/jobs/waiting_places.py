@@ -8,7 +8,7 @@ from jqmaster.live_value import LiveValue
 
 # Shares of all connections.
 CLIENTS_SHARE: Final = 3 / 4
-# Workers that pull get the places that waiting clients leave, and a share that those clients cannot take.
+# The share of all waiting calls. Workers that pull get the places that clients leave free, and this additional share.
 ALL_SHARE: Final = 7 / 8
 
 
@@ -21,7 +21,8 @@ class WaitingPlaces:
 
     @contextlib.contextmanager
     def take(self, *, is_worker: bool = False) -> Iterator[bool]:
-        """Give a place to wait in, and take it back at the end. False: there is none, so answer the caller now."""
+        """Hold a place while the context lasts, and yield whether there was one. If not, the caller has to be answered
+        at once."""
         share = ALL_SHARE if is_worker else CLIENTS_SHARE
         has_place = self.taken < max(1, int(self._most_connections.current * share))
         self.taken += has_place

@@ -20,8 +20,8 @@ from jqmaster.store.workers.workers import FleetSeen, WorkerStore
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`constraints`: every one that applies to the unfinished job, shadow ones too, with the gate that it has to
-    pass."""
+    """The explanation. `constraints`: every constraint that applies to the unfinished job, also those in shadow mode,
+    with the gate that the job has to pass."""
 
     state: JobState
     as_of_ms: int
@@ -39,7 +39,7 @@ class WhyPolicy:
 
 
 class WhyService:
-    """`reach` gives what only a leader knows of its workers, None where this master does not lead."""
+    """`reach`: returns facts about workers that only a leader has; None: this master does not lead."""
 
     def __init__(
         self,
@@ -93,6 +93,6 @@ def _covered(snapshot: Snapshot, constraints: Mapping[str, Constraint], access: 
     gates = []
     for gate in snapshot.gates:
         constraint = constraint_of(gate, constraints)
-        # The value for a constraint that is gone is not shown at all.
+        # The key value is hidden if its constraint is deleted.
         gates.append(replace(gate, value=access.key_text(constraint.key, gate.value) if constraint else ""))
     return replace(snapshot, gates=tuple(gates))

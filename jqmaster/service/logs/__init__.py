@@ -1,1 +1,1 @@
-"""Logs of jobs: taken from workers, given to people, and their end."""
+"""Logs of jobs: storing, reading and archiving them."""

@@ -11,12 +11,12 @@ from jqmaster.domain.logs.piece import Piece, PieceName, newest
 from jqmaster.errors import ArchiveUnavailableError
 from jqmaster.store.logs.archive import LogArchive
 
-# If the archive has nothing of a job, it is not asked again within this time.
+# If the archive has no log of a job, it is not asked again within this time.
 UNKNOWN_S: Final = 30.0
 MOST_UNKNOWN: Final = 10_000
 # The most pieces that one page reads.
 MAX_READS: Final = 4
-# An answer has room for so much of what the archive said.
+# The most characters of the archive's own message in an answer.
 _MOST_REASON: Final = 180
 
 
@@ -31,8 +31,8 @@ class ArchivedLogs:
 
     @contextlib.contextmanager
     def reading(self, stored_after: int | None = None) -> Iterator[None]:
-        """Let an archive that is away be told with what a reader can do about it. `stored_after`: the store has the
-        lines behind this one."""
+        """Add the reader's remedy to errors of an archive that is away. `stored_after`: the store has the lines after
+        this one."""
         try:
             yield
         except ArchiveUnavailableError as exc:
@@ -54,7 +54,8 @@ class ArchivedLogs:
         return newest(await self._archive.names(job_id))
 
     async def names_of_gone(self, job_id: str) -> list[PieceName]:
-        """Return the same for a deleted job, without asking the archive each time about a job that never existed."""
+        """Return the same for a deleted job. Answers about unknown jobs are cached, so that the archive is not asked
+        each time."""
         now_s = self._clock.monotonic_s()
         if self._unknown.get(job_id, now_s) > now_s:
             return []
@@ -69,7 +70,7 @@ class ArchivedLogs:
         return names
 
     async def pieces(self, job_id: str, names: Sequence[PieceName], after: int) -> AsyncIterator[Piece]:
-        """Yield the pieces with lines behind a place. Skip a piece that has been removed meanwhile."""
+        """Yield the pieces with lines after a position. Skip pieces that have been removed meanwhile."""
         for name in names:
             if name.last <= after:
                 continue
@@ -79,7 +80,7 @@ class ArchivedLogs:
 
 
 def _shortened(text: str) -> str:
-    """Return what a reader needs: without the account of the exchange behind what the archive said."""
+    """Return the archive's message without the details of the exchange."""
     place, said, _ = text.partition(": Generic ")
     text = place if said and ": " in place else text
     return text if len(text) <= _MOST_REASON else f"{text[:_MOST_REASON]}..."
@@ -88,8 +89,8 @@ def _shortened(text: str) -> str:
 async def filtered(
     pieces: AsyncIterator[Piece], after: int, limit: int, wanted: LogFilter
 ) -> tuple[list[NumberedLine], int | None]:
-    """Return at most `limit` entries behind a place, and the place behind the last of them; None: nothing
-    follows. Pieces may overlap. Even if the filter selects little, a bounded number of pieces is read."""
+    """Return at most `limit` entries after a position, and the position after the last of them (None: no entries
+    follow). Pieces may overlap. Reads a bounded number of pieces, even if the filter selects little."""
     entries = list[NumberedLine]()
     reads = 0
     async for piece in pieces:

@@ -15,7 +15,7 @@ from jqmaster.store.logs.archiving import LogArchivingStore, LogsToArchive, Stor
 
 
 class ArchivingRound(StrEnum):
-    """The end of a move. CHANGED: lines were dropped meanwhile, by a limit or with their job; the next look
+    """The outcome of a move. CHANGED: lines were dropped meanwhile, by a limit or with their job; the next round
     handles the rest."""
 
     WHOLE = "whole"
@@ -44,7 +44,7 @@ class LogArchiving:
         self._under_way: set[str] = set()
 
     async def due(self, passed_over: tuple[int, int]) -> LogsToArchive:
-        """Return logs that are to be moved, as `LogArchivingStore.due`."""
+        """Return logs that have to be moved: see `LogArchivingStore.due`."""
         return await self._store.due(self._retention_ms.current, passed_over)
 
     async def move(self, epoch: str, job_id: str) -> ArchivingRound:
@@ -66,8 +66,8 @@ class LogArchiving:
                     await self._write(piece)
                 is_left = await self._store.drop(epoch, piece)
             except BaseException:
-                # This master may have been held up while another one removed the log of a deleted job. best
-                # effort: the archive is checked once more an hour after the deletion.
+                # This master may have been delayed while another one removed the log of a deleted job. Best effort: the
+                # archive is checked again an hour after the deletion.
                 with contextlib.suppress(JqmasterError):
                     await self._store.note_late(piece.job)
                 raise
@@ -81,10 +81,10 @@ class LogArchiving:
         return ArchivingRound.WHOLE
 
     async def erase(self, epoch: str) -> int:
-        """Remove logs of deleted jobs from the archive, the oldest first; return how many. An hour later,
-        look for each once more: a leader that was held up may have written after the removal. If a removal
-        cannot be noted, it is repeated. A log that is being moved waits, because its next piece would arrive
-        after the removal, and stay."""
+        """Remove logs of deleted jobs from the archive, the oldest first; return how many. An hour later, check each
+        again, because a delayed leader may have written after the removal. A removal that could not be noted is
+        repeated. A log that is just being moved waits. Otherwise its next piece would arrive after the removal, and
+        stay."""
         erasures = await self._store.erasures()
         first = [one for one in erasures.first if one[0] not in self._under_way]
         for job_id, deleted_ms in first:
@@ -111,6 +111,6 @@ class LogArchiving:
 
 
 def redacted(entry: NumberedLine, content: JobContent) -> NumberedLine:
-    """Return an entry as the archive may have it."""
+    """Return an entry with everything redacted that the archive must not have."""
     text = content.log_line(entry.text, is_error=entry.rank >= RANK[LogLevel.ERROR])
     return entry._replace(text=text or "")

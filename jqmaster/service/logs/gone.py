@@ -27,7 +27,8 @@ class GoneLogs:
     async def page(
         self, job_id: str, after: int, *, limit: int, wanted: LogFilter, tail: int | None = None
     ) -> LinesPage | None:
-        """Return entries behind a place, as people who may see everything see them. None: there is no such log."""
+        """Return entries after a position, with the content that people with all rights may see. None: there is no such
+        log."""
         waiting = await self._store.read_gone(job_id, after)
         if isinstance(waiting, GoneLog):
             if tail is not None:
@@ -63,8 +64,8 @@ class GoneLogs:
         return LinesPage(None, entries, last if end is None else end, end is None, facts, True, piece.name)
 
     async def erase(self, job_id: str) -> bool:
-        """Have the log removed, even if it still waits for the archive; from now on nobody can read it.
-        Return False if there is none. Raise ConflictError if the job still exists."""
+        """Have the log removed, even if it still waits to be archived. From now on, nobody can read it. Return False if
+        there is none. Raise ConflictError if the job still exists."""
         waiting = await self._store.read_gone(job_id, 0)
         if not isinstance(waiting, GoneLog) and not await self._names(job_id, waiting):
             return False

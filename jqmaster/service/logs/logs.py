@@ -1,4 +1,4 @@
-"""Logs of jobs: taken from workers and given to callers that read or follow them."""
+"""Logs of jobs, from workers to callers that read or follow them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,8 +35,9 @@ class SentLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogReceipt:
-    """`accepted`: lines that are kept, now or by an earlier call. `dropped`: lines of any job that the limits
-    or the worker dropped. `stale`: jobs that the worker does not hold under these tokens."""
+    """The answer to a worker. `accepted`: number of lines stored by this call or an earlier one. `dropped`: number of
+    lines of any job that the limits or the worker dropped. `stale`: jobs that the worker does not hold under these
+    tokens."""
 
     accepted: int
     dropped: int
@@ -66,7 +67,8 @@ class LogService:
         self._gone = gone
 
     async def save(self, worker_id: str, claims: Sequence[tuple[str, str, Sequence[SentLine]]]) -> LogReceipt:
-        """Keep lines of claims of a worker: job ID, token, and lines whose numbers grow. Repeated lines count once."""
+        """Store lines of a worker's claims: job ID, token, and lines with growing numbers. Repeated lines count
+        once."""
         if not is_id(worker_id):
             return LogReceipt(0, 0, [job_id for job_id, _, _ in claims])
         most = self._limits.current.max_line_bytes
@@ -83,7 +85,7 @@ class LogService:
         done = await self._store.save(worker_id, given)
         for n, saved in enumerate(done):
             if saved.behind is not None:
-                # This call does not repeat the one before. It only has some of its lines.
+                # This call has some lines of an earlier call, but does not repeat it exactly.
                 rest = _lines_after(given[n], saved.behind)
                 (done[n],) = await self._store.save(worker_id, [rest])
         return self._taken(given, done)
@@ -129,7 +131,7 @@ class LogService:
                 after, tail = page.next, None
                 pause_s = min(left_s, LOOK_AGAIN_S)
                 if found.state in FINISHED:
-                    # The last lines may still come; after that, the log is over.
+                    # The last lines may arrive a little after the end of the job. Then the log is over.
                     pause_s = min(pause_s, max(0.0, LATE_MS - found.over_ms) / 1000 + 0.01)
                 await wait_for_event(news, pause_s)
                 await asyncio.sleep(LEAST_PAUSE_S)

@@ -22,7 +22,7 @@ from jqmaster.errors import FieldError, InvalidError, NotFoundError
 
 
 def draft_of(name: str, fields: Mapping[str, Any], old: Sequence[Destination] = ()) -> Notice:
-    """Return the notice of a checked request. `old`: the destinations that it has now. Raise InvalidError naming the
+    """Return the notice of a checked request. `old`: its present destinations. Raise InvalidError that names the
     rule."""
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of its own, and so no name")
@@ -64,7 +64,7 @@ def describe(notice: Notice) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def refusing() -> Iterator[None]:
-    """Turn the refusal of a part of the document into an answer that names it."""
+    """Convert the refusal of a part of the document to InvalidError that names the part."""
     try:
         yield
     except NoticeError as error:

@@ -21,14 +21,15 @@ from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.notices.documents import StoredNotice, StoredState, new_etag
 from jqmaster.store.notices.notices import NoticeStore
 
-# The most repeats, each because somebody else changed the notice meanwhile, or the leader changed its memory.
+# The most repeats, each because somebody else changed the notice meanwhile, or the leader changed its state.
 MAX_REPEATS: Final = 20
-# The most tests that wait to be sent; more would show nothing more.
+# The most tests that wait to be sent. More would not help anybody.
 MAX_PENDING_TESTS: Final = 5
 
 
 class NoticeEditor:
-    """`can_sign`, `can_mail`: whether this master is configured for it. Methods raise what the store raises."""
+    """`can_sign`, `can_mail`: whether this master can sign webhooks and send mail. Methods raise what the store
+    raises."""
 
     def __init__(
         self,
@@ -97,8 +98,8 @@ class NoticeEditor:
         raise _too_busy(name)
 
     async def acknowledge(self, name: str, key: str | None, *, who: str) -> int:
-        """Send no more messages about the open incidents, or only about that of `key`, until each is over;
-        return how many incidents are concerned. Raise NotFoundError."""
+        """Acknowledge the open incidents, or only that of `key`: no more messages are sent about them until they are
+        over. Return their number. Raise NotFoundError."""
 
         def change(stored: StoredState) -> int:
             open_ones = [one for one in stored.state.incidents.values() if key is None or one.key == key]
@@ -146,7 +147,7 @@ class NoticeEditor:
         raise _too_busy(name)
 
     async def _write(self, present: StoredNotice | None, notice: Notice, *, who: str, action: str) -> bool:
-        """Return False if somebody else changed it since it was read."""
+        """Write the change. Return False if the notice was changed since it was read."""
         now_ms = await self._now_ms()
         new = StoredNotice(
             notice,

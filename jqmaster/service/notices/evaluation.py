@@ -1,4 +1,4 @@
-"""Decides what people are told: the leader's rounds over all notices."""
+"""Evaluates all notices for the leader, and decides which messages to send."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -30,11 +30,12 @@ POLL_S: Final = 2.0
 
 
 class NoticeEvaluation:
-    """One step of the store writes the counts, the messages to send, and the place up to which was looked. So
-    everything counts exactly once, whatever dies in between. Messages are then sent at least once, each under
-    its own ID.
+    """Evaluates notices. One step of the store writes the counts, the messages to send, and the marks up to which
+    conditions were checked. So each finding counts exactly once, even if a process dies in between. Messages are then
+    sent at least once, each under its own ID.
 
-    `mail_to`: who is told about failed jobs while there is no notice. Methods raise what the store raises.
+    `mail_to`: the receivers of mail about failed jobs as long as there is no notice. Methods raise what the store
+    raises.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class NoticeEvaluation:
         seen: dict[When, list[MatchableFinding]] = {}
         for when in {notice.when for notice, _ in notices.values()}:
             try:
-                # The other conditions are still looked at.
+                # A failing condition does not stop the others.
                 with self._apart.alone(f"condition {when}"):
                     found, is_whole = await self._look(when, read)
                     has_more = has_more or not is_whole
@@ -104,13 +105,13 @@ class NoticeEvaluation:
         return 0.0 if has_more else POLL_S
 
     def _notices(self, read: AllNotices) -> dict[str, tuple[Notice, StoredState]]:
-        """Return the notices with their memory, by the names under which the store has it."""
+        """Return the notices with their states, by the names of the states in the store."""
         if not read.notices:
             return {DEFAULT_STATE: (self._default, read.default)} if self._default else {}
         return {name: (stored.notice, read.states[name]) for name, stored in read.notices.items()}
 
     async def _look(self, when: When, read: AllNotices) -> tuple[list[MatchableFinding] | None, bool]:
-        """Return the findings (None: it is not time to look), and whether these are all."""
+        """Return the findings of a condition (None: it is not time for a check), and whether these are all."""
         if CONDITIONS[when].is_lasting:
             return await self._lasting.look(when, read.now_ms), True
         now_s = self._clock.monotonic_s()
@@ -145,7 +146,7 @@ class NoticeEvaluation:
         stored.state.pending += [replace(message, id=new_id()) for message in due]
 
     async def _send(self, notices: Mapping[str, tuple[Notice, StoredState]], epoch: str) -> None:
-        """Make the deliveries of all pending messages, and note that they are made."""
+        """Enqueue the deliveries of all pending messages, and note this."""
         done: dict[str, StoredState] = {}
         for key, (notice, stored) in notices.items():
             with self._apart.alone(f"messages of {key}"):
@@ -154,6 +155,6 @@ class NoticeEvaluation:
                     stored.state.sent(sent)
                     self._figures.messages.update(str(one.kind) for one in sent)
                     done[key] = stored
-        # If this fails, the next round makes the same deliveries again, and finds that they exist.
+        # If this fails, the next round enqueues the same deliveries again, and finds that they exist.
         if done:
             await self._store.put_states(done, epoch=epoch)

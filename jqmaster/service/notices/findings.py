@@ -1,4 +1,4 @@
-"""Findings of conditions, with the facts behind them, and the notices that they are for."""
+"""Findings of conditions, and their selection for notices."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class MatchableFinding:
 
 
 def of_name(name: str) -> JobFields:
-    """Return the fields of something that has only a name."""
+    """Return the fields of an object that has only a name."""
     return JobFields(
         name=name,
         priority=PRIORITY.default,

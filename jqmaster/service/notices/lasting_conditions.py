@@ -1,4 +1,4 @@
-"""Conditions that last: each look finds those that hold now, and since when."""
+"""Lasting conditions: each check finds what holds now, and since when."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -12,16 +12,15 @@ from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.notices.findings import MatchableFinding, of_name
 from jqmaster.store.operations.history import HistoryStore
 
-# A look at all constraints costs several reads for each of them.
+# Checking all constraints is expensive: several reads for each.
 CONSTRAINTS_EVERY_S: Final = 10.0
 
 
 class LastingConditions:
-    """`store_faults`: by name, what is wrong with the store now. `log_due_ms`: since when the first log has
-    waited for the archive, in milliseconds since 1970; None: none waits, or there is no archive. `duty_faults`: by
-    name, what is wrong with side duties of this master. Durations
-    count from this master's first look, except the ages of waiting jobs and logs. Methods raise what the
-    stores raise."""
+    """`store_faults`: the present faults of the store by name. `log_due_ms`: since when the first log has waited to be
+    archived, in milliseconds since 1970; None: none waits, or there is no archive. `duty_faults`: the faults of this
+    master's side duties by name. Durations count from this master's first check, except the ages of waiting jobs and
+    logs. Methods raise what the stores raise."""
 
     def __init__(
         self,
@@ -51,14 +50,14 @@ class LastingConditions:
         }
 
     async def look(self, when: When, now_ms: int) -> list[MatchableFinding]:
-        """Return the findings of now."""
+        """Return the present findings."""
         return await self._looks[when](now_ms)
 
     async def _old_backlog(self, now_ms: int) -> list[MatchableFinding]:
         backlog = await self._history.backlog()
         seen = []
         for name, waiting in backlog.names.items() if backlog else ():
-            # Nobody has to get up for jobs that a constraint holds back, which somebody may have paused.
+            # Jobs that a constraint holds back are no reason for a notice, because somebody may have paused them.
             if waiting.startable_since_ms and not name.startswith(RESERVED_PREFIX):
                 age_ms = max(0, now_ms - waiting.startable_since_ms)
                 line = f"{name}: {waiting.ready} ready, the oldest that may start for {span(age_ms)}"

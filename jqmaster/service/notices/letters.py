@@ -102,8 +102,8 @@ class Letters:
         jobs: Mapping[str, Job],
         questions: Mapping[str, str] = MappingProxyType({}),
     ) -> Letter:
-        """Return the words of a message. `jobs`: those of its jobs that still exist. `questions`: the
-        addresses at which people answer their challenges."""
+        """Return the letter of a message. `jobs`: those of its jobs that still exist. `questions`: the addresses at
+        which people answer the challenges of these jobs."""
         subject, lead = _subject(notice, message), _lead(notice, message)
         lines = []
         for text, count, job_id in message.lines:
@@ -184,9 +184,10 @@ def _html_links(links: Sequence[tuple[str, str]]) -> str:
 
 
 def _slack_text(text: str) -> str:
-    """Return a text in which Slack, and what takes messages as Slack does, see no link, no mention and no markup."""
+    """Return a text without anything that Slack, or a compatible receiver, would take for a link, a mention or
+    markup."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    # Mattermost and Discord take @everyone and @channel for mentions. The address of a mail has a character before it.
+    # Mattermost and Discord take @everyone and @channel for mentions. In a mail address, a character precedes the @.
     escaped = _MENTION.sub("@\u200b", escaped)
     # A zero-width space disables the characters that mark bold, italic, struck-out text and code.
     return "".join(f"{c}\u200b" if c in "*_~`" else c for c in escaped)

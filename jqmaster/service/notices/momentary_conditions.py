@@ -1,4 +1,4 @@
-"""Conditions that happen: each look starts at the mark where the last one ended."""
+"""Conditions with single occurrences. Each check starts at the mark where the last one ended."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -26,17 +26,17 @@ from jqmaster.store.workers.workers import WorkerStore
 
 # The most jobs that one round counts; the next round continues at once.
 MAX_PER_ROUND: Final = 10_000
-# The most records of each definition that one look reads.
+# The most records of each definition that one check reads.
 _RUNS_PER_LOOK: Final = 20
 _MAX_LOST: Final = 2_000
 
-# The place up to which a condition was looked at, as the store keeps it; None: it never was.
+# The stored position up to which a condition was checked; None: it never was.
 Mark = Any
 
 
 @dataclass(frozen=True, slots=True)
 class HappeningsPage:
-    """`has_more`: the next look goes on at once."""
+    """The occurrences of one check. `has_more`: the next check continues at once."""
 
     seen: list[MatchableFinding]
     mark: Mark
@@ -44,8 +44,8 @@ class HappeningsPage:
 
 
 class MomentaryConditions:
-    """The first look at a condition finds nothing, and only sets the mark to the present. `access`: what may
-    be shown of errors to everybody. Methods raise what the stores raise."""
+    """The first check of a condition finds nothing, and only sets the mark to the present. `access`: the content of
+    errors that everybody may see. Methods raise what the stores raise."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class MomentaryConditions:
         }
 
     async def look(self, when: When, mark: Mark, now_ms: int) -> HappeningsPage:
-        """Return what happened since `mark`."""
+        """Return the occurrences since `mark`."""
         return await self._looks[when](mark, now_ms)
 
     async def _failed_jobs(self, mark: Mark, now_ms: int) -> HappeningsPage:
@@ -118,11 +118,11 @@ class MomentaryConditions:
             seen += [
                 self._failure(one)
                 for one in await self._failed.read(job_ids)
-                # Messages about messages would never end.
+                # Skip the masters' own jobs: messages about failed messages would never end.
                 if not one.job.name.startswith(RESERVED_PREFIX) and is_meant(one)
             ]
             if mark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
-                # A mark that says nothing new is not written.
+                # A mark without news is not written.
                 is_still = not found_any and mark >= began
                 return HappeningsPage(seen, began if is_still else mark, has_more=mark < now_ms - 1)
 
@@ -189,7 +189,7 @@ class MomentaryConditions:
             # A master's own worker comes and goes with its lead.
             if worker.detached_by == "silence" and not worker.spec.is_built_in
         }
-        # A worker that comes back and is lost again counts again.
+        # Keep only workers that are still lost, so that one that comes back and is lost again counts again.
         now_lost = sorted(lost)[:_MAX_LOST]
         if not isinstance(mark, list):
             return HappeningsPage([], now_lost)

@@ -1,4 +1,4 @@
-"""Notices as people see them, and where their messages go."""
+"""Notices for views, and the destinations of their messages."""
 
 from dataclasses import dataclass
 

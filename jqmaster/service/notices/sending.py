@@ -1,4 +1,4 @@
-"""Makes the deliveries of messages: one job of the masters' own for each mail address and each URL."""
+"""Enqueues the deliveries of messages: one job of the masters' own for each mail address and each URL."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,8 +22,8 @@ _NAMES: Final = {Channel.MAIL: MAIL_NAME, Channel.WEBHOOK: WEBHOOK_NAME, Channel
 
 
 class NoticeSender:
-    """A message may be sent again at any time, because its deliveries always have the same IDs. `prepare`
-    returns once something is there to run deliveries."""
+    """A message may be sent again at any time, because its deliveries always have the same IDs. `prepare` returns once
+    a worker is registered that runs deliveries."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class NoticeSender:
         outcomes = await self._constraints.under(
             lambda constraints: self._acceptance.enqueue(specs, constraints)
         )
-        # If an ID is taken, the delivery itself has it.
+        # If an ID is taken, this delivery was enqueued before.
         return not any(isinstance(outcome, BacklogFull) for outcome in outcomes)
 
     async def _questions(self, job_ids: Sequence[str]) -> dict[str, str]:

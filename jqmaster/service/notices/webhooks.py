@@ -32,8 +32,8 @@ MAX_LISTED: Final = 100
 
 
 class WebhookFollowUps:
-    """Makes a delivery for each end of a job that is to be reported. It may be carried out again at any time,
-    because the delivery of an end always has the same ID. `prepare` returns once something is there to run
+    """Enqueues a delivery for each end of a job that has to be reported. A follow-up may be carried out again at any
+    time, because the delivery of an end always has the same ID. `prepare` returns once a worker is registered that runs
     deliveries."""
 
     def __init__(
@@ -62,7 +62,7 @@ class WebhookFollowUps:
         jobs = await self._records.get_without_argument([end.job_id for end in ends.values()])
         specs: dict[str, JobSpec] = {}
         for subject, end in ends.items():
-            # Somebody may have deleted it.
+            # The job may have been deleted.
             if job := jobs.get(end.job_id):
                 specs.update({subject: spec} if (spec := await self._delivery(job, end)) else {})
         if not specs:
@@ -71,8 +71,7 @@ class WebhookFollowUps:
         outcomes = await self._constraints.under(
             lambda constraints: self._acceptance.enqueue(list(specs.values()), constraints)
         )
-        # If an ID is taken, the delivery itself has it: it was made before the job ran again or lost its
-        # result.
+        # If an ID is taken, this delivery was enqueued before, when the job had not run again and still had its result.
         return [
             subject
             for subject, outcome in zip(specs, outcomes, strict=True)
@@ -97,7 +96,7 @@ class WebhookDelivery:
 
 
 class DeliveryReader:
-    """The deliveries of a job as operators see them. Methods raise what the store raises."""
+    """The deliveries of a job, for operators. Methods raise what the store raises."""
 
     def __init__(self, records: RecordStore, actions: JobActions) -> None:
         self._records = records
@@ -116,8 +115,8 @@ class DeliveryReader:
         ]
 
     async def resend(self, job_id: str, delivery_id: str) -> WebhookDelivery:
-        """Deliver once more, or start a waiting next attempt now. Raise NotFoundError, and ConflictError if
-        it is under way."""
+        """Repeat a delivery, or start its waiting next attempt now. Raise NotFoundError, and ConflictError if it is
+        under way."""
         known = next((one for one in await self.of_job(job_id) if one.job.id == delivery_id), None)
         if not is_id(delivery_id) or known is None:
             raise NotFoundError("the job has no such delivery", code="unknown_delivery")

@@ -14,9 +14,9 @@ from jqmaster.store.workers.workers import WorkerStore
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`ready` jobs could start now if slots were free, and `blocked` ones wait for constraints. `slots` are those of
-    the workers that may run such jobs. `oldest_wait_s` None: no job is ready. Without `is_exact` the numbers of jobs
-    are lower bounds."""
+    """Demand and supply. `ready`: jobs that could start now if slots were free; `blocked`: jobs that wait for
+    constraints. `slots`: those of the workers that may run such jobs. `oldest_wait_s`: None: no job is ready.
+    `is_exact`: False: the numbers of jobs are lower bounds."""
 
     ready: int
     blocked: int
@@ -27,7 +27,7 @@ class Demand:
 
     @property
     def demand(self) -> int:
-        """Return how many slots would be taken if there were enough."""
+        """Return the number of slots that the running and ready jobs need."""
         return self.ready + self.running
 
 
@@ -93,7 +93,7 @@ def _is_keyed(constraints: ConstraintSet, queue: str) -> bool:
 
 
 def _running(running: RunningJobs, names: frozenset[str], worker_ids: set[str] | None) -> int:
-    """Return how many jobs of these names run, on any worker or on these."""
+    """Return how many jobs of these names run. `worker_ids`: only on these workers; None: on any."""
     return sum(
         count
         for (worker_id, name), count in running.counts.items()

@@ -23,7 +23,8 @@ from worker_sdk.transport.suggestions import suggestion
 
 logger = logging.getLogger(__name__)
 
-# Normally a message announces a change. If it is lost, this interval still keeps the promise of one second.
+# A message announces each change. If it is lost, this interval still ensures that a change takes effect within a
+# second.
 POLL_S: Final = 0.5
 # The most repeats, each because somebody changed the settings meanwhile.
 MAX_REPEATS: Final = 10
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 
 class _Given(Settings):
-    """Settings from arguments alone. Environment and file were read at the start, and may have changed since."""
+    """Settings from arguments only, because the environment and the file may have changed since the start."""
 
     # Build the model at the first change of settings, not at each start.
     model_config = SettingsConfigDict(defer_build=True)
@@ -85,11 +86,11 @@ class LiveSettings:
         await self._loops.stop()
 
     def follow(self, obey: Callable[[Settings], None]) -> None:
-        """Call `obey` with the settings at every change. This is for code outside that cannot read a live value."""
+        """Call `obey` with the settings at every change, for code that cannot read a live value."""
         self._followers.append(obey)
 
     def derive(self, make: Callable[[Settings], T]) -> LiveValue[T]:
-        """Return a live value that `make` derives from the settings in force, again at every change."""
+        """Return a live value that `make` computes from the settings in force, at every change."""
         value = LiveValue(make(self.current))
 
         def renew(settings: Settings) -> None:
@@ -99,7 +100,7 @@ class LiveSettings:
         return value
 
     def wake(self) -> None:
-        """Make the loop look again, because somebody changed settings."""
+        """Make the loop read the store again, because settings have changed."""
         self._wake.set()
 
     async def change(self, changes: Mapping[str, Any], who: str) -> None:
@@ -183,8 +184,8 @@ class LiveSettings:
                 obey(settings)
 
     def _with(self, values: Mapping[str, Any]) -> tuple[Settings, list[str]]:
-        """Return the configured settings with these values on top, and the names of those that it replaced, because an
-        older or newer release wrote them. A number out of its bounds becomes the nearest one that is allowed. Values
+        """Return the configured settings with these stored values on top, and the names of values that had to be
+        replaced, because another release wrote them. A number out of its bounds becomes the nearest allowed one. Values
         that do not fit together are lowered, or else left out."""
         known = {key: value for key, value in values.items() if key in RUNTIME}
         taken = {}
@@ -200,7 +201,7 @@ class LiveSettings:
         return settings, [key for key, value in known.items() if key not in taken or taken[key] != value]
 
     def _consistent(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values with which every rule holds, on top of the configured settings."""
+        """Return the values, changed so that every rule holds together with the configured settings."""
         taken = dict(values)
         # A value that one rule lowers may need another one to be lowered.
         for _ in RULES:

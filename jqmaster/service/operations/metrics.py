@@ -170,14 +170,14 @@ METRICS: Final = {
     )
 }  # fmt: skip
 
-# They are coarser than the counted ones, because each bound is a line for each name.
+# Coarser than the counted buckets, because each bound costs a line for each name.
 JOB_BOUNDS_MS: Final = tuple(bound for bound in BOUNDS_MS if bound in {4**n for n in range(1, 12)})
 _JOB_SLICES: Final = tuple(BOUNDS_MS.index(bound) + 1 for bound in JOB_BOUNDS_MS)
 
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """Numbers of one constraint. None: not known, or not limited."""
+    """Figures of one constraint. None: unknown, or not limited."""
 
     constraint: str
     running: int | None
@@ -187,9 +187,9 @@ class Saturation:
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """State of the store. `ready` by name: how many jobs wait, and for how long the first, in ms (None: not known).
-    `startable_wait_ms` by name: for how long the first of those waits that no limit holds back. `running` and
-    `slots_by_name`: running jobs, and slots that may run jobs of the name."""
+    """Facts in the store. `ready`: by name, the number of ready jobs, and the wait of the first one in ms (None:
+    unknown). `startable_wait_ms`: by name, the longest wait of those that no limit holds back. `running` and
+    `slots_by_name`: by name, running jobs, and slots that may run such jobs."""
 
     jobs: Mapping[JobState, int]
     ready: Mapping[str, tuple[int, int | None]]
@@ -206,8 +206,8 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True)
 class OwnFacts:
-    """Facts that this process knows without asking the store. `certificate_ends_s` reads files, so metrics call it in
-    their thread."""
+    """Facts of this process, without the store. `certificate_ends_s` reads files, so metrics call it in their
+    thread."""
 
     is_leader: bool
     times_led: int

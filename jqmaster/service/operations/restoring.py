@@ -1,4 +1,5 @@
-"""A restore into a shard. It ends the attempts of the time of the backup, and names jobs that may have run since."""
+"""A restore into a shard. It ends the attempts that were running in the backup, and names jobs that may have run
+since."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -31,7 +32,7 @@ WHO: Final = "restore"
 MESSAGE: Final = (
     "it ran when the backup was taken from which the store was restored; how it ended is not known"
 )
-# A master that has given no sign of life for longer does not run.
+# A master that has sent no heartbeat for longer does not run any more.
 FRESH_MS: Final = 10_000
 _LEAD_MS: Final = 60_000
 _DEFINITIONS_PER_READ: Final = 1_000
@@ -40,7 +41,7 @@ _JOBS_PER_READ: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """A job that may run again, although it may have run since the backup: `state` is that of the backup."""
+    """A job that may run again, although it may have run since the backup. `state`: its state in the backup."""
 
     job: Job
     state: JobState
@@ -48,8 +49,9 @@ class Risk:
 
 @dataclass(slots=True)
 class Restored:
-    """The outcome. `may_run_again` and `jobs` count by the states of the backup. `failed`: jobs that ran then and must
-    not run twice. `definitions` have instants between the backup and now, with what their `catch_up` says."""
+    """The outcome. `may_run_again` and `jobs`: numbers by state in the backup. `failed`: jobs that were running in the
+    backup and must not run twice. `definitions`: those with instants between the backup and now, with their
+    `catch_up`."""
 
     manifest: Manifest
     restored_at_ms: int
@@ -92,9 +94,9 @@ class Restoring:
     async def run(
         self, backup: BackupReader, *, keeps_mark: bool, on_risk: Callable[[Risk], None]
     ) -> Restored:
-        """Load a checked backup into the shard, which is empty or may be emptied. `on_risk` is given each job that may
-        run again. `keeps_mark`: the mark of the data is the embedded store's. Raises ConflictError while a master
-        runs."""
+        """Load a checked backup into the shard, which is empty or may be emptied. `on_risk` is called with each job
+        that may run again. `keeps_mark`: keep the mark of the data, which belongs to the embedded store. Raises
+        ConflictError while a master runs."""
         shard, manifest = self._shard, backup.manifest
         await self.refuse_masters()
         was_under_way = await loading.is_under_way(shard)
@@ -146,7 +148,7 @@ class Restoring:
                     yield job
 
     async def _end_attempts(self, leadership: Leadership, restored: Restored) -> None:
-        """End all attempts of the time of the backup, so that their tokens settle nothing."""
+        """End all attempts that were running in the backup, so that their tokens are stale."""
         while True:
             await self._hold.renew()
             now_ms, expired, _ = await self._leases.expired_leases()

@@ -1,4 +1,4 @@
-"""A limit on how many searches of one caller run at once, so that no caller keeps the store from the others."""
+"""A limit on how many searches of one caller run at once, so that no caller blocks the store for others."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from typing import Final
 
 from jqmaster.errors import OverloadedError
 
-# A page of the web UI makes fewer calls at once.
+# More than a page of the web UI makes at once.
 MAX_AT_ONCE: Final = 4
 MAX_WAITING: Final = 100
 RETRY_AFTER_S: Final = 1.0

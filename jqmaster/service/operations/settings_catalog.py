@@ -88,7 +88,7 @@ RUNTIME: Final = frozenset({"leader_ttl_s", *(key for group in RUNTIME_GROUPS fo
 OTHER_GROUP: Final = "Other"
 # These settings decide who gets in and who sees job content: only admins change them, and the access log records it.
 ACCESS_GROUP: Final = "Access"
-# So do these, which keep callers from taking what belongs to all.
+# Only admins change these, too, because they protect resources that all callers share.
 PROTECTIONS: Final = frozenset({"unproven_share", "max_connections", "previews_per_minute", "max_body_bytes"})
 # These settings reveal the layout of the machine and its network, as every file path does.
 _INTERNAL: Final = frozenset(

@@ -1,4 +1,4 @@
-"""Statistics of the queue: now, over time, by name, and failures."""
+"""Statistics: the present state, history, figures by name, and failures."""
 
 import asyncio
 import base64
@@ -38,7 +38,7 @@ SPANS: Final[Mapping[Span, tuple[Step, int]]] = {
     "7d": ("hour", 168),
     "30d": ("hour", 720),
 }
-# Lists of all names read whole hours if these are exact enough.
+# Lists of all names use hourly counts where these are exact enough.
 _SUMMED: Final[Mapping[Span, tuple[Step, int]]] = {**SPANS, "24h": ("hour", 24)}
 _MINUTE_S: Final = 60
 # An answer is reused for this time. Answers for long spans are reused longer, because they change little.
@@ -50,8 +50,8 @@ _POINTS_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """Facts about the store, as this master sees it. `max_memory_bytes` 0: no limit is set. `duty_faults`: side duties
-    of this master or of the leader that fail."""
+    """Facts about the store, read by this master. `max_memory_bytes`: 0: no limit. `duty_faults`: failing side duties
+    of this master and of the leader."""
 
     server: str
     durability: Durability
@@ -63,7 +63,7 @@ class StoreState:
 
 
 class StatsService:
-    """Answers are plain values as the API gives them; instants are ISO 8601. Raises what `StoreClient.run` raises."""
+    """Answers have the plain values of the API; instants are ISO 8601. Raises what `StoreClient.run` raises."""
 
     def __init__(
         self,
@@ -280,7 +280,7 @@ class StatsService:
 
 
 def _oldest_startable(backlog: BacklogSample | None, now_ms: int) -> dict[str, Any] | None:
-    """Return the ready job that waits longest although no limit holds it back, as far as the sample tells."""
+    """Return the ready job of the sample that waits longest although no limit holds it back."""
     whole = backlog.whole if backlog else None
     if backlog is None or whole is None or not whole.startable_job_id:
         return None

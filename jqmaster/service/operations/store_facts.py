@@ -1,4 +1,4 @@
-"""Contents of the store for metrics, by a few bounded reads."""
+"""Facts in the store for metrics, from a few bounded reads."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ STANDINGS: Final = ("fresh", "stale", "draining", "detached")
 
 
 class StoreFactsReader:
-    """`stale_ms`: the silence after which a worker gets no new jobs, now. `log_retention_ms`: the age at
-    which logs go to the archive; None: there is no archive."""
+    """`stale_ms`: the present setting of the silence after which a worker gets no new jobs. `log_retention_ms`: the age
+    at which logs are archived; None: there is no archive."""
 
     def __init__(
         self,

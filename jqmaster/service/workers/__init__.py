@@ -1,1 +1,1 @@
-"""Use cases of workers and masters: registration, reports, long polls, orders."""
+"""Use cases of workers and masters: registration, reports, long polls, commands."""

@@ -26,13 +26,13 @@ logger = logging.getLogger(__name__)
 LIFE_S: Final = 5.0
 LEAST_LIFE_S: Final = 0.5
 MAX_NAMES: Final = 2_000
-# Names that have been served are remembered, because that never becomes untrue.
+# The most names that are remembered as served. Such a fact never changes.
 MAX_SERVED: Final = 20_000
 # A finding of one name and kind is logged at most this often.
 LOG_EVERY_S: Final = 60.0
 # The most findings of one bulk.
 MAX_FINDINGS: Final = 50
-# How many jobs of a bulk are judged before it is looked whether there are that many.
+# How many jobs of a bulk are judged at a time, before the number of findings is checked.
 _JOBS_PER_PAGE: Final = 500
 
 
@@ -94,7 +94,7 @@ class ContractService:
         self._clock = clock
         self._stale_ms = stale_ms
         self._known: dict[str, _Known] = {}
-        # Digests of the schemas that were found to be sound.
+        # Digests of the schemas that have been found valid.
         self._sound: set[str] = set()
         self._logged_s: dict[tuple[str, str], float] = {}
         self._lock = asyncio.Lock()
@@ -165,7 +165,7 @@ class ContractService:
         return NameContracts(told, is_served or bool(live), live)
 
     async def view(self, name: str) -> dict[str, Any]:
-        """Return the contracts of a name and what is wrong with them, as the API gives them."""
+        """Return the contracts of a name with their faults, in the form of the API."""
         found = await self.of(name)
         contracts = []
         for one in found.told:
@@ -281,7 +281,7 @@ class ContractService:
     async def _judged(
         self, pushes: Sequence[tuple[JobSpec, tuple[str | int, ...], _Known]]
     ) -> dict[int, ContractBreach]:
-        """Return the breaches by the places of their pushes."""
+        """Return the breaches by position of the push."""
         found = {
             n: ContractBreach(
                 "unserved_name",

@@ -1,4 +1,4 @@
-"""The masters of the store as operators see and command them."""
+"""The masters of a store: lists, and operators' commands."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from jqmaster.store.leadership.masters import MasterStore
 
 @dataclass(frozen=True, slots=True)
 class ListedMaster:
-    """`is_fresh`: it gave a sign of life lately."""
+    """A master in a list. `is_fresh`: it has sent a heartbeat recently."""
 
     seen: SeenMaster
     role: MasterRole
@@ -28,7 +28,7 @@ class MasterService:
         self._pace = pace
 
     async def all(self) -> tuple[list[ListedMaster], int]:
-        """Return every registered master, the longest running first, and the growing part of the newest epoch."""
+        """Return every registered master, the longest running first, and the number of the newest epoch."""
         masters = await self._store.look()
         fresh_since_ms = masters.now_ms - self._pace.current.fresh_ms
         leader_id = masters.leadership.master_id if masters.leadership else None

@@ -95,11 +95,11 @@ class WorkerActions:
             return await existing_worker(self._workers, worker_id)
 
     async def slot_rules(self) -> list[SlotRule]:
-        """Return the rules of slots for future workers."""
+        """Return the slot rules for future workers."""
         return await self._workers.slot_rules()
 
     async def drop_slot_rule(self, rule_id: str, who: str) -> None:
-        """Remove a rule of slots: later workers get the number that they register. Raise NotFoundError."""
+        """Remove a slot rule. Later workers get the number of slots that they register. Raise NotFoundError."""
         rule = next((one for one in await self._workers.slot_rules() if one.id == rule_id), None)
         before = None
         if rule is not None:

@@ -14,14 +14,14 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# Owners that any token may follow: none, and the caller of a master that had no tokens.
+# Owners that any token may replace: none, and the caller of a master without tokens.
 _FREE: Final = ("", LOCAL)
 # The most workers whose owners are cached here; the least recently seen one is dropped.
 MAX_KNOWN: Final = 10_000
 
 
 class WorkerOwners:
-    """Checks against a cached copy, which costs one read of the store per worker.
+    """Checks owners against a cache, which costs one read of the store per worker.
 
     A worker that another master has given to a new token stays open to its former token here until this
     master forgets it. Both tokens are of the same process then, and a revoked one is not let in at all.
@@ -63,7 +63,7 @@ class WorkerOwners:
     async def check_heartbeat(
         self, worker_id: str, caller: Principal, *, token: bytes, proof: str | None
     ) -> None:
-        """As `check`, but proof of the worker's secret makes the caller the owner.
+        """Check the owner like `check`, but a proof of the worker's secret makes the caller the owner.
 
         A worker has no owner if a master of an earlier release registered it, or if it registered before
         there were tokens. Its first heartbeat gives it one.

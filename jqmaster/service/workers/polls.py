@@ -20,15 +20,15 @@ from jqmaster.store.workers.polls import NoPoll, PollReply, PollStore
 logger = logging.getLogger(__name__)
 
 MAX_WAIT_S: Final = 60.0
-# Even a poll that asks for no wait gives the leader this much time, because the leader may be another master.
+# The least wait of a poll, even if it asks for none, because the leader may be another master.
 LEAST_WAIT_S: Final = 0.25
-# Messages make answers fast, and this regular look makes them certain.
+# How often a waiting poll reads the store, because a message may be lost.
 LOOK_S: Final = 2.0
 # The retry delay of a poll that a newer poll of the same worker replaced, so that a client in a loop does not
 # spin.
 AGAIN_AFTER_S: Final = 1
-# A worker that refuses what it was given gets nothing for this long. Otherwise one that refuses everything would keep
-# the store busy.
+# How long a worker gets no jobs after it has refused some. Otherwise a worker that refuses everything would keep the
+# store busy.
 AFTER_REFUSAL_S: Final = 0.2
 
 
@@ -50,7 +50,7 @@ class _Hanging:
     def __init__(self, poll_id: str) -> None:
         self.id = poll_id
         self.news = asyncio.Event()
-        # This is set once the poll is written to the store, or never will be.
+        # Set once the poll has been written to the store, or cannot be written any more.
         self.opened = asyncio.Event()
         self.reply: PollReply | None = None
         self.is_gone = False
@@ -62,9 +62,9 @@ class _Hanging:
 
 
 class PollDesk:
-    """Component. A poll offers capacity that the leader's claim uses up. The store has the poll, so that any
-    leader finds it, and the jobs given to it, so that any master can answer a repeat. While a poll waits
-    here, it costs a future, and no connection to the store."""
+    """Component. A poll offers capacity for claims of the leader. The poll is in the store, so that any leader finds
+    it, and so are the jobs that it was given, so that any master can answer a repeat. A waiting poll costs a future,
+    but no connection to the store."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class PollDesk:
         self._loops.spawn("look", self._watch)
 
     async def stop(self) -> None:
-        """Answer every poll now, with the jobs that it was given or with none; refuse later polls."""
+        """Answer every poll now, with the jobs that it was given or without any; refuse later polls."""
         self._is_stopping = True
         self.look_all()
         await self._loops.stop()
@@ -98,9 +98,8 @@ class PollDesk:
         """Return jobs as soon as there are some; none when the wait is over, the worker is told to drain, or
         this master stops.
 
-        `gone` returns when nobody waits for the answer any more. Raise NotFoundError, ConflictError (it has
-        an address, or is detached), RateLimitedError (another poll of this worker took the place of this
-        one), OverloadedError.
+        `gone`: returns when the client is gone. Raise NotFoundError, ConflictError (it has an address, or is detached),
+        RateLimitedError (another poll of this worker took the place of this one), OverloadedError.
         """
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
@@ -152,8 +151,8 @@ class PollDesk:
             if ask.refused:
                 await asyncio.sleep(AFTER_REFUSAL_S)
             ends_at_s = asyncio.get_running_loop().time() + wait_s
-            # Open polls in the order of their arrival. The store considers the poll opened last the newest,
-            # and gives jobs to no other.
+            # Write the polls of a worker in the order of their arrival, because the store gives jobs only to the poll
+            # that was written last.
             if before:
                 await before.opened.wait()
             if poll.is_replaced:
@@ -171,7 +170,7 @@ class PollDesk:
                 is_over = True
             poll.news.clear()
             if poll.is_gone:
-                # The worker asks again, here or elsewhere, and gets its jobs then.
+                # The worker polls again, at this master or another one, and gets its jobs then.
                 await self._polls.drop(worker_id, poll.id)
                 return reply
             if poll.reply is not None:
@@ -201,7 +200,7 @@ class PollDesk:
             await self._leases.refuse_offers(worker_id, offers)
         return PollReply(reply.now_ms, reply.epoch, reply.is_draining)
 
-    # --- for the leader's claims, and for what the store says
+    # --- for the leader's claims, and for messages of the store
 
     def holds(self, worker_id: str) -> bool:
         """Return whether this worker's poll waits at this master."""
@@ -220,7 +219,7 @@ class PollDesk:
         drop.add_done_callback(self._drops.discard)
 
     def look(self, worker_id: str) -> None:
-        """Look again, because the store may have something for this worker's poll."""
+        """Read the store again, because it may have jobs for this worker's poll."""
         if poll := self._hanging.get(worker_id):
             poll.news.set()
 

@@ -18,8 +18,8 @@ from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
-# A fleet that starts behind one address registers all at once. If more wait at once, they wait in vain for
-# addresses that never answer: no fleet has so many starting.
+# The most registrations of one caller at once. A fleet that starts behind one address registers all at once, but no
+# fleet is so large that more would be honest.
 MAX_AT_ONCE: Final = 200
 # If a worker registers more often, it keeps crashing, or two workers fight over one address.
 OFTEN: Final = 5

@@ -1,4 +1,4 @@
-"""Workers' reports: which jobs they may start, and how attempts ended."""
+"""Workers' reports about the starts and ends of attempts."""
 
 import logging
 import random
@@ -24,7 +24,7 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# A longer message is cut, because it is for people and every failed attempt keeps one.
+# Longer messages are cut, because they are for people, and every failed attempt stores one.
 MAX_MESSAGE: Final = 1_000
 NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challenge with this request ID"
 
@@ -52,8 +52,8 @@ class ReportService:
     async def confirm_start(
         self, worker_id: str, claims: Sequence[tuple[str, str]]
     ) -> tuple[list[str], list[str]]:
-        """Return the IDs of jobs that may start, and of those whose token is stale. Raise NotFoundError where the
-        worker is not registered."""
+        """Return the IDs of jobs that may start, and of those whose token is stale. Raise NotFoundError if the worker
+        is not registered."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         verdicts = await self._settlements.confirm_start(worker_id, claims)
@@ -65,8 +65,8 @@ class ReportService:
         return started, stale
 
     async def results(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
-        """Return the IDs of jobs whose outcome counts, now or by an earlier report, and of those whose token
-        is stale. Raise NotFoundError where the worker is not registered."""
+        """Return the IDs of jobs whose outcome was accepted, by this report or an earlier one, and of those whose token
+        is stale. Raise NotFoundError if the worker is not registered."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         accepted, stale = await self._settle(worker_id, outcomes)
@@ -76,7 +76,7 @@ class ReportService:
         return accepted, stale
 
     async def _log_settled(self, worker_id: str, job_ids: Sequence[str]) -> None:
-        """Log the state of each job. Only this asks the store for more."""
+        """Log the state of each job, which takes another read of the store."""
         try:
             jobs = await self._records.get_without_argument(job_ids)
         except JqmasterError:  # best effort: the outcomes count all the same

@@ -1,9 +1,9 @@
 """The process that judges arguments by the schemas that workers declared: `python -m` this module.
 
-A schema is a program of somebody whom the master trusts less than itself. Native code runs it, may take hours or all
-memory, and cannot be interrupted. Here the kernel ends it: each task has a limit of processor time, and the process a
-limit of memory. A request is a frame on the standard input, and each of its tasks is answered with a frame on the
-standard output, in order. So the master knows by which task the process ended.
+A schema is untrusted code: native code executes it, may take hours or all memory, and cannot be interrupted. In this
+process the kernel ends it. Each task has a limit of processor time, and the process has a limit of memory. A request is
+a frame on the standard input. Each of its tasks is answered with a frame on the standard output, in order, so the
+master knows which task ended the process.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, as_
 # Processor time, so a busy or suspended machine ends no task.
 MAX_CPU_S: Final = 0.5
 MAX_MEMORY_BYTES: Final = 1024**3
-# The parent counts the schemas that it has sent as well, and says when all are to be dropped.
+# The most cached schemas. The parent counts the schemas that it has sent, too, and says when to drop all.
 MAX_SCHEMAS: Final = 1_000
 LENGTH: Final = struct.Struct(">I")
 
@@ -60,8 +60,8 @@ def _requests(source: BinaryIO) -> Iterator[dict[str, Any]]:
 def _answer(
     digests: list[str], argument: bytes | None, texts: dict[str, str], compiled: dict[str, ArgumentSchema]
 ) -> Any:
-    """Return a list of misfits, which is empty if the argument fits one of the schemas. Without an argument, return
-    what is wrong with the schema, or None."""
+    """Return a list of misfits, which is empty if the argument fits one of the schemas. Without an argument, return the
+    fault of the schema, or None."""
     try:
         for digest in digests:
             if digest not in compiled:

@@ -18,10 +18,10 @@ from jqmaster.service.workers.schemas import BadSchemaError, Misfit
 
 logger = logging.getLogger(__name__)
 
-# How long the tasks of one caller may take, its turn included. The process has a limit of processor time for each of
-# them; this one keeps callers from waiting for each other without end.
+# How long the tasks of one caller may take, including the wait for its turn. The process has its own limit of processor
+# time for each task; this one bounds the wait of other callers.
 PATIENCE_S: Final = 5.0
-# How long no argument is judged by a schema that was too dear.
+# How long a schema that was too expensive is not used.
 REST_S: Final = 60.0
 MAX_RESTING: Final = 10_000
 _MODULE: Final = "jqmaster.service.workers.schema_child"
@@ -29,14 +29,14 @@ _MODULE: Final = "jqmaster.service.workers.schema_child"
 
 @dataclass(frozen=True, slots=True)
 class JudgeTask:
-    """`schemas`: JSON texts by digest; an argument fits if it fits one of them. `argument` None: the task is to say
-    what is wrong with the schema."""
+    """A task. `schemas`: JSON texts by digest; an argument fits if it fits one of them. `argument`: None: find the
+    fault of the schema."""
 
     schemas: Mapping[str, str]
     argument: bytes | None
 
 
-# An argument about which nothing could be found out.
+# The answer for an argument that could not be judged.
 UNJUDGED: Final = None
 
 
@@ -48,7 +48,7 @@ class SchemaJudge:
         self._process: Process | None = None
         self._sent: set[str] = set()
         self._turn = asyncio.Lock()
-        # By digest: until when the schema is not used, because it was too dear.
+        # By digest: the time until which a schema is not used, because it was too expensive.
         self._resting: dict[str, float] = {}
 
     async def start(self) -> None:
@@ -58,8 +58,8 @@ class SchemaJudge:
         await self._end(is_over=False)
 
     async def fault(self, digest: str, text: str) -> str | None:
-        """Return what is wrong with a schema. Raise BadSchemaError if that took too much time or memory, and
-        OverloadedError if others took all the time."""
+        """Return the fault of a schema; None: it is valid. Raise BadSchemaError if checking took too much time or
+        memory, and OverloadedError if other callers took all the time."""
         task = JudgeTask({digest: text}, None)
         (answer,) = await self._ask([task])
         if answer is _NO_ANSWER:
@@ -113,7 +113,7 @@ class SchemaJudge:
                 is_over = True
                 self._let_rest(tasks[pending[0]])
             finally:
-                # The answers to what it was asked before are not those to what it is asked next.
+                # End the process. Otherwise its answers to these tasks would be taken for answers to the next ones.
                 if not is_whole:
                     await asyncio.shield(self._end(is_over=is_over))
 

@@ -17,10 +17,10 @@ import msgspec
 
 from jqmaster.domain.instant import iso_ms
 
-# The most misfits that are reported; more would say nothing new.
+# The most misfits that are reported.
 MAX_FAULTS: Final = 10
 _MAX_MESSAGE: Final = 300
-# Workers' patterns must not be able to keep a master busy, so this engine takes linear time.
+# An engine with linear time, so that patterns of workers cannot keep a master busy.
 _PATTERNS: Final = jsonschema_rs.RegexOptions()
 
 
@@ -32,8 +32,8 @@ def _is_text_of(kind: Any, text: str) -> bool:
     return True
 
 
-# These formats are enforced, because the SDK's tasks read such texts by the same rules. All others only
-# inform: libraries differ on what a mail address is.
+# These formats are enforced, because the SDK's tasks parse such texts by the same rules. All others are informative,
+# because libraries differ, for example about mail addresses.
 _CHECKED: Final = {
     "byte": bytes, "date": dt.date, "date-time": dt.datetime, "decimal": Decimal, "duration": dt.timedelta,
     "time": dt.time, "uuid": UUID,
@@ -77,7 +77,7 @@ class ArgumentSchema:
             raise BadSchemaError(str(exc).partition("\n")[0][:_MAX_MESSAGE]) from exc
 
     def misfits(self, argument: Any) -> list[Misfit]:
-        """Return the misfits of an argument that `as_json` made; empty if all of it fits."""
+        """Return the misfits of an argument in the form of `as_json`; empty: the argument fits."""
         if self._validator.is_valid(argument):
             return []
         found = []

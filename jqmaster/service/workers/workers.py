@@ -1,4 +1,4 @@
-"""Workers: they register, give signs of life, and leave."""
+"""Use cases of workers: register, send heartbeats, leave."""
 
 import logging
 from collections.abc import Sequence
@@ -47,8 +47,8 @@ class WorkerService:
         """Register a worker. Return its new ID, which belongs to the caller named `owner`; `caller`: see
         `caller_of`; `companion_of`: see `Worker`.
 
-        Raises AddressRefusedError if the server at the URL does not know the secret, RateLimitedError if that
-        happened too often with this owner and caller.
+        Raises AddressRefusedError if the server at the URL does not know the secret, RateLimitedError if this happened
+        too often with this owner and caller.
         """
         former = ""
         if spec.url is not None:
@@ -117,7 +117,7 @@ class WorkerService:
     async def _reattach(
         self, worker_id: str, claims: Sequence[tuple[str, str]], answer: HeartbeatReply
     ) -> HeartbeatReply:
-        """Let a worker that was silent go on. Its leases have just been renewed, so nobody else has its jobs."""
+        """Let a worker that was silent continue. Its leases have just been renewed, so no other worker has its jobs."""
         held = [claim for claim in claims if claim not in answer.lost and claim not in answer.to_cancel]
         worker = await self._workers.get(worker_id)
         jobs = await self._records.get_without_argument([job_id for job_id, _ in held])
