@@ -1,4 +1,4 @@
-"""How a master leaves when it is told to stop: load balancers learn it before the port closes."""
+"""The orderly shutdown of a master: load balancers learn of it before the port closes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,10 +7,11 @@ from jqmaster.lifecycle import Component
 
 
 class Departure:
-    """From the first moment of the stop, `/readyz` says so. The lead goes first, so that others take it at once. Then
-    the port stays open for `linger_s`, unless the process has failed. Each answer ends its connection meanwhile.
+    """The steps of a shutdown. From its first moment, `/readyz` reports it. The lead is given back first, so that
+    another master takes it at once. Then the port stays open for `linger_s`, unless the process has failed. Meanwhile
+    each answer closes its connection.
 
-    Endpoints of a load balancer are removed some seconds after a process was told to stop, and requests go there until
+    A load balancer removes an endpoint some seconds after the process was told to stop, and sends requests there until
     then.
     """
 
@@ -20,11 +21,11 @@ class Departure:
         self.is_begun = False
 
     def around(self, components: Sequence[Component]) -> list[Component]:
-        """Return these components, which stop between the announcement and the wait."""
+        """Return these components with the announcement and the wait around them. They stop between these two."""
         return [_Wait(self), *components, _Announcement(self)]
 
     async def linger(self) -> None:
-        """Wait as long as the port stays open."""
+        """Wait for the time that the port stays open."""
         if self._linger_s and not self._has_failed():
             await asyncio.sleep(self._linger_s)
 

@@ -1,4 +1,4 @@
-"""The duties of a leader, built anew for each leadership."""
+"""The duties of a leader, which are built again for each leadership."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -117,7 +117,7 @@ class LeaderDuties:
             self.promoter,
             self.definitions,
             self.events,
-            # First: follow-ups and notices wait for it.
+            # First, because follow-ups and notices wait for it.
             self._services.messenger,
             self.follow_ups,
             NoticeLoop(
@@ -147,7 +147,8 @@ class LeaderDuties:
             ),
             self.bulk,
             *self._make_exporter(),
-            # It starts last and so stops first: a new leader elsewhere learns at once of what is written here.
+            # It starts last and stops first, so that a new leader elsewhere is notified at once of writes of this
+            # process.
             LocalLead(self._local_leader, self._route, self.dispatcher.claim_with),
         ]
 

@@ -1,4 +1,4 @@
-"""The login provider and the login proxies of the settings, and who gets in by them."""
+"""The configured login provider and login proxies, and the roles that they give."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +36,8 @@ def oidc_provider(settings: Settings, clock: Clock) -> "OidcProvider | None":
 
 
 def provider_policy(settings: Settings) -> ProviderPolicy | None:
-    """Return who gets in by the provider; None: none is configured. Raise ValueError for faulty roles."""
+    """Return the roles for people from the provider; None: no provider is configured. Raise ValueError for faulty
+    roles."""
     if settings.oidc_issuer is None:
         return None
     return ProviderPolicy(
@@ -49,7 +50,7 @@ def provider_policy(settings: Settings) -> ProviderPolicy | None:
 
 
 def proxy_login(settings: Settings, clock: Clock) -> ProxyLogin | None:
-    """Return who is known by the headers of a proxy; None: nobody is. Raise ValueError for faulty roles."""
+    """Return the login by headers of a proxy; None: it is not configured. Raise ValueError for faulty roles."""
     if settings.login_user_header is None:
         return None
     secret = settings.login_proxy_secret

@@ -1,7 +1,7 @@
-"""The values that each part of a master reads from the settings, made anew whenever they change.
+"""The values that components read from the settings. They are computed again whenever the settings change.
 
-A part gets its live value when it is built, and reads `current` at each use. Handlers read the settings themselves, as
-`Services.settings`. A test compares masters to ensure that no part keeps its own copy.
+A component gets its live value when it is built, and reads `current` at each use. Handlers read the settings
+themselves, as `Services.settings`. A test ensures that no component keeps its own copy.
 """
 
 from collections.abc import Mapping
@@ -32,12 +32,12 @@ from jqmaster.store.jobs.retention import Retention
 
 # After an election, live workers get a lease plus this long to report.
 GRACE_EXTRA_S: Final = 2.0
-# The minimum applies even if results are not kept, because partial results are for those who listen now.
+# The minimum applies even if results are not kept, because partial results are for present listeners.
 LEAST_PARTS_KEPT_MS: Final = 60_000
 
 
 class Policies:
-    """The live values of one process. Parts that ask the same share one."""
+    """The live values of one process. Components that need the same value share it."""
 
     def __init__(self, live: LiveSettings) -> None:
         self.job_times = live.derive(job_times)
@@ -150,7 +150,7 @@ def failure_detector(s: Settings) -> DetectorPolicy:
 
 
 def retention(s: Settings) -> Mapping[JobState, Retention]:
-    # As many jobs are kept for others as there may be failed jobs: it is these that people retry.
+    # As many jobs are kept because others need them as failed jobs may be kept, because people retry those.
     over = Retention(_ms(s.retention_succeeded_s), s.retention_succeeded_max, s.retention_failed_max)
     return {
         **dict.fromkeys(FINISHED, over),

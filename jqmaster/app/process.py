@@ -1,4 +1,4 @@
-"""A master process: what it has once, around the shard that it serves."""
+"""A master process: everything that exists once per process, around the shard that it serves."""
 
 import asyncio
 import logging
@@ -121,9 +121,8 @@ class Master:
         )
 
     def components(self) -> list[Component]:
-        """Return the parts in the order of need. The server starts after everything that it uses, so that nobody is
-        answered before it can work, and stops before all of that. Only the polls and streams that hang there must end
-        first."""
+        """Return the components in the order of need. The server starts after everything that it uses, and stops before
+        all of that. Only waiting polls and streams have to end before the server."""
         tracing = self.shared.tracing
         return [
             *([tracing] if tracing else []),
@@ -144,7 +143,7 @@ class Master:
         if url is None:
             url = await asyncio.to_thread(own_url, server.own_url, self.shard.services.store.url)
         elif server.own_port != server.port:
-            # A caller that checks whether this master is alive must not reach another process on the shared port.
+            # A check whether this master is alive must not reach another process on the shared port.
             url = at_port(url, server.own_port)
         node_id = s.node_id or socket.gethostname()
         return MasterRecord(

@@ -1,4 +1,4 @@
-"""Tell health checks, statistics and metrics whether a master can do its work on a shard."""
+"""Judges, for health checks, statistics and metrics, whether a master can do its work on a shard."""
 
 import asyncio
 import math
@@ -17,18 +17,20 @@ from jqmaster.service.operations.stats import StoreState
 
 READY_WITHIN_S: Final = 2.0
 STALLED_S: Final = 5.0
-# Over so many lifetimes of the lead, a lack of a leader is a change of leaders, in which every master takes pushes.
+# A lack of a leader for so many lifetimes of the lock counts as a normal change of leaders, in which masters stay
+# ready.
 CHANGE_OF_LEADERS_TTLS: Final = 2
 
 
 class ReadinessCheck:
-    """Answers from what this process knows; only `condition` asks the store."""
+    """Answers from facts of this process. Only `condition` reads the store."""
 
     def __init__(self, shared: Shared, shard: ServedShard) -> None:
         self._shared = shared
         self._shard = shard
         self._health = shard.services.health
-        # None: a leader was there at the last look. Before the first one is seen, there is no change to wait for.
+        # Since when there is no leader; None: the last check found one. At the start, a lack of a leader counts at
+        # once.
         self._leaderless_since_s: float | None = -math.inf
 
     async def condition(self) -> MasterCondition:
@@ -42,7 +44,7 @@ class ReadinessCheck:
                 if await self._is_leaderless():
                     faults["leader"] = "no master leads"
                 if refusal := self._shard.leader.refusal:
-                    # It answers what is read, and takes no writes.
+                    # The store answers reads, but refuses writes.
                     store = refusal
                     faults["store"] = f"store: {store}"
         except (JqmasterError, TimeoutError) as exc:
@@ -64,8 +66,8 @@ class ReadinessCheck:
     async def _is_leaderless(self) -> bool:
         """Return whether no master leads, for longer than a change of leaders takes.
 
-        All masters see the lack of a leader at once. If each were unready for that moment, a load balancer would have
-        nobody left.
+        All masters notice the lack of a leader at once. If all became unready for that moment, a load balancer would
+        have no endpoint left.
         """
         if await self._shard.services.stores.leadership.current() is not None:
             self._leaderless_since_s = None

@@ -93,7 +93,7 @@ class RequestServices:
         self.feed = self._make_feed()
 
     def bundle(self) -> Services:
-        """Return all services as the handlers take them."""
+        """Return all services for the handlers."""
         shared, services, stores, clock = self._shared, self._services, self._stores, self._shared.clock
         audit, traffic, turns = AuditStore(services.link), Traffic(), PreviewTurns(clock)
         constraints = self._make_reader(turns)

@@ -1,4 +1,4 @@
-"""The life of a master process: from a store that may have to be started to the last request."""
+"""Run a master process: start or find its store, serve, and shut down."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from jqmaster.store.link.access import StoreAccess
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 
-# One to renew the lock, and one to release it at the same time.
+# One connection to renew the lock, and one to release it at the same time.
 RESERVED_CONNECTIONS: Final = 2
 
 
@@ -30,14 +30,14 @@ RESERVED_CONNECTIONS: Final = 2
 async def running_master(
     settings: Settings, clock: Clock | None = None, *, own_tokens: Sequence[str] = ()
 ) -> AsyncIterator[Master]:
-    """Run a master, with its own Valkey where no store is named. `own_tokens`: see `AccessPolicy.from_settings`.
+    """Run a master, with its own Valkey if no store is configured. `own_tokens`: see `AccessPolicy.from_settings`.
 
     Raises StoreUnfitError, DataDirInUseError, StoreUnavailableError, DamagedError; ValueError for faulty tokens.
     """
     async with serving_store(settings) as store:
         master = Master(settings, store, clock or SystemClock(), own_tokens=own_tokens)
         async with running(master.components(), failures=master.shared.loop_failures):
-            # Known only now: the system may have chosen the port.
+            # The port is known only now, because the system may have chosen it.
             master.guard.forbid(settings.host, master.server.port)
             master.guard.forbid(settings.host, master.server.own_port)
             yield master
@@ -45,8 +45,8 @@ async def running_master(
 
 @contextlib.asynccontextmanager
 async def serving_store(settings: Settings) -> AsyncIterator[ServingStore]:
-    """Connect to the store, starting our own where none is named, and check that it is fit. Raises as
-    `running_master`."""
+    """Connect to the store, or start the embedded one if none is configured, and check that it is fit. Raises what
+    `running_master` raises."""
     async with contextlib.AsyncExitStack() as stack:
         embedded = None
         if settings.redis_url is None:
@@ -86,15 +86,15 @@ async def serve(
     ready: Callable[[str], None] | None = None,
     own_tokens: Sequence[str] = (),
 ) -> None:
-    """Serve until `stop` is set. `ready` gets the address; `own_tokens` are for this process.
+    """Serve until `stop` is set. `ready` is called with the address. `own_tokens`: tokens of this process.
 
-    Raises as `running_master`, and StoreUnfitError when the master had to end by itself.
+    Raises what `running_master` raises, and StoreUnfitError if the master had to end by itself.
     """
 
     async def until_failure() -> None:
         async with running_master(settings, own_tokens=own_tokens) as master:
-            # The log level belongs to the owner of the process. A master inside another program does not change its
-            # logs.
+            # Only here, because the log level belongs to the owner of the process. A master inside another program does
+            # not change it.
             master.live.follow(lambda s: logging.getLogger().setLevel(s.log_level.upper()))
             logging.getLogger().setLevel(master.live.current.log_level.upper())
             if ready:

@@ -1,4 +1,4 @@
-"""One shard that this process serves: its services, its place among the masters, and what watches over it."""
+"""One shard that this process serves: its services, its leadership, and its health checks."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -25,8 +25,8 @@ from jqmaster.store.link.shard import Shard
 
 
 class ServedShard:
-    """Follows or leads one shard. `describe` makes this master's entry in the list of masters from the store time at
-    which it started. `identity` hears of changes to users and tokens, which this shard's store keeps."""
+    """Serves one shard as a follower or leader. `describe`: makes this master's entry in the list of masters from the
+    store time of its start. `identity`: is notified of changes of users and tokens, which are in this shard's store."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ServedShard:
         self._watchdog = self._make_watchdog(store)
 
     def lower_components(self) -> Sequence[Component]:
-        """Return what requests need: it starts before the server and stops after it."""
+        """Return the components that requests need. They start before the server and stop after it."""
         return [
             self._listener,
             *([self._sharding] if self.services.link.client.listens_sharded else []),
@@ -91,28 +91,28 @@ class ServedShard:
             self.services.events,
             self._watchdog,
             *self.services.outside_checks,
-            # It stops after everything that counts.
+            # It stops last, after everything that changes counts.
             self._history_keeper,
         ]
 
     def upper_components(self) -> Sequence[Component]:
-        """Return what starts after the server and stops before it, because the polls that hang there must end first.
-        The lead starts last and stops first: another master may take it while requests here still finish, as on any
-        follower."""
+        """Return the components that start after the server and stop before it, because waiting polls have to end
+        first. The lead starts last and stops first, so that another master may take it while requests still finish
+        here."""
         leading: list[Component] = [self._membership, self._sub_leader, self.leader]
         return [self.services.polls, *self._shared.departure.around(leading)]
 
     def duty_faults(self) -> dict[str, str]:
-        """Return what fails here or at the leader without keeping it from its work, by name."""
+        """Return, by name, the faults of side duties of this master or of the leader."""
         return {**self._sub_leader.leader_faults, **self.services.duty_faults()}
 
     @property
     def duties(self) -> LeaderDuties | None:
-        """The duties of the present leadership, or None where this master does not lead."""
+        """The duties of the present leadership; None: this master does not lead."""
         return self._duties if self.leader.leadership else None
 
     def make_duties(self, leadership: Leadership) -> Sequence[Component]:
-        """Build what runs under one leadership, in the order of need."""
+        """Build the components of one leadership, in the order of need."""
         self._duties = LeaderDuties(
             leadership,
             self._shared,
@@ -130,7 +130,7 @@ class ServedShard:
 
     def _make_leader(self, store: ServingStore) -> Leader:
         return Leader(
-            # It has connections of its own, so that nobody who blocks all the others can make it lose its lock.
+            # It has connections of its own, so that it keeps its lock even if all others are blocked.
             LeadershipStore(Shard(store.reserve, self.services.link.keys)),
             self._shared.clock,
             master_id=self._shared.master_id,

@@ -1,4 +1,4 @@
-"""The stores of one shard and the services on them, as requests and the leader's duties share them."""
+"""The stores of one shard, and the services that requests and the leader's duties share."""
 
 from jqmaster.app.shared import Shared
 from jqmaster.app.stores import ServingStore, Stores
@@ -62,8 +62,8 @@ from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
 
 
 class ShardServices:
-    """One shard, its stores, and the services that do not depend on who leads it. Nothing here runs by itself except
-    what `ServedShard` starts."""
+    """One shard, its stores, and the services that do not depend on the leadership. `ServedShard` starts the components
+    among them."""
 
     def __init__(self, shared: Shared, link: Shard, store: ServingStore) -> None:
         clock, policies = shared.clock, shared.policies
@@ -246,7 +246,7 @@ class ShardServices:
         )
 
     def _outside_checks(self) -> list[OutsideCheck]:
-        """Return what checks other systems from the start: those that are configured."""
+        """Return the checks of the other systems that are configured."""
         clock, endpoint = self._shared.clock, self._shared.settings.traces_endpoint
         checks = []
         if self._archive:
@@ -266,12 +266,12 @@ class ShardServices:
         return checks
 
     def duty_faults(self) -> dict[str, str]:
-        """Return what fails without keeping the master from its work, by name."""
+        """Return, by name, the faults of side duties."""
         found = {check.name: check.fault for check in self.outside_checks if check.fault}
         return {**self._shared.loop_failures.side_faults(), **found}
 
     def log_archiving(self) -> LogArchiving | None:
-        """Return what moves logs to the archive; None where there is none."""
+        """Return the service that moves logs to the archive; None: there is no archive."""
         if self._archive is None:
             return None
         policies = self._shared.policies

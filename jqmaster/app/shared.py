@@ -1,4 +1,4 @@
-"""The parts of a process that all of its shards use."""
+"""Objects of a process that all of its shards use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from worker_sdk.transport.tls import LiveContext, client_context
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The parts that a process has once. `settings` are those it was configured with, `live` gives those in force,
-    and `policies` the part of them that each component reads.
+    """Objects that a process has once. `settings`: the configured ones; `live`: the settings in force; `policies`: the
+    values that components read from them.
 
     `mail` None: no mail server is configured. `fail` ends the process with a reason; `failure` returns that reason, or
     None.

@@ -1,4 +1,4 @@
-"""A store that serves, and what reads and writes it."""
+"""A store that serves, and the classes that read and write it."""
 
 from dataclasses import dataclass
 
@@ -46,10 +46,10 @@ from jqmaster.store.workers.workers import WorkerStore
 
 @dataclass(frozen=True, slots=True)
 class ServingStore:
-    """A store as it was found at the start.
+    """A store, with the facts found at the start.
 
-    `reserve` keeps connections of its own for the leader's lock. `mark` identifies the data (see `generation`),
-    `report` is what the probe found, and `embedded` is the server where this process runs it.
+    `reserve`: a client with connections of its own for the leader's lock. `mark`: identifies the data (see
+    `generation`). `report`: the result of the probe. `embedded`: the server, if this process runs it.
     """
 
     url: str

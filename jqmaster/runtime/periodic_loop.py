@@ -18,14 +18,14 @@ Round = Callable[[], Awaitable[float]]
 class PeriodicLoop:
     """Base of components that work in rounds. `first_after_s`: the pause before the first one.
 
-    Each component says whether it `is_vital`; see `BackgroundLoops`. A duty that reads what callers wrote, or calls
-    other systems, is not: an entry that nobody can read must not end one master after the other.
+    Each component declares whether it `is_vital`; see `BackgroundLoops`. A duty that reads data of callers, or calls
+    other systems, is not vital: otherwise one unreadable entry could end one master after another.
 
     A JqmasterError is logged as `complaint`, and the round is repeated after `_retry_after_s`. Any other error is a
     fault of the program: `BackgroundLoops` logs it and starts the loop again.
 
-    The dispatcher and the election have loops of their own: an event begins each of their rounds, and a round does not
-    know how long to pause. Components of the services have their own too: they may not import this layer.
+    The dispatcher and the election have their own loops, because events begin their rounds. Components of the services
+    have their own loops, because they may not import this layer.
     """
 
     is_vital: ClassVar[bool]

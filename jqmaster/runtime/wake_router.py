@@ -35,7 +35,7 @@ from jqmaster.store.link.wake import (
     WorkersChanged,
 )
 
-# The next poll makes up for lost messages of the other kinds, soon enough.
+# Lost messages of other kinds do no harm, because the next poll comes soon enough.
 _AFTER_A_GAP: tuple[WakeMessage, ...] = (
     WorkersChanged(),
     JobDelayed(),
@@ -50,7 +50,7 @@ _AFTER_A_GAP: tuple[WakeMessage, ...] = (
 
 
 class WokenDuties(Protocol):
-    """The duties of a leader that messages wake."""
+    """The leader's duties that messages wake."""
 
     @property
     def dispatcher(self) -> Dispatcher: ...
@@ -78,9 +78,9 @@ class WokenDuties(Protocol):
 
 
 class WakeRouter:
-    """Pass each wake-up message to the parts of this process that it concerns, wherever it comes from.
+    """Passes each wake-up message to the components of this process that it concerns.
 
-    `duties` returns those of the present leadership, or None if this process does not lead.
+    `duties`: returns those of the present leadership; None: this process does not lead.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class WakeRouter:
                 duties.bulk.wake()
 
     def on_gap(self) -> None:
-        """Have everyone check for what messages may have said while nobody listened."""
+        """Wake all components that may have missed a message while nobody listened."""
         self._waiters.wake_all()
         self._polls.look_all()
         for message in _AFTER_A_GAP:

@@ -72,8 +72,8 @@ class AuditExporter(LeaderLoop):
         return EVERY_S
 
     async def _export(self) -> None:
-        """Export all entries that are there."""
-        # Read the position from the store: after a failure nothing else is known for sure.
+        """Export all present entries."""
+        # Read the position from the store, because after a failure the position in memory may be wrong.
         done = await self._store.load()
         while True:
             found = await self._store.read(done, limit=ENTRIES_PER_STEP)

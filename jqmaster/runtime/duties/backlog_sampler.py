@@ -1,4 +1,4 @@
-"""Sample the ready jobs every few moments, so that all masters know how many wait, and for how long."""
+"""Sample the ready jobs every few seconds, so that all masters know how many wait, and for how long."""
 
 from collections.abc import Callable
 from typing import Final

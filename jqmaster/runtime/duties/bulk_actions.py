@@ -31,7 +31,7 @@ POLL_S: Final = 1.0
 PAGE: Final = 200
 # An action with a rate proceeds in steps of this length, or one job at a time.
 RATE_STEP_S: Final = 0.25
-# How often to check whether watched jobs have ended while no more may be retried, or whether the lock is renewed.
+# How often to check whether watched jobs have ended if no more may be retried, or whether the lock has been renewed.
 WATCH_EVERY_S: Final = 0.2
 # Progress older than this is saved, which also checks the epoch, before anything more is done.
 SAVED_FOR_S: Final = 0.2
@@ -110,7 +110,7 @@ class BulkActions(LeaderLoop):
 
     async def _round(self) -> float:
         """Do one step of each action that is due, and return the seconds until the next one."""
-        # Somebody may have canceled an action that is not due.
+        # A message may mean that somebody has canceled an action that is not due.
         is_woken = self._wake.is_set()
         self._wake.clear()
         running = await self._actions.running()
@@ -222,7 +222,7 @@ class BulkActions(LeaderLoop):
                 progress.end(ActionState.DONE, await self._store_time_ms())
 
     async def _act(self, action: BulkAction, jobs: Sequence[Job]) -> list[str]:
-        """Return the IDs of the jobs that were changed; the others had changed since they were read."""
+        """Apply the action, and return the IDs of the changed jobs. The others had changed since they were read."""
         if not jobs:
             return []
         ids = [job.id for job in jobs]
@@ -237,7 +237,7 @@ class BulkActions(LeaderLoop):
             case ActionKind.RUN:
                 ends = await self._job_actions.run_all_now(ids, counted_by)
             case ActionKind.RETRY | ActionKind.SET_PRIORITY:
-                # Constraints may look at the arguments.
+                # Read whole jobs, because constraints may depend on arguments.
                 whole = await self._records.get_all(ids)
                 jobs = [job for job in whole.values() if action.touches(job)]
                 ids = [job.id for job in jobs]
@@ -280,7 +280,7 @@ class BulkActions(LeaderLoop):
 
 
 def _bounded(wanted: JobFilter, action: BulkAction) -> JobFilter:
-    """Narrow the filter, so that no index by time is scanned where no job of the action can be."""
+    """Narrow the filter to the time in which jobs of the action can exist, so that less of an index is scanned."""
     created = _earlier(wanted.created_before_ms, action.created_at_ms)
     if action.kind is not ActionKind.RETRY:
         return replace(wanted, created_before_ms=created)

@@ -1,4 +1,4 @@
-"""Deliver claims: push each to its worker or answer the worker's poll, and act on the worker's answer."""
+"""Offer claimed jobs: push each claim to its worker or answer the worker's poll, and act on the worker's answer."""
 
 import asyncio
 import contextlib
@@ -35,8 +35,7 @@ from jqmaster.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
-# How long to wait before offering a job again that its worker refused for a reason of the job's own, while it takes
-# others.
+# How long a job waits before the next offer if its worker refused it because of the job itself.
 PUT_OFF_S: Final = 15.0
 
 
@@ -51,9 +50,9 @@ class _Push:
 
 
 class ClaimOffers:
-    """Part of the dispatcher of one leadership. `is_trusted` tells whether the leadership still holds; it is asked
-    before each push. `on_stale` is called when the store knows a newer leader. `report` takes what a worker says about
-    attempts, in the same way as its results."""
+    """Part of the dispatcher of one leadership. `is_trusted`: whether the leadership still holds, asked before each
+    push. `on_stale`: called when the store has a newer leader. `report`: takes outcomes of attempts, like results of
+    workers."""
 
     def __init__(
         self,
@@ -108,9 +107,9 @@ class ClaimOffers:
     def begin(
         self, member: Member, claim: Claim, claimed_at_s: float, on_returned: Callable[[], None]
     ) -> asyncio.Task[None] | None:
-        """Begin the push of a claim, or answer the worker's poll with it. Return the push, None for a poll.
+        """Begin the push of a claim, or answer the worker's poll with it. Return the push; None: the worker pulls.
 
-        `on_returned` is called when offers were returned: their jobs are ready again.
+        `on_returned`: called when offers were returned, so that their jobs are ready again.
         """
         if logger.isEnabledFor(logging.DEBUG):
             way = "its poll" if member.worker.is_pulling else "a push"
@@ -119,15 +118,15 @@ class ClaimOffers:
                     job, "attempt %d is offered to worker %s by %s", job.record.attempt, member.worker.id, way
                 )
         if member.worker.is_pulling:
-            # One poll gets one answer, then the worker polls again. If another master holds the poll, the claim has
-            # told that one.
+            # One poll gets one answer, then the worker polls again. If another master holds the poll, the claim's
+            # script has notified that master.
             member.polls_until_s = 0.0
             if claim.is_ours_to_tell:
                 self._answer_poll(member.worker.id, claim)
             return None
         member.pushes += 1
         member.breaker.begin_call()
-        # It gets a context of its own, because claims travel with requests of others.
+        # The task gets a context of its own, because claims travel with requests of other callers.
         task = asyncio.create_task(
             self._run(_Push(member, claim, claimed_at_s, on_returned)),
             name=f"push to {member.worker.id}",
@@ -141,7 +140,7 @@ class ClaimOffers:
         if self._is_trusted():
             self._desk.answer(worker_id, reply_of(self._leadership.number, claim))
         else:
-            # This process may have been suspended, so only what the store says now counts.
+            # This process may have been suspended, so only the present state of the store counts.
             self._desk.look(worker_id)
 
     async def _run(self, push: _Push) -> None:
@@ -156,7 +155,7 @@ class ClaimOffers:
             logger.warning("offers to worker %s could not be returned: %s", member.worker.id, exc.detail)
         finally:
             member.pushes -= 1
-            # A probe that was cut off has said nothing; without this nobody would ever probe again.
+            # A cancelled probe has no result. Without this, the breaker would never be probed again.
             member.breaker.is_probing = False
 
     async def _traced_offer(self, tracing: Tracing, push: _Push) -> None:
@@ -169,9 +168,9 @@ class ClaimOffers:
             tracing.end(spans, type(result).__name__.lower())
 
     async def _offer(self, push: _Push) -> OfferResult:
-        """Offer the jobs until there is an answer or the offer is over. Return the outcome of the last part.
+        """Offer the jobs until each has an answer or the offer is over. Return the outcome of the last piece.
 
-        A lost answer may hide a started job; only a repeat of the same tokens to the same worker is harmless then.
+        A lost answer may hide a started job. Then only a repeat of the same tokens to the same worker is safe.
         """
         member = push.member
         await self._progress.give_checkpoints(push.claim.jobs)
@@ -206,15 +205,16 @@ class ClaimOffers:
         return result
 
     async def _conclude(self, push: _Push, part: Claim, result: OfferResult, now_ms: int) -> None:
-        """Act on what the worker answered: return the offers that it did not take, settle what it refused for good."""
+        """Act on the worker's answer: return the offers that it did not take, and settle jobs that it refused for
+        good."""
         member = push.member
         now_s = self._clock.monotonic_s()
         member.is_prompt = isinstance(result, Delivered | Refused | Deferred)
         match result:
             case Delivered(rejections=rejections):
                 member.breaker.succeeded()
-                # `duplicate`: an earlier run of the job does not end there. The claim is left to its lease, as a
-                # pause for this job: returned now, it would come back to the same worker at once.
+                # `duplicate`: an earlier run of the job does not end on that worker. The claim is left to its lease,
+                # because a job that is returned now would go to the same worker at once.
                 refused = {r.job_id: r for r in rejections if r.reason != "duplicate"}
                 if len(rejections) < len(part.jobs):
                     member.took_jobs()
@@ -283,15 +283,15 @@ class ClaimOffers:
     def _obey_rejection(
         self, member: Member, reason: str, retry_after_s: float | None, claim: Claim, job_id: str
     ) -> None:
-        """Stop offering the worker what it said it cannot take now."""
+        """Do not offer the worker, for now, what it said it cannot take."""
         match reason:
             case "unknown_name":
                 name = next((j.record.name for j in claim.jobs if j.job_id == job_id), None)
                 if name is not None:
                     member.unknown_names |= {name}
             case _:
-                # Includes a stale epoch. When the offer is returned, the store decides whether the epoch is stale:
-                # no worker's word alone deposes a leader.
+                # This includes a stale epoch. The store decides whether the epoch is stale when the offer is returned,
+                # because a worker's word alone must not depose a leader.
                 member.pause(self._clock.monotonic_s(), retry_after_s or 0.0)
 
 

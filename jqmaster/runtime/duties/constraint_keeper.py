@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 
 POLL_MS: Final = 1_000
 RETRY_S: Final = 0.2
-# How often to look for lanes that nobody uses. They cost little.
+# How often to remove empty lanes. They cost little.
 PRUNE_EVERY_S: Final = 60.0
-# How often to look at some pages of gates. Thousands of gates a second may appear.
+# How often to prune some pages of gates. Thousands of gates a second may appear.
 PRUNE_GATES_EVERY_S: Final = 1.0
 PAGES_AT_ONCE: Final = 4
 
@@ -29,8 +29,8 @@ class ConstraintKeeper(WokenLoop):
     """Component of one leadership. `on_ready` is called when jobs may start that could not before, `on_stale` under
     a newer epoch.
 
-    After a change nothing is claimed before every running job holds the slots that the new rules demand. Waiting
-    jobs are moved to their new lanes, the next to start first, and can be claimed as soon as they are there.
+    After a change, no job is claimed before every running job holds the slots that the new edition demands. Waiting
+    jobs are moved to their new lanes, the next to start first, and can be claimed once they are moved.
     """
 
     is_vital = True
@@ -76,7 +76,8 @@ class ConstraintKeeper(WokenLoop):
             logger.info("constraints of edition %d are in force", constraints.constraint_set.edition)
             self._known_edition = -1
         if constraints.constraint_set.edition != self._known_edition:
-            # Notify even if another leader settled the edition: the dispatcher may have asked with an older one.
+            # Notify even if another leader put the edition in force, because the dispatcher may have claimed with an
+            # older one.
             self._known_edition = constraints.constraint_set.edition
             self._on_ready()
         for cid, version in await self._gates.reopened():
@@ -97,7 +98,7 @@ class ConstraintKeeper(WokenLoop):
         return poll_ms if next_ms < 0 else min(poll_ms, next_ms)
 
     async def _prune(self) -> bool:
-        """From time to time, remove what nothing needs any more. Return whether much more of it is left."""
+        """Remove data of empty lanes and idle gates from time to time. Return whether much more is left."""
         now_s = self._clock.monotonic_s()
         if now_s - self._gates_pruned_at_s >= PRUNE_GATES_EVERY_S - TICK_S:
             for _ in range(PAGES_AT_ONCE):
@@ -108,7 +109,7 @@ class ConstraintKeeper(WokenLoop):
             self._gates_pruned_at_s = now_s
         if now_s - self._pruned_at_s >= PRUNE_EVERY_S:
             self._pruned_at_s = now_s
-            # Look again for jobs that a relocation could not move, or that came back to an older lane since.
+            # Start again, for jobs that a relocation could not move, or that came back to an older lane since.
             self._relocation = None
             async for lanes in self._lanes.lane_pages():
                 await self._lanes.prune(self._epoch, lanes)

@@ -34,9 +34,9 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# Wake-ups make dispatching quick; polling makes it certain.
+# How often to check without a message, because messages can be lost.
 POLL_S: Final = 1.0
-# How long pushes under way may take to end before the lead is given up, so that the next leader does not wait longer.
+# How long pushes under way may take to end before the lead is given up.
 FINISH_WITHIN_S: Final = 0.5
 
 Wanted = Sequence[tuple[Member, WantedClaim]]
@@ -52,13 +52,13 @@ class _PendingClaims:
 
 
 class _StaleConstraints(Exception):  # noqa: N818 - an everyday outcome
-    """The store has constraints other than those known here."""
+    """The store has another edition of the constraints than this master."""
 
 
 class Dispatcher:
-    """Component of one leadership. `is_trusted` tells whether that still holds. `on_stale` is called when the store
-    knows a newer leader. `notify` gets ConstraintsChanged when the store has other constraints than those known
-    here, and GateClosed when a gate closed that opens by time."""
+    """Component of one leadership. `is_trusted`: whether the leadership still holds. `on_stale`: called when the store
+    has a newer leader. `notify`: gets ConstraintsChanged when the store has another edition, and GateClosed when a gate
+    closed that opens by time."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Dispatcher:
         self._wake = asyncio.Event()
         self._wants_refresh = True
         self._refreshed_at_s = 0.0
-        # Sets of names that had no more ready jobs when last asked, and how many times jobs became ready in all.
+        # Sets of names that had no more ready jobs at their last claim.
         self._exhausted: set[tuple[str, ...]] = set()
         self._times_ready = 0
         # For each set of names that is not exhausted, the number of claims in a row that left jobs behind.
@@ -107,13 +107,12 @@ class Dispatcher:
         self._loops.spawn("rounds", self._run)
 
     async def stop(self) -> None:
-        """Claim nothing more and begin no push. Those under way get a moment to end, so that their answers are not
-        lost."""
+        """Stop claiming and pushing. Calls under way get a moment to end, so that their answers are not lost."""
         ends_at_s = self._clock.monotonic_s() + FINISH_WITHIN_S
         self._is_stopping = True
         self._offers.stop_repeats()
         self._wake.set()
-        # A claim that is under way is not cut off: nobody would know of its jobs until their leases end.
+        # Do not cancel a claim that is under way: its jobs would be lost until their leases end.
         await self._loops.ended(FINISH_WITHIN_S)
         await self._loops.stop()
         with contextlib.suppress(TimeoutError):
@@ -141,8 +140,8 @@ class Dispatcher:
         self._wake_if_useful()
 
     def _wake_if_useful(self) -> None:
-        """Begin a round, unless every worker's names are known to have no ready jobs: a job that starts and ends alone
-        would otherwise cost three rounds that claim nothing."""
+        """Begin a round, unless the names of every worker are known to have no ready jobs. Otherwise each lone job
+        would cost three rounds that claim nothing."""
         if self._wants_refresh or not self._fleet.is_within(self._exhausted):
             self._wake.set()
 
@@ -258,16 +257,17 @@ class Dispatcher:
                 return
             self.last_round_s = self._clock.monotonic_s()
             if self._wants_refresh or self.last_round_s - self._refreshed_at_s >= POLL_S:
-                # A backlog may keep this loop busy for long. Refresh all the same, to see which workers came, left or
-                # fell silent.
+                # A backlog may keep this loop busy for long. Refresh the fleet in between, to notice workers that came,
+                # left or fell silent.
                 self._wake.set()
                 return
 
     def _wanted_claims(self, names: Collection[str] = ()) -> list[tuple[Member, WantedClaim]]:
-        """Return what may be claimed now, in one round trip; if names are given, only for workers that run some of
-        them."""
+        """Return the claims to make now, in one round trip; if names are given, only for workers that run some of
+        these."""
         candidates = self._fleet.candidates(self._exhausted, self._plenty)
-        # Limit the jobs to what one script may handle: the store runs what arrives together without a pause.
+        # Limit the jobs to the limit of one script, because the store executes commands that arrive together without a
+        # pause.
         assignments = next_assignments(
             [c for c in candidates if _share(c.names, names)] if names else candidates,
             max_jobs_per_push=self._max_push_jobs.current,
@@ -283,7 +283,7 @@ class Dispatcher:
         return wanted
 
     async def _claim(self, wanted: Wanted) -> None:
-        """Claim for these workers. Raise as `_take_claims` does, and what the store raises."""
+        """Make these claims. Raise what `_take_claims` and the store raise."""
         pending = self._begin_claims(wanted)
         try:
             claims = await self._claims.claim_each(
@@ -296,7 +296,7 @@ class Dispatcher:
             raise
         self._take_claims(pending, claims)
 
-    # --- what the store answers to claims
+    # --- answers to claims
 
     def _begin_claims(self, wanted: Wanted) -> _PendingClaims:
         for member, _ in wanted:
@@ -308,8 +308,8 @@ class Dispatcher:
             member.end_claim()
 
     def _take_claims(self, pending: _PendingClaims, claims: Sequence[Claim | NotClaimed | Exception]) -> None:
-        """Have each claim delivered. If the store refused one of several, raise once the others are under way."""
-        # Any answer counts, whatever it says: the store was reached.
+        """Offer each claim to its worker. If the store refused one of several, raise once the others are under way."""
+        # Any answer counts, because it shows that the store was reached.
         self.claimed_at_s = self._clock.monotonic_s()
         failed: Exception | None = None
         left_behind: dict[tuple[str, ...], bool] = {}
@@ -319,7 +319,7 @@ class Dispatcher:
             names = tuple(one.names)
             match claim:
                 case DamagedError(detail=detail):
-                    # It holds up only the workers that run these names.
+                    # The error concerns only workers that run these names.
                     logger.error("cannot claim for worker %s: %s", one.worker_id, detail)
                     self._exhausted.add(names)
                 case Exception():
@@ -340,10 +340,10 @@ class Dispatcher:
             raise failed
 
     def give(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
-        """Have a claim delivered to its worker."""
+        """Offer a claim to its worker."""
         push = self._offers.begin(member, claim, claimed_at_s, self._became_ready)
         if push:
-            # The worker may then take another one.
+            # The worker may then take another push.
             push.add_done_callback(lambda _: self._wake_if_useful())
 
     def _note_plenty(self, left_behind: Mapping[tuple[str, ...], bool]) -> None:
@@ -354,7 +354,7 @@ class Dispatcher:
                 self._plenty.pop(names, None)
 
     def _take_refusal(self, member: Member, why: NotClaimed) -> Exception | None:
-        """Return what to raise, unless it concerns this worker alone."""
+        """Handle a refused claim. Return the error to raise; None: the refusal concerns only this worker."""
         match why:
             case NotClaimed.STALE_CONSTRAINTS:
                 return _StaleConstraints()

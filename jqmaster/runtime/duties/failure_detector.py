@@ -99,7 +99,7 @@ class FailureDetector(LeaderLoop):
 
     async def _detach(self, deaf: Sequence[Worker]) -> None:
         for worker in deaf if self._grace.is_over else ():
-            # It may have been heard from while it was pinged: the store decides.
+            # The store decides, because the worker may have sent a heartbeat while it was pinged.
             if await self._workers.detach_silent(
                 self._epoch, worker.id, silent_ms=self._policy.current.stale_ms
             ):

@@ -1,5 +1,4 @@
-"""The leader's copy of the workers, at most a second old, and which of them may take jobs now. The store is
-authoritative."""
+"""The leader's copy of the registered workers, at most a second old. It decides which of them may take jobs now."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from jqmaster.live_value import LiveValue
 # The shortest pause after a refusal, whatever the worker asks for: offering again at once would only keep the store
 # busy.
 SHORTEST_PAUSE_S: Final = 0.2
-# The pause doubles with each refusal in a row, up to this, as long as the worker asks for none that is longer.
+# The pause doubles with each refusal in a row up to this, unless the worker asks for a longer one.
 LONGEST_OWN_PAUSE_S: Final = 2.0
 # Most pushes under way to one worker. With more, each would only be smaller.
 MOST_PUSHES: Final = 2
@@ -36,22 +35,21 @@ class Member:
     # Refusals in a row that asked for too short a pause.
     refusals: int = 0
     pushes: int = 0
-    # It took the last push, so it may get another before it has answered the next one.
+    # The worker answered the last push in time, so it may get two pushes at once.
     is_prompt: bool = False
     claims: int = 0
     freed_meanwhile: int = 0
     # The end of the current poll of a worker that pulls.
     polls_until_s: float = 0.0
     unknown_names: frozenset[str] = frozenset()
-    # Queues of jobs that require labels, and that it may run.
+    # Queues of jobs that require labels, which the worker has.
     queues: tuple[str, ...] = ()
-    # Names and queues that it leaves at present to others that have room for them.
+    # Names and queues that this worker leaves to others at present, because they have room.
     left_to_others: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names that claims ask for: those that it runs, and the queues of their jobs whose labels it
-        has."""
+        """Return the names for claims: the names that the worker runs, and the queues whose labels it has."""
         names = self.worker.spec.names + self.queues if self.queues else self.worker.spec.names
         if not self.unknown_names and not self.left_to_others:
             return names
@@ -66,8 +64,8 @@ class Member:
         self.freed_meanwhile = 0
 
     def end_claim(self, busy: int | None = None) -> None:
-        """End a claim that found or left `busy` slots in use. The claim may have missed slots that were freed while it
-        was in flight; asking once in vain is better than leaving a slot empty."""
+        """End a claim after which `busy` slots are in use. The claim may have missed slots that were freed while it was
+        in flight. One needless claim is better than an empty slot."""
         self.claims -= 1
         if busy is not None:
             self.busy = max(0, busy - self.freed_meanwhile)
@@ -77,7 +75,7 @@ class Member:
         return not self.worker.is_pulling or self.polls_until_s > now_s
 
     def pause(self, now_s: float, seconds: float) -> None:
-        """Make no offers for this long. A longer pause that was asked for before stays."""
+        """Make no offers for this long. A longer earlier pause stays."""
         # Within a pause, this is another job of the same answer, or the answer to a push that was already under way.
         if now_s >= self.paused_until_s:
             least_s = min(LONGEST_OWN_PAUSE_S, SHORTEST_PAUSE_S * 2 ** min(self.refusals, 10))
@@ -87,7 +85,7 @@ class Member:
         self.paused_until_s = max(self.paused_until_s, now_s + seconds)
 
     def took_jobs(self) -> None:
-        """Note that the worker accepted jobs: its next refusal is the first in a row."""
+        """Note that the worker accepted jobs, so that its next refusal counts as the first in a row."""
         self.refusals = 0
 
 
@@ -107,19 +105,19 @@ class Fleet:
         self._breaker = breaker or LiveValue(DEFAULT_POLICY)
         self._master_id = master_id
         self._members: dict[str, Member] = {}
-        # Workers inside the process of this master, which get what nobody else has room for: at most one, or several
-        # for a moment after it registered again.
+        # Workers in the process of this master, which get only jobs for which no other worker has room. There is at
+        # most one, or several for a moment after it registered again.
         self._companions: list[Member] = []
         self._queues: frozenset[str] = frozenset()
         # The distinct sets of names and queues of all members; None after a change of either.
         self._registered: set[tuple[str, ...]] | None = None
         self._read_at_s = 0.0
         self._store_time_ms = 0
-        # A worker that is kept free of new jobs.
+        # The ID of a worker that gets no new jobs, so that it can run a suspect alone.
         self.reserved: str | None = None
 
     def refresh(self, workers: Iterable[Worker], store_time_ms: int, queues: Collection[str] = ()) -> None:
-        """Replace this copy by what the store says now. `queues`: those of jobs that require labels."""
+        """Replace this copy by the present data of the store. `queues`: those of jobs that require labels."""
         self._read_at_s = self._clock.monotonic_s()
         self._store_time_ms = store_time_ms
         members = {}
@@ -162,8 +160,8 @@ class Fleet:
         return {member.names for member in self._members.values()}
 
     def is_within(self, exhausted: set[tuple[str, ...]]) -> bool:
-        """Return whether these sets hold the names of every worker, so that no claim can find a job. The answer may be
-        False in vain, while a worker leaves names to others."""
+        """Return whether every worker's set of names is among these exhausted ones, so that no claim can find a job.
+        The answer may be wrongly False while a worker leaves names to others."""
         if self._registered is None:
             self._registered = {m.worker.spec.names + m.queues for m in self._members.values()}
         return self._registered <= exhausted
@@ -189,7 +187,7 @@ class Fleet:
         return member is not None
 
     def fresh(self) -> list[Worker]:
-        """Return the workers that were heard from lately and were not detached."""
+        """Return the workers that have sent a heartbeat recently and are not detached."""
         now_ms = self._now_ms(self._clock.monotonic_s())
         members = self._members.values()
         return [
@@ -199,8 +197,8 @@ class Fleet:
         ]
 
     def note_run_alone(self, member: Member, job_id: str) -> None:
-        """Note that the worker was just given this job and gets no other. The next refresh takes over what the store
-        says."""
+        """Note that the worker runs this job alone and gets no other. The next refresh reads the same from the
+        store."""
         member.busy = 1
         member.worker = replace(member.worker, busy=1, alone_with=job_id)
 
@@ -214,7 +212,7 @@ class Fleet:
             m
             for m in self._members.values()
             if name in m.names
-            # A worker that pulls and has no free slot polls again when it has one.
+            # A pulling worker without a free slot polls again once it has one.
             and (m.busy > 0 or m.can_receive_jobs(now_s))
             and self._is_available(m, now_s)
             and m.breaker.state(now_s) == "closed"
@@ -266,8 +264,8 @@ class Fleet:
         ]
 
     def _defer_to_others(self, now_s: float) -> None:
-        """Have the worker inside this master leave to others the names for which one of them has room, even while a
-        push to that one is under way: the work of a leader must not wait for handlers that others can run."""
+        """Let the worker in this process leave names to other workers that have room for them, even if a push to these
+        is under way. Handlers that others can run must not slow the leader down."""
         left: set[str] = set()
         for member in self._members.values():
             if (
@@ -283,8 +281,8 @@ class Fleet:
             )
 
     def takers(self, workers: Iterable[Worker], store_time_ms: int) -> set[str]:
-        """Return the names that could be claimed for one of these workers, as the store has them. This copy
-        decides only whether pushes to them are held back for a while."""
+        """Return the names that could be claimed for any of these workers of the store. This copy only decides whether
+        pushes to a worker are paused."""
         now_s = self._clock.monotonic_s()
         names: set[str] = set()
         for worker in workers:

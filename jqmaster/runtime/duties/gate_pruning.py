@@ -1,4 +1,4 @@
-"""Remove the data of gates that nothing needs any more, a page at a time, so that it never holds up a claim."""
+"""Remove the data of idle gates, a page at a time, so that claims never wait for it."""
 
 from collections import deque
 from typing import Final
@@ -10,8 +10,8 @@ MANY: Final = GATES_PER_PRUNING // 2
 
 
 class GatePruning:
-    """Look at one page of each constraint in turn. A constraint with much to remove stays at the head of the line.
-    Those with nothing to remove are passed after one page each, however many gates they have."""
+    """Prunes one page of each constraint in turn. A constraint with much to remove stays first. One with nothing to
+    remove gets only one page per turn, however many gates it has."""
 
     def __init__(self, store: GateStore, epoch: str) -> None:
         self._store = store

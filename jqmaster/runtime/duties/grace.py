@@ -1,5 +1,5 @@
-"""Grace periods, in which a leader takes nothing from any worker: live workers that could not send heartbeats get time
-to do so."""
+"""Grace periods, in which the leader reclaims no jobs and detaches no workers. Live workers that could not send
+heartbeats get time to do so."""
 
 import asyncio
 import logging
@@ -17,8 +17,8 @@ logger = logging.getLogger(__name__)
 # An outage of the store, or a step of its clock, longer than this may have cost workers their leases through no fault
 # of theirs.
 OUTAGE_S: Final = 1.0
-# A wait for the store is counted in pieces of this length. The time that a piece takes beyond it is this process's own
-# delay, not the store's.
+# A wait for the store is measured in pieces of this length. Time beyond a piece is this process's own delay, not the
+# store's.
 TICK_S: Final = 0.2
 
 _T = TypeVar("_T")
@@ -54,14 +54,14 @@ class Grace:
         self._began_ms: int | None = None
         self._until_s = now_s + policy.current.grace_s
         self._short_s: float | None = None
-        # The last answer: when it was asked for, when it arrived, and what the store's clock said.
+        # The last answer: the times of its request and its arrival, and the store's time in it.
         self._heard_s = (now_s, now_s)
         self._heard_ms: int | None = None
-        # Since then: seconds spent asking, seconds of planned sleep, and seconds of outage within both.
+        # Since the last answer: seconds of requests, seconds of planned sleep, and seconds of outage within both.
         self._asked_s = self._meant_s = self._away_s = 0.0
         self._is_away = False
-        # The store's clock was set back. The duty that shortens the leases that became too long because of it clears
-        # this flag.
+        # Whether the store's clock was set back. The duty that shortens the leases, which became too long, clears this
+        # flag.
         self.was_set_back = False
 
     @property
@@ -70,7 +70,7 @@ class Grace:
 
     @property
     def outage_ms(self) -> int | None:
-        """Return how long the store was away, if that alone began the grace period; otherwise None."""
+        """Return how long the store was away, if only that began the grace period; otherwise None."""
         return None if self._short_s is None else round(self._short_s * 1000)
 
     async def ask(self, read: Callable[[], Coroutine[Any, Any, _T]], time_of: Callable[[_T], int]) -> _T:
@@ -101,8 +101,7 @@ class Grace:
         await self._clock.sleep(seconds)
 
     def look(self, workers: Iterable[Worker], now_ms: int) -> None:
-        """Check whether many of these workers fell silent at once. `workers`: all of them, as the store has them
-        now."""
+        """Check whether many workers fell silent at once. `workers`: all registered ones."""
         if self._began_ms is None:
             self._began_ms = now_ms - round((self._clock.monotonic_s() - self._began_s) * 1000)
         seen_ms = crowd_last_seen_ms(
@@ -110,8 +109,8 @@ class Grace:
         )
         if seen_ms is not None:
             self._crowd_seen_ms = seen_ms
-            # A crowd that was silent before this leadership, as after a long stop of all masters, has had the grace
-            # period of its beginning to come back.
+            # A crowd that was silent before this leadership, for example after a long stop of all masters, had the
+            # grace period at its beginning to come back.
             if seen_ms + self._policy.current.crowd.stale_ms > self._began_ms:
                 self._begin("many workers fell silent at once")
 
@@ -124,8 +123,8 @@ class Grace:
         elif own_s > self._policy.current.trust_s:
             self._begin(f"this master stood still for {own_s:.1f} s")
         if self._heard_ms is not None:
-            # The least and the most time that can have passed, by our clock, between the two readings of the store's
-            # clock.
+            # By this process's clock: the least and the most time that can have passed between the two readings of the
+            # store's clock.
             passed_s = (now_ms - self._heard_ms) / 1000
             least_s, most_s = sent_s - earlier_received_s, received_s - earlier_sent_s
             step_s = passed_s - most_s if passed_s > most_s else min(0.0, passed_s - least_s)

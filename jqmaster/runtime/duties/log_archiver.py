@@ -51,7 +51,7 @@ class LogArchiver(LeaderLoop):
         self._apart = EntriesApart("log_archiver")
         # Logs that cannot be read, each reported once.
         self._damaged: set[str] = set()
-        # Logs of this round that stay where they are: of jobs that are gone, and of others.
+        # Numbers of logs of this round that could not be moved: of deleted jobs, and of others.
         self._passed_over = [0, 0]
         self._tried: set[str] = set()
         self._failures_in_a_row = 0
@@ -63,7 +63,7 @@ class LogArchiver(LeaderLoop):
 
     async def start(self) -> None:
         await super().start()
-        # An archive that lets nobody remove anything can still take logs.
+        # A loop of its own, because an archive that refuses removals can still take logs.
         self._spawn(
             "erasures",
             self._erase,
@@ -84,7 +84,7 @@ class LogArchiver(LeaderLoop):
         failure = self._failure
         self._reset()
         if failure:
-            # The archive refused some logs only. They are tried again with the others.
+            # The archive refused only some logs, which are tried again in the next round.
             raise failure
         self._retry_s = FIRST_RETRY_S
         self._said.pop(self._complaint, None)
@@ -108,7 +108,7 @@ class LogArchiver(LeaderLoop):
             raise self._failure
 
     async def _move(self, job_id: str) -> ArchivingRound | None:
-        """Return None where the log stays here."""
+        """Move a log. Return None if it stays in the store."""
         if job_id in self._damaged or job_id in self._tried or not is_id(job_id):
             return None
         with self._apart.alone(f"log of job {job_id}"):

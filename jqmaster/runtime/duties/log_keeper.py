@@ -1,4 +1,4 @@
-"""Remove log lines of jobs that were kept long enough, in bounded steps."""
+"""Remove log lines after their retention, in bounded steps."""
 
 import logging
 from collections.abc import Callable
@@ -19,8 +19,8 @@ AGAIN_S: Final = 1.0
 
 
 class LogKeeper(LeaderLoop):
-    """Component of one leadership. `wait_ms`: how much longer to keep lines that the archive does not take; None:
-    there is no archive."""
+    """Component of one leadership. `wait_ms`: how much longer to keep lines that could not be archived; None: there is
+    no archive."""
 
     is_vital = False
 

@@ -42,14 +42,14 @@ MAX_CALLS_PER_HOST: Final = 4
 HOST_BUSY_AFTER_S: Final = 2.0
 POLL_S: Final = 20.0
 RETRY_S: Final = 1.0
-# How long a follow-up waits for the worker to be registered before it is put off.
+# How long a follow-up waits for this worker to be registered before it is postponed.
 PREPARE_WITHIN_S: Final = 5.0
 _MAX_REPORTS: Final = 20
 
 
 @dataclass(slots=True)
 class _Tenure:
-    """One registration: the claims that it holds, by job and token, each with the call that is under way."""
+    """One registration as a worker. `calls`: by job and token, the delivery that is under way."""
 
     worker_id: str
     calls: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
@@ -57,10 +57,10 @@ class _Tenure:
 
 
 class Messenger:
-    """Component of one leadership. `carriers`: by the name of jobs.
+    """Component of one leadership: a built-in worker that pulls. `carriers`: by job name.
 
-    It registers when the first delivery is made, or at once if any was made before: a service that sends no messages
-    has no such worker. The jobs that it holds when it ends go back, and another leader delivers them.
+    It registers with the first delivery, or at once if there was any before, so a service without messages has no such
+    worker. At its end it hands its jobs back, and another leader delivers them.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Messenger:
             await self._leave(tenure)
 
     async def prepare(self) -> None:
-        """Return when deliveries are run here. Raise StoreUnavailableError if that takes too long."""
+        """Return once the worker is registered. Raise StoreUnavailableError if that takes too long."""
         self._is_wanted.set()
         if not await wait_for_event(self._is_ready, PREPARE_WITHIN_S):
             raise StoreUnavailableError("no master is ready to deliver messages", retry_after_s=1.0)

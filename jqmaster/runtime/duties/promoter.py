@@ -1,4 +1,4 @@
-"""Make jobs ready when their time has come, and skip those whose time has passed."""
+"""Make jobs ready when their time comes, and skip those whose `expires_at` has passed."""
 
 import math
 from collections.abc import Callable
@@ -32,18 +32,18 @@ class Promoter(WokenLoop):
         self._due = due
         self._on_ready = on_ready
         self._asked_at_s = 0.0
-        # The earliest time that is known here at which a job is due.
+        # The earliest known time at which a job is due.
         self._due_at_s: float | None = None
 
     async def _round(self) -> float:
         wait_ms = await self._promote()
-        # The answer may have waited for the disk, and jobs that are due by now wait for us.
+        # The answer may have waited for the disk, so that the next jobs may already be due.
         passed_s = self._clock.monotonic_s() - self._asked_at_s
-        # Round up to whole milliseconds, as timers do: whoever asks too early has to ask again.
+        # Round up to whole milliseconds, because a loop that asks too early has to ask again.
         return max(0.0, math.ceil(wait_ms - passed_s * 1000) / 1000)
 
     async def _promote(self) -> int:
-        """Return the milliseconds from the last question until there is something to do."""
+        """Promote due jobs. Return the milliseconds, counted from the call, until the next ones are due."""
         while True:
             self._asked_at_s = self._clock.monotonic_s()
             poll_ms = int(until_tick_s(self._asked_at_s, POLL_MS / 1000) * 1000)

@@ -1,4 +1,4 @@
-"""Give a job under which workers were lost a worker to itself: if the job kills workers, no other job is lost with
+"""Run suspects, jobs whose workers were lost, alone on a worker. If such a job kills workers, no other job is lost with
 it."""
 
 import logging
@@ -18,7 +18,8 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
 MAX_LOOKED_AT: Final = 100
-# At most one in this many workers runs a single job: an accident that took many workers must not halt the others.
+# At most one in this many workers runs a suspect alone, so that an accident that took many workers does not halt the
+# others.
 WORKERS_PER_ALONE_RUN: Final = 4
 
 

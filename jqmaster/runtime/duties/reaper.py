@@ -29,11 +29,11 @@ from jqmaster.store.workers.workers import WorkerStore
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
-# A worker that was heard from within this time was heard from since the store came back, or nearly so.
+# A worker whose last heartbeat is not older than this has sent it since the store came back, or nearly so.
 HEARD_MS: Final = 2_000
 
 TIMEOUT_MESSAGE: Final = "the run exceeded its timeout and its worker did not end it"
-# For a lost job, by what is known of its worker.
+# The message of a lost job whose worker fell silent.
 SILENT_MESSAGE: Final = "the worker fell silent while it ran the job"
 SILENT_SINCE_OFFER_MESSAGE: Final = (
     "the worker fell silent after it was offered the job; nobody knows whether the job began"
@@ -52,8 +52,8 @@ DETACHED_MESSAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReaperPolicy:
-    """`rules`: what becomes of a job whose lease ended. `timeout_grace_ms`: the time that a job gets after its
-    timeout. `offer_ms`: how long its worker may wait before it starts it."""
+    """`rules`: the decisions on ended leases. `timeout_grace_ms`: the time that a job gets after its timeout.
+    `offer_ms`: how long a worker may wait before it starts a job."""
 
     rules: ExpiryRules
     timeout_grace_ms: int
@@ -66,7 +66,7 @@ class ReaperPolicy:
 
 
 class Reaper(LeaderLoop):
-    """Component of one leadership. It is the one that keeps `grace` informed about the store."""
+    """Component of one leadership. Its reads of the store also inform `grace` about outages."""
 
     is_vital = True
 
@@ -95,7 +95,7 @@ class Reaper(LeaderLoop):
     async def _round(self) -> float:
         now_ms, expired, next_ms = await self._grace.ask(self._leases.expired_leases, lambda a: a[0])
         if self._grace.was_set_back:
-            # Leases were set by the later time, so they would last too long. Live workers renew theirs anyway.
+            # Leases were set by the earlier clock, so they would last too long now. Live workers renew theirs anyway.
             await self._leases.shorten_leases(self._epoch)
             self._grace.was_set_back = False
         if reapable := await self._reapable(expired, now_ms):
@@ -106,9 +106,8 @@ class Reaper(LeaderLoop):
         await self._grace.pause(seconds)
 
     async def _reapable(self, expired: list[ExpiredLease], now_ms: int) -> list[ExpiredLease]:
-        """Return the leases that may be reaped. In a grace period these are only two kinds: those that the worker
-        cannot hold any more, because it is known to have ended, or has said that it never had the job; and runs that
-        outlived their time by more than an outage."""
+        """Return the leases that may be reaped. In a grace period these are only two kinds. First, leases whose worker
+        is known to have ended or never had the job. Second, runs that exceeded their time by more than an outage."""
         if expired and self._grace.is_over:
             # When a lease has ended, this is the last moment to see that many workers fell silent at once.
             self._grace.look(*await self._workers.all_with_time())
@@ -117,8 +116,8 @@ class Reaper(LeaderLoop):
         return [e for e in expired if _is_certainly_free(e) or self._is_runaway(e, now_ms)]
 
     def _is_runaway(self, lease: ExpiredLease, now_ms: int) -> bool:
-        """Return whether the run would have been ended even without the outage, which was shorter than the grace of a
-        timeout. Its worker is alive, reports, and has had as long as usual to report the end."""
+        """Return whether the run would have been ended even without the outage. Its worker is alive, reports, and has
+        had as long as usual to report the end."""
         outage_ms, job = self._grace.outage_ms, lease.job
         if outage_ms is None or outage_ms > self._policy.current.timeout_grace_ms or job is None:
             return False
@@ -182,7 +181,7 @@ class Reaper(LeaderLoop):
             await self._leases.return_offers(self._epoch, worker_id, claims)
         if never_started:
             self._on_ready()
-        # Set these aside, or they would be found first every time and keep others from being found at all.
+        # Set these aside. Otherwise each call would find them first, and never reach others.
         if damaged:
             await self._leases.set_aside(self._epoch, damaged)
         if undecided:
@@ -191,7 +190,7 @@ class Reaper(LeaderLoop):
             await self._leases.reclaim(self._epoch, settlements)
 
     def _next_look_ms(self, lease: ExpiredLease, job: Job, now_ms: int) -> int:
-        """Return the store time at which to decide on a lease about which nothing can be told yet."""
+        """Return the store time of the next check of a lease that cannot be decided yet."""
         due_ms = proof_due_ms(
             job,
             now_ms=now_ms,
@@ -202,7 +201,7 @@ class Reaper(LeaderLoop):
         return max(due_ms or 0, now_ms + round(POLL_S * 1000))
 
     def _message(self, lease: ExpiredLease, job: Job, decision: Decision, now_ms: int) -> str:
-        """Return what the attempt's record says about its end."""
+        """Return the message for the attempt's record."""
         if decision.ending == "handed_back":
             return LEFT_MESSAGE
         if not decision.is_loss:

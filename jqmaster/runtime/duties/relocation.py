@@ -11,18 +11,18 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 
 logger = logging.getLogger(__name__)
 
-# Enough to match some while the store moves others.
+# Enough jobs to match some while the store moves others.
 JOBS_PER_STEP: Final = 16 * MAX_PER_CALL
-# A job that becomes ready between the two halves of a pass is seen by neither; the next pass sees it.
+# A job that becomes ready between the two halves of a pass is missed by both. The next pass finds it.
 MAX_IDLE_PASSES: Final = 3
 
 
 class Relocation:
     """Move waiting jobs to the lanes of one edition.
 
-    A pass adopts whole lanes where the names of their jobs decide. It takes the ready jobs from the other lanes,
-    beginning with those that would start next. Then it walks over the jobs that wait for a time, and removes the lanes
-    that are empty.
+    A pass first adopts whole lanes whose gates follow from the names of their jobs. Then it moves the ready jobs of the
+    other lanes, beginning with those that would start next. At last it moves the jobs that wait for a time, and removes
+    empty lanes.
     """
 
     def __init__(self, store: LaneStore, epoch: str, constraints: ConstraintSnapshot) -> None:

@@ -1,9 +1,9 @@
-"""Repair what a failover, a crash or a manual change of the store has made inconsistent, as far as the repair is
+"""Repair inconsistencies that a failover, a crash or a manual change of the store has caused, if the right state is
 certain.
 
-A new leader checks the whole store, and again once a day. Every hour it checks all that the indexes name, slowly. Ready
-jobs that no claim finds cannot wait for that. The order of the jobs is checked as soon as some have been ready for a
-while although workers for them are free.
+A new leader checks the whole store, and again once a day. Every hour it slowly checks everything that the indexes name.
+Ready jobs that no claim finds cannot wait for that. If jobs have been ready for a while although workers for them are
+free, their order is checked at once.
 """
 
 import functools
@@ -29,7 +29,7 @@ STRAYS_EVERY_S: Final = 86_400.0
 REST: Final = 9
 LATER_REST: Final = 199
 LEAST_REST_S: Final = 0.001
-# How often to look for ready jobs that nobody claims, and how long they must have been ready.
+# How often to check for ready jobs that are not claimed, and how long they must have been ready.
 LOOK_S: Final = 10.0
 LEFT_FOR_S: Final = 30.0
 # The pause after a check that found nothing: most likely a constraint holds these jobs back.
@@ -41,8 +41,9 @@ LeftLying = Callable[[], Awaitable[Collection[str]]]
 
 
 class RepairLoop(LeaderLoop):
-    """Component of one leadership. `unclaimed_jobs` gives the names whose jobs are ready although workers for them are
-    free; without it, nobody looks for such jobs. `repaired` counts the repairs. `is_done`: the first round is over."""
+    """Component of one leadership. `unclaimed_jobs`: returns the names whose jobs are ready although workers for them
+    are free; None: do not check for such jobs. `repaired`: the number of repairs. `is_done`: the first round is
+    over."""
 
     is_vital = False
 
@@ -63,8 +64,7 @@ class RepairLoop(LeaderLoop):
         )
         self._repair = repair
         self._left_lying = unclaimed_jobs
-        # The time since when jobs of these names have been left, and the time before which their order is not checked
-        # again.
+        # By name: the time since when its jobs have been ready but unclaimed.
         self._left_since_s: dict[str, float] = {}
         self._quiet_until_s = 0.0
         self._strays_due_s = float("-inf")
@@ -84,8 +84,8 @@ class RepairLoop(LeaderLoop):
 
     async def _round(self) -> float:
         began_s = self._clock.monotonic_s()
-        # After a failure, start from the beginning: what was right stays so, and is only checked again.
-        # Only a failover, a crash or a change by hand leaves strays, and to find them takes all keys of the server.
+        # After a failure, start from the beginning; what is repaired is only checked again. Strays are rare, because
+        # only a failover, a crash or a manual change leaves them, and finding them takes a scan of all keys.
         finds_strays = began_s >= self._strays_due_s
         steps = self._repair.steps(finds_strays=finds_strays)
         await self._repair_in_steps(steps, LATER_REST if self.is_done else REST)

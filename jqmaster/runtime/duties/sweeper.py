@@ -1,4 +1,4 @@
-"""Remove what is over and no longer kept, in bounded steps."""
+"""Remove finished jobs and results after their retention, in bounded steps."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -11,11 +11,11 @@ from jqmaster.store.jobs.retention import Retention, RetentionStore
 from jqmaster.store.leadership.leadership import Leadership
 
 POLL_S: Final = 1.0
-# The pause after a round that found nothing: what is over stays a little longer, and an idle store is queried less.
+# The pause after a round that found nothing, so that an idle store is queried less often.
 IDLE_POLL_S: Final = 3.0
-# After this many full steps other duties get a turn; a backlog of finished jobs can wait.
+# After this many full steps, other duties get their turns.
 MAX_STEPS: Final = 20
-# Jobs that others need are looked at again after one more retention, within these bounds.
+# Jobs that others need are checked again after one more retention, within these bounds.
 LEAST_AGAIN_S: Final = 3.0
 MOST_AGAIN_S: Final = 600.0
 
@@ -48,7 +48,7 @@ class Sweeper(LeaderLoop):
 
     async def _round(self) -> float:
         found_some = False
-        # None stands for the kept results.
+        # None stands for results.
         left = dict[JobState | None, Retention]([*self._retention.current.items(), (None, Retention(0, 0))])
         self._begin_again(left)
         for _ in range(MAX_STEPS):
@@ -64,7 +64,7 @@ class Sweeper(LeaderLoop):
         return POLL_S if found_some else IDLE_POLL_S
 
     def _begin_again(self, retention: Mapping[JobState | None, Retention]) -> None:
-        """Have the jobs that were kept long ago looked at again: they may not be needed any more."""
+        """Check jobs again that were kept long ago, because they may not be needed any more."""
         now_s = self._clock.monotonic_s()
         for state, limits in retention.items():
             again_s = min(max(limits.ms / 1000, LEAST_AGAIN_S), MOST_AGAIN_S)

@@ -26,8 +26,8 @@ STOP_WITHIN_S: Final = 15.0
 
 
 class Leader:
-    """Component. `make_duties` builds what runs under one leadership; it is stopped before the lock is given back.
-    `goes_first`: when a leader resigns, the others give the sub-leader a head start.
+    """Component. `make_duties`: builds the components of one leadership, which stop before the lock is given back.
+    `goes_first`: whether this master is the sub-leader, which gets a head start when a leader resigns.
 
     Trust in the lock is counted from when its renewal was sent, by a monotonic clock, never from the answer.
     """
@@ -65,11 +65,11 @@ class Leader:
         self._loops.spawn("election", self._run)
 
     async def stop(self) -> None:
-        """End the duties in good order, give the lock back, and stand for election no more."""
+        """End the duties in order, give the lock back, and do not stand for election any more."""
         self._stopping.set()
         self._step_down.set()
         self._elect_now.set()
-        # Do not cancel at once: that would cut off what the duties have under way.
+        # Do not cancel at once, because duties may have calls under way.
         await self._loops.ended(STOP_WITHIN_S)
         await self._loops.stop()
 
@@ -82,7 +82,7 @@ class Leader:
         self._elect_now.set()
 
     def take_over(self, silent: Leadership, seen_ms: int) -> None:
-        """Depose a holder that gives no sign of life and was last seen at `seen_ms`, unless that has changed."""
+        """Depose a silent leader that was last seen at `seen_ms`, unless it has sent a heartbeat since."""
         self._silent = (silent, seen_ms)
         self._elect_now.set()
 
@@ -111,7 +111,8 @@ class Leader:
                 leadership = None
             if leadership:
                 await self._lead(leadership, sent_at_s, ttl_s)
-                # Messages that came while this master led must not make it stand for election again before all others.
+                # Messages from the time of this leadership must not make this master stand for election before all
+                # others.
                 self._elect_now.clear()
                 self._has_resigned = False
             if self._stopping.is_set():
@@ -129,8 +130,8 @@ class Leader:
         try:
             return await self._elect(nonce, ttl_s)
         except OutcomeUnknownError:
-            # This master may have been elected although it got no answer. Then nobody would lead until the lock runs
-            # out.
+            # This master may have been elected although the answer was lost. Otherwise nobody would lead until the lock
+            # expires.
             current = await self._store.current()
             return current if current and current.epoch.endswith(f":{nonce}") else None
 
@@ -168,8 +169,8 @@ class Leader:
                 try:
                     await self._renew_until_lost(leadership, sent_at_s, ttl_s)
                 finally:
-                    # Do this before the duties stop, which may take a while: nobody must take this master for the
-                    # leader.
+                    # Do this before the duties stop, which may take a while, so that this master does not count as the
+                    # leader any more.
                     self.leadership = None
         finally:
             self.leadership = None
@@ -178,7 +179,7 @@ class Leader:
         logger.warning("no longer leading, epoch %d", leadership.number)
 
     async def _renew_until_lost(self, leadership: Leadership, sent_at_s: float, ttl_s: float) -> None:
-        """`ttl_s`: the TTL of the lock, as it was last set or renewed."""
+        """Renew the lock until it is lost. `ttl_s`: the TTL with which the lock was last set."""
         while True:
             self._trusted_until_s = trusted_until_s = sent_at_s + ttl_s * TRUST
             # After a failed renewal, the next try must not come later than the end of trust.
@@ -200,7 +201,7 @@ class Leader:
             except JqmasterError as exc:
                 logger.warning("cannot renew the lock: %s", exc.detail)
                 self._note_refusal(exc)
-                # The renewal may have taken effect all the same, for a shorter time than the lock had left.
+                # The renewal may have taken effect although its answer was lost, and may have shortened the lock.
                 if renewal_sent_s + renewed_ttl_s < sent_at_s + ttl_s:
                     sent_at_s, ttl_s = renewal_sent_s, renewed_ttl_s
                 if self._clock.monotonic_s() >= trusted_until_s:

@@ -10,7 +10,7 @@ ClaimWith = Callable[[JobsReady | SlotsFreed, Collection[str]], TravellingClaim 
 
 
 class LocalLeader:
-    """The `LeaderPort` of a process. It leads between `connect` and `disconnect`."""
+    """The `LeaderPort` of a process. The process leads between `connect` and `disconnect`."""
 
     def __init__(self) -> None:
         self._wake: Wake | None = None

@@ -27,10 +27,10 @@ class PeerClient:
     """Component. It sends no credential, follows no redirects, and reads no proxy settings."""
 
     def __init__(self, tls: LiveContext | None = None) -> None:
-        """`tls`: shown to masters that ask for a certificate; theirs is not checked."""
+        """`tls`: the client certificate for masters that ask for one. The server's certificate is not checked."""
         self._tls = tls
         self._answered: set[str] = set()
-        # Questions are rare, and a kept connection could outlive what the master's address stands for.
+        # Calls are rare, and a kept connection could outlive the master at this address.
         self._http = HttpClient(
             DirectRoute(self._context),
             max_answer_bytes=MAX_ANSWER_BYTES,
@@ -45,7 +45,7 @@ class PeerClient:
         await self._http.close()
 
     async def answers(self, master: MasterRecord) -> bool:
-        """Return whether this very master, and no successor at its address, answers in time."""
+        """Return whether exactly this master, and not a successor at its address, answers in time."""
         try:
             answer = await self._http.call(
                 "GET",
@@ -73,7 +73,7 @@ class PeerClient:
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
-            # A master may serve under a certificate for another name. Nothing that is sent here is a secret.
+            # A master may serve under a certificate for another name. The call contains no secret.
             self._tls = client_context(None, None, None, verifies=False)
         self._tls.refresh()
         return self._tls.context

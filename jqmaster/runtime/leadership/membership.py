@@ -1,4 +1,4 @@
-"""Record that this master is alive, where the others can see it."""
+"""Send this master's heartbeats to the store."""
 
 import asyncio
 import contextlib
@@ -17,10 +17,10 @@ LEAVE_WITHIN_S: Final = 1.0
 
 
 class Membership(PeriodicLoop):
-    """Component. `describe` is called once, when it starts, with the store time at which it did. Each sign
-    of life tells the other masters what `duty_faults` returns.
+    """Component. `describe`: called once, with the store time of the start. `duty_faults`: its result is part of each
+    heartbeat.
 
-    It shares the event loop with everything else on purpose: a master that stands still must be seen to do so.
+    It shares the event loop with everything else on purpose, so that a master whose loop stands still falls silent.
     """
 
     is_vital = True
@@ -42,11 +42,11 @@ class Membership(PeriodicLoop):
         self._record: MasterRecord | None = None
 
     async def stop(self) -> None:
-        """Leave, so that the others do not have to find out that this master is gone."""
+        """Unregister, so that the others do not have to notice the silence."""
         await super().stop()
         if self._record is None:
             return
-        # best effort: a master that falls silent is forgotten as well.
+        # best effort: silent masters are removed anyway.
         with contextlib.suppress(JqmasterError, TimeoutError):
             async with asyncio.timeout(LEAVE_WITHIN_S):
                 await self._store.forget(self._record.id)

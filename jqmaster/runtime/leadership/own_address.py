@@ -7,7 +7,8 @@ from worker_sdk.transport.own_address import WILDCARDS, outgoing_address, url_of
 
 
 def own_url(bound_url: str, store_url: str) -> str:
-    """Return the URL that the server is bound to; for a wildcard, with the address from which the store is reached.
+    """Return the URL to which the server is bound. For a wildcard address, use this machine's address towards the
+    store.
 
     Look up the store's name, which may block. Raise OSError.
     """

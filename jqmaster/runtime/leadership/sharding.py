@@ -1,4 +1,4 @@
-"""Choose how this master publishes on a Cluster: to all nodes, or to the node of the shard alone."""
+"""Choose how this master publishes on a Cluster: to all nodes, or only to the node of the shard."""
 
 from jqmaster.clock import Clock
 from jqmaster.domain.operations.master import Pace
@@ -11,12 +11,12 @@ from jqmaster.store.link.client import StoreClient
 class Sharding(PeriodicLoop):
     """Component of a master on a Cluster.
 
-    PUBLISH costs every node of the Cluster. SPUBLISH costs only the nodes of the shard, but is heard only by listeners
-    that subscribed with SSUBSCRIBE, and masters of former releases do not. So every master listens both ways and says
-    so in the list of masters. It publishes with SPUBLISH while all in that list say so.
+    PUBLISH costs every node of the Cluster. SPUBLISH costs only the nodes of the shard, but reaches only listeners that
+    subscribed with SSUBSCRIBE, which masters of older releases do not do. So every master listens both ways and states
+    this in the list of masters. It publishes with SPUBLISH if all masters in that list state it.
 
-    A former master that joins is noticed within a beat. It finds by polling what it does not hear until then, as after
-    any lost message. Other programs always use PUBLISH.
+    An older master that joins is noticed within a heartbeat. Until then, it finds work by polling, as after any lost
+    message. Other programs always use PUBLISH.
     """
 
     # Messages only make things quick.

@@ -1,4 +1,4 @@
-"""Watch the leader, and take over from one that gives no sign of life."""
+"""Watch the leader, and take over from one that falls silent."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,15 +15,14 @@ logger = logging.getLogger(__name__)
 
 
 class SubLeader(PeriodicLoop):
-    """Component of every master; it acts in the one that is the sub-leader. `answers` asks a master whether it is
-    alive.
+    """Component of every master, which acts only in the sub-leader. `answers`: asks a master whether it is alive.
 
-    A leader is deposed only on the word of two witnesses, the store and the leader itself. If it is silent in the
-    store alone, it may be cut off from the store, and its lock will tell. If it is silent to us alone, we may be cut
-    off. Its silence is the time, by our own clock, for which its record in the store has not changed. So a live leader
-    is asked before it is taken for dead, whatever the clock of the store does, and however long the store was away.
+    A leader is deposed only if it is silent both in the store and to a direct call. If it is silent only in the store,
+    it may be cut off from the store, and its lock will expire. If it is silent only to this master, this master may be
+    cut off. The silence in the store is the time, by this process's clock, for which the leader's record has not
+    changed. So neither a step of the store's clock nor an outage of the store makes a live leader look dead.
 
-    `leader_faults`: what fails at the leader without keeping it from its work, by name; empty where this master leads.
+    `leader_faults`: by name, the faults of the leader's side duties; empty if this master leads.
     """
 
     is_vital = True
@@ -58,8 +57,8 @@ class SubLeader(PeriodicLoop):
         if self._leader.leadership:
             await super()._pause(seconds)
         else:
-            # An early check would find that the leader has not been silent for long enough, and the next one would be
-            # late.
+            # No early checks: these would find that the leader has not been silent for long enough, and delay the next
+            # one.
             await self._clock.sleep(seconds)
 
     def _retry_after_s(self) -> float:
@@ -112,7 +111,7 @@ class SubLeader(PeriodicLoop):
 
 
 def _told(leader: MasterRecord) -> dict[str, str]:
-    """Return the faults of the leader, each with where to look for more."""
+    """Return the faults of the leader, each with the place of further information."""
     return {
         name: f"{fault} (at the leader, master {leader.id})" for name, fault in leader.duty_faults.items()
     }

@@ -1,4 +1,4 @@
-"""Carriers: how jobs of each of the masters' own names are delivered, and to which host."""
+"""Carriers, which deliver the masters' own jobs. There is one for each name."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ FindDestination = Callable[[str, str, int], Awaitable[Destination | None]]
 
 @dataclass(frozen=True, slots=True)
 class DeliveryAttempt:
-    """One attempt to deliver. `host` is the host whose calls are limited; `to` tells people where it goes."""
+    """One attempt to deliver. `host`: the host for the limit of calls; `to`: the receiver, for people."""
 
     host: str
     to: str
@@ -37,14 +37,14 @@ class Carrier(Protocol):
     """Delivers jobs of one name."""
 
     async def plan(self, job: ClaimedJob) -> DeliveryAttempt | CallEnd:
-        """Return the attempt to deliver a job, or its end if there is nothing to attempt. Raise what the store
-        raises."""
+        """Return the attempt to deliver a job, or, if nothing can be attempted, the end of the attempt. Raise what the
+        store raises."""
         ...
 
 
 class WebhookCarrier:
-    """Delivers webhooks: those for ends of jobs, which hold their URLs, and those of notices, whose destinations are
-    looked up."""
+    """Delivers webhooks. Those about ends of jobs contain their URLs. For those of notices, the destinations are looked
+    up."""
 
     def __init__(self, client: WebhookClient, find: FindDestination) -> None:
         self._client = client
@@ -91,7 +91,7 @@ class SlackCarrier:
 
 
 class MailCarrier:
-    """Sends mails. `client`: None if no mail server is configured here any more."""
+    """Sends mails. `client`: None: no mail server is configured any more."""
 
     def __init__(self, client: MailClient | None) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""Write lines for other programs to a file that others may rotate, or to the standard output."""
+"""Write lines for other programs to a file, which may be rotated, or to the standard output."""
 
 import contextlib
 import os
@@ -24,7 +24,8 @@ class LineSink:
         self._path = None if target == STDOUT else target
         self._descriptor: int | None = None
         self._is_ended = False
-        # A write that nobody waits for any more must not find its file closed, or another file under its descriptor.
+        # A write whose caller has been cancelled goes on in its thread. It must not find its file closed, or another
+        # file under its descriptor.
         self._lock = threading.Lock()
 
     def write(self, lines: bytes) -> None:
@@ -53,7 +54,7 @@ class LineSink:
             self._drop()
 
     def _opened(self, path: str) -> int:
-        """Return a descriptor of the file of that name, which is another file after a rotation."""
+        """Return a descriptor of the file of that name, and open it again after a rotation."""
         if self._descriptor is not None:
             mine = os.fstat(self._descriptor)
             with contextlib.suppress(FileNotFoundError):
@@ -64,7 +65,7 @@ class LineSink:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._descriptor = descriptor
         size = os.fstat(descriptor).st_size
-        # A write that was cut off must not run into the next line.
+        # End an incomplete line of an interrupted write, so that the next line stays separate.
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             os.write(descriptor, b"\n")
         return descriptor

@@ -1,4 +1,4 @@
-"""Send mails by SMTP. Calls return what happened and do not raise: a mail server that is away is an everyday
+"""Send mails by SMTP. Calls return the outcome and do not raise, because a mail server that is away is an everyday
 outcome."""
 
 import asyncio
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 REPLY_TIMEOUT_S: Final = 15.0
 MAIL_TIMEOUT_S: Final = 45.0
 _MAX_DETAIL: Final = 200
-# Replies of class 5 say that the same mail would fail again.
+# Replies of class 5: the same mail would fail again.
 _FOR_GOOD: Final = range(500, 600)
 
 
@@ -36,8 +36,8 @@ class Mail:
 
 
 class MailClient:
-    """Sends each mail on a connection of its own: notices are rare. Only the settings name the server, so the guard
-    against addresses that callers name does not check it."""
+    """Sends each mail on a connection of its own, because notices are rare. The egress guard does not check the server,
+    because only the settings name it."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class MailClient:
         except aiosmtplib.SMTPRecipientsRefused as exc:
             return _ended(exc.recipients[0].code, exc.recipients[0].message)
         except aiosmtplib.SMTPAuthenticationError as exc:
-            # People will correct the password: the mail must not be lost.
+            # Somebody will correct the password, so the mail must not be lost.
             return CallEnd(DeliveryOutcome.FAILED, f"the mail server refuses the login ({exc.code})")
         except aiosmtplib.SMTPResponseException as exc:
             return _ended(exc.code, exc.message)
@@ -87,7 +87,8 @@ class MailClient:
             hostname=server.host,
             port=server.port,
             use_tls=server.is_tls,
-            # `_secure` begins TLS instead: the library, if told to look for it, would go on in the clear without it.
+            # `_secure` starts TLS instead, because the library would continue without TLS if the server did not offer
+            # it.
             start_tls=False,
             tls_context=self._context() if server.is_tls else None,
             timeout=self._reply_timeout_s,
@@ -112,7 +113,7 @@ class MailClient:
         return CallEnd(DeliveryOutcome.DELIVERED, _shortened(reply))
 
     async def _secure(self, client: "aiosmtplib.SMTP") -> None:
-        """Begin TLS where the server offers it, and in any case before a password is sent."""
+        """Start TLS if the server offers it. Before a password is sent, TLS is required."""
         await client.ehlo()
         if client.supports_extension("starttls") or self._server.user is not None:
             await client.starttls(tls_context=self._context())
@@ -128,7 +129,7 @@ class MailClient:
         message["Date"] = formatdate()
         # Mailboxes show only one of two mails with the same ID.
         message["Message-ID"] = f"<{mail.message_id}@{self._sender.partition('@')[2]}>"
-        # It keeps automatic replies away.
+        # This suppresses automatic replies.
         message["Auto-Submitted"] = "auto-generated"
         message.set_content(mail.text)
         message.add_alternative(mail.html, subtype="html")

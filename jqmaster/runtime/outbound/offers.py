@@ -1,7 +1,7 @@
 """Offer claimed jobs to one worker until each has an answer, or the offer is over.
 
-One job that a worker cannot read must not hold up the others of its push. A push that is refused as a whole, or
-answered with nonsense, is offered again in halves until the job at fault is alone.
+A job that a worker cannot read must not block the others of its push. If a push is refused as a whole, or gets an
+invalid answer, it is offered again in halves until the job at fault is alone.
 """
 
 import logging
@@ -24,18 +24,18 @@ from jqmaster.store.jobs.claims import Claim
 logger = logging.getLogger(__name__)
 
 REPEAT_PUSH_S: Final = 0.2
-# A worker that answers a lone job with nonsense this often will hardly answer otherwise; the lease settles the job.
+# The most invalid answers to a single job. Then the offer ends, and the lease settles the job.
 MOST_NONSENSE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Not pushed, which is nobody's fault: the lead or the offer may have been over by then."""
+    """Not pushed, because the lead or the offer may have been over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """Not delivered for a reason that seems to be the job's: its worker takes others."""
+    """Not delivered, probably because of the job itself: its worker takes others."""
 
     why: str
 
@@ -45,7 +45,8 @@ OfferResult = PushResult | Withheld | Deferred
 
 @dataclass(slots=True)
 class _OfferPiece:
-    """`is_in_doubt`: an earlier push of these tokens may have started them, or even have killed the worker."""
+    """A piece of the claim that is offered in one push. `is_in_doubt`: an earlier push of these tokens may have started
+    the jobs, or even have killed the worker."""
 
     claim: Claim
     is_in_doubt: bool = False
@@ -65,8 +66,8 @@ class _OfferPiece:
 class Offers:
     """The offers of one claim.
 
-    `push` sends jobs to their worker once. `may_push` is asked before each push, and `is_stopping` before each
-    repeat. Pushes without a sensible answer are reported to `breaker` here; the consumer of the results reports the
+    `push`: sends jobs to their worker once. `may_push`: asked before each push; `is_stopping`: asked before each
+    repeat. Pushes without a valid answer are reported to `breaker` here; the consumer of the results reports the
     others.
     """
 
@@ -94,11 +95,11 @@ class Offers:
         self._is_heard = False
 
     async def results(self) -> AsyncGenerator[tuple[Claim, OfferResult]]:
-        """Yield each part of the claim with its outcome, as soon as that is known."""
+        """Yield each piece of the claim with its outcome, as soon as that is known."""
         while self._parts:
             part = self._parts.popleft()
-            # A suspended process may resume just here. The store made an offer that is sent after this check all the
-            # same, and the worker judges it by its age and epoch.
+            # The process may be suspended right after this check. The worker judges the offer by its age and epoch, so
+            # a late one does no harm.
             if not self._may_push():
                 yield part.claim, _without_push(part, "the lead is over")
                 continue
@@ -122,11 +123,11 @@ class Offers:
         now_s = self._clock.monotonic_s()
         if self._is_stopping() or now_s >= self._over_at_s:
             return True
-        # The worker refused several times, and took not a single job: the fault is its own.
+        # The worker refused several times and took no job, so the fault is in the worker.
         return isinstance(last, NotDelivered) and self._breaker.state(now_s) == "open"
 
     def _judged(self, part: _OfferPiece, result: PushResult) -> OfferResult | None:
-        """Return the conclusion; None if the jobs are offered again."""
+        """Return the outcome of a piece; None: its jobs are offered again."""
         match result:
             case Delivered():
                 self._is_heard = True
@@ -144,7 +145,7 @@ class Offers:
                     return result
                 self._breaker.failed(self._clock.monotonic_s(), why)
                 if part.is_alone:
-                    # The next probe must be another job, or this one could keep the breaker open for ever.
+                    # The next probe must use another job. Otherwise this job could keep the breaker open for ever.
                     return Deferred(why)
                 self._parts.extend(part.halves())
             case MaybeDelivered(why=why, is_answer=is_answer):

@@ -1,4 +1,5 @@
-"""Call webhooks. Calls return what happened and do not raise: a receiver that misbehaves is an everyday outcome."""
+"""Call webhooks. Calls return the outcome and do not raise, because a receiver that misbehaves is an everyday
+outcome."""
 
 import functools
 import ssl
@@ -25,8 +26,8 @@ _ASKS_FOR_TIME: Final = frozenset({429, 503})
 
 @dataclass(frozen=True, slots=True)
 class WebhookCall:
-    """One call of a webhook. `message_id` stays the same in each repeat. `keys` sign it; if there are none, those of
-    the settings do. A call without a signature is for a receiver that does not support them."""
+    """One call of a webhook. `message_id`: the same in each repeat. `keys`: sign the call; empty: those of the settings
+    do. A call without a signature is for a receiver that does not support signatures."""
 
     url: str = field(repr=False)
     message_id: str
@@ -75,7 +76,7 @@ class WebhookClient:
         """Call a webhook once."""
         fields = {"User-Agent": "jqmaster", "Content-Type": "application/json", "Accept-Encoding": "identity"}
         if call.is_signed:
-            # Receivers compare it with their own clocks.
+            # The real time, because receivers compare it with their own clocks.
             timestamp_s = int(time.time())
             fields |= {
                 "webhook-id": call.message_id,

@@ -1,4 +1,4 @@
-"""Call workers. Calls return what happened and do not raise: a worker that misbehaves is an everyday outcome."""
+"""Call workers. Calls return the outcome and do not raise, because a worker that misbehaves is an everyday outcome."""
 
 import asyncio
 import functools
@@ -49,15 +49,15 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The worker answered: it has taken all but those that it rejected."""
+    """The worker answered, and took all jobs except those that it rejected."""
 
     rejections: list[Rejection] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class NotDelivered:
-    """Nothing of the push was started: it never arrived, or was refused as a whole. `is_answer`: the worker answered
-    with a status that says nothing about the worker as a whole; another push may fare better."""
+    """No job of the push was started: it never arrived, or was refused as a whole. `is_answer`: the worker answered
+    with a status that does not concern the worker as a whole, so another push may succeed."""
 
     why: str
     retry_after_s: float | None = None
@@ -66,14 +66,14 @@ class NotDelivered:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The worker cannot read the push, or makes no sense of it, and has started nothing: 400, 413, or 422."""
+    """The worker cannot read or use the push, and has started no job: 400, 413, or 422."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class MaybeDelivered:
-    """Bytes went out, and no valid answer came back. `is_answer`: an invalid one did."""
+    """Bytes were sent, but no valid answer came back. `is_answer`: an invalid one came back."""
 
     why: str
     is_answer: bool = False
@@ -82,7 +82,7 @@ class MaybeDelivered:
 PushResult = Delivered | NotDelivered | Refused | MaybeDelivered
 
 
-# Refusals because of what the push holds, and those because of the worker's state.
+# Refusals because of the content of the push, and because of the worker's state.
 _ABOUT_THE_PUSH: Final = frozenset({400, 413, 422})
 _ABOUT_THE_WORKER: Final = frozenset({429, 503})
 # The worker itself did not answer.
@@ -146,7 +146,7 @@ class WorkerClient:
         return NotDelivered(f"status {status}", _retry_after(answer.retry_after), is_answer)
 
     async def cancel(self, worker: Worker, epoch: int, job_id: str, token: str) -> bool:
-        """Order a worker to stop a job. Return False if it could not be told."""
+        """Tell a worker to stop a job. Return False if it could not be reached."""
         try:
             answer = await self._call(
                 worker, f"/jobs/{job_id}/cancel", msgpack.packb({"token": token, "epoch": epoch})
@@ -156,7 +156,7 @@ class WorkerClient:
         return answer.status == 200
 
     async def command(self, worker: Worker, epoch: int, command: str) -> bool:
-        """Order a worker to `drain`, `resume` or `detach`. Return False if it could not be told."""
+        """Send a worker the command `drain`, `resume` or `detach`. Return False if it could not be reached."""
         try:
             async with asyncio.timeout(COMMAND_TIMEOUT_S):
                 answer = await self._call(worker, f"/{command}", msgpack.packb({"epoch": epoch}))
@@ -166,7 +166,7 @@ class WorkerClient:
 
     async def ping(self, worker: Worker, timeout_s: float) -> bool:
         """Return whether anything answers at the worker's address within `timeout_s`. The call is unsigned, because it
-        tells nothing."""
+        contains nothing."""
         if worker.spec.url is None:
             return False
         try:
@@ -196,7 +196,7 @@ class WorkerClient:
 
     async def _call(self, worker: Worker, path: str, body: bytes) -> HttpAnswer:
         assert worker.spec.url
-        # Use the path as registered: what is signed must be what is sent, to the byte.
+        # Use the path exactly as registered, because the signature covers its bytes.
         _, prefix = split_address(worker.spec.url)
         signed = signed_headers(
             secret=worker.spec.secret, method="POST", path=prefix + path, worker_id=worker.id, body=body
@@ -225,8 +225,7 @@ def _system_context() -> ssl.SSLContext:
 
 
 def _explained(exc: Exception, address: str | None, *, is_proven: bool = False) -> str:
-    """Return the text of an error, and what may mend it. `is_proven`: the worker proved the address when it
-    registered."""
+    """Return the text of an error with its remedy. `is_proven`: the worker proved the address when it registered."""
     advice = remedy(cause_of(exc), address or "", _REMEDIES, has_answered=is_proven)
     return f"{exc}; {advice}" if advice else str(exc)
 
@@ -241,12 +240,12 @@ def _read_push_answer(answer: bytes, job_ids: list[str]) -> PushResult:
         accepted = fields["accepted"]
         if not isinstance(accepted, list):
             raise TypeError("accepted is a list of job IDs")
-        # Usually all are taken, in their order.
+        # Usually the worker takes all jobs, in order.
         if accepted != job_ids and not {*accepted, *(r.job_id for r in rejections)}.issuperset(job_ids):
             raise ValueError("the answer does not name every job")
         return Delivered(rejections)
     except Exception:
-        # A worker can send anything; what it did with the jobs cannot be known from this.
+        # A worker can send anything, so this answer does not show what it did with the jobs.
         return MaybeDelivered("its answer makes no sense", is_answer=True)
 
 

@@ -1,4 +1,4 @@
-"""Write what this master counted to the store, once a second."""
+"""Write this master's counts to the store, once a second."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 FLUSH_S: Final = 1.0
 # Figures of workers are kept by the minute, so they are written less often.
 WORKERS_FLUSH_S: Final = 5.0
-# The time to write at the end: what cannot be written by then is lost.
+# The time for the last write. Counts that cannot be written by then are lost.
 LEAVE_WITHIN_S: Final = 1.0
 
 _Part = Callable[[int], Awaitable[bool]]
@@ -57,7 +57,7 @@ class HistoryKeeper(PeriodicLoop):
         return FLUSH_S
 
     async def flush(self, *, is_last: bool = False) -> None:
-        """Write what was counted to the store. Counts that it does not accept now are kept for the next call."""
+        """Write the counts to the store. If this fails, keep them for the next call."""
         if not self._parts:
             self._take(self._tally.take())
             self._take_workers(is_last=is_last)
@@ -66,7 +66,7 @@ class HistoryKeeper(PeriodicLoop):
             try:
                 await part(number)
             except DamagedError as exc:
-                # The store would never take it, and the parts behind it would wait for ever.
+                # The store would never accept this page, and the pages after it would wait for ever.
                 logger.error("counts are lost: %s", exc.detail)
             except JqmasterError as exc:
                 if not self._is_failing:

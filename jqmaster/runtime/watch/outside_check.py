@@ -1,4 +1,4 @@
-"""Check whether another system, such as the archive of job logs, does its part, long before a job needs it."""
+"""Check whether another system, such as the archive of job logs, works, long before a job needs it."""
 
 from typing import Final, Protocol
 
@@ -12,14 +12,14 @@ RETRY_S: Final = 60.0
 
 class Probed(Protocol):
     async def probe(self) -> None:
-        """Raise JqmasterError that says what is wrong, and what may mend it."""
+        """Check the system. Raise JqmasterError with the fault and its remedy."""
         ...
 
 
 class OutsideCheck(PeriodicLoop):
-    """Component. `fault`: why the last check failed; empty if it did not. The same fault is logged once.
+    """Component. `fault`: why the last check failed; empty: it succeeded. Each fault is logged once.
 
-    `what` names the system for people, and `until_then` says what happens until it is mended.
+    `what`: the name of the system for people. `until_then`: the consequence until the fault is repaired.
     """
 
     is_vital = False

@@ -1,4 +1,4 @@
-"""Measure whether a leader makes progress, by what the store says and not by what the leader believes."""
+"""Measure whether a leader makes progress, by the data of the store and not by the leader's own belief."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -9,12 +9,12 @@ from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.workers.workers import WorkerStore
 
-# A dispatcher that has work claims every second, so there is no need to check earlier than this.
+# A dispatcher with work claims every second, so an earlier check makes no sense.
 QUIET_S: Final = 3.0
 
 
 class Stall(NamedTuple):
-    """The time for which `what`, a phrase for people, has not made progress."""
+    """A lack of progress. `what`: the part that does not make progress, for people; `for_s`: since how long."""
 
     seconds: float
     what: str
@@ -24,7 +24,7 @@ NO_STALL: Final = Stall(0.0, "")
 
 
 class ProgressWatch:
-    """`dispatcher` returns that of the present leadership, None if this master does not lead."""
+    """`dispatcher`: returns that of the present leadership; None: this master does not lead."""
 
     def __init__(
         self,

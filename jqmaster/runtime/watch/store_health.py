@@ -1,4 +1,4 @@
-"""Watch whether the store is still as it was at the start: how full it is, and whether it keeps what it takes."""
+"""Watch the store: how full it is, and whether it still has the durability that it had at the start."""
 
 import logging
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 class StoreHealth(PeriodicLoop):
-    """Component. `report` is that of the probe at the start; `quorum_of` are the clients that wait for replicas with
-    each write, if that is configured. `faults` tells why new jobs are refused at present, by the check that failed:
-    `space`, `fitness` (the store must not be entrusted with anything), `durability` (less than is configured)."""
+    """Component. `report`: the probe's result at the start. `quorum_of`: the clients whose writes wait for replicas, if
+    that is configured. `faults`: why new jobs are refused at present, by failed check: `space`, `fitness` (the store
+    must not get any data), `durability` (less than configured)."""
 
     is_vital = True
 
@@ -77,8 +77,7 @@ class StoreHealth(PeriodicLoop):
 
     async def _round(self) -> float:
         report = await look_again(self._client, self._settings, self._report)
-        # While the store loads its data, it refuses everything by itself, and its report does not show its later
-        # state.
+        # While the store loads its data, it refuses everything by itself, and its report does not show the later state.
         if not report.is_loading:
             self._take(report)
         return POLL_S

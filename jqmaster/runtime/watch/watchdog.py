@@ -15,18 +15,19 @@ from jqmaster.store.link.shard import Shard
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
-# A client that went silent after a reconnect is the classic way in which a queue stands still without an error.
+# The time without progress after which all connections are replaced. A client that is silently dead after a reconnect
+# is the classic cause of a queue that stands still without an error.
 REBUILD_AFTER_S: Final = 10.0
 GIVE_UP_AFTER_S: Final = 30.0
-# A process younger than this does not end itself for a loop that fails: if the reason is in the data, the next process
-# would fail as well, and each change of the leader brings a grace period.
+# A process younger than this does not end itself because of a failing loop. If the reason is in the data, the next
+# process would fail, too, and each change of the leader brings a grace period.
 GIVE_UP_AGE_S: Final = 300.0
 
 
 class Watchdog(PeriodicLoop):
-    """Component. `stall` tells for how long the leader has made no progress (0 if this master does not lead).
-    `rebuild` drops the connections to the store. `fail` ends the process with a reason, so that its supervisor
-    restarts it, and another master leads."""
+    """Component. `stall`: returns how long the leader has made no progress (0: this master does not lead). `rebuild`:
+    drops the connections to the store. `fail`: ends the process with a reason, so that its supervisor restarts it and
+    another master leads."""
 
     is_vital = True
 
@@ -54,7 +55,7 @@ class Watchdog(PeriodicLoop):
         self._serving_since_s: float | None = None
 
     async def _round(self) -> float:
-        # Check the loops first, and without the store: whatever makes them fail may make the rest of this one fail.
+        # Check the loops first and without the store, because their cause may make the following steps fail, too.
         await self._look_at_loops()
         if await self._is_store_serving():
             if self._serving_since_s is None:
@@ -79,7 +80,7 @@ class Watchdog(PeriodicLoop):
         return True
 
     async def _look_at_progress(self, serving_s: float) -> None:
-        # Nobody could make a round while the store was away: that time does not count.
+        # The time of an outage of the store does not count, because no round could succeed then.
         try:
             seconds, what = await self._stall()
         except JqmasterError:
@@ -101,7 +102,7 @@ class Watchdog(PeriodicLoop):
         if failing.seconds >= GIVE_UP_AFTER_S and now_s - self._born_s >= GIVE_UP_AGE_S:
             self._fail(f"{failing.name} has failed for {failing.seconds:.0f} s ({failing.error})")
         elif failing.is_of_link and now_s - self._rebuilt_for_loops_s >= REBUILD_AFTER_S:
-            # New connections mend nothing else, and cost everybody the calls that are under way.
+            # Only then, because new connections help against nothing else, and break the calls under way.
             logger.error(
                 "%s has failed for %.0f s (%s); the connections to the store are rebuilt",
                 failing.name,
