@@ -14,7 +14,7 @@ QUIET_S: Final = 3.0
 
 
 class Stall(NamedTuple):
-    """A lack of progress. `what`: the part that does not make progress, for people; `for_s`: since how long."""
+    """A lack of progress. `what`: the part that does not make progress, for people; `seconds`: since how long."""
 
     seconds: float
     what: str

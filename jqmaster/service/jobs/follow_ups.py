@@ -53,7 +53,7 @@ class FollowUps:
                 continue
             done += [entry for entry in of_kind if entry.subject not in again]
             postponed += [entry for entry in of_kind if entry.subject in again]
-            # Failed entries alone are no reason for an immediate repeat.
+            # Do not repeat at once only because entries failed.
             has_more = has_more or bool(again) or len(entries) == PER_READ
         await self._store.end(epoch, done, postponed)
         if failure:

@@ -57,7 +57,7 @@ class LastingConditions:
         backlog = await self._history.backlog()
         seen = []
         for name, waiting in backlog.names.items() if backlog else ():
-            # Jobs that a constraint holds back are no reason for a notice, because somebody may have paused them.
+            # Do not report jobs that a constraint holds back, because somebody may have paused them.
             if waiting.startable_since_ms and not name.startswith(RESERVED_PREFIX):
                 age_ms = max(0, now_ms - waiting.startable_since_ms)
                 line = f"{name}: {waiting.ready} ready, the oldest that may start for {span(age_ms)}"
