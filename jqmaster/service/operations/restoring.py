@@ -102,7 +102,7 @@ class Restoring:
         was_under_way = await loading.is_under_way(shard)
         await loading.begin(shard, f"{manifest.shard} of {iso_ms(manifest.cut_at_ms)}")
         try:
-            # One may have started in between. From now on, none does.
+            # A master may have started in between. From now on, none can.
             await self.refuse_masters()
         except ConflictError:
             if not was_under_way:
@@ -110,7 +110,7 @@ class Restoring:
             raise
         await loading.clear(self._hold, keeps_mark=keeps_mark)
         await loading.load(self._hold, backup.records())
-        # Other data than those of the original since the backup: whoever served or used those must notice.
+        # A new mark, because these data differ from the original's since the backup, and its masters must notice.
         await generation.mark(shard, new_id().replace("-", ""))
         restored = Restored(manifest, await shard.now_ms())
         await self._tell_risks(restored, on_risk)
