@@ -1,4 +1,4 @@
-"""Do what is due: fire definitions, end groups of events, carry out follow-ups."""
+"""The loop of duties that act at due times: fire definitions, end groups of events, carry out follow-ups."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -8,15 +8,15 @@ from jqmaster.clock import Clock
 from jqmaster.runtime.periodic_loop import WokenLoop
 from jqmaster.store.leadership.leadership import Leadership
 
-# The script that adds what may be due wakes the loop. It also checks this often by itself, so that a step of the
-# store's clock, or a lost message, delays nothing by more than this.
+# A script that adds an entry wakes the loop. Without a message, the loop looks this often, so that a step of the
+# store's clock, or a lost message, delays no entry by more than this.
 POLL_S: Final = 1.0
 RETRY_S: Final = 0.2
 
 
 class DueLoop(WokenLoop):
-    """Component of one leadership. `do_due` does a part of what is due, as the leader of an epoch, and returns the
-    milliseconds until more is; None: nothing is known that will be."""
+    """Component of one leadership. `do_due` handles some of the due entries, as the leader of an epoch, and returns the
+    milliseconds until the next entry is due; None if no entry is known."""
 
     is_vital = False
 
