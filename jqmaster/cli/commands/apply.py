@@ -43,7 +43,7 @@ SourceOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class CurrentDocument:
-    """A constraint or definition on the master. `is_covered`: the argument of its job is not shown completely."""
+    """A constraint or definition on the master. `is_covered`: the master hides a part of its job's argument."""
 
     etag: str
     document: dict[str, Any]
@@ -52,7 +52,7 @@ class CurrentDocument:
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """A change of one object. `after` None: it is deleted. `note` mentions changes that somebody else made."""
+    """A change of one object. `after` None: the object is deleted. `note` mentions changes that somebody else made."""
 
     kind: str
     name: str
@@ -67,7 +67,7 @@ class SourceChange:
         return "delete" if self.after is None else "change"
 
     def differences(self) -> Iterator[str]:
-        """Yield one line for each part that changes."""
+        """Yield a line for each field that changes."""
         before = _flat(self.present.document) if self.present else {}
         after = _flat(self.after or {})
         for part in sorted(before.keys() | after.keys()):
@@ -163,8 +163,8 @@ def _plan(http: MasterSession, declared: DeclaredDocuments, *, prune: bool) -> P
 
 
 def _etags_before(found: Plan, declared: DeclaredDocuments) -> dict[str, dict[str, str]]:
-    """Return the ETags of the objects that the source is known to have declared, if they still exist, and of those
-    that it declares and that need no change."""
+    """Return ETags of existing objects: of those that the source declared before, and of those that it declares now and
+    that need no change."""
     changing = {(step.kind, step.name) for step in found.steps}
     etags: dict[str, dict[str, str]] = {}
     for kind in KINDS:
@@ -206,7 +206,7 @@ def _definition(view: Mapping[str, Any]) -> CurrentDocument:
 
 
 def _is_visible(step: SourceChange) -> bool:
-    """Return False if the change may turn out to be none: the job's argument is hidden, so only the master can
+    """Return whether the change shows without a call. False if the job's argument is hidden: then only the master can
     compare it."""
     if step.present is None or step.after is None or not step.present.is_covered:
         return True
@@ -214,7 +214,7 @@ def _is_visible(step: SourceChange) -> bool:
 
 
 def _covered(step: SourceChange) -> SourceChange:
-    """Return the step without the parts of the job that are not shown."""
+    """Return the step without the hidden fields of the job."""
     if step.present is None or step.after is None or not step.present.is_covered:
         return step
     shown = {part: step.present.document["job"][part] for part in ("argument", "headers")}
@@ -234,7 +234,7 @@ def _apply(http: MasterSession, step: SourceChange) -> str | None:
         return None
     status, answer = http.call("PUT", path, body=step.after, headers=headers, admit=(412,))
     if status == 412:
-        # Two deploys of the same source do not conflict: the slower one finds what it wanted to write.
+        # Two deploys of the same source do not conflict: the slower deploy finds its own document already written.
         _, there = http.call("GET", path, admit=(404,))
         if "etag" in there:
             document = _document(step.kind, there)
@@ -296,6 +296,6 @@ def _show(found: Plan, source: str, *, as_json: bool) -> None:
 
 
 def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts of a document, those of its job one by one."""
+    """Return the fields of a document. Those of its job become fields of their own."""
     parts = {part: value for part, value in document.items() if part not in ("job", "name")}
     return parts | {f"job.{part}": value for part, value in document.get("job", {}).items()}

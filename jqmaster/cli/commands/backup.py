@@ -184,7 +184,7 @@ async def _bring_back(
             async with held(shard) as hold:
                 restoring = Restoring(hold, job_times(settings))
                 await restoring.refuse_masters()
-                # An unfinished restore left nothing that anybody served.
+                # No master has ever served the data of an unfinished restore.
                 if not await loading.is_under_way(shard) and not await loading.is_empty(shard):
                     if is_embedded:
                         raise ConflictError(
@@ -210,7 +210,8 @@ async def _bring_back(
 
 @contextlib.asynccontextmanager
 async def _target(settings: "Settings") -> AsyncIterator[str]:
-    """Yield the address of the store; start the embedded one, which no master may hold, and end it again."""
+    """Yield the address of the store. An embedded store is started for the block; a master that holds it is an
+    error."""
     from jqmaster.embedded import EmbeddedValkey
     from jqmaster.lifecycle import running
     from jqmaster.store.keys import Keys

@@ -117,7 +117,7 @@ def bulk(
         if dry_run and http.says_json(counted):
             return
         least = "" if counted["is_exact"] else "at least "
-        # Programs read only one document on standard output.
+        # Standard output has one JSON document only, for programs.
         output.echo(
             f"{least}{counted['count']} jobs to {what.value.replace('-', ' ')}", is_error=http.as_json
         )

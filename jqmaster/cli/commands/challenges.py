@@ -98,7 +98,7 @@ def answer(
 
 
 def _selected(challenges: Sequence[Mapping[str, Any]], request: str | None) -> Mapping[str, Any] | None:
-    """Return the challenge that was named, or the one that is open."""
+    """Return the challenge that `request` names, or the open challenge of the job."""
     for one in challenges:
         if one["request"] == request if request is not None else one["state"] == "processing":
             return one

@@ -25,7 +25,7 @@ def list_events(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Most events.")] = 20,
 ) -> None:
-    """List the newest events, and what each started."""
+    """List the newest events, and the jobs that each started."""
     http.show_list(
         http.listed("/api/events", "events", query={"type": event_type}, limit=limit),
         ("RECEIVED", "TYPE", "EVENT", "STARTED"),
@@ -62,7 +62,7 @@ def send(
         str | None, typer.Option("--at", help="Time of the event, such as 2026-11-01T00:00:00Z.")
     ] = None,
 ) -> None:
-    """Send an event, and tell what it starts."""
+    """Send an event, and print the jobs that it starts."""
     body = {
         "event_type": event_type, "payload": value_of(payload, "the payload"), "dedupe_key": dedupe_key,
         "source": source, "subject": subject, "occurred_at": instant(occurred_at),
@@ -72,7 +72,7 @@ def send(
 
 @app.command()
 def replay(http: MasterSession, event_id: EventArgument) -> None:
-    """Send an event once more, as a new one, and tell what it starts."""
+    """Send an event again, as a new event, and print the jobs that it starts."""
     _say(http, http.post(path_of("/api/events", event_id, "replay")))
 
 

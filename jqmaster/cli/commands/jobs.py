@@ -389,7 +389,7 @@ def set_job(
 
 
 def _enqueued(http: MasterSession, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Enqueue a job and return the answer. Say what an operator would not see in it."""
+    """Enqueue a job and return the answer. Print hints that the answer itself does not show."""
     try:
         answer: dict[str, Any] = http.post("/api/jobs", body)
     except typer.Exit as ended:

@@ -130,7 +130,7 @@ async def _relay(found: Any, sdk: Any, poll_s: float, on_stats: Any) -> None:
 
 
 def _gauges(port: int) -> Any:
-    """Serve metrics, and return what sets them."""
+    """Serve metrics, and return the function that sets them."""
     import prometheus_client
 
     gauges = {

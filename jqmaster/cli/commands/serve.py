@@ -63,7 +63,7 @@ def serve(
 
     Every setting can also be a JQMASTER_… variable or a line of the --config file.
     """
-    # Import it by name: the server knows no workers.
+    # Import it by name: the package of the server must not import the one of workers.
     importlib.import_module("worker_sdk.worker.first_process").give_way()
     with _collection_put_off():
         settings = load_settings(
@@ -141,7 +141,7 @@ def _print_first_token(settings: "Settings") -> None:
     from jqmaster.cli.process.listening import check_address
     from jqmaster.embedded import make_directory
 
-    # The token is shown only once, so nothing that can be known now may end the start after it.
+    # The first token is shown only once, so check now all that can end the start afterwards.
     check_address(settings.host, settings.port)
     make_directory(settings.data_dir)
     if token := generate_first_token(settings):
@@ -183,8 +183,8 @@ def _collection_put_off() -> Iterator[None]:
 def _freeze_gc() -> None:
     """Exempt everything imported and built so far from garbage collection, so that the collector never walks it.
 
-    Collecting first would free 1 % of it, and take a twentieth of the start time. Jobs leave no reference cycles
-    behind. Other objects may, and the collector need not find those soon.
+    A collection before that would free only 1 % of the memory, and take a twentieth of the start time. Jobs leave no
+    reference cycles behind. Other objects may, but their memory need not be freed soon.
     """
     gc.freeze()
     gc.enable()
@@ -243,7 +243,8 @@ async def _serve_several(settings: "Settings") -> None:
 
 
 async def _unless_told(told: asyncio.Event, starting: Coroutine[Any, Any, None]) -> bool:
-    """Return whether the start has completed. It may take minutes, and a signal to stop ends it."""
+    """Wait for the start, and return whether it has completed. A start may take minutes, and a signal to stop ends
+    it."""
     start, stop = asyncio.create_task(starting), asyncio.create_task(told.wait())
     await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
     stop.cancel()
@@ -310,7 +311,7 @@ def _interrupt(stop: asyncio.Event, on_impatience: Callable[[], None]) -> None:
 
 
 def _end_store(settings: "Settings") -> None:
-    """Tell the master's own Valkey to end, because nobody else would. It writes what it has accepted first."""
+    """Tell the master's own Valkey to end, because nobody else does. It first writes all accepted data."""
     from jqmaster.embedded import end_running
 
     if settings.redis_url is None and (pid := end_running(settings.data_dir)):

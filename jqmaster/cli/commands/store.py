@@ -91,7 +91,7 @@ async def _note_replica(client: "StoreClient") -> None:
     """Say that the store is a replica, if it is."""
     from jqmaster.errors import JqmasterError
 
-    # best effort: a store that does not tell its role is checked all the same
+    # Best effort: a store that does not tell its role is checked all the same.
     with contextlib.suppress(JqmasterError):
         told = (await client.command("INFO", "replication")).splitlines()
         if b"role:slave" in told:

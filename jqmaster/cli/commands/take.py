@@ -174,7 +174,7 @@ def _claimed(http: MasterSession, registered: dict[str, Any], wait_s: float) -> 
     deadline_s = time.monotonic() + wait_s
     while True:
         left_s = max(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
-        # The master must hear from the worker between the polls.
+        # No poll is longer than this: between polls, the worker sends heartbeats.
         poll_s = max(min(left_s, registered["heartbeat_interval_s"]), _SHORTEST_WAIT_S)
         poll = {"max": 1, "wait": poll_s, "poll_id": secrets.token_hex(8)}
         _, answer = http.call("POST", f"{path}/claim", body=poll, timeout_s=poll_s + 10)
@@ -196,7 +196,8 @@ def _is_held(order: dict[str, Any], token: str | None) -> bool:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
-        # In its own session it survives the end of the script and the terminal's signals, which it has to report.
+        # In its own session, the process survives the end of the script and the terminal's signals. It must report
+        # both.
         start_new_session=True,
         text=True,
     )
@@ -206,6 +207,6 @@ def _is_held(order: dict[str, Any], token: str | None) -> bool:
         orders.write(json.dumps(order) + "\n")
     with holder.stdout as said:
         is_held = said.readline() == "held\n"
-    # It outlives this command, so nobody waits for its end.
+    # The process outlives this command. Without a return code, Python would warn that nobody waits for it.
     holder.returncode = 0
     return is_held

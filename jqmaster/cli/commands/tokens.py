@@ -47,7 +47,7 @@ def create(
     """Create a token. It is shown only once."""
     body: dict[str, Any] = {"label": label, "scopes": scope}
     if name and not all(name):
-        # As an unset variable of a shell gives it. It must not become a token for all names.
+        # An unset variable of a shell makes it empty. The token must not then be valid for all names.
         exits.fail(exits.USAGE, "--name: empty; leave it out for all names")
     if name:
         body["names"] = name
@@ -92,7 +92,7 @@ def revoke(http: MasterSession, token_id: TokenId) -> None:
 
 
 class _opened:  # noqa: N801  reads as a function
-    """Open the new file before the token is created: a token that cannot be written is lost."""
+    """Open the new file before the token is created: a token that cannot be written to it is lost."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file

@@ -1,4 +1,5 @@
-"""Commands that write what an installation holds as JSON lines, and bring such lines into another one."""
+"""Commands that export the objects of an installation as JSON lines, and import such lines into another
+installation."""
 
 import asyncio
 import contextlib
@@ -55,7 +56,7 @@ def export(  # noqa: PLR0917 - options of a command
     lines, left_out = _run(_write(settings, file, with_secrets=with_secrets))
     if as_json:
         report = {"file": str(file), "lines": dict(lines), "left_out": dict(left_out)}
-        # Standard output has the lines.
+        # If the lines go to standard output, no report may follow them there.
         output.say_json(report) if str(file) != "-" else None
     elif str(file) != "-":
         output.show_fields([("exported", _objects(lines)), ("left out", _counted(left_out)), ("file", file)])
@@ -192,7 +193,7 @@ def _new_file(path: Path) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that can be read twice; a copy of standard input in a file of its own, which has no name."""
+    """Open a file so that it can be read twice. Standard input is first copied to a temporary file."""
     if str(path) == "-":
         with tempfile.TemporaryFile() as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)

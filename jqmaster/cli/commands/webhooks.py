@@ -19,7 +19,7 @@ SECRET_BYTES = 32
 
 @app.command()
 def show(http: MasterSession, job_id: JobArgument) -> None:
-    """Show the deliveries of a job's webhook, that of its newest end first."""
+    """Show the deliveries of a job's webhook, newest first."""
     found = http.get(job_path(job_id, "deliveries"))
     if http.says_json(found["deliveries"]):
         return

@@ -24,7 +24,7 @@ LabelOption = Annotated[
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the workers and their jobs.")]
 
-# Pause between two checks of what is left.
+# Pause between two counts of the jobs that are left.
 _COUNT_DOWN_S: Final = 1.0
 _DONE: Final = {"drain": "draining", "resume": "resumed"}
 
@@ -165,7 +165,7 @@ def _order(http: MasterSession, worker_ids: list[str], order: str, body: Any = N
 def _selection(
     worker_ids: list[str] | None, version: str | None, node: str | None, label: str | None
 ) -> dict[str, Any] | None:
-    """Return the selection in the API's form; None: the workers are named one by one."""
+    """Return the selection in the API's form. None: the command names the workers one by one."""
     chosen: dict[str, Any] = {}
     if version is not None:
         chosen["version"] = version
@@ -208,7 +208,8 @@ def _count_down(http: MasterSession, worker_ids: set[str]) -> None:
 
 
 def _figures(shown: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the cells of the figures of a worker or of a group; empty where a master of release 0.2 answered."""
+    """Return the cells of the figures of a worker or of a group; empty if the answer came from a master of release 0.2,
+    which does not know them."""
     figures = shown.get("figures")
     if figures is None:
         return ("",) * len(_FIGURES)

@@ -1,7 +1,7 @@
 """Check whether the master or worker of a container is alive: `jqmaster healthcheck`. It imports little of the standard
 library and nothing else, because it runs every few seconds for as long as the container does."""
 
-# Not even `typing`, which takes longer than all the rest.
+# Do not even import `typing`: that takes longer than the whole check.
 import os
 import time
 
@@ -48,7 +48,7 @@ def check(url: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S, *, is_re
     settings = _Settings()
     address = url or settings.address("readyz" if is_ready else "healthz")
     try:
-        # A master that refuses a check without a certificate is alive, but it did not say that it is ready.
+        # A master that refuses a check without a certificate is alive, but may not be ready.
         status = _get(address, timeout_s, settings, is_refusal_alive=url is None and not is_ready)
     except (OSError, ValueError) as error:
         raise NotAliveError(f"no answer from {address}: {error or type(error).__name__}") from None
@@ -100,7 +100,7 @@ def _read_file() -> dict[str, object]:
 def _get(address: str, timeout_s: float, settings: _Settings, *, is_refusal_alive: bool) -> int:
     """Return the status of the answer.
 
-    * `is_refusal_alive`: 200 stands for a master that wants a certificate, which this check does not have.
+    * `is_refusal_alive`: return 200 also for a master that demands a certificate, which this check does not have.
     """
     scheme, _, rest = address.partition("://")
     authority, slash, path = rest.partition("/")
@@ -126,7 +126,8 @@ def _get(address: str, timeout_s: float, settings: _Settings, *, is_refusal_aliv
             if shows_certificate:
                 raise
         if not line and is_refusal_alive and not shows_certificate and settings.get("tls_client_cafile"):
-            # It completed its side of the handshake, and then refused a client without a certificate: it is alive.
+            # The master completed its side of the handshake, and then refused a client without a certificate: it is
+            # alive.
             return 200
         words = line.split(None, 2)
         if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
@@ -142,7 +143,7 @@ def _connected(host: str, port: int, timeout_s: float) -> "socket.socket":
     is_address = ":" in host or host.replace(".", "").isdigit()
     if not is_address:
         return socket.create_connection((host, port), timeout_s)
-    # To look up a name imports the codec of international names, even if the name is an address.
+    # A lookup would import the codec for international names, even for an address.
     connection = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         connection.settimeout(timeout_s)
@@ -157,7 +158,8 @@ def _encrypted(connection: "socket.socket", settings: _Settings) -> "tuple[socke
     """Return the connection under TLS, and whether it presents a certificate."""
     import ssl
 
-    # The certificate is for the name that clients use, but this calls the loopback address. It sends no secrets.
+    # Do not check the certificate: it names the host that clients use, but this call goes to the loopback address. It
+    # sends no secrets.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

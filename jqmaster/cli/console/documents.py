@@ -29,14 +29,15 @@ def document_in(file: str) -> dict[str, Any]:
 
 def value_of(text: str, what: str, hint: str = "") -> Any:
     """Return the value of JSON, of standard input for `-`, or of the file of `@FILE`. End the command if it is not
-    JSON. The reason names `what` it is, and gives the hint."""
+    JSON. The error text contains `what`, the word for the value, and `hint`."""
     if text == "-" or text.startswith("@"):
         text = _text_of(text.removeprefix("@"))
     return json_of(text, what, hint)
 
 
 def json_of(text: str, what: str, hint: str = "") -> Any:
-    """Return the value of JSON. End the command if the text is something else. The reason names `what` it is."""
+    """Return the value of a JSON text. End the command if it is not JSON. The error text contains `what`, the word for
+    the value."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -44,8 +45,8 @@ def json_of(text: str, what: str, hint: str = "") -> Any:
 
 
 def pairs_of(texts: Iterable[str], what: str) -> dict[str, str]:
-    """Return texts of the form NAME=VALUE as a map. End the command if one has another form. The reason names `what` it
-    is."""
+    """Return texts of the form NAME=VALUE as a map. End the command if one has another form. The error text contains
+    `what`, the word for the texts."""
     pairs = {}
     for text in texts:
         name, sign, value = text.partition("=")

@@ -41,7 +41,7 @@ TABLE: Final = (
     (UNREACHABLE, "the master or the store cannot be reached or cannot work now; try again later"),
     (CHANGES, "plan only: there are changes to make"),
 )
-# Refused values (422) that are valid, and that this master does not take.
+# Codes of valid values that this master refuses (422).
 _REFUSED_VALUES: Final = frozenset({"mail_off", "unchecked_argument", "unserved_name", "webhooks_off"})
 
 __all__ = (
@@ -58,7 +58,7 @@ def fail(code: int, text: str) -> NoReturn:
 
 @contextlib.contextmanager
 def told() -> Iterator[None]:
-    """Print the reason of an expected error in one line to standard error, and exit with its code."""
+    """Print an expected error as one line on standard error, and exit with its code."""
     try:
         yield
     except CommandError as error:

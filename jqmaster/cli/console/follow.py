@@ -65,7 +65,7 @@ def _end(view: Mapping[str, Any]) -> NoReturn:
 
 
 def asked(http: MasterSession, path: str, query: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-    """Return the answer for a path. If the master does not answer, say why at once, and ask again for a while."""
+    """Return the answer for a path. If the master does not answer, print the reason and ask again for `PATIENCE_S`."""
     end_s = time.monotonic() + PATIENCE_S
     told = ""
     while True:
@@ -74,7 +74,7 @@ def asked(http: MasterSession, path: str, query: Mapping[str, Any] | None = None
             with contextlib.redirect_stderr(held):
                 answer = http.get(path, query)
         except typer.Exit as ended:
-            # The caller may know what to read instead of what the archive of logs does not give.
+            # The caller can do without an archive of logs that is away.
             is_final = ended.exit_code != exits.UNREACHABLE or "stored_after" in http.problem
             if is_final or time.monotonic() >= end_s:
                 sys.stderr.write(held.getvalue())

@@ -1,4 +1,4 @@
-"""Commands that call a master: the options that all of them have, groups of them, and what several have in common."""
+"""Commands that call a master: their common options, their groups, and functions that several of them use."""
 
 import functools
 import inspect
@@ -128,13 +128,13 @@ class NamedObjects:
     def put(
         self, http: MasterSession, name: str, body: Any, *, new: bool, if_match: str | None
     ) -> tuple[bool, dict[str, Any]]:
-        """Return whether the object was created, and how it is now."""
+        """Return whether the object was created, and its new state."""
         headers = {"If-None-Match": "*"} if new else if_match_of(if_match)
         status, answer = http.call("PUT", self.path(name), body=body, headers=headers)
         return status == 201, answer
 
     def add_put(self, app: CommandGroup, shown: Callable[[Mapping[str, Any]], str] = lambda _: "") -> None:
-        """Add the command that puts an object from a file. `shown`: what to say of it besides its name."""
+        """Add the command that puts an object from a file. `shown` returns the text that follows the object's name."""
 
         def put(http: MasterSession, name: str, file: FileArgument, *, new: NewOption = False,
                 if_match: IfMatchOption = None) -> None:  # fmt: skip
@@ -160,7 +160,7 @@ class NamedObjects:
 
 
 def if_match_of(etag: str | None) -> dict[str, str]:
-    """Return the header that demands this ETag, if there is one."""
+    """Return the If-Match header for this ETag; empty if there is none."""
     if etag is None:
         return {}
     bare = etag.strip('"')
@@ -170,7 +170,7 @@ def if_match_of(etag: str | None) -> dict[str, str]:
 def post_each(
     http: MasterSession, paths: Iterable[str], text: Callable[[dict[str, Any]], str], *, body: Any = None
 ) -> NoReturn:
-    """Post to each of `paths`, and print the new state as `text` words it. See `each_of`."""
+    """Post to each of `paths`, and print the text that `text` makes of the new state. See `each_of`."""
 
     def post(path: str) -> None:
         view = http.post(path, body)
@@ -180,7 +180,7 @@ def post_each(
 
 
 def delete_each(http: MasterSession, paths: Mapping[str, str], done: str) -> NoReturn:
-    """Delete at the path of each ID, and print that it is done, in one word. See `each_of`."""
+    """Send a DELETE to each of `paths`, the paths by ID, and print the word `done`. See `each_of`."""
 
     def delete(one: str) -> None:
         http.call("DELETE", paths[one])

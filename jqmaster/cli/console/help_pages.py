@@ -37,5 +37,5 @@ def _add_examples(path: str, formatter: Any) -> None:
     from jqmaster.cli.console.examples import EXAMPLES
 
     if lines := EXAMPLES.get(path):
-        # Not through Typer's markup, which would read brackets, and fold lines that people copy.
+        # Bypass Typer's markup, which would interpret brackets and fold lines that people copy.
         formatter.write("".join(["Examples:\n", *(f"  {line}\n" for line in lines)]))

@@ -128,7 +128,7 @@ class MasterSession:
         except httpx.TransportError as error:
             exits.fail(exits.UNREACHABLE, f"no answer from {self.url}: {_reason(error, self.url)}")
         if response.is_redirect:
-            # Do not follow it: the token is only for this address.
+            # Do not follow the redirect: the token is only for this address.
             place = response.headers.get("location", "")[:200]
             exits.fail(
                 exits.REFUSED,
@@ -184,7 +184,7 @@ class MasterSession:
         output.show_list(found, columns, row, as_json=self.as_json)
 
     def _warn_of_names(self, response: "httpx.Response") -> None:
-        """Report once for each pushed name that no worker has ever served it."""
+        """Warn, once for each pushed name, that no worker has ever served the name."""
         for name in filter(None, response.headers.get("jq-unserved-names", "").split(", ")):
             if name not in self._unserved:
                 self._unserved.add(name)
@@ -210,7 +210,7 @@ class MasterSession:
 
 
 def _reason(error: "httpx.TransportError", url: str) -> str:
-    """Return what happened, and what may mend it."""
+    """Return a text about the error and its likely remedy."""
     from worker_sdk.transport.call_faults import OF_CLIENTS, cause_of, explained
 
     found: BaseException = error

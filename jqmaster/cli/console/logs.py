@@ -22,7 +22,7 @@ Event = dict[str, Any]
 LogFormat = Literal["console", "json"]
 
 REDACTED: Final = "[redacted]"
-# Shorter secrets would black out ordinary words.
+# Shorter secrets are not hidden in logs, because ordinary words may contain them.
 LEAST_SECRET: Final = 6
 
 _HIDDEN: Final = (

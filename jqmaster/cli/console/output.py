@@ -15,7 +15,7 @@ def say(text: object) -> None:
 
 
 def echo(text: str, *, is_error: bool = False, end: str = "\n") -> None:
-    """Print text at once. Unlike `typer.echo` it keeps to the encoding of the stream, which escapes what it lacks."""
+    """Print text at once. Unlike `typer.echo`, this escapes characters that the encoding of the stream lacks."""
     print(text, file=sys.stderr if is_error else sys.stdout, end=end, flush=True)
 
 
@@ -30,7 +30,8 @@ def show_value(value: Any) -> None:
 
 
 def _is_narrow() -> bool:
-    """Return whether standard output lacks characters. JSON then escapes them itself, so that it stays JSON."""
+    """Return whether the encoding of standard output lacks some characters. JSON output must then escape them itself to
+    stay JSON."""
     return sys.stdout.encoding.lower() not in ("utf-8", "utf8")
 
 

@@ -60,7 +60,7 @@ def refuse_misspelt_variables() -> None:
 
 
 def load_settings(config: Path | None = None, **given: Any) -> "Settings":
-    """Return the settings. None means not given. End the command if they are not valid."""
+    """Return the settings. A value of None counts as not given. End the command if they are not valid."""
     if _PASSWORD_IN_URL.search(given.get("redis_url") or ""):
         exits.fail(
             exits.USAGE,
@@ -78,7 +78,7 @@ def load_settings(config: Path | None = None, **given: Any) -> "Settings":
     try:
         settings = Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        # Leave out the input, because it may be a secret.
+        # Leave out the faulty value, because it may be a secret.
         lines = [f"  {_fault(e['loc'], e['type'], e['msg'])}" for e in error.errors(include_input=False)]
         exits.fail(exits.USAGE, "the settings are not valid\n" + "\n".join(lines))
     except (OSError, ValueError) as error:
@@ -108,7 +108,7 @@ def _fault(loc: tuple[str | int, ...], kind: str, msg: str) -> str:
 
     name = ".".join(map(str, loc)) or "settings"
     if kind == "string_pattern_mismatch" and (field := Settings.model_fields.get(name)):
-        # The pattern tells people nothing, and the description has examples.
+        # Show the description, which has examples: the pattern tells people nothing.
         return f"{name}: not valid. It is: {(field.description or msg).replace('`', '')}"
     if kind != "extra_forbidden":
         return f"{name}: {msg}"

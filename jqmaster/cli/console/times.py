@@ -1,4 +1,4 @@
-"""Options that say for how long, or until when."""
+"""The options `--for` and `--until`."""
 
 import re
 from datetime import UTC, datetime

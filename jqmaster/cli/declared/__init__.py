@@ -1,1 +1,1 @@
-"""Documents that files declare, and the calls that make a master agree with them."""
+"""Documents that files declare, and the calls that bring a master into that state."""

@@ -21,8 +21,8 @@ def checked_tables(
 ) -> tuple[dict[str, tuple[Table, dict[str, Any]]], list[str]]:
     """Return each table with its document as the master would show it, by name, and the faults of the others.
 
-    `document_of` makes the document of a name and a request; it may raise TypeError and JqmasterError. `kind`: what a
-    table describes, for the faults.
+    `document_of` makes a document from a name and a request; it may raise TypeError and JqmasterError. `kind`: the kind
+    of object, for the texts of the faults.
     """
     from pydantic import ValidationError
 

@@ -1,19 +1,19 @@
-"""Definitions as files and requests have them."""
+"""Definitions in the form of files and requests."""
 
 from collections.abc import Mapping
 from typing import Any
 
-# The parts of a definition, and of its job, that people write.
+# The fields of a definition, and of its job, that people write.
 FIELDS = (
     "enabled", "reason", "description", "kind", "overlap", "schedule", "time_zone", "starts_at", "ends_at", "jitter_s",
     "skip_late_after_s", "catch_up", "max_catch_up", "event_type", "matcher", "argument", "debounce", "collect",
 )  # fmt: skip
-# The parts of the job's view that describe the argument. People do not write them.
+# The fields of the job's view that describe the argument. People do not write them.
 OF_ARGUMENT = frozenset({"argument_bytes", "argument_hidden", "argument_redacted"})
 
 
 def document_of(view: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a request holds of a definition as the master shows it."""
+    """Return the request that would make the definition of this view."""
     return {field: view[field] for field in FIELDS} | {
         "job": {field: value for field, value in view["job"].items() if field not in OF_ARGUMENT}
     }

@@ -19,7 +19,7 @@ KINDS: Final = ("constraint", "definition")
 _PLANNED: Final = ("notice",)
 _MODULE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
-# Operators change these fields while something is wrong. They stay unless the source sets them.
+# Operators change these fields during an incident. They stay as they are unless the source sets them.
 LEFT_TO_OPERATORS: Final = ("enabled", "reason")
 
 

@@ -1,1 +1,1 @@
-"""Processes of a master: serve, supervise several, one worker beside."""
+"""The processes of `jqmaster serve`, and of `jqmaster take`."""

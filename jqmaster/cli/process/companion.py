@@ -1,7 +1,7 @@
 """The worker of `jqmaster serve --with-worker`, in the master's process but with its own thread and event loop.
 
-So a handler that blocks its loop delays neither other workers' leases nor the lead. The worker talks to its master
-over loopback, as every worker does, so whatever works in one process also works in two.
+So a handler that blocks its loop delays neither other workers' leases nor the lead. The worker talks to its master over
+HTTP, as every worker does, so handlers work the same in a process of their own.
 """
 
 import asyncio
@@ -50,7 +50,8 @@ class Companion:
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(self._serve())
-                # Set this before the runner ends: it waits for handlers that do not stop, which end with the process.
+                # Set the result before the runner ends: the runner waits for handlers that do not stop, which end only
+                # with the process.
                 self._ended.set_result(None)
         except BaseException as exc:  # whatever ends the thread, wake those who wait for it
             for outcome in (self._started, self._ended):
@@ -69,7 +70,7 @@ class Companion:
 
 
 def loopback_of(url: str) -> str:
-    """Return `url` in the form in which this machine itself reaches it."""
+    """Return `url` with a host by which this machine reaches it: loopback for a wildcard."""
     parts = urlsplit(url)
     if parts.hostname not in _ANYWHERE:
         return url

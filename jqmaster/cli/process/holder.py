@@ -1,7 +1,7 @@
 """Keeps the lease of one job that `jqmaster take` took; started by that command, never by hand.
 
-Standard input brings one line of JSON: {"master": …, "taken": …, "interval_s": …, "pid": …, "terminates": …}. The
-process with `pid` runs the job. If it ends before `jqmaster done`, the attempt has failed.
+Standard input has one line of JSON: {"master": …, "taken": …, "interval_s": …, "pid": …, "terminates": …}. The process
+with `pid` runs the job. If it ends before `jqmaster done`, the attempt has failed.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class JobRunner:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        # The number may be reused for another process later; the descriptor stays with this one.
+        # The process ID may later belong to another process; the descriptor stays with this one.
         self._descriptor: int | None = None
         self._is_over = False
         try:
@@ -80,11 +80,11 @@ def hold(
     terminates: bool,
     held: Callable[[], None],
 ) -> None:
-    """Renew the lease until the job is settled, its lease is over, or `runner` ends.
+    """Renew the lease until the job is settled, its lease has ended, or `runner` ends.
 
     * `interval_s`: seconds between heartbeats.
-    * `terminates`: end `runner` when the job is canceled or its lease is over.
-    * `held`: called when the first heartbeat is answered.
+    * `terminates`: terminate `runner` when the job is canceled or its lease has ended.
+    * `held`: called after the first answer to a heartbeat.
     """
     was_detached = False
     answered_s = time.monotonic()
@@ -117,10 +117,11 @@ def hold(
 
 
 def settle(master: MasterSession, taken: TakenJob, ending: dict[str, Any]) -> bool:
-    """Report how the job ended, and return whether that counts. Raise typer.Exit if no master answers."""
+    """Report how the job ended, and return whether the master accepted the report. Raise typer.Exit if no master
+    answers."""
     item = {**taken.claim, **ending, "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds")}
     status, answer = master.call("POST", _path(taken, "results"), body={"results": [item]}, admit=(404,))
-    # The master forgets the worker some time after its lease has ended.
+    # 404: the master has already forgotten the worker, some time after its lease ended.
     return status != 404 and taken.job_id in answer["accepted"]
 
 
@@ -145,7 +146,8 @@ def _settle(master: MasterSession, taken: TakenJob, ending: dict[str, Any]) -> b
 
 
 def _leave(master: MasterSession, taken: TakenJob) -> None:
-    # The master forgets a silent worker anyway. The file stays: `jqmaster done` reports what happened.
+    # Best effort: the master forgets a silent worker anyway. The file of the job stays, so that `jqmaster done` finds
+    # it.
     with contextlib.suppress(typer.Exit):
         master.call("DELETE", _path(taken), admit=(404,))
 
@@ -173,7 +175,7 @@ def main() -> None:
         if not is_held:
             is_held = True
             print("held", flush=True)
-            # A reader of the output of `take` waits until no process has it open.
+            # Close standard output: whoever reads the output of `take` waits until no process has it open.
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
 
     taken = TakenJob(**order["taken"])

@@ -1,4 +1,4 @@
-"""The address that a master is to listen on, tried before anything is made for it."""
+"""Check that a master can listen on its address, before it creates anything."""
 
 import errno
 import socket
@@ -25,7 +25,7 @@ def check_address(host: str, port: int) -> None:
 
 
 def fault_text(error: OSError, host: str, port: int) -> str | None:
-    """Return why the address cannot be bound, and what to do. None: the error is not about an address."""
+    """Return a text about why the address cannot be bound, and a remedy. None if the error is not about an address."""
     if isinstance(error, socket.gaierror):
         return f"--host {host}: the name is not known; give an address of this machine, or 0.0.0.0 for all of them"
     if error.errno == errno.EADDRINUSE:

@@ -1,10 +1,10 @@
-"""Ends a process whose event loop stands still, and tells systemd that it runs.
+"""Ends a process whose event loop stands still, and sends systemd its keep-alive messages.
 
-Nothing inside the loop can do that, and neither can a Python thread while native code holds the interpreter's lock.
-So there are two witnesses. The kernel counts the processor time of this process between two beats of the loop, and
-ends it by a signal that needs no interpreter: that finds a loop that is busy. A thread counts its own seconds between
-two beats in which the loop's thread sleeps: that finds a loop that waits, for a lock or a dead file system. Neither
-counts anything while the process is stopped, the machine is suspended, or others have the processor.
+A loop that stands still cannot detect that, and a Python thread cannot while native code holds the interpreter's lock.
+So two timers run between the beats of the loop. The kernel's timer counts the processor time of the process, and ends
+it by a signal that needs no interpreter. It finds a busy loop. The timer of a thread counts the seconds in which the
+loop's thread sleeps. It finds a loop that waits for a lock or a dead file system. Both stand still while the process is
+stopped, the machine is suspended, or other processes use the processor.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Final
 
 BEAT_S: Final = 1.0
-# The signal that ends a busy process has this number as well; supervisors see either.
+# Supervisors see the same number for a busy process, which the signal ends.
 EXIT_CODE: Final = 128 + signal.SIGPROF
 
 
 @contextlib.asynccontextmanager
 async def watched_loop(limit_s: float, *, environment: Mapping[str, str] = os.environ) -> AsyncIterator[None]:
-    """End the process if the running loop stands still for `limit_s` within the block; 0: never. If systemd asks for
-    signs of life, give them."""
+    """End the process if the running loop stands still for `limit_s` within the block; 0: never. Send systemd
+    keep-alive messages if it expects them."""
     watchdog = LoopWatchdog(limit_s) if limit_s else None
     beating = asyncio.create_task(_beat(watchdog, _is_watched(environment), environment))
     try:
@@ -57,7 +57,7 @@ class LoopWatchdog:
         self._silent_s = 0.0
         self._over = threading.Event()
         self._loop_thread = Path(f"/proc/self/task/{threading.get_native_id()}/stat")
-        # The handler is native code: it writes where each thread stands, and then lets the signal end the process.
+        # The handler is native code: it writes the stack of each thread, and then the signal ends the process.
         faulthandler.register(signal.SIGPROF, file=2, all_threads=True, chain=True)
         self.beat()
         threading.Thread(target=self._watch, name="jq-loop-watchdog", daemon=True).start()
@@ -73,7 +73,7 @@ class LoopWatchdog:
 
     def _watch(self) -> None:
         while not self._over.wait(self.step_s):
-            # A pause that took longer than it should is one step: this thread stood still as well.
+            # A pause that took longer counts as one step, because this thread stood still as well.
             if self._sleeps():
                 self._silent_s += self.step_s
             if self._silent_s >= self._limit_s:
@@ -106,7 +106,7 @@ async def _beat(watchdog: LoopWatchdog | None, is_watched: bool, environment: Ma
 
 
 def _is_watched(environment: Mapping[str, str]) -> bool:
-    """Return whether systemd expects signs of life of this process, and not only of its parent
+    """Return whether systemd expects keep-alive messages of this process, and not only of its parent
     (sd_watchdog_enabled(3))."""
     if not environment.get("WATCHDOG_USEC", "").isdecimal():
         return False

@@ -1,1 +1,1 @@
-"""Exports: what an installation holds as JSON lines, and its way into another one."""
+"""Export the objects of an installation as JSON lines, and import them into another installation."""

@@ -24,7 +24,7 @@ from jqmaster.store.notices.documents import StoredNotice
 
 # A document, and the facts beside it. Facts of None are left out of the line.
 Parts = tuple[dict[str, Any], dict[str, Any]]
-# Written apart from the other terms, or not there in every job.
+# Terms that are not copied like the others: a job may lack them, or they need another form.
 _APART: Final = frozenset({"argument", "delay_ms", "expires_ms"})
 
 

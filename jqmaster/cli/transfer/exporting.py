@@ -1,6 +1,7 @@
-"""Reads what an installation holds, as the lines of an export. It only reads, with the rights of a backup's user.
+"""Reads the objects of an installation as the lines of an export. It only reads; a store user for backups has enough
+rights.
 
-The lines are not of one instant: each object is as it was when its line was written.
+Objects may change meanwhile: each line shows its object at the time when that line was written.
 """
 
 from collections import Counter
@@ -37,7 +38,7 @@ _ID_LENGTH: Final = 36
 
 
 class Exporting:
-    """One export of a shard. `lines` and `left_out` count what was written, and what was not, so far."""
+    """One export of a shard. `lines` and `left_out` count the objects so far that were written, and that were not."""
 
     def __init__(self, shard: Shard, times: JobTimes, *, version: str, has_secrets: bool) -> None:
         self._shard, self._times = shard, times
@@ -70,7 +71,7 @@ class Exporting:
         yield written(END, "", {"lines": dict(self.lines), "left_out": dict(+self.left_out)})
 
     async def _mark(self) -> str:
-        """Return the mark of the data that are served."""
+        """Return the mark of the data that masters serve."""
         if await loading.is_under_way(self._shard):
             raise loading.unfinished("export")
         if (mark := await generation.read(self._shard)) is None:
@@ -117,7 +118,7 @@ class Exporting:
         return found
 
     async def _batches(self) -> AsyncIterator[tuple[str, str, documents.Parts]]:
-        """Yield the batches that are not over, the oldest first: a batch comes before those inside it."""
+        """Yield the batches that are not over, the oldest first, so that a batch comes before its inner batches."""
         store, at = BatchStore(self._shard, Tally()), 0
         while True:
             page = await self._shard.client.command(

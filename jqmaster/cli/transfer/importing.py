@@ -44,7 +44,7 @@ from jqmaster.store.jobs.enqueue_outcomes import (
 WHO: Final = "import"
 JOBS_PER_CALL: Final = 200
 _NEW: Final = Precondition(none_match=frozenset({"*"}))
-# How a member of a batch ends without keeping the batch from its success.
+# The ends of members with which a batch still succeeds.
 _WELL: Final = frozenset({JobState.SUCCEEDED, JobState.DISCARDED})
 
 
@@ -128,7 +128,7 @@ def check(stream: IO[bytes], unknown: Unknown, most_faults: int = 20) -> Checked
 
 
 def _missing(end: models.EndDocument | None, count: int) -> str:
-    """Return what is missing of a file with `count` objects, empty if nothing is."""
+    """Return a text about the objects that a file with `count` objects lacks; empty if it is complete."""
     if end is None:
         return f"the file has no line of kind {END}, so a part of it is missing"
     written = sum(end.lines.values())
@@ -183,7 +183,7 @@ def _definition_of(line: ExportLine, unknown: Unknown) -> tuple[DefinitionReques
 
 
 def _batch_of(line: ExportLine, unknown: Unknown) -> tuple[BatchSpec, models.BatchFacts]:
-    """Return the batch with those of its callbacks that may still start."""
+    """Return the batch with only those callbacks that may still start."""
     request = checked(BatchRequest, line, line.document, unknown, given={"id": line.id})
     facts = checked(models.BatchFacts, line, line.facts, unknown)
     spec = request.to_spec(line.id, facts.owner)
@@ -242,7 +242,7 @@ class Importing:
         self._without_results = without_results
         self.done = Imported()
         self._to_seal: list[str] = []
-        # Each returns whether the object is new, or the reason why it is left out.
+        # Each function returns whether the object is new, or the reason why it is left out.
         self._puts: Mapping[str, Callable[[str, Any], Awaitable[bool | str]]] = {
             "setting": self._put_setting,
             "constraint": self._put_constraint,
@@ -256,7 +256,7 @@ class Importing:
         """Import a file that was checked. Raise ConflictError, and what the stores raise."""
         await self._parts.refuse_unserved()
         stream.seek(0)
-        # It was counted when the file was checked.
+        # Fields that are not known were counted when the file was checked.
         unknown = Unknown(file.unknown.are_skipped)
         jobs: list[ImportedJob] = []
         people: list[ExportLine] = []
