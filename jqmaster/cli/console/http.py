@@ -76,7 +76,7 @@ class MasterSession:
             # A proxy from the environment cannot reach this machine's own loopback.
             "trust_env": not is_loopback,
         }
-        # The problem for which the last call ended the command.
+        # The problem document with which the last failed call was answered.
         self.problem: Mapping[str, Any] = {}
         self._http = httpx.Client(**self._options)
 
