@@ -1,10 +1,11 @@
 import functools
 import gc
 import logging
+import os
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -68,6 +69,28 @@ def quick_passwords() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         quick = functools.partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1)
         patched.setattr("jqmaster.service.identity.passwords.PasswordHasher", quick)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_read_once() -> Iterator[None]:
+    """Clients of httpx share one context for TLS. Each would read all certificates of authorities, which takes longer
+    than most tests."""
+    from httpx._transports import default
+
+    create = default.create_ssl_context
+    shared = create(trust_env=False)
+
+    def context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> Any:
+        own = (
+            verify is not True
+            or cert
+            or (trust_env and os.environ.keys() & {"SSL_CERT_FILE", "SSL_CERT_DIR"})
+        )
+        return create(verify=verify, cert=cert, trust_env=trust_env) if own else shared
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(default, "create_ssl_context", context)
         yield
 
 

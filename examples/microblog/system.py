@@ -17,6 +17,8 @@ _MANAGE: Final = ("-m", "examples.microblog.manage")
 _THREADS: Final = 8
 # Workers start slowly where others keep the machine busy.
 READY_WITHIN_S: Final = 600.0
+# A new client would read the certificates of all authorities for each call.
+_HTTP: Final = httpx.Client(timeout=10.0, trust_env=False)
 # If all share one machine, people come before jobs, and before the master, which takes no part in requests.
 _WORKERS_NICE: Final = 10
 _MASTER_NICE: Final = 5
@@ -123,11 +125,11 @@ def _run_to_end(child: Child, children: list[Child]) -> None:
 
 
 def _answers(url: str) -> bool:
-    return httpx.get(url, trust_env=False, timeout=10).status_code == 200
+    return _HTTP.get(url).status_code == 200
 
 
 def _registered(master_url: str) -> int:
-    answer = httpx.get(f"{master_url}/api/workers", headers={"Accept": "application/json"}, trust_env=False)
+    answer = _HTTP.get(f"{master_url}/api/workers", headers={"Accept": "application/json"})
     return len(answer.json()["workers"])
 
 

@@ -20,6 +20,8 @@ _KEPT_S: Final = "86400"
 _MAX_JOBS: Final = 32
 # Several processes start at once, and the machine may have other work.
 SERVES_WITHIN_S: Final = 600.0
+# A new client would read the certificates of all authorities for each call.
+_HTTP: Final = httpx.Client(timeout=2.0, trust_env=False)
 
 
 @dataclass
@@ -125,12 +127,12 @@ async def running_shop(
 
 
 def _status(url: str) -> int:
-    return httpx.get(url, timeout=2.0, trust_env=False).status_code
+    return _HTTP.get(url).status_code
 
 
 def _workers(url: str) -> int:
     headers = {"Accept": "application/json"}
-    answer = httpx.get(f"{url}/api/workers", headers=headers, timeout=2.0, trust_env=False)
+    answer = _HTTP.get(f"{url}/api/workers", headers=headers)
     return len(answer.json()["workers"])
 
 

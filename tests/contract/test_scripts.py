@@ -13,7 +13,7 @@ from jqmaster.domain.jobs.job import Cause, JobState, RetryPolicy
 from jqmaster.store import codec, layout
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.keys import KEYS
-from jqmaster.store.link import scripts
+from jqmaster.store.link import script_source, scripts
 from jqmaster.store.link.script_modules import ScriptHeaderError, with_modules
 from jqmaster.store.link.script_source import OF_ARGUMENTS
 from tests.support.each import for_each
@@ -121,6 +121,14 @@ def test_every_key_is_one_of_the_table(name: str) -> None:
 def test_every_script_is_used_by_the_store() -> None:
     sources = "".join(p.read_text() for p in STORE.rglob("*.py"))
     assert [name for name in NAMES if f'"{name}"' not in sources] == []
+
+
+def test_the_store_finds_each_file_and_each_value_of_the_layout() -> None:
+    """Both are read once per process, when a module of tests asks for the names of the scripts."""
+    assert vars(scripts._files)["__wrapped__"]().keys() == FILES.keys() - {
+        file.stem for file in LIB.rglob("*.lua")
+    }
+    assert vars(script_source.layout)["__wrapped__"]() == script_source.layout()
 
 
 def test_every_helper_is_included_somewhere() -> None:

@@ -1,6 +1,7 @@
 """schemathesis against a live server: MessagePack, the checks, and a server in its own thread.
 
-JQMASTER_FUZZ_EXAMPLES is the number of requests for each operation and kind; nightly runs take thousands.
+JQMASTER_FUZZ_EXAMPLES is the number of requests for each operation and kind, which is small in `make test` and twice as
+large in `make test-long`; nightly runs take thousands.
 """
 
 import asyncio
@@ -16,9 +17,11 @@ import msgpack
 import schemathesis
 from schemathesis.specs.openapi import checks
 
+from tests.support import long
+
 MSGPACK = "application/msgpack"
 JSON = "application/json"
-EXAMPLES = int(os.environ.get("JQMASTER_FUZZ_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("JQMASTER_FUZZ_EXAMPLES", long.size(2, 4)))
 
 ANSWERS = [
     schemathesis.checks.not_a_server_error,

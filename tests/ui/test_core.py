@@ -30,8 +30,15 @@ LATER = {"delay": 3600.0}
 # A folder for inspecting page pictures, which CI keeps.
 SCREENSHOTS = os.environ.get("JQMASTER_SCREENSHOTS")
 PHONE = 360
-# An answer without the many rules that the page satisfies.
-VIOLATIONS = "axe.run({resultTypes: ['violations']}).then((found) => found.violations)"
+# An answer without the many rules that the page satisfies. In `make test`, the first rows of a table stand for all: the
+# contrast of each text takes most of the time. Its colours are those of the English page in any language.
+VIOLATIONS = """(isWhole) => axe.run(
+  isWhole ? document : {exclude: [["tbody tr:nth-child(n+6)"]]},
+  {
+    resultTypes: ["violations"],
+    rules: {"color-contrast": {enabled: isWhole || document.documentElement.lang === "en"}},
+  },
+).then((found) => found.violations)"""
 LOOKS: list[tuple[int, Literal["light", "dark"]]] = [
     (1280, "dark"), (1280, "light"), (PHONE, "dark"), (PHONE, "light"),
 ]  # fmt: skip
@@ -48,7 +55,7 @@ async def accessible(page: Page) -> None:
         await page.evaluate(Axe().axe_script)
     # Rows of the former query are dimmed until those of the next arrive.
     await expect(page.locator(".outdated")).to_have_count(0)
-    violations = await page.evaluate(VIOLATIONS)
+    violations = await page.evaluate(VIOLATIONS, IS_LONG)
     assert [(v["id"], [n["html"][:200] for n in v["nodes"]][:3]) for v in violations] == []
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
