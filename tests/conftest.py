@@ -76,9 +76,8 @@ def quick_passwords() -> Iterator[None]:
 def certificates_read_once() -> Iterator[None]:
     """Clients of httpx share one context for TLS. Each would read all certificates of authorities, which takes longer
     than most tests."""
-    from httpx._transports import default
+    from httpx import create_ssl_context as create
 
-    create = default.create_ssl_context
     shared = create(trust_env=False)
 
     def context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> Any:
@@ -90,7 +89,7 @@ def certificates_read_once() -> Iterator[None]:
         return create(verify=verify, cert=cert, trust_env=trust_env) if own else shared
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(default, "create_ssl_context", context)
+        patched.setattr("httpx._transports.default.create_ssl_context", context)
         yield
 
 

@@ -6,8 +6,8 @@
 --   until_ms(the caller does not wait longer) rule_id(ID of the slot rule for its node and labels)
 --   former(worker at the address when the address was proven; empty: none) [+ field value]
 -- REPLY ok:now_ms,epoch,worker_id(former worker whose claims end now; empty: none) | late
--- CHECKS FIRST that the caller still waits, and that nobody has registered at the address since it was proven: a delayed
---   call could replace a worker that is alive
+-- CHECKS FIRST that the caller still waits, and that nobody has registered at the address since it was proven: a
+--   delayed call could replace a worker that is alive
 -- include lib/clock.lua
 local worker_key, workers_key, urls_key, epoch_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local slot_rules_key = KEYS[6]

@@ -1,5 +1,6 @@
 -- The logs of jobs. The stream `logs:{job_id}` has the lines of a job in chunks. The ID of a chunk is `last-0`, where
--- `last` is the number of its last line, counted from 1 over all attempts. The hash `log:{job_id}` has facts about them:
+-- `last` is the number of its last line, counted from 1 over all attempts. The hash `log:{job_id}` has facts about
+-- them:
 --   last      number of the last line
 --   dropped   number of missing lines, which exceeded a limit of the store or of the worker
 --   size      bytes of the stored chunks that count against the limits
