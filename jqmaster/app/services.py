@@ -110,9 +110,7 @@ class RequestServices:
             job_actions=services.job_actions,
             feed=self.feed,
             intake=services.intake,
-            bulk_actions=BulkActionService(
-                stores.actions, stores.records, stores.inspector, clock, services.store_time_ms
-            ),
+            bulk_actions=self._make_bulk_actions(),
             why=self.why,
             workers=services.workers,
             worker_figures=FiguresCache(stores.history, stores.workers, clock),
@@ -125,9 +123,7 @@ class RequestServices:
             waiting=self.waiting,
             constraints=constraints,
             replays=self._make_replays(turns),
-            pauses=Pauses(
-                services.constraints, services.constraint_editor, services.key_values, services.store_time_ms
-            ),
+            pauses=self._make_pauses(),
             constraint_editor=services.constraint_editor,
             definitions=definitions,
             definition_editor=DefinitionEditor(
@@ -171,6 +167,18 @@ class RequestServices:
         stores = self._stores
         previews = Previews(stores.lanes, self._services.usage, self._shared.clock, turns)
         return ConstraintReader(self._services.constraints, self._services.usage, stores.gates, previews)
+
+    def _make_bulk_actions(self) -> BulkActionService:
+        stores, clock = self._stores, self._shared.clock
+        return BulkActionService(
+            stores.actions, stores.records, stores.inspector, clock, self._services.store_time_ms
+        )
+
+    def _make_pauses(self) -> Pauses:
+        services = self._services
+        return Pauses(
+            services.constraints, services.constraint_editor, services.key_values, services.store_time_ms
+        )
 
     def _make_replays(self, turns: PreviewTurns) -> Replays:
         stores = self._stores
