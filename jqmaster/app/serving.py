@@ -18,7 +18,7 @@ from jqmaster.store.backup import loading
 from jqmaster.store.health import generation
 from jqmaster.store.health.probe import probe, require
 from jqmaster.store.keys import Keys
-from jqmaster.store.link.access import StoreAccess
+from jqmaster.store.link.access import StoreAccess, naming_the_store
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 
@@ -67,15 +67,16 @@ async def serving_store(settings: Settings) -> AsyncIterator[ServingStore]:
         stack.push_async_callback(client.close)
         stack.push_async_callback(reserve.close)
         shard = Shard(client, Keys(settings.shard))
-        report = await probe(client.redis, settings)
-        require(report, settings)
-        client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
-        client.listens_sharded = client.is_on_cluster and report.has_sharded_channels
-        if await loading.is_under_way(shard):
-            raise StoreUnfitError(
-                f"a restore into shard {settings.shard} was not finished: run `jqmaster restore` again"
-            )
-        mark = await generation.mark(shard, uuid.uuid4().hex)
+        with naming_the_store(url):
+            report = await probe(client.redis, settings)
+            require(report, settings)
+            client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
+            client.listens_sharded = client.is_on_cluster and report.has_sharded_channels
+            if await loading.is_under_way(shard):
+                raise StoreUnfitError(
+                    f"a restore into shard {settings.shard} was not finished: run `jqmaster restore` again"
+                )
+            mark = await generation.mark(shard, uuid.uuid4().hex)
         yield ServingStore(url, client, reserve, mark, report, embedded)
 
 

@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from jqmaster.cli.console import exits
+from jqmaster.cli.console.help_pages import show_no_type_of_flags
 from jqmaster.cli.on_demand import CommandOnDemand, Commands
 
 _EXITS = "  ·  ".join(f"{code}: {meaning}" for code, meaning in exits.TABLE)
@@ -80,6 +81,10 @@ class _Root(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = Commands(COMMANDS)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        show_no_type_of_flags(self.get_params(ctx))
+        super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command. Expected errors that it raises end it in one line."""

@@ -78,6 +78,18 @@ class StoreUrl:
         )
 
 
+def without_secrets(url: str) -> str:
+    """Return the address of the store for people: without user, password and database. Raise ValueError as
+    `StoreUrl.parse`."""
+    parsed, scheme = StoreUrl.parse(url), url.partition("://")[0].lower()
+    if not parsed.endpoints:
+        return f"{scheme}://{urlsplit(url).path}"
+    hosts = ",".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in parsed.endpoints
+    )
+    return f"{scheme}://{hosts}{parsed.service and '/' + parsed.service}"
+
+
 def _only_endpoint(parts: SplitResult) -> Endpoint:
     if "," in parts.netloc.rpartition("@")[2]:
         raise ValueError("several hosts need redis+sentinel:// or redis+cluster://")

@@ -233,6 +233,14 @@ def test_the_help_ends_with_the_examples_to_copy(words: tuple[str, ...]) -> None
     assert lines[-len(EXAMPLES[path]) - 1 :] == ["Examples:", *(f"  {line}" for line in EXAMPLES[path])]
 
 
+@pytest.mark.parametrize("words", [(), ("serve",), ("tokens",), ("jobs",), ("webhooks",)])
+def test_the_help_shows_no_type_of_flags(words: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(app, [*words, "--help"])
+    assert shown.exit_code == 0
+    assert "--help" in shown.output
+    assert "bool" not in shown.output.lower()
+
+
 async def test_each_example_runs(world: World, store_server: StoreServer) -> None:
     faults = []
     root: Any = typer.main.get_command(app)

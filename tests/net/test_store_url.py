@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from jqmaster.config import Settings
-from jqmaster.net.store_url import StoreUrl
+from jqmaster.net.store_url import StoreUrl, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,18 @@ def test_a_faulty_address_is_refused_by_the_name_of_its_field_and_without_its_se
 def test_settings_that_do_not_fit_the_address_are_refused(settings: dict[str, str], reason: str) -> None:
     with pytest.raises(ValidationError, match=reason):
         Settings(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://user:secret@host/3", "redis://host:6379"),
+        ("REDISS://:secret@[::1]:7000", "rediss://[::1]:7000"),
+        ("redis://host?password=secret", "redis://host:6379"),
+        ("unix:///run/valkey.sock?password=secret", "unix:///run/valkey.sock"),
+        ("redis+sentinel://user:secret@a,b:7/service/2", "redis+sentinel://a:26379,b:7/service"),
+        ("redis+cluster://:secret@a:1,b:2", "redis+cluster://a:1,b:2"),
+    ],
+)
+def test_an_address_is_shown_without_secrets(url: str, shown: str) -> None:
+    assert without_secrets(url) == shown

@@ -143,6 +143,9 @@ def test_a_failed_job_is_exit_code_1_and_its_attempts_are_shown(master: tuple[st
     assert shown.code == 0
     assert "failed" in shown.out
     assert "we do not do that" in shown.out
+    assert "_redacted" not in shown.out
+    assert "_hidden" not in shown.out
+    assert '"message": "we do not do that"' in shown.out
     (view,) = jqmaster("job", job_id, "--json", JQMASTER_URL=master[0]).lines()
     assert [attempt["outcome"] for attempt in view["attempts"]] == ["failure"]
 
@@ -280,6 +283,28 @@ def test_doctor_says_of_damaged_data_what_the_start_says(tmp_path: Path) -> None
     assert (started.code, examined.code) == (4, 4)
     assert "is damaged; nothing was changed. Restore a backup" in examined.err
     assert examined.err.strip() in started.err
+
+
+def test_doctor_and_fsck_name_keys_of_other_programs(master: tuple[str, Path]) -> None:
+    url = url_of_running(master[1])
+    assert url
+    names = [f"{{jq}}:of-another:{n}" for n in range(7)]
+    with Redis.from_url(url) as store:
+        store.mset(dict.fromkeys(names, "x"))
+        store.lpush("{jq}:minute:1", "x")
+    doctor = jqmaster("doctor", "--data-dir", master[1])
+    assert doctor.code == 1
+    assert "error: {jq}:minute:1 is not a hash" in doctor.out
+    assert "and 2 more: each belongs to no family of keys" in doctor.out
+    fsck = jqmaster("fsck", "--repair", "--data-dir", master[1])
+    assert fsck.code == 1
+    assert [line.split("  ")[:2] for line in fsck.out.splitlines() if "  " in line] == [
+        ["type", "{jq}:minute:1"],
+        *(["foreign", name] for name in sorted(names, key=fsck.out.index)),
+    ]
+    with Redis.from_url(url) as store:
+        assert store.unlink("{jq}:minute:1", *names) == 8
+    assert jqmaster("fsck", "--data-dir", master[1]).out == "no faults found\n"
 
 
 def test_fsck_repairs_what_is_certain_and_tells_what(master: tuple[str, Path]) -> None:

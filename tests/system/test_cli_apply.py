@@ -76,6 +76,9 @@ async def test_a_file_is_planned_applied_and_applied_again_without_a_write(api: 
         "+ constraint reports", "+ definition nightly", "+ definition often",
     ]  # fmt: skip
     assert '    schedule: {"daily_at": "02:30"}' in planned.out
+    # Only parts that the file mentions are listed.
+    assert "priority" not in planned.out
+    assert "overlap" not in planned.out
     assert await changes(api) == 0
     done = await cli("apply", file)
     assert (done.code, done.err, done.out) == (0, "", planned.out)

@@ -6,12 +6,17 @@ import os
 import signal
 import socket
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jqmaster.app import running_master
+from jqmaster.config import Settings
 from tests.support import real_time
 from tests.support.cli import jqmaster
+from tests.support.master import QUICK
 from tests.support.ports import free_port
 from tests.support.replicas import replicated
 from tests.support.server import StoreServer
@@ -105,6 +110,71 @@ def test_a_missing_or_wrong_token_is_met_with_where_to_put_it(tmp_path: Path) ->
 def test_each_fault_of_the_store_names_a_remedy(store_server: StoreServer) -> None:
     away = jqmaster("doctor", "--redis", f"redis://127.0.0.1:{free_port()}")
     assert "does the store run there, and is its address right?" in away.err
+
+
+@contextlib.asynccontextmanager
+async def answering(answer: bytes) -> AsyncIterator[str]:
+    """Yield the address of a server that gives each command this answer."""
+
+    async def answer_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while await reader.read(65536):
+                writer.write(answer)
+        writer.close()
+
+    async with await asyncio.start_server(answer_all, "127.0.0.1", 0) as server:
+        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_every_command_at_a_store_that_asks_for_a_password_names_it_and_the_remedy(
+    tmp_path: Path, store_server: StoreServer
+) -> None:
+    settings = Settings(**QUICK, redis_url=store_server.url, shard="asksforit")
+    async with running_master(settings):
+        variables: dict[str, Any] = {
+            "JQMASTER_REDIS_URL": store_server.backup_url,
+            "JQMASTER_SHARD": "asksforit",
+        }
+        for made in (("backup", tmp_path / "b"), ("export", tmp_path / "lines")):
+            assert (await asyncio.to_thread(jqmaster, *made, **variables)).code == 0
+    async with answering(b"-NOAUTH Authentication required.\r\n") as url:
+        commands: list[tuple[object, ...]] = [
+            ("doctor",),
+            ("fsck",),
+            ("fsck", "--repair"),
+            ("backup", tmp_path / "new"),
+            ("restore", tmp_path / "b"),
+            ("export", tmp_path / "exported"),
+            ("import", tmp_path / "lines"),
+            ("serve", "--port", 0),
+        ]
+        for command in commands:
+            ended = await asyncio.to_thread(
+                jqmaster, *command, JQMASTER_REDIS_URL=url.replace("//", "//:wrong-one@")
+            )
+            assert ended.code == 5, (command, ended)
+            assert "wrong-one" not in ended.err, ended
+            assert url in ended.err, (command, ended)
+            assert "set user and password in redis_url: redis://user:password@host:port" in ended.err, ended
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"-WRONGPASS invalid username-password pair or user is disabled.\r\n", "user or password is wrong"),
+        (b"-NOPERM this user has no permissions to run the 'x' command\r\n", "permi"),
+        (b"-LOADING Redis is loading the dataset in memory\r\n", "when it has read its data"),
+        (b"-MOVED 5798 127.0.0.1:7002\r\n", "redis+cluster://"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is it the address of a Redis or Valkey?"),
+    ],
+)
+async def test_each_refusal_of_the_store_names_its_remedy(answer: bytes, words: str) -> None:
+    async with answering(answer) as url:
+        for command in ("doctor", "fsck"):
+            ended = await asyncio.to_thread(jqmaster, command, JQMASTER_REDIS_URL=url)
+            assert ended.code in (4, 5), ended
+            assert url in ended.err, (command, ended)
+            assert words in ended.err, (command, ended)
 
 
 async def test_fsck_says_that_the_store_is_a_replica() -> None:

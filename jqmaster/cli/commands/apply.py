@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final
 
 import typer
@@ -52,13 +52,15 @@ class CurrentDocument:
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """A change of one object. `after` None: the object is deleted. `note` mentions changes that somebody else made."""
+    """A change of one object. `after` None: the object is deleted. `note` mentions changes that somebody else made.
+    `table`: what the source says of the object."""
 
     kind: str
     name: str
     present: CurrentDocument | None
     after: dict[str, Any] | None
     note: str = ""
+    table: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def action(self) -> str:
@@ -67,9 +69,11 @@ class SourceChange:
         return "delete" if self.after is None else "change"
 
     def differences(self) -> Iterator[str]:
-        """Yield a line for each field that changes."""
+        """Yield a line for each field that changes; of a new object, only for those that the source mentions."""
         before = _flat(self.present.document) if self.present else {}
         after = _flat(self.after or {})
+        if self.present is None:
+            after = {part: after.get(part, value) for part, value in _flat(self.table).items()}
         for part in sorted(before.keys() | after.keys()):
             if canonical_json(before.get(part)) != canonical_json(after.get(part)):
                 old = f"{canonical_json(before[part])} -> " if part in before else ""
@@ -150,7 +154,7 @@ def _plan(http: MasterSession, declared: DeclaredDocuments, *, prune: bool) -> P
         for name, wanted in declared.documents[kind].items():
             step = _step(kind, name, present[kind].get(name), wanted, known[kind].get(name))
             if step is not None:
-                steps.append(step)
+                steps.append(replace(step, table=declared.tables[kind][name]))
         for name, etag in known[kind].items():
             if name in declared.documents[kind] or name not in present[kind]:
                 continue
@@ -184,7 +188,7 @@ def _step(
         return SourceChange(kind, name, None, wanted)
     after = wanted
     if kind == "definition":
-        after = {str(field): present.document[field] for field in LEFT_TO_OPERATORS} | wanted
+        after = {str(part): present.document[part] for part in LEFT_TO_OPERATORS} | wanted
     if not present.is_covered and canonical_json(present.document) == canonical_json(after):
         return None
     note = _note(present, known_etag) if known_etag else "exists, and was not declared by this source"

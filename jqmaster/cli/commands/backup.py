@@ -13,6 +13,7 @@ import typer
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import JsonOption
 from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOption, load_settings
+from jqmaster.cli.console.stores import shard_at, url_of
 
 if TYPE_CHECKING:
     from jqmaster.config import Settings
@@ -132,15 +133,16 @@ async def _take(
     from jqmaster.store.backup.files import FORMAT, BackupWriter, Manifest
     from jqmaster.store.backup.tracked import tracked
     from jqmaster.store.keys import Keys
-    from jqmaster.store.link.access import StoreAccess
+    from jqmaster.store.link.access import StoreAccess, naming_the_store
 
-    url, keys = _url(settings), Keys(settings.shard)
+    url, keys = url_of(settings), Keys(settings.shard)
     with BackupWriter(directory, passphrase) as writer:
-        async with tracked(
-            url, StoreAccess.of(settings), keys.tag, timeout_s=settings.store_timeout_s
-        ) as store:
-            copier = Copier(store, keys, writer.add, longest_pause_ms=longest_pause_ms)
-            cut = await copier.copy()
+        with naming_the_store(url):
+            async with tracked(
+                url, StoreAccess.of(settings), keys.tag, timeout_s=settings.store_timeout_s
+            ) as store:
+                copier = Copier(store, keys, writer.add, longest_pause_ms=longest_pause_ms)
+                cut = await copier.copy()
         manifest = Manifest(
             format=FORMAT, version=__version__, shard=settings.shard, cut_at_ms=cut.at_ms, paused_ms=cut.paused_ms,
             store=cut.store, mark=cut.mark, epoch=cut.epoch, jobs=cut.jobs, objects=cut.objects,
@@ -163,10 +165,6 @@ async def _bring_back(
     from jqmaster.service.operations.restoring import Restoring
     from jqmaster.store.backup import loading
     from jqmaster.store.backup.hold import held
-    from jqmaster.store.keys import Keys
-    from jqmaster.store.link.access import StoreAccess
-    from jqmaster.store.link.client import StoreClient
-    from jqmaster.store.link.shard import Shard
 
     reader = _reader(directory, passphrase)
     if not reader.is_readable:
@@ -175,37 +173,26 @@ async def _bring_back(
         )
     reader.check()
     is_embedded = settings.redis_url is None
-    async with _target(settings) as url:
-        client = StoreClient(
-            url, timeout_s=settings.store_timeout_s, connections=4, access=StoreAccess.of(settings)
-        )
-        try:
-            shard = Shard(client, Keys(settings.shard))
-            async with held(shard) as hold:
-                restoring = Restoring(hold, job_times(settings))
-                await restoring.refuse_masters()
-                # No master has ever served the data of an unfinished restore.
-                if not await loading.is_under_way(shard) and not await loading.is_empty(shard):
-                    if is_embedded:
-                        raise ConflictError(
-                            f"{settings.data_dir} holds data: move the directory away, or restore into another "
-                            "--data-dir"
-                        )
-                    if not is_forced:
-                        raise ConflictError(
-                            f"shard {settings.shard} holds data: restore into an empty store or another shard, or "
-                            f"delete the data with --force {settings.shard}"
-                        )
-                path = report or Path(
-                    f"may-run-again-{iso_ms(reader.manifest.cut_at_ms).replace(':', '')}.jsonl"
+    async with _target(settings) as url, shard_at(url, settings) as shard, held(shard) as hold:
+        restoring = Restoring(hold, job_times(settings))
+        await restoring.refuse_masters()
+        # No master has ever served the data of an unfinished restore.
+        if not await loading.is_under_way(shard) and not await loading.is_empty(shard):
+            if is_embedded:
+                raise ConflictError(
+                    f"{settings.data_dir} holds data: move the directory away, or restore into another --data-dir"
                 )
-                with _private(path) as lines:
-                    done = await restoring.run(
-                        reader, keeps_mark=is_embedded, on_risk=lambda risk: _write_risk(lines, risk)
-                    )
-                return done, path
-        finally:
-            await client.close()
+            if not is_forced:
+                raise ConflictError(
+                    f"shard {settings.shard} holds data: restore into an empty store or another shard, or delete "
+                    f"the data with --force {settings.shard}"
+                )
+        path = report or Path(f"may-run-again-{iso_ms(reader.manifest.cut_at_ms).replace(':', '')}.jsonl")
+        with _private(path) as lines:
+            done = await restoring.run(
+                reader, keeps_mark=is_embedded, on_risk=lambda risk: _write_risk(lines, risk)
+            )
+        return done, path
 
 
 @contextlib.asynccontextmanager
@@ -222,18 +209,6 @@ async def _target(settings: "Settings") -> AsyncIterator[str]:
     embedded = EmbeddedValkey(settings.data_dir, mark_key=Keys(settings.shard).generation)
     async with running([embedded]):
         yield embedded.url
-
-
-def _url(settings: "Settings") -> str:
-    from jqmaster.embedded import url_of_running
-
-    url = settings.redis_url.get_secret_value() if settings.redis_url else url_of_running(settings.data_dir)
-    if url is None:
-        exits.fail(
-            exits.UNREACHABLE,
-            f"no store runs in {settings.data_dir}; start `jqmaster serve`, or give --redis",
-        )
-    return url
 
 
 def _reader(directory: Path, passphrase: str | None) -> "BackupReader":

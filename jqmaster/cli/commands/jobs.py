@@ -1,5 +1,6 @@
 """Commands about jobs."""
 
+import json
 import time
 from collections.abc import Mapping
 from typing import Annotated, Any, NoReturn
@@ -299,7 +300,12 @@ def job(
     if http.says_json(view):
         return
     apart = ("argument", "attempts", "events", "steps", "after", "dependents")
-    output.show_fields((field, value) for field, value in view.items() if field not in apart)
+    # A line for each thing that is not so would hide what matters.
+    output.show_fields(
+        (field, json.dumps(value, ensure_ascii=False) if value and isinstance(value, dict | list) else value)
+        for field, value in view.items()
+        if field not in apart and value is not False
+    )
     print("argument")
     output.show_value(view["argument"])
     if view["attempts"]:

@@ -2,22 +2,28 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import JsonOption
 from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOption, load_settings
+from jqmaster.cli.console.stores import shard_at, url_of
 
 if TYPE_CHECKING:
     from jqmaster.config import Settings
-    from jqmaster.store.health.probe import StoreReport
+    from jqmaster.store.health.probe import ProbeResult, StoreReport
     from jqmaster.store.link.client import StoreClient
 
 T = TypeVar("T")
+
+# fsck tells after so many keys how far it is.
+_KEYS_TOLD: Final = 100_000
+_DOCTORS_PAGES: Final = 20
+_MOST_NAMED: Final = 5
 
 
 def doctor(
@@ -28,17 +34,7 @@ def doctor(
 ) -> None:
     """Check the store's version, durability, eviction, memory, latency and clock, and explain how to fix each fault."""
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
-    report, wrong = _run(_examine, settings, when_away=_told_by_data_dir)
-    if wrong:
-        from jqmaster.store.health.probe import ProbeResult
-
-        found = [
-            ProbeResult(
-                "error", f"{name} {detail}", "Stop the other program, or give one of both another shard"
-            )
-            for name, detail in wrong
-        ]
-        report = replace(report, faults=(*report.faults, *found))
+    report = _run(_examine, settings, when_away=_told_by_data_dir)
     if as_json:
         output.say_json(asdict(report))
     else:
@@ -71,9 +67,16 @@ def fsck(
         from jqmaster.store.health.fsck import check
         from jqmaster.store.keys import Keys
 
-        count = 0
+        count, told_at = 0, 0
+
+        def tell(looked_at: int) -> None:
+            nonlocal told_at
+            if looked_at - told_at >= _KEYS_TOLD:
+                told_at = looked_at
+                output.echo(f"{looked_at:,} keys compared with the table of keys", is_error=True)
+
         await _note_replica(client)
-        async for finding in check(client, Keys(settings.shard)):
+        async for finding in check(client, Keys(settings.shard), on_keys=tell):
             count += 1
             if as_json:
                 output.say_json(asdict(finding))
@@ -131,18 +134,17 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
     return count
 
 
-async def _examine(
-    client: "StoreClient", settings: "Settings"
-) -> "tuple[StoreReport, list[tuple[str, str]]]":
-    from jqmaster.errors import JqmasterError
+async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport":
+    from jqmaster.errors import JqmasterError, StoreUnavailableError
     from jqmaster.net.certificate_ends import ending_soon
     from jqmaster.net.trace_collector import TraceCollector
-    from jqmaster.store.health.key_types import wrong_types
     from jqmaster.store.health.probe import ProbeResult, probe
-    from jqmaster.store.keys import Keys
     from jqmaster.store.logs.archive import ArchiveAddress, LogArchive
 
-    report, wrong = await probe(client.redis, settings), await wrong_types(client, Keys(settings.shard))
+    report = await probe(client.redis, settings)
+    # best effort: the report says what the store refuses
+    with contextlib.suppress(StoreUnavailableError):
+        report = replace(report, faults=(*report.faults, *await _foreign_keys(client, settings)))
     probes: list[tuple[Callable[[], Coroutine[Any, Any, None]], str]] = []
     if (address := ArchiveAddress.of(settings)) is not None:
         how = "Check log_archive_url, its endpoint, region and key, and the rights on the bucket or directory"
@@ -156,7 +158,34 @@ async def _examine(
             await probed()
         except JqmasterError as error:
             report = replace(report, faults=(*report.faults, ProbeResult("warning", error.detail, how)))
-    return report, wrong
+    return report
+
+
+async def _foreign_keys(client: "StoreClient", settings: "Settings") -> "list[ProbeResult]":
+    """Return keys of other programs, as far as a short look finds them: those in place of keys with fixed names, and
+    those among the first pages of all keys."""
+    from jqmaster.store.health.key_types import UNKNOWN, compare_keys, wrong_types
+    from jqmaster.store.health.probe import ProbeResult
+    from jqmaster.store.keys import Keys
+
+    keys = Keys(settings.shard)
+    wrong = dict(await wrong_types(client, keys))
+    compared = await compare_keys(client, keys, most_pages=_DOCTORS_PAGES)
+    remedy = "Stop the other program, or give one of both another shard"
+    found = [
+        ProbeResult("error", f"{name} {detail}", remedy)
+        for name, detail in (wrong | compared.mistyped.details).items()
+    ]
+    if count := compared.unknown.count:
+        names = ", ".join(list(compared.unknown.details)[:_MOST_NAMED])
+        more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
+        place = (
+            ""
+            if compared.is_whole
+            else f" among the first {compared.looked_at:,} keys; `jqmaster fsck` looks at all"
+        )
+        found.append(ProbeResult("warning", f"{names}{more}: each {UNKNOWN}{place}", remedy))
+    return found
 
 
 def _told_by_data_dir(settings: "Settings") -> None:
@@ -177,40 +206,14 @@ def _run(
     from jqmaster.errors import StoreUnavailableError
 
     async def connected() -> T:
-        async with _store(settings, when_away) as client:
-            return await use(client, settings)
+        async with shard_at(url_of(settings, when_away=when_away), settings) as shard:
+            return await use(shard.client, settings)
 
     try:
         return asyncio.run(connected())
     except StoreUnavailableError:
         when_away(settings)
         raise
-
-
-@contextlib.asynccontextmanager
-async def _store(
-    settings: "Settings", when_away: "Callable[[Settings], None]"
-) -> "AsyncIterator[StoreClient]":
-    from jqmaster.embedded import url_of_running
-    from jqmaster.store.keys import Keys
-    from jqmaster.store.link.access import StoreAccess
-    from jqmaster.store.link.client import StoreClient
-
-    url = settings.redis_url.get_secret_value() if settings.redis_url else url_of_running(settings.data_dir)
-    if url is None:
-        when_away(settings)
-        exits.fail(
-            exits.UNREACHABLE,
-            f"no store runs in {settings.data_dir}; start `jqmaster serve`, or give --redis",
-        )
-    client = StoreClient(
-        url, timeout_s=settings.store_timeout_s, connections=4, access=StoreAccess.of(settings)
-    )
-    client.bind(Keys(settings.shard).tag)
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 def _show_report(report: "StoreReport", settings: "Settings") -> None:

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -17,11 +17,11 @@ import typer
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import JsonOption
 from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOption, load_settings
+from jqmaster.cli.console.stores import shard_at, url_of
 
 if TYPE_CHECKING:
     from jqmaster.cli.transfer.importing import CheckedFile, Imported
     from jqmaster.config import Settings
-    from jqmaster.store.link.shard import Shard
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ async def _write(
     from jqmaster.app.policies import job_times
     from jqmaster.cli.transfer.exporting import Exporting
 
-    async with _shard(settings) as shard:
+    async with shard_at(url_of(settings), settings) as shard:
         exporting = Exporting(shard, job_times(settings), version=__version__, has_secrets=with_secrets)
         with _new_file(file) as stream:
             async for line in exporting.run():
@@ -129,7 +129,7 @@ async def _bring_in(
     from jqmaster.cli.transfer.installation import Installation
     from jqmaster.store.health import generation
 
-    async with _shard(settings) as shard:
+    async with shard_at(url_of(settings), settings) as shard:
         marked = replace(shard, mark=await generation.read(shard) or "")
         parts = Installation(marked, settings)
         return await Importing(parts, without_results=without_results).run(stream, checked)
@@ -144,29 +144,6 @@ def _checked(stream: IO[bytes], *, skips_unknown: bool) -> "CheckedFile":
     except LineError as error:
         hint = "\n--skip-unknown leaves out what this version does not know" if error.is_unknown else ""
         exits.fail(exits.USAGE, f"nothing was imported:\n{error.text}{hint}")
-
-
-@contextlib.asynccontextmanager
-async def _shard(settings: "Settings") -> "AsyncIterator[Shard]":
-    from jqmaster.embedded import url_of_running
-    from jqmaster.store.keys import Keys
-    from jqmaster.store.link.access import StoreAccess
-    from jqmaster.store.link.client import StoreClient
-    from jqmaster.store.link.shard import Shard
-
-    url = settings.redis_url.get_secret_value() if settings.redis_url else url_of_running(settings.data_dir)
-    if url is None:
-        exits.fail(
-            exits.UNREACHABLE,
-            f"no store runs in {settings.data_dir}; start `jqmaster serve`, or give --redis",
-        )
-    client = StoreClient(
-        url, timeout_s=settings.store_timeout_s, connections=4, access=StoreAccess.of(settings)
-    )
-    try:
-        yield Shard(client, Keys(settings.shard))
-    finally:
-        await client.close()
 
 
 @contextlib.contextmanager

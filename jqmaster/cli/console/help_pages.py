@@ -1,5 +1,6 @@
 """The help of commands: what Typer prints, and examples at the end."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
@@ -12,6 +13,7 @@ class CommandWithExamples(TyperCommand):
     """A command whose help ends with examples."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
+        show_no_type_of_flags(self.get_params(ctx))
         super().format_help(ctx, formatter)
         _add_examples(_path_of(ctx), formatter)
 
@@ -20,8 +22,16 @@ class GroupWithExamples(TyperGroup):
     """A group whose help ends with examples of its list."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
+        show_no_type_of_flags(self.get_params(ctx))
         super().format_help(ctx, formatter)
         _add_examples(f"{_path_of(ctx)} list", formatter)
+
+
+def show_no_type_of_flags(parameters: Iterable[Any]) -> None:
+    """Let the help show no type behind flags, as if they took a value."""
+    for one in parameters:
+        if getattr(one, "is_flag", False) and one.metavar is None:
+            one.metavar = ""
 
 
 def _path_of(ctx: Any) -> str:

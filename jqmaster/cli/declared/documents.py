@@ -25,10 +25,11 @@ LEFT_TO_OPERATORS: Final = ("enabled", "reason")
 
 @dataclass(frozen=True, slots=True)
 class DeclaredDocuments:
-    """The documents of a source, by kind and name."""
+    """The documents of a source, by kind and name, and the tables from which they were made."""
 
     source: str
     documents: Mapping[str, Mapping[str, dict[str, Any]]]
+    tables: Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 def declared_by(target: str, source: str | None) -> DeclaredDocuments:
@@ -41,7 +42,9 @@ def declared_by(target: str, source: str | None) -> DeclaredDocuments:
         exits.fail(exits.USAGE, "\n".join(f"{target}: {fault}" for fault in faults))
     name = source or (target if is_module else "stdin" if target == "-" else Path(target).name)
     return DeclaredDocuments(
-        _UNNAMEABLE.sub("-", name)[:100], {"constraint": constraints, "definition": definitions}
+        _UNNAMEABLE.sub("-", name)[:100],
+        {"constraint": constraints, "definition": definitions},
+        {kind: {table["name"]: table for table in tables[kind]} for kind in KINDS},
     )
 
 

@@ -5,7 +5,8 @@ from typing import Final
 
 from jqmaster.errors import ConflictError
 from jqmaster.store.backup.hold import RestoreHold
-from jqmaster.store.backup.values import SORTED_SET, Record, row_of, writes
+from jqmaster.store.backup.values import SORTED_SET, Record, writes
+from jqmaster.store.keys import row_of
 from jqmaster.store.link.pages import scanned
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard

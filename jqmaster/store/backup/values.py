@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from jqmaster.store.keys import KEYS, KeyInfo
+from jqmaster.store.keys import row_of
 from jqmaster.store.link.scripts import Arg
 
 # The types by their numbers in a backup. A number is never changed, nor given to another type.
@@ -16,8 +16,6 @@ ELEMENTS_PER_PART: Final = 1_000
 # Entries of streams may be large.
 ENTRIES_PER_PART: Final = 100
 
-_ROWS: Final[dict[str, KeyInfo[Any]]] = {info.stem: info for info in KEYS}
-
 
 class Record(NamedTuple):
     """A key without its tag, and a part of its value. Part 0 replaces the whole value of the key; if it has no values,
@@ -29,13 +27,6 @@ class Record(NamedTuple):
     expires_at_ms: int
     part: int
     values: Sequence[Any]
-
-
-def row_of(key: bytes) -> KeyInfo[Any] | None:
-    """Return the row of the table of keys; None for a key that this version does not know."""
-    stem, _, rest = key.partition(b":")
-    row = _ROWS.get(stem.decode("ascii", "replace"))
-    return row if row is not None and bool(row.of) == bool(rest) else None
 
 
 def kind_of(key: bytes) -> int | None:

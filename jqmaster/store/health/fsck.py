@@ -15,7 +15,7 @@ from jqmaster.store import codec
 from jqmaster.store.constraints.documents import decode_constraint
 from jqmaster.store.definitions.documents import ETAG_LENGTH, decode_clock, decode_definition, is_of_events
 from jqmaster.store.health.batches import batch_faults, unlisted_batches
-from jqmaster.store.health.key_types import wrong_types
+from jqmaster.store.health.key_types import compare_keys
 from jqmaster.store.jobs.slot_gates import slot_gate_pages
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
@@ -68,21 +68,31 @@ class HandedOver:
 
 
 async def check(
-    client: StoreClient, keys: Keys, now: Callable[[], int] | None = None
+    client: StoreClient,
+    keys: Keys,
+    now: Callable[[], int] | None = None,
+    *,
+    on_keys: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[Finding]:
     """Yield all findings of one shard, each job only once. Change nothing. `now`: see `Shard`. Scans all keys of the
-    server in small steps."""
+    server in small steps. `on_keys`: told how many keys were compared so far with the table of keys, which comes
+    first."""
     client.bind(keys.tag)
-    wrong = await wrong_types(client, keys)
-    for name, detail in wrong:
-        yield Finding("type", name, detail)
+    compared, told = await compare_keys(client, keys, on_page=on_keys), set[str]()
     try:
         async for finding in _check_contents(client, keys, now):
+            told.add(finding.key)
             yield finding
     except DamagedError:
         # A key of a wrong type hides its data. Repeat the check once the key is gone.
-        if not wrong:
+        if not compared.mistyped.count:
             raise
+    for rule, faults in (("type", compared.mistyped), ("foreign", compared.unknown)):
+        for name, detail in faults.details.items():
+            if name not in told:
+                yield Finding(rule, name, detail)
+        if faults.unnamed:
+            yield Finding(rule, f"{keys.tag}*", f"{faults.unnamed} more keys like those above")
 
 
 async def _check_contents(

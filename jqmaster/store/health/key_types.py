@@ -1,33 +1,118 @@
-"""Check whether the keys with fixed names have their types. Another program may have written one of them."""
+"""Check whether each key under the tag of a shard belongs to a family of keys, and has the type of its family. Another
+program may have written it."""
 
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from jqmaster.errors import DamagedError
-from jqmaster.store.keys import Key, Keys
+from jqmaster.store.keys import Key, KeyInfo, Keys, row_of
 from jqmaster.store.link.client import StoreClient
 
-# A cheap read command for each type, which fails on keys of other types. Masters have the rights for these, but not for
-# TYPE.
-_READS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "string": ("STRLEN", ()),
-    "hash": ("HLEN", ()),
-    "list": ("LLEN", ()),
-    "set": ("SCARD", ()),
-    "sorted set": ("ZCARD", ()),
-    "stream": ("XRANGE", ("-", "+", "COUNT", "1")),
+PAGE: Final = 500
+# More names would tell nobody more.
+MOST_NAMED: Final = 100
+UNKNOWN: Final = (
+    "belongs to no family of keys that this release knows: another program or a newer release wrote it; nothing reads "
+    "it, and backups leave it out"
+)
+# A short read that only keys of the type answer. Masters may run each of them anyway, unlike TYPE.
+_READS: Final[dict[str, tuple[str, ...]]] = {
+    "string": ("STRLEN",),
+    "hash": ("HLEN",),
+    "list": ("LRANGE", "1", "0"),
+    "set": ("SCARD",),
+    "sorted set": ("ZCARD",),
+    "stream": ("XRANGE", "1", "0"),
 }
 
 
+@dataclass(slots=True)
+class KeysAtFault:
+    """Keys with faults of one kind: how many there are, and of the first `MOST_NAMED` what is wrong with each."""
+
+    count: int = 0
+    details: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, detail: str) -> None:
+        # SCAN may return a key twice.
+        if name not in self.details:
+            self.count += 1
+            if len(self.details) < MOST_NAMED:
+                self.details[name] = detail
+
+    @property
+    def unnamed(self) -> int:
+        return self.count - len(self.details)
+
+
+@dataclass(slots=True)
+class KeyComparison:
+    """The keys of a shard: how many were looked at, those of no family, and those of a wrong type. `is_whole`: all keys
+    of the server were looked at."""
+
+    looked_at: int = 0
+    unknown: KeysAtFault = field(default_factory=KeysAtFault)
+    mistyped: KeysAtFault = field(default_factory=KeysAtFault)
+    is_whole: bool = False
+
+
 async def wrong_types(client: StoreClient, keys: Keys) -> list[tuple[str, str]]:
-    """Return each key of a wrong type, with its fault in words. Takes one round trip."""
-    rows = [row for row in vars(Keys).values() if isinstance(row, Key) and row.type in _READS]
-    names = [str(getattr(keys, row.name)) for row in rows]
-    reads = [_READS[row.type] for row in rows]
-    answers = await client.ask_each(
-        [(command, name, *more) for (command, more), name in zip(reads, names, strict=True)]
-    )
+    """Return each key with a fixed name and a wrong type, with what is wrong with it. Ask for all in one round trip."""
+    rows = [row for row in vars(Keys).values() if isinstance(row, Key)]
+    return await _mistyped(client, [(str(getattr(keys, row.name)), row) for row in rows])
+
+
+async def compare_keys(
+    client: StoreClient,
+    keys: Keys,
+    *,
+    most_pages: int | None = None,
+    on_page: Callable[[int], None] = lambda _: None,
+) -> KeyComparison:
+    """Compare each key of the shard with the table of keys. For that, go through all keys of the server in pages, or
+    through the first `most_pages`. `on_page` is told after each page how many keys were looked at."""
+    compared, tag = KeyComparison(), keys.tag.encode()
+    async for found in _pages(client, f"{keys.tag}*", most_pages, compared):
+        known: list[tuple[bytes, KeyInfo[object]]] = []
+        for key in found:
+            row = row_of(key.removeprefix(tag))
+            if row is None:
+                compared.unknown.add(key.decode("utf-8", "replace"), UNKNOWN)
+            else:
+                known.append((key, row))
+        for name, detail in await _mistyped(client, known):
+            compared.mistyped.add(name, detail)
+        compared.looked_at += len(found)
+        on_page(compared.looked_at)
+    return compared
+
+
+async def _pages(
+    client: StoreClient, match: str, most_pages: int | None, compared: KeyComparison
+) -> AsyncIterator[list[bytes]]:
+    cursor, count = b"0", 0
+    while not compared.is_whole and (most_pages is None or count < most_pages):
+        # A Cluster looks only at the slot of the tag, with which the pattern begins (Valkey 8, Redis 7.4).
+        cursor, found = await client.command("SCAN", cursor, "MATCH", match, "COUNT", PAGE)
+        count += 1
+        compared.is_whole = cursor == b"0"
+        yield found
+
+
+async def _mistyped(
+    client: StoreClient, keys: Iterable[tuple[str | bytes, KeyInfo[Any]]]
+) -> list[tuple[str, str]]:
+    asked = list(keys)
+    if not asked:
+        return []
+    reads = [(_READS[row.type], key) for key, row in asked]
+    answers = await client.ask_each([(command, key, *more) for (command, *more), key in reads])
     return [
-        (name, f"is not a {row.type}: another program wrote it; remove or rename it")
-        for row, name, answer in zip(rows, names, answers, strict=True)
+        (
+            key.decode("utf-8", "replace") if isinstance(key, bytes) else key,
+            f"is not a {row.type}: another program wrote it; remove or rename it",
+        )
+        for (key, row), answer in zip(asked, answers, strict=True)
         if isinstance(answer, DamagedError)
     ]

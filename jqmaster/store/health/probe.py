@@ -16,6 +16,7 @@ from jqmaster.config import Durability, Settings
 from jqmaster.errors import StoreUnavailableError, StoreUnfitError
 from jqmaster.store.health import rights
 from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.refusals import told
 from jqmaster.store.link.store_faults import explained
 
 _OLDEST: Final = {"Redis": (7, 0), "Valkey": (7, 2)}
@@ -126,7 +127,7 @@ async def probe(client: Redis, settings: Settings) -> StoreReport:
         return await _probe(client, settings)
     except ResponseError as error:
         raise StoreUnfitError(
-            f"the store does not tell about itself: {error}; allow INFO, PING and TIME"
+            f"the store does not tell about itself: {told(error)}; masters need INFO, PING and TIME"
         ) from error
     except (RedisError, OSError) as error:
         url = settings.redis_url.get_secret_value() if settings.redis_url else ""

@@ -1,6 +1,7 @@
 """Access to the store: address, credentials, TLS, and the locator of the primary."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from jqmaster.config import Settings
-from jqmaster.net.store_url import Endpoint, StoreUrl
+from jqmaster.errors import ForbiddenError, OutcomeUnknownError, StoreUnavailableError, StoreUnfitError
+from jqmaster.net.store_url import Endpoint, StoreUrl, without_secrets
 from jqmaster.store.link.cluster import ClusterLocator
 from jqmaster.store.link.connection import TcpConnection, TlsConnection, options_of
 from jqmaster.store.link.locator import ASK_S, LocatedConnection, LocatedTlsConnection, Locator
@@ -41,6 +43,18 @@ class StoreAccess:
             sentinel_username=settings.sentinel_username,
             sentinel_password=password.get_secret_value() if password else None,
         )
+
+
+@contextlib.contextmanager
+def naming_the_store(url: str) -> Iterator[None]:
+    """Let each error of the store name its address, for those who use several stores."""
+    try:
+        yield
+    except (StoreUnavailableError, OutcomeUnknownError, StoreUnfitError, ForbiddenError) as error:
+        place = without_secrets(url)
+        if place not in error.detail:
+            error.detail = f"{place}: {error.detail}"
+        raise
 
 
 def pool_of(

@@ -26,7 +26,7 @@ from jqmaster.errors import (
 )
 from jqmaster.store.link.access import StoreAccess, pool_of
 from jqmaster.store.link.connection import is_lost
-from jqmaster.store.link.refusals import RETRY_AFTER_S
+from jqmaster.store.link.refusals import RETRY_AFTER_S, told
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.store_faults import explained
 
@@ -80,8 +80,8 @@ class StorePool:
                 if isinstance(exc, MaxConnectionsError):
                     kind = "no connection to the store is free"
                 else:
-                    told = explained(exc, is_tls=self._is_tls, has_answered=self._has_answered)
-                    kind = f"the store cannot be reached: {told}"
+                    text = explained(exc, is_tls=self._is_tls, has_answered=self._has_answered)
+                    kind = f"the store cannot be reached: {text}"
                 raise StoreUnavailableError(kind, retry_after_s=RETRY_AFTER_S) from exc
             finally:
                 self._asking_the_pool -= 1
@@ -127,7 +127,9 @@ class StorePool:
             await self._abandon(connection, transport)
             if isinstance(exc, (BusyLoadingError, AuthenticationError)):
                 # Answers, though redis-py takes them for broken connections.
-                raise StoreUnavailableError(f"the store says: {exc}", retry_after_s=RETRY_AFTER_S) from exc
+                raise StoreUnavailableError(
+                    f"the store refuses: {told(exc)}", retry_after_s=RETRY_AFTER_S
+                ) from exc
             if not isinstance(exc, _LOST):
                 raise
             if isinstance(exc, TimeoutError):

@@ -1,6 +1,9 @@
 """Answers by which the store refuses a command."""
 
+from typing import Final
+
 from redis.exceptions import (
+    AuthenticationError,
     ResponseError,
 )
 
@@ -10,6 +13,30 @@ from jqmaster.errors import (
 )
 
 RETRY_AFTER_S = 1.0
+# The first words of answers that redis-py takes off and keeps as the class of the error.
+_WORDS: Final = {
+    "AskError": "ASK", "BusyLoadingError": "LOADING", "ClusterDownError": "CLUSTERDOWN",
+    "MasterDownError": "MASTERDOWN", "MovedError": "MOVED", "NoPermissionError": "NOPERM", "ReadOnlyError": "READONLY",
+    "TryAgainError": "TRYAGAIN",
+}  # fmt: skip
+_IS_REPLICA: Final = (
+    "it is a replica: name the primary in redis_url, or the Sentinels (redis+sentinel://host,host/service)"
+)
+_IS_CLUSTER: Final = "it is a node of a Cluster: redis_url must begin with redis+cluster://"
+# By the first words of an answer: what may mend it.
+_ADVICE: Final = {
+    "ASK": _IS_CLUSTER,
+    "BUSY": "a script of another program runs there for too long",
+    "CLUSTERDOWN": "a node of the Cluster is away, or its slots have no node: see CLUSTER INFO",
+    "LOADING": "try again when it has read its data",
+    "MASTERDOWN": _IS_REPLICA,
+    "MISCONF": "it cannot write its files: see its log",
+    "MOVED": _IS_CLUSTER,
+    "NOPERM": "permit it to the user in redis_url: `jqmaster doctor` names each missing permission",
+    "NOREPLICAS": "too few of its replicas are in sync (min-replicas-to-write)",
+    "READONLY": _IS_REPLICA,
+    "max number of clients": "raise its maxclients",
+}
 # Answers by which the store says that it did nothing and may do it later.
 _REFUSALS = (
     "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED",
@@ -27,10 +54,37 @@ def classified(error: ResponseError) -> Exception:
             f"the store is full: {text[:200]}", code="store_full", retry_after_s=RETRY_AFTER_S
         )
     if _is_refusal(text) or name not in ("ResponseError", "NoScriptError"):
-        return StoreUnavailableError(f"the store refuses: {text[:200]}", retry_after_s=RETRY_AFTER_S)
+        return StoreUnavailableError(f"the store refuses: {told(error)}", retry_after_s=RETRY_AFTER_S)
     if "WRONGTYPE" in text:
         return DamagedError("a key of the store is not of its type; `jqmaster fsck` tells which")
     return error
+
+
+def told(error: BaseException) -> str:
+    """Return the answer as the store gave it, and what may mend it."""
+    text, advice = _whole_text(error)[:200].rstrip("."), advice_of(error)
+    return f"{text}; {advice}" if advice else text
+
+
+def advice_of(error: BaseException) -> str:
+    """Return what may mend a refusal; an empty text if nothing is known."""
+    text = _whole_text(error)
+    if isinstance(error, AuthenticationError) or text.startswith("NOAUTH"):
+        return _of_login(text)
+    return next((advice for words, advice in _ADVICE.items() if text.startswith(words)), "")
+
+
+def _whole_text(error: BaseException) -> str:
+    word, text = _WORDS.get(type(error).__name__, ""), str(error)
+    return text if text.startswith(word) else f"{word} {text}"
+
+
+def _of_login(text: str) -> str:
+    if "without any password" in text or "no password is set" in text:
+        return "it asks for no password: leave user and password out of redis_url"
+    if "invalid username-password" in text or "WRONGPASS" in text:
+        return "user or password is wrong, or the user is off: set user and password in redis_url"
+    return "set user and password in redis_url: redis://user:password@host:port"
 
 
 def _is_refusal(text: str) -> bool:

@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from redis.exceptions import AuthenticationError, InvalidResponse
+from redis.exceptions import InvalidResponse
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from jqmaster.store.link.refusals import advice_of
 from worker_sdk.transport.call_faults import HUNG_UP, Remedies, remedy
 
 _REMEDIES: Final = Remedies(
@@ -22,8 +23,8 @@ def explained(error: BaseException, *, is_tls: bool, has_answered: bool = False)
 
 
 def _advice(error: BaseException, text: str, *, is_tls: bool, has_answered: bool) -> str:
-    if isinstance(error, AuthenticationError) or "NOAUTH" in text or "Authentication required" in text:
-        return "set user and password in redis_url"
+    if advice := advice_of(error):
+        return advice
     if isinstance(error, InvalidResponse) or text.startswith("Protocol error"):
         return "is it the address of a Redis or Valkey?"
     if "CERTIFICATE_REQUIRED" in text.upper():

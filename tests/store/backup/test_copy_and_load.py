@@ -13,8 +13,8 @@ from jqmaster.store.backup import copying, loading
 from jqmaster.store.backup.copying import Copier, Cut
 from jqmaster.store.backup.hold import held
 from jqmaster.store.backup.tracked import TrackedConnection, tracked
-from jqmaster.store.backup.values import TYPES, Record, row_of
-from jqmaster.store.keys import KEYS, Keys
+from jqmaster.store.backup.values import TYPES, Record
+from jqmaster.store.keys import KEYS, Keys, row_of
 from jqmaster.store.link.access import StoreAccess
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard

@@ -1,0 +1,44 @@
+"""The store as commands reach it: its address, and a client whose errors name the address."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from jqmaster.cli.console import exits
+
+if TYPE_CHECKING:
+    from jqmaster.config import Settings
+    from jqmaster.store.link.shard import Shard
+
+
+def url_of(settings: "Settings", *, when_away: "Callable[[Settings], None]" = lambda _: None) -> str:
+    """Return the address of the configured store, or of the embedded one; end the command if that does not run.
+    `when_away` raises JqmasterError if it knows why."""
+    from jqmaster.embedded import url_of_running
+
+    url = settings.redis_url.get_secret_value() if settings.redis_url else url_of_running(settings.data_dir)
+    if url is None:
+        when_away(settings)
+        exits.fail(
+            exits.UNREACHABLE,
+            f"no store runs in {settings.data_dir}; start `jqmaster serve`, or give --redis",
+        )
+    return url
+
+
+@contextlib.asynccontextmanager
+async def shard_at(url: str, settings: "Settings") -> "AsyncIterator[Shard]":
+    """Connect to the shard of the settings. Errors of the store that end the block name its address."""
+    from jqmaster.store.keys import Keys
+    from jqmaster.store.link.access import StoreAccess, naming_the_store
+    from jqmaster.store.link.client import StoreClient
+    from jqmaster.store.link.shard import Shard
+
+    client = StoreClient(
+        url, timeout_s=settings.store_timeout_s, connections=4, access=StoreAccess.of(settings)
+    )
+    try:
+        with naming_the_store(url):
+            yield Shard(client, Keys(settings.shard))
+    finally:
+        await client.close()
