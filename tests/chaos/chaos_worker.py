@@ -208,7 +208,7 @@ gathering = Tasks()
 sealing = Tasks(seal=task_load.SEAL)
 
 
-@gathering.task(task_load.GATHERED, gather=Gather(max=6, within_s=0.2))
+@gathering.task(task_load.GATHERED, gather=Gather(max=6, within_s=0.4))
 async def gathered(rows: list[dict[str, Any]], ctx: GatherContext) -> list[dict[str, Any] | Exception]:
     """Run all rows, which end as each of them says; or together, if one breaks the first call."""
     claims = {job.job_id: _claim(job) for job in ctx.jobs}

@@ -10,6 +10,8 @@ from worker_sdk.pusher.ids import new_job_id
 
 STEPPED, GATHERED, SEALED = "stepped", "gathered", "sealed"
 TASKS: Final = (STEPPED, GATHERED, SEALED)
+# They save checkpoints, each of which ends the count of earlier losses.
+SAVING: Final = (STEPPED, SEALED)
 STEPS: Final = ("first", "second", "third")
 SEAL: Final = Seal(keys={"chaos": hashlib.sha256(b"chaos").digest()}, clear=["n"])
 # The members of a sealed argument that may be readable in the store.

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -60,6 +61,11 @@ def steps_that_go_on_after_a_kill(s: Story) -> None:
     stepped(s, "second", fence=2, attempt=2)
 
 
+def a_checkpoint_after_a_loss(s: Story) -> None:
+    twice(s, STEPPED)
+    s.h.jobs["a"] = replace(s.h.jobs["a"], losses=0)
+
+
 def gathered_once_and_then_alone(s: Story) -> None:
     twice(s, GATHERED)
     line(s, "gathered", "5")
@@ -76,7 +82,12 @@ def sealed_and_opened(s: Story) -> None:
     s.call("result", at_s=2.0, value={"type": "success", "result": result})
 
 
-GOOD = [steps_that_go_on_after_a_kill, gathered_once_and_then_alone, sealed_and_opened]
+GOOD = [
+    a_checkpoint_after_a_loss,
+    steps_that_go_on_after_a_kill,
+    gathered_once_and_then_alone,
+    sealed_and_opened,
+]
 
 
 @pytest.mark.parametrize("tell", GOOD, ids=lambda case: case.__name__)
@@ -118,7 +129,18 @@ def sealed_result_of_another_job(s: Story) -> None:
     s.call("result", at_s=2.0, value={"type": "success", "result": result})
 
 
+def a_loss_too_many(s: Story) -> None:
+    twice(s, STEPPED)
+    s.h.jobs["a"] = replace(s.h.jobs["a"], losses=2)
+
+
+def a_loss_too_few(s: Story) -> None:
+    twice(s, GATHERED)
+    s.h.jobs["a"] = replace(s.h.jobs["a"], losses=0)
+
+
 BAD = [
+    ("miscounted", a_loss_too_many), ("miscounted", a_loss_too_few),
     ("step ran again", step_ran_again), ("wrong step result", wrong_step_result),
     ("retried together", retried_together), ("seal broken", seal_broken),
     ("readable though sealed", readable_though_sealed), ("wrong result", sealed_result_of_another_job),
