@@ -121,9 +121,9 @@ def audit_npm(command: Sequence[str]) -> int:
         counts = json.loads(done.stdout)["metadata"]["vulnerabilities"]
         total, known = counts["total"], json.loads(done.stdout)["vulnerabilities"]
     except (OSError, subprocess.TimeoutExpired) as exc:
-        return _not_audited(f"npm packages: {exc}")
+        return _not_audited(f"npm packages of {command[-1]}: {exc}")
     except (ValueError, KeyError, TypeError):
-        return _not_audited(f"npm packages: {_last_line(done.stderr, 'npm said nothing')}")
+        return _not_audited(f"npm packages of {command[-1]}: {_message_of_npm(done)}")
     for name, one in sorted(known.items()):
         print(f"npm {name} {one.get('range', '')}: {one.get('severity', 'unknown')}")
     if total:
@@ -246,6 +246,14 @@ def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(  # noqa: S603
         command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=ROOT
     )
+
+
+def _message_of_npm(done: subprocess.CompletedProcess[str]) -> str:
+    """Return why npm gave no result. The last line that it prints names its log."""
+    try:
+        return str(json.loads(done.stdout)["message"])
+    except (ValueError, KeyError, TypeError):
+        return _last_line(done.stderr, "npm said nothing")
 
 
 def _last_line(text: str, otherwise: str) -> str:

@@ -173,6 +173,8 @@ def test_an_audit_of_npm_and_images_never_takes_silence_for_good_news(
         for command in (says("", code=1, error="no route"), ["/nonexistent/tool"], says("[]")):
             assert part(command) == audit.NOT_AUDITED
             assert capsys.readouterr().err.startswith("NOT AUDITED: ")
+    assert audit.audit_npm([*says(json.dumps({"message": "405 not here"})), "tools/web"]) == audit.NOT_AUDITED
+    assert capsys.readouterr().err == "NOT AUDITED: npm packages of tools/web: 405 not here\n"
     npm: dict[str, Any] = {"vulnerabilities": {"x": {"severity": "high", "range": "<2"}}}
     for total, code in ((1, audit.VULNERABLE), (0, audit.CLEAN)):
         told = npm | {"metadata": {"vulnerabilities": {"total": total}}}
