@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,30 +12,56 @@ import pytest
 from tests.clients import typescript
 from tests.clients.typescript import PACKAGE, run
 from tests.support import real_time
-from tests.support.master import master_on
+from tests.support.master import PATIENT, master_on
 from tests.support.pages import all_blocks
 from tests.support.server import StoreServer
 
 pytestmark = [
     typescript.NEEDED,
     real_time.PROCESSES,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.xdist_group("typescript"),
 ]
+
+
+def own_tests(*names: str, **env: str) -> int:
+    """Run test files of the package, and return how many tests they have. AssertionError with all that failed."""
+    files = [str(PACKAGE / "build" / "test" / f"{name}.test.js") for name in names]
+    done = subprocess.run(
+        ["node", "--test", "--test-reporter=tap", *files],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    failed = re.findall(r"^ *not ok .*?^ *\.\.\.$", done.stdout, re.MULTILINE | re.DOTALL)
+    told = "\n".join(failed) or done.stdout[-4000:] + done.stderr
+    assert (done.returncode, failed) == (0, []), told
+    counts = dict(re.findall(r"^# (tests|pass|skipped) (\d+)$", done.stdout, re.MULTILINE))
+    assert (counts["pass"], counts["skipped"]) == (counts["tests"], "0"), done.stdout
+    return int(counts["tests"])
 
 
 @pytest.mark.req("S13", "J11", "M8")
 async def test_its_own_tests_pass_against_a_live_master(store_server: StoreServer) -> None:
     await asyncio.to_thread(typescript.build)
-    files = sorted(str(path) for path in (PACKAGE / "build" / "test").glob("*.test.js"))
-    times = {"lease_ms": 3_000, "offer_ms": 1_500, "worker_stale_s": 10.0, "heartbeat_interval_s": 0.3}
-    async with master_on(store_server.url, **times, push_timeout_s=5.0) as (master, _):
-        told = await asyncio.to_thread(
-            run, "node", "--test", *files, JQMASTER_URL=master.server.url, no_proxy="*"
-        )
-    counts = dict(re.findall(r"^(?:#|ℹ) (tests|pass|fail|skipped) (\d+)$", told, re.MULTILINE))
-    assert (counts["fail"], counts["skipped"]) == ("0", "0"), told
-    assert int(counts["pass"]) == int(counts["tests"]) > 40
+    names = {path.name.removesuffix(".test.ts") for path in (PACKAGE / "test").glob("*.test.ts")} - {"faults"}
+    async with master_on(store_server.url, **PATIENT) as (master, _):
+        count = await asyncio.to_thread(own_tests, *sorted(names), JQMASTER_URL=master.server.url)
+    assert count > 40
+
+
+@pytest.mark.req("S13", "M3")
+async def test_what_befalls_its_process_loses_no_job(store_server: StoreServer) -> None:
+    """Processes end in the middle of a job, event loops are blocked, and the cluster module forks workers."""
+    await asyncio.to_thread(typescript.build)
+    async with master_on(store_server.url, **{**PATIENT, "lease_ms": 4_000, "offer_ms": 2_000}) as (
+        master,
+        _,
+    ):
+        count = await asyncio.to_thread(own_tests, "faults", JQMASTER_URL=master.server.url)
+    assert count == 5
 
 
 def programs_of(page: str, language: str) -> dict[str, str]:

@@ -28,12 +28,12 @@ test("a job is pushed and its result fetched", LIVE, async () => {
   }));
   await withWorker([resize], async () => {
     const handle = await resize.enqueue({ photoId: 21 });
-    assert.deepEqual(await handle.result({ wait: 10 }), { width: 42, big: 2n ** 60n });
+    assert.deepEqual(await handle.result({ wait: 60 }), { width: 42, big: 2n ** 60n });
     assert.deepEqual(await handle.result(), { width: 42, big: 2n ** 60n }, "the handle keeps it");
     await assert.rejects(resize.handle(newId()).result({ wait: 0 }), ResultGone);
     const dropped = await resize.with({ keepResult: false }).enqueue({ photoId: 1 });
     await until(async () => (await dropped.refresh()).state === "succeeded");
-    await assert.rejects(dropped.result({ wait: 10 }), ResultNotKept);
+    await assert.rejects(dropped.result({ wait: 60 }), ResultNotKept);
     await assert.rejects(dropped.cancel(), (error: unknown) => error instanceof RefusedError && error.code === "job_succeeded");
   });
 });
@@ -42,7 +42,7 @@ test("many jobs have a handle each", LIVE, async () => {
   const double = task<number, number>(unique("double"), { keepResult: true }, (value) => value * 2);
   await withWorker([double], async () => {
     const handles = await double.many([1, 2, 3]);
-    assert.deepEqual(await Promise.all(handles.map((handle) => handle.result({ wait: 10 }))), [2, 4, 6]);
+    assert.deepEqual(await Promise.all(handles.map((handle) => handle.result({ wait: 60 }))), [2, 4, 6]);
   });
 });
 
@@ -52,7 +52,7 @@ test("a failed job throws what is known of it", LIVE, async () => {
   });
   await withWorker([gone], async () => {
     const handle = await gone.enqueue();
-    await assert.rejects(handle.result({ wait: 10 }), (error: unknown) => {
+    await assert.rejects(handle.result({ wait: 60 }), (error: unknown) => {
       assert.ok(error instanceof JobFailed);
       assert.deepEqual([error.reason, error.errorType], ["error", "Fail"]);
       assert.match(error.message, /no such photo/);
@@ -109,7 +109,7 @@ test("batches and flows", LIVE, async () => {
     await until(async () => (await made.status()).state === "complete");
     assert.equal((await made.status()).counts.succeeded, 2);
     const handles = await chord([double.job(1), chain(double.job(2), double.job(3))], sum.job()).enqueue();
-    assert.equal(await handles.last.result({ wait: 15 }), 8);
+    assert.equal(await handles.last.result({ wait: 60 }), 8);
   });
 });
 

@@ -4,7 +4,7 @@ import { Worker, configure, type AnyTask, type WorkerOptions } from "jqmaster-sd
 
 export const MASTER = process.env["JQMASTER_URL"] ?? "";
 /** Tests with a live master are skipped without one. */
-export const LIVE = { skip: MASTER === "" ? "needs a live master: set JQMASTER_URL" : false, timeout: 30_000 };
+export const LIVE = { skip: MASTER === "" ? "needs a live master: set JQMASTER_URL" : false, timeout: 120_000 };
 
 /** Takes what a worker says, and shows none of it. */
 export const SILENT = { info: () => undefined, warn: () => undefined, error: () => undefined };
@@ -28,7 +28,7 @@ export async function withWorker(tasks: readonly AnyTask[], run: (worker: Worker
 }
 
 /** Waits until something is so. */
-export async function until(isSo: () => boolean | Promise<boolean>, forMs = 15_000): Promise<void> {
+export async function until(isSo: () => boolean | Promise<boolean>, forMs = 60_000): Promise<void> {
   const endMs = performance.now() + forMs;
   while (!(await isSo())) {
     if (performance.now() > endMs) throw new Error("it did not become so in time");
