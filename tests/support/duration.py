@@ -33,7 +33,7 @@ def told(cores: int) -> str:
     cores_text = "one core" if cores == 1 else f"{cores} cores"
     return (
         f"`make test` takes about {minutes(cores)} minutes on the {cores_text} here if nothing else runs. "
-        f"CONTRIBUTING.md lists the tests of each room, which take a minute or less."
+        f"CONTRIBUTING.md (In one minute) names the tests of what you changed."
     )
 
 
