@@ -1,4 +1,4 @@
-"""Time inside one process. Stored times are the store's business (`store/lua/lib/clock.lua`)."""
+"""Time inside one process. Stored times come from the store's clock (`store/lua/lib/clock.lua`)."""
 
 import asyncio
 import math
@@ -6,7 +6,7 @@ import time
 from typing import Final, Protocol
 
 TICK_S: Final = 0.5
-# Timers fire a little early or late. Nobody should wake for a tick that has just passed.
+# Timers fire a little early or late. A tick that is nearer than this is skipped.
 _TICK_SLACK_S: Final = 0.02
 
 
@@ -47,7 +47,7 @@ async def sleep_to_tick(clock: Clock, seconds: float) -> None:
 
 
 async def wait_for_event(event: asyncio.Event, most_s: float) -> bool:
-    """Return whether the event came within `most_s`."""
+    """Wait for an event, at most `most_s`. Return whether it was set."""
     try:
         async with asyncio.timeout(most_s):
             await event.wait()

@@ -32,7 +32,7 @@ DAY_S = 86_400
 ENVELOPE_BYTES: Final = 64 * KIB
 _PROXY_URL = r"^(https?:/)?/[^/\\\s][^\s]*$"
 _HEADER = r"^[A-Za-z0-9-]{1,64}$"
-# Headers that have another meaning, or that a caller may always send.
+# Headers that cannot carry a user's name: they have another meaning, or any caller may send them.
 _OTHER_HEADERS = {
     "authorization",
     "cookie",

@@ -159,7 +159,7 @@ class StoreUnavailableError(JqmasterError):
 
 
 class ProviderUnavailableError(JqmasterError):
-    """The login provider does not answer, or says something that cannot be used."""
+    """The login provider does not answer, or its answer cannot be used."""
 
     code = "provider_unavailable"
 
@@ -171,13 +171,14 @@ class OutcomeUnknownError(JqmasterError):
 
 
 def unknown_worker(worker_id: str) -> NotFoundError:
-    """Return the error for a worker that is not registered, or no longer."""
+    """Return the error for a worker that is not registered."""
     return NotFoundError(f"no worker {worker_id[:64]} is registered", code="unknown_worker")
 
 
 @contextlib.contextmanager
 def after_it_was_done() -> Iterator[None]:
-    """Wrap reads for the answer after a completed change: if the store fails then, the change has still been made."""
+    """Surround reads that follow a completed change. If the store fails there, the error says that the change was
+    made."""
     try:
         yield
     except StoreUnavailableError as exc:
@@ -187,7 +188,7 @@ def after_it_was_done() -> Iterator[None]:
 
 
 class StoreUnfitError(JqmasterError):
-    """The store cannot give what is configured (durability, eviction policy, version), so the master does not start."""
+    """The store does not meet the requirements (durability, eviction policy, version), so the master does not start."""
 
     code = "store_unfit"
 
@@ -199,14 +200,14 @@ class DataDirInUseError(JqmasterError):
 
 
 class DamagedError(JqmasterError):
-    """A record in the store is not what the master wrote. `jqmaster fsck` shows details."""
+    """A record in the store is damaged. `jqmaster fsck` shows details."""
 
     code = "damaged"
 
 
 class ArchiveUnavailableError(JqmasterError):
-    """The archive of job logs does not answer, or refuses what it is asked for. `stored_after`: the store still has
-    the lines behind this one; None if it has none, or if nobody reads."""
+    """The archive of job logs does not answer, or refuses a request. `stored_after`: the number of a line, after which
+    the store still has the lines; None if it has none, or if the call was not a read."""
 
     code = "archive_unavailable"
 
@@ -218,6 +219,6 @@ class ArchiveUnavailableError(JqmasterError):
 
 
 class ArchiveDamagedError(JqmasterError):
-    """An object of the archive is not what a master wrote."""
+    """An object of the archive is damaged."""
 
     code = "archive_damaged"

@@ -26,7 +26,7 @@ _LINK: Final = ("redis.", "jqmaster.store.link.")
 
 
 class Component(Protocol):
-    """Something that runs: `start` returns when it works, `stop` when nothing of it runs any more."""
+    """A part of a process: `start` returns when it works, `stop` when all its tasks have ended."""
 
     async def start(self) -> None: ...
 
@@ -71,7 +71,7 @@ class LoopFailures:
         self._series[name] = _Series(first_s, now_s, text, is_vital, _came_from_link(error), again_after_s)
 
     def over(self, name: str) -> None:
-        """Note that the loop works, or was stopped."""
+        """Record that the loop works, or was stopped."""
         self._series.pop(name, None)
 
     def longest(self) -> FailingLoop | None:
@@ -126,10 +126,10 @@ _failures: ContextVar[LoopFailures | None] = ContextVar("loop_failures", default
 async def running(
     components: Sequence[Component], *, failures: LoopFailures | None = None
 ) -> AsyncIterator[None]:
-    """Start in order, stop in reverse, and try each stop even if another fails.
+    """Start the components in order, stop them in reverse, and try each stop even if another fails.
 
-    The order is the order of need: what others use starts first and stops last (the store outlives everything).
-    `failures` records failures of these components' loops, and of the loops that they start.
+    A component that others use comes first: the store starts first and stops last. `failures` records failures of these
+    components' loops, and of the loops that they start.
     """
     started: list[Component] = []
     try:
@@ -172,7 +172,7 @@ class BackgroundLoops:
         task.add_done_callback(self._tasks.discard)
 
     def worked(self, role: str) -> None:
-        """Note that a round of a loop was done, so that its failures before are over."""
+        """Record a successful round of a loop, which ends its series of failures."""
         if self._pauses_s and self._pauses_s.pop(role, None) is not None and self._failures is not None:
             self._failures.over(f"{self._name}.{role}")
 
@@ -221,8 +221,8 @@ class BackgroundLoops:
 
 
 class EntriesApart:
-    """Keeps the entries apart that a loop handles one by one: one that fails is logged and shown as a fault, and the
-    others are handled."""
+    """Isolates entries that a loop handles one by one: an entry that fails is logged and shown as a fault, and the loop
+    continues with the others."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -231,7 +231,7 @@ class EntriesApart:
 
     @contextlib.contextmanager
     def alone(self, entry: str) -> Iterator[None]:
-        """Let an unexpected error in the block concern only this entry. What the store raises concerns all of them."""
+        """Isolate an unexpected error in the block. Errors of the store concern all entries, and are raised."""
         try:
             yield
         except (JqmasterError, StaleEpochError):
@@ -251,7 +251,7 @@ class EntriesApart:
                     self._failures.over(f"{self._name} {entry}")
 
     def only(self, entries: Collection[str]) -> None:
-        """Forget the failures of entries that are no longer there."""
+        """Forget the failures of entries that no longer exist."""
         for entry in self._failing - set(entries):
             self._failing.discard(entry)
             if self._failures is not None:

@@ -1,4 +1,4 @@
-"""Values that are replaced as a whole while others read them."""
+"""Values that are replaced as a whole at run time."""
 
 from typing import Generic, TypeVar
 

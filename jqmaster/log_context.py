@@ -11,8 +11,8 @@ _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
 
 
 class RequestContext:
-    """The context of one request. Unless the client gave an ID, it is created on demand, because most are never
-    needed."""
+    """The context of one request. Without an ID from the client, the ID is created at the first use, because most are
+    never needed."""
 
     __slots__ = ("_id", "given", "path")
 

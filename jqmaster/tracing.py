@@ -1,7 +1,8 @@
 """The master's part of a trace: spans for its work on jobs that carry a `traceparent` (W3C Trace Context).
 
-Pushers put it into the job's headers, and workers continue the trace (worker_sdk/tracing.py). The master changes no
-header, because a repeated push must be the same. Names follow OpenTelemetry's conventions for messaging.
+Pushers put `traceparent` into the job's headers, and workers continue the trace (worker_sdk/tracing.py). The master
+changes no header, because a repeated push must have the same content. Names follow OpenTelemetry's conventions for
+messaging.
 """
 
 import asyncio
@@ -53,7 +54,7 @@ class Tracing:
             resource=Resource.create(
                 {"service.name": "jqmaster", "service.version": version, "service.instance.id": master_id}
             ),
-            # `stop` shuts it down, within a limit.
+            # `stop` shuts the provider down, within a time limit.
             shutdown_on_exit=False,
         )
         endpoint = TraceCollector(settings.traces_endpoint).url
@@ -97,7 +98,7 @@ class Tracing:
         """Nothing runs before the first span."""
 
     async def stop(self) -> None:
-        """Send what is left. A collector that hangs does not hold up the end for longer than `STOP_WITHIN_S`."""
+        """Send the spans that are left. A collector that hangs delays the end by `STOP_WITHIN_S` at most."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def shut_down() -> None:

@@ -1,4 +1,4 @@
-"""Ready-made conditions for `prepare`: each is met, or says how long to wait and why."""
+"""Ready-made conditions for `prepare`. One that is not met says how long to wait and why."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         def __await__(self) -> Generator[Any, None, "Ready | Defer"]: ...
 
 
-# Yields questions, and gets the answers.
+# A generator that yields reads and probes, and gets their answers.
 Steps = Generator["MasterRead | Probe", Mapping[str, Any], Defer | None]
 
 _ENDED: Final = ("succeeded", "discarded", "failed")
@@ -29,7 +29,7 @@ _ENDED: Final = ("succeeded", "discarded", "failed")
 
 @dataclass(frozen=True, slots=True)
 class MasterRead:
-    """A read of the master's API. `of`: the job that it is about."""
+    """A read of the master's API. `of`: the job that is read."""
 
     path: str
     of: str = ""
@@ -48,7 +48,7 @@ class Condition(ABC):
 
     @abstractmethod
     def _steps(self) -> Steps:
-        """Yield questions and get their answers; return None if the condition is met, or how long to wait and why."""
+        """Yield reads and probes, and get their answers. Return None if the condition is met, or else a Defer."""
 
 
 @dataclass(frozen=True)
@@ -228,17 +228,17 @@ def ready_when(ctx: "Context", *conditions: Condition) -> "Answered":
     returns it.
 
     * `ctx`: the context that `prepare` got.
-    * `conditions`: checked in this order; the ones behind the first that is not met are not asked.
+    * `conditions`: checked in this order, up to the first that is not met.
 
-    Await it in an `async def`; in a `def` it blocks. Those that ask a master need the scope `read` beside `work`. Raise
-    RefusedError if the master refuses, UnavailableError if no master answers: then the attempt fails.
+    Await the call in an `async def`; in a `def` it blocks. Conditions that ask a master need the scope `read` beside
+    `work`. Raise RefusedError if the master refuses, UnavailableError if no master answers: then the attempt fails.
 
     For example:
 
         def prepare(self, argument: str, ctx: Context) -> Ready | Defer:
             return ready_when(ctx, OutstandingBelow("film.render", 3))
     """
-    # The test kit decides which conditions are not met, and asks nobody.
+    # The test kit sets the conditions that are not met. Then no system is called.
     unmet: Collection[Condition] | None = getattr(pushers_of(ctx), "unmet", None)
     if unmet is not None:
         return cast("Answered", _in_test(conditions, unmet))
@@ -311,7 +311,7 @@ async def _ask_async(ctx: "Context", condition: Condition) -> Defer | None:
 
 
 def _probed(probe: Probe, left_s: float) -> Mapping[str, Any]:
-    """Call an outside system. `fault` is empty if it is well."""
+    """Call an outside system. `fault` is empty if the system answers with a 2xx."""
     import http.client
     import urllib.error
     import urllib.request

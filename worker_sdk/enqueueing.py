@@ -51,8 +51,8 @@ class EnqueueChain:
         ]
 
     def open(self, job: JobT) -> "tuple[JobT, OpenJob]":
-        """Run what comes before a job is sent. Return the job to send, and what comes after. Raise the exception of a
-        refusal."""
+        """Run the generators up to their `yield`. Return the job to send, and the open generators. Raise the exception
+        of a refusal."""
         # The caller's own map stays as it is: it may be enqueued again.
         job = copy.copy(job)
         for field in ("headers", "tags", "retry"):
@@ -91,7 +91,7 @@ class OpenJob:
         self._opened = opened
 
     def close(self, exc: BaseException | None) -> None:
-        """Tell the generators the end of the call, the innermost first. Log what they raise: it changes nothing."""
+        """Tell the generators the end of the call, the innermost first. Log their exceptions, which change nothing."""
         while self._opened:
             around = self._opened.pop()
             try:
@@ -102,7 +102,7 @@ class OpenJob:
 
 @contextmanager
 def ending(opened: Iterable[OpenJob]) -> Iterator[None]:
-    """Surround a call that sends jobs, and tell its end to what was opened. `opened` is read at the end."""
+    """Surround a call that sends jobs, and tell its end to the open generators. `opened` is read at the end."""
     try:
         yield
     except BaseException as exc:

@@ -51,8 +51,8 @@ def configure(
     durability: str | None = None,
     middleware: "Iterable[EnqueueMiddleware]" = (),
 ) -> None:
-    """Set what tasks, workers and pushers of this process use where they are given nothing else. Each call replaces the
-    settings of the one before; without arguments, the environment counts again.
+    """Set the defaults of tasks, workers and pushers of this process. Each call replaces the settings of the one
+    before; without arguments, the environment counts again.
 
     * `url`: address of the master, or a list of addresses. Default: `JQMASTER_URL`.
     * `token`: bearer token. Default: `JQMASTER_TOKEN`.

@@ -1,4 +1,4 @@
-"""Exceptions that a handler may raise to say how its job goes on, and those that a Pusher raises."""
+"""Exceptions with which a handler decides how its job continues, and those that a Pusher raises."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -124,8 +124,8 @@ class CodedError(Exception):
 
 
 class NotReady(Exception):  # noqa: N818
-    """The order to ask again later whether the work can begin: `order` says when and why, `max_wait_s` and `for_s` how
-    long. Handlers return `Defer` from `prepare` instead."""
+    """Raised by the SDK when `prepare` returns `Defer`: prepare the job again later. `order`: when and why.
+    `max_wait_s`, `for_s`: the limit of all waits together. Handlers do not raise this."""
 
     def __init__(self, order: Defer, *, max_wait_s: float, for_s: float | None) -> None:
         super().__init__(order.reason or "not ready")

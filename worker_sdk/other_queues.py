@@ -1,9 +1,9 @@
-"""Names of other job queues, and the ones that they have here. It is imported only for mistakes."""
+"""Names of other job queues, and the corresponding names here. The module is imported only for error texts."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
 
-# By an option of another queue: the options here that may be meant. The first that the call knows is told.
+# For each option of another queue: the options here that may be meant. The error names the first that the call has.
 OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "max_retries": ("max_retry", "attempts"),
     "retries": ("max_retry", "attempts"),
@@ -95,7 +95,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "seconds": ("minutes",),
     "days": ("hours",),
 }
-# Where the value means something else than there.
+# Options whose value has another meaning here.
 _DIFFERENCES: Final[Mapping[tuple[str, str], str]] = {
     ("max_attempts", "max_retry"): "it does not count the first attempt",
     ("max_tries", "max_retry"): "it does not count the first attempt",
@@ -128,7 +128,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     "link_error": "use After(…, when='finished'), or on_failure of a Batch",
 }
 
-# By a method of other queues: the one of a task, of a handle and of a pusher here.
+# For each method of other queues: the method of a task, of a handle and of a pusher here.
 TASK_METHODS: Final[Mapping[str, str]] = {
     "delay": "enqueue",
     "adelay": "aenqueue",
@@ -212,8 +212,8 @@ def unknown_options(names: Collection[str], known: Collection[str], of: str) -> 
     """Return the error for options that do not exist, with those that may be meant.
 
     * `names`: the options.
-    * `known`: those that exist.
-    * `of`: what has them.
+    * `known`: the existing options.
+    * `of`: the function or class, for the text.
     """
     return TypeError(f"not an option of {of}: {', '.join(_told(name, known) for name in sorted(names))}")
 
@@ -245,11 +245,11 @@ def _option_of_jobs(candidates: Collection[str]) -> str:
 
 
 def missing_attribute(of: str, name: str, others: Mapping[str, str]) -> AttributeError:
-    """Return the error for an attribute that something does not have, with the one that may be meant.
+    """Return the error for a missing attribute, with the attribute that may be meant.
 
-    * `of`: what was asked for it.
+    * `of`: the object, for the text.
     * `name`: the attribute.
-    * `others`: names of other queues, and what they are here.
+    * `others`: names of other queues, and the names here.
     """
     if (meant := others.get(name)) is None:
         return AttributeError(f"{of} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Work that another system does: is it ready, hand it over, take its answer."""
+"""Work that another system does: check that it can begin, hand it over, receive the answer."""
 
 import asyncio
 import contextlib
@@ -44,10 +44,10 @@ class OutsideWork:
     * `prepare_timeout_s`, `challenge_timeout_s`, `callback_timeout_s`: time of each phase, at most the time that the
       job has. An `async def` is stopped then. A `def` cannot be stopped before the time of the job is over, and fails
       if it took longer; `ctx.remaining()` tells it how long it has. None: the time of the job.
-    * `max_wait_s`: longest wait between two calls of `prepare`. The first is the one that it asks for, and each further
-      one is twice as long.
-    * `not_ready_for_s`: the job fails with the cause `not_ready` when it was not ready for so long, in seconds. None:
-      it waits on.
+    * `max_wait_s`: longest wait between two calls of `prepare`. The first wait is as long as its `Defer` says, and each
+      further wait is twice as long.
+    * `not_ready_for_s`: seconds after which a job that was never ready fails with the cause `not_ready`. None: no
+      limit.
 
     For example:
 
@@ -103,7 +103,7 @@ class OutsideWork:
         raise NotImplementedError
 
     def _phases(self) -> tuple[Phase, ...]:
-        """Return the methods that a derived class may have. The last one is that which every class must define."""
+        """Return the methods that a derived class may define. It must define the last one."""
         return (self.prepare, self.challenge, self.on_callback)
 
 

@@ -1,6 +1,6 @@
-"""A fake master for a worker under test: it answers as it is told to, and records everything that it receives.
+"""A fake master for a worker under test: its answers can be set, and it records all calls.
 
-Its store's clock is an hour ahead of this machine's, so that a worker that mixes up the two is found out.
+Its store's clock is an hour ahead of this machine's, to find workers that confuse the two.
 """
 
 import asyncio
@@ -68,7 +68,8 @@ class Behaviour:
 
 
 class FalseMaster:
-    """`beats`, `reports`, `polls`, `registrations` and `faults` only grow. `beat_s`: seconds between two heartbeats."""
+    """Records `beats`, `reports`, `polls`, `registrations` and `faults`, and never removes any. `beat_s`: seconds
+    between two heartbeats."""
 
     def __init__(self, *, lease_s: float = 4.0, beat_s: float | None = None) -> None:
         self.token = secrets.token_urlsafe(16)

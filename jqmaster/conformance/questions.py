@@ -14,7 +14,7 @@ _DEADLINE_S: Final = 60.0
 
 
 class FailedError(Exception):
-    """The subject does not do what is required. The text says what it did instead."""
+    """The subject does not meet a requirement. The text says what it did instead."""
 
 
 class SkippedError(Exception):
@@ -147,7 +147,7 @@ def select_questions(
     is_quick: bool = False,
 ) -> list[Question[SubjectT]]:
     """Return the questions of this mode whose ID begins with one of `only`, or all of them if `only` is empty.
-    `is_quick` leaves out those that take their time."""
+    `is_quick` leaves out timed ones."""
     return [
         question
         for question in questions

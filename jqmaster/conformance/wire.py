@@ -1,4 +1,4 @@
-"""Bodies as MessagePack or JSON, IDs and signatures: what both sides of the protocol put on the wire."""
+"""The wire format of the protocol: bodies as MessagePack or JSON, IDs and signatures."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""The end of a worker (docs/worker_protocol.md, section 7). It is asked last, because no worker is left
+"""The end of a worker (docs/worker_protocol.md, section 7). These questions come last, because no worker is left
 afterwards."""
 
 import asyncio
@@ -30,8 +30,8 @@ async def _(worker: WorkerUnderTest) -> None:
     short = worker.job(SLEEP, 0.5)
     await worker.give(short)
     long = await worker.running(120.0)
-    # A worker has one end: one that is pushed to meets a master that does not know the call, one that pulls one that
-    # does.
+    # A worker can end only once, so each mode tests one kind of master: pull workers meet one that knows the call,
+    # others meet one that does not.
     master.knows_leaving = worker.mode is WorkerMode.PULL
     worker.terminate()
     seen = len(master.beats)

@@ -1,4 +1,4 @@
-"""Why a server ended, read from its log, its exit status and its disk."""
+"""Find out why a server ended, from its log, its exit status and its disk."""
 
 import os
 import re
@@ -13,7 +13,8 @@ from jqmaster.errors import DamagedError, JqmasterError, StoreUnavailableError, 
 Cause = Literal["disk_full", "disk_error", "damaged", "crashed"]
 
 _TAIL_BYTES = 16 * 1024
-# A server that found no room for its data often found none for the log line about it either.
+# With less free space than this, a disk counts as full: a server without room for its data often lacks room for the log
+# line, too.
 _FULL_BELOW_BYTES = 1024 * 1024
 # The exit status of a server that ends by itself because of an error after which it cannot go on.
 _ENDED_ITSELF = 1

@@ -82,7 +82,7 @@ class ServerProcess:
             signal.pidfd_send_signal(self._pidfd, number)
 
     async def wait(self, timeout_s: float) -> bool:
-        """Return whether the process has ended within `timeout_s`."""
+        """Wait, and return whether the process has ended within `timeout_s`."""
         try:
             await asyncio.wait_for(self.ended.wait(), timeout_s)
         except TimeoutError:

@@ -165,8 +165,8 @@ class EgressGuard:
         timeout_s: float,
         context: ssl.SSLContext | None = None,
     ) -> ProtocolT:
-        """Open a new connection to `target`. Its address is resolved and checked for this connection, whatever the
-        name resolves to later. SNI keeps the name. `timeout_s`: until it is open, TLS not included. Raises
+        """Open a new connection to `target`. Its address is resolved and checked for this connection, whatever the name
+        resolves to later. SNI keeps the name. `timeout_s`: limit for the TCP connection, without TLS. Raises
         AddressRefusedError, OSError."""
         pinned = await self.resolve(target)
         loop = asyncio.get_running_loop()
@@ -219,7 +219,7 @@ class EgressGuard:
             if forbidden_port == port and (
                 _is_own(address) if _is_wildcard(host) else address in self._forbidden_addresses.get(host, ())
             ):
-                # Use the same words, so that callers cannot find out where the store is.
+                # Use the same text for all refused addresses, so that callers cannot find out where the store is.
                 raise AddressRefusedError(_NEVER_CALLED)
 
     @staticmethod

@@ -51,7 +51,7 @@ class LinkTemplate:
         return cls(label, url)
 
     def filled(self, fields: Mapping[str, object]) -> str:
-        """Return the address for a job, whose parts cannot change where it leads."""
+        """Return the address for a job. Values of the job cannot change the host or the directory."""
         return _PLACEHOLDER.sub(lambda match: quote(str(fields[match[1]]), safe=""), self.url)
 
 
@@ -63,6 +63,5 @@ def links_of(templates: Sequence[str], fields: Mapping[str, object]) -> list[tup
 
 
 def _dots_in(url: str) -> int:
-    """Return how many segments of the path mean this place or the one above. Browsers read them so also when they are
-    percent-encoded."""
+    """Return how many segments of the path are `.` or `..`. Browsers read percent-encoded ones the same way."""
     return sum(segment in (".", "..") for segment in re.split(r"[?#]", url, maxsplit=1)[0].split("/"))

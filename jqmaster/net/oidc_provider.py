@@ -1,4 +1,4 @@
-"""An OpenID Connect provider as this client sees it: discovery, keys, and the exchange of a code for an ID token.
+"""Client of an OpenID Connect provider: discovery, keys, and the exchange of a code for an ID token.
 
 It calls only the issuer and the endpoints that its discovery document names. It follows no redirects.
 """
@@ -36,7 +36,7 @@ _SHOWN_CHARACTERS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """This client as the provider knows it. Without `secret` it is a public client."""
+    """The registration of this client at the provider. Without `secret` it is a public client."""
 
     issuer: str
     client_id: str

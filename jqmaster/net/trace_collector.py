@@ -1,4 +1,4 @@
-"""The collector of traces: asked whether it takes spans before there are any."""
+"""Check that the collector of traces accepts spans, before there are any."""
 
 import asyncio
 import contextlib

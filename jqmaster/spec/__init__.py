@@ -1,1 +1,2 @@
-"""The OpenAPI documents and what is generated from them. A master loads it only when it is asked for its document."""
+"""The OpenAPI documents, and files generated from them. A master imports this only when a client requests the
+document."""

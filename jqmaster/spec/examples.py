@@ -1,4 +1,5 @@
-"""One example for each body of the OpenAPI documents, by the name of its schema; tests hold them against it."""
+"""One example for each body of the OpenAPI documents, by the name of its schema. Tests check them against the
+schema."""
 
 from typing import Any, Final
 

@@ -344,7 +344,7 @@ def as_yaml(document: Mapping[str, Any]) -> str:
 
 
 def generated_files() -> dict[str, str]:
-    """Return everything that is generated from the code's contract: the path in the repository, and the text."""
+    """Return all files that are generated from the OpenAPI documents: the path in the repository, and the text."""
     documents = [master_document(), worker_document()]
     return {
         "openapi/jqmaster.yaml": as_yaml(documents[0]),

@@ -35,7 +35,7 @@ def python_source(documents: Sequence[Mapping[str, Any]], names: Iterable[str] =
     """Return the text of a module with the types `names` and all that they consist of. Raises ValueError if two
     documents give one name different meanings."""
     schemas = schemas_named(names, documents)
-    # An alias is a value, so what it names must come first. Annotations of fields are never evaluated.
+    # An alias is evaluated, so the types in it must be defined before it. Annotations of fields are never evaluated.
     literals = {name: s for name, s in schemas.items() if "enum" in s}
     objects = {name: s for name, s in schemas.items() if "properties" in s}
     unions = {name: s for name, s in schemas.items() if name not in literals and name not in objects}

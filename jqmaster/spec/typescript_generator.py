@@ -60,7 +60,7 @@ def _declaration(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def _comment(schema: Mapping[str, Any], indent: str) -> str:
-    # A comment must not end within its text.
+    # The text must not end the comment.
     text = " ".join(schema.get("description", "").split()).replace("*/", "* /")
     if not text:
         return ""

@@ -74,7 +74,7 @@ _OF_CONTROL: Final = {
 
 
 class Control:
-    """`app.control`, as far as it cancels jobs."""
+    """`app.control`. It can only cancel jobs."""
 
     def revoke(self, task_id: str | Iterable[str], **options: Any) -> None:
         """Cancel a job, or several. A running job is stopped.
@@ -147,12 +147,12 @@ class Celery(Tasks):
     def config_from_object(
         self, obj: Any, silent: bool = False, force: bool = False, namespace: str | None = None
     ) -> None:
-        """Take settings from an object when they are first needed. See `Conf` for those that count.
+        """Read settings from an object when the first setting is needed. `Conf` lists the supported settings.
 
         * `obj`: an object, a module, or the name of one, such as `"django.conf:settings"`.
-        * `silent`: do without them if the module is missing.
-        * `force`: take them now.
-        * `namespace`: prefix of their names, such as `"CELERY"`.
+        * `silent`: ignore a missing module.
+        * `force`: read the settings now.
+        * `namespace`: prefix of the names of settings, such as `"CELERY"`.
         """
 
         def read() -> Mapping[str, Any]:
@@ -186,11 +186,11 @@ class Celery(Tasks):
         related_name: str | None = "tasks",
         force: bool = False,
     ) -> None:
-        """Import the modules of tasks of packages, when the tasks are first needed.
+        """Import the task modules of packages when the first task is needed.
 
         * `packages`: the packages, or a function that returns them. Default: the applications of Django.
         * `related_name`: name of the module in each package; None: the package itself.
-        * `force`: import them now.
+        * `force`: import the modules now.
         """
         self._discoveries.append((packages, related_name))
         self._is_loaded = False
@@ -198,7 +198,7 @@ class Celery(Tasks):
             self.finalize()
 
     def finalize(self, auto: bool = False) -> None:
-        """Import what was named, and send `on_after_configure` and `on_after_finalize`. It happens by itself.
+        """Import the named modules, and send `on_after_configure` and `on_after_finalize`. A worker does this itself.
 
         * `auto`: changes nothing.
         """
@@ -314,7 +314,7 @@ class Celery(Tasks):
         """Return the definitions of `beat_schedule`, of `add_periodic_task` and of this collection by name, as `PUT
         /api/definitions/{name}` takes them.
 
-        Raise ValueError or TypeError for entries that a master cannot have; they name the entry."""
+        Raise ValueError or TypeError, which name the entry, for an entry that a master cannot express."""
         tasks = self.tasks
         entries = {**self.conf["beat_schedule"], **self._periodic}
         declared = definitions_of(entries, tasks, self.conf.time_zone())
@@ -340,7 +340,7 @@ class Celery(Tasks):
         return self._all()[name]
 
     def handler_of(self, name: str) -> "Handler":
-        """Return what a worker calls to run the task. Raise TypeError if its types cannot travel."""
+        """Return the function that a worker calls to run the task. Raise TypeError if jobs cannot carry its types."""
         from worker_sdk.tasks.handler import handler_of
 
         return handler_of(self._all()[name])
@@ -352,13 +352,13 @@ class Celery(Tasks):
     # --- what changes nothing
 
     def set_current(self) -> None:
-        """Let its settings count for shared tasks."""
+        """Use the settings of this application for shared tasks."""
         PROCESS.application = self
 
     set_default = set_current
 
     def close(self) -> None:
-        """Do nothing: connections are those of the process."""
+        """Do nothing: the process owns the connections."""
 
     @property
     def Task(self) -> type[BoundTask]:  # noqa: N802 - Celery's name

@@ -111,13 +111,13 @@ class BoundTask:
         max_retries: int | None = None,
         **options: Any,
     ) -> Retry:
-        """Retry the job, as Celery's `retry` does: raise what says so.
+        """Retry the job, as Celery's `retry` does: by an exception that this call raises.
 
         * `exc`: the exception that is raised instead when no retry is left, or when the function was called directly.
         * `throw`: False returns the exception, for `raise self.retry(…)`.
         * `eta`, `countdown`: earliest time of the retry, or seconds until then.
-        * `max_retries`: bound for this time. It cannot exceed that of the task.
-        * `args`, `kwargs`: those of the job. Others are refused.
+        * `max_retries`: maximum for this call. It cannot exceed the maximum of the task.
+        * `args`, `kwargs`: the arguments of the job. Other arguments are refused.
         * `options`: those about brokers change nothing.
         """
         if (args is not None and list(args) != self.request.args) or (
@@ -142,12 +142,13 @@ class BoundTask:
     def update_state(
         self, task_id: str | None = None, state: str | None = None, meta: Any = None, **request: Any
     ) -> None:
-        """Tell how far the job is. The callers' `AsyncResult` has it as `state` and `info`, and people see it.
+        """Report the progress of the job. Callers read it as `state` and `info` of their `AsyncResult`, and people see
+        it.
 
-        * `task_id`: must be left out: a task speaks of itself.
+        * `task_id`: must be left out: a task can report only its own progress.
         * `state`: a word of your own, such as `PROGRESS`.
-        * `meta`: a map. Its `current` and `total` are shown as the share that is done. State and map have 200
-          characters together; of a larger map, callers get the state alone.
+        * `meta`: a map. Its `current` and `total` are shown as the completed share. State and map together may have 200
+          characters; if the map is larger, callers get only the state.
         * `request`: changes nothing.
         """
         if task_id not in (None, self.request.id):

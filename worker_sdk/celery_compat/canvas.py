@@ -28,21 +28,22 @@ _NO_LINKS: Final = (
 class Canvas:
     """A step of a flow: a signature, a chain, a group or a chord."""
 
-    # Whether the step after it is given a list.
+    # Whether the next step gets a list.
     ends_with_many = False
 
     def place(self, flow: "_Placing", takes: str | None) -> "TaskJob[Any] | Flow[Any]":
-        """Make its jobs. `takes`: what the first of them are given of the step before; `None`: nothing."""
+        """Add the jobs of this canvas to the flow. `takes`: the results of the step before that the first jobs get;
+        None: none."""
         raise NotImplementedError
 
     def result(self, handles: "FlowHandles[Any]", placed: "_Placing") -> Any:
-        """Return its result object."""
+        """Return the result object."""
         raise NotImplementedError
 
     def with_arguments(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Any:
-        """Return it with further arguments in front, and options, for its first steps."""
+        """Return a canvas whose first steps have further arguments in front, and these options."""
         raise NotImplementedError
 
     def __or__(self, other: Any) -> "chain":
@@ -51,7 +52,7 @@ class Canvas:
     def apply_async(
         self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any
     ) -> Any:
-        """Enqueue it, and return its result object.
+        """Enqueue the jobs, and return the result object.
 
         * `args`, `kwargs`: further arguments of the first step.
         * `options`: options of the first step.
@@ -70,7 +71,7 @@ class Canvas:
         return whole.result(flow.enqueue(), placed)
 
     def delay(self, *args: Any, **kwargs: Any) -> Any:
-        """Enqueue it with further arguments of the first step.
+        """Enqueue the jobs, with further arguments of the first step.
 
         * `args`, `kwargs`: the arguments.
         """
@@ -80,7 +81,7 @@ class Canvas:
         return self.apply_async(args, kwargs)
 
     def link(self, *args: Any) -> NoReturn:
-        """Refuse.
+        """Raise an error: use `chain` instead.
 
         * `args`: what Celery would run next.
         """
@@ -104,7 +105,7 @@ class Signature(Canvas):
 
     * `task`: the task, or its name.
     * `args`, `kwargs`: arguments.
-    * `immutable`: it takes no result of the step before.
+    * `immutable`: the call takes no result of the step before.
     * `options`: options of the call.
     """
 
@@ -153,7 +154,7 @@ class Signature(Canvas):
     def set(self, immutable: bool | None = None, **options: Any) -> "Signature":
         """Set options of the call, and return this signature.
 
-        * `immutable`: whether it takes no result.
+        * `immutable`: the call takes no result of the step before.
         * `options`: as for `apply_async`.
         """
         if immutable is not None:
@@ -266,7 +267,7 @@ class chain(Canvas):  # noqa: N801 - Celery's name
 
 
 class group(Canvas):  # noqa: N801 - Celery's name
-    """Steps that wait for none of one another.
+    """Steps that do not wait for each other.
 
     * `steps`: signatures, chains, chords and groups, or an iterable of them.
     """

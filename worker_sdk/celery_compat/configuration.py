@@ -1,4 +1,4 @@
-"""`app.conf`: the settings of Celery, those that mean something here among them."""
+"""`app.conf`: the settings of Celery, with an effect or without."""
 
 import fnmatch
 import importlib
@@ -11,7 +11,7 @@ from worker_sdk.celery_compat.guide import GUIDE
 
 logger = logging.getLogger(__name__)
 
-# The settings that count here, with their defaults.
+# The supported settings, with their defaults.
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "task_always_eager": False,
     "task_eager_propagates": False,
@@ -26,7 +26,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "imports": (),
     "include": (),
 }
-# Settings about brokers, backends and messages, and those that jobs obey anyway.
+# Settings without effect: about brokers, backends and messages, or about a behaviour that jobs always have.
 _OF_BROKERS: Final = re.compile(
     r"broker_.*|(result|accept|redis|database|cache|mongodb|elasticsearch|cassandra|s3|azureblockblob|couchbase|couchdb"
     r"|arangodb|cosmosdbsql|dynamodb|filesystem|consul|event|security)_(?!expires).*|result_backend.*"
@@ -51,7 +51,7 @@ _INSTEAD: Final = {
     "task_annotations": "the options of each task",
     "result_expires": "the setting of the master for results",
 }
-# The upper-case names of Celery 3, as far as they count here.
+# The upper-case names of Celery 3 for supported settings.
 _OLD: Final = {
     "always_eager": "task_always_eager",
     "eager_propagates_exceptions": "task_eager_propagates",
@@ -78,11 +78,11 @@ class Conf(MutableMapping[str, Any]):
         self.__dict__.update(_values={}, _sources=[], _told=set())
 
     def add_source(self, read: Callable[[], Mapping[str, Any]]) -> None:
-        """Read further settings when one is first asked for: those of Django may not be complete yet."""
+        """Read further settings later, when a setting is first needed: Django's may not be complete yet."""
         self._sources.append(read)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """Set several.
+        """Set several settings.
 
         * `args`: maps of settings.
         * `kwargs`: settings.
@@ -206,7 +206,7 @@ def _is_code(value: Any) -> bool:
 
 
 def _name_of(name: str) -> str:
-    """Return today's name of a setting: of old, all were upper-case, and most began with CELERY_."""
+    """Return the current name of a setting. Old names are upper-case, and most begin with CELERY_."""
     lower = name.lower()
     short = lower.removeprefix("celery_")
     return _OLD.get(lower) or _OLD.get(short) or short

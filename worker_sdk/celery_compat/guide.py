@@ -1,4 +1,4 @@
-"""How this package says that something of Celery is missing, and what to use instead."""
+"""Errors for parts of Celery that this package lacks. They say what to use instead."""
 
 import inspect
 from collections.abc import Iterable, Mapping
@@ -8,15 +8,14 @@ GUIDE: Final = "see docs/coming_from_celery.md"
 
 
 def missing(module: str, name: str, instead: Mapping[str, str]) -> NoReturn:
-    """Raise what a module raises for a name that it does not have: ImportError, which says what to use, for one of
-    Celery."""
+    """Raise the error of a module for a missing name. It is an ImportError with advice if Celery has the name."""
     if name in instead:
         raise ImportError(f"{name} of Celery is missing in {module}: {instead[name]}; {GUIDE}")
     raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
 
 def missing_attribute(owner: object, name: str, instead: Mapping[str, str]) -> NoReturn:
-    """Raise AttributeError for an attribute that an object of Celery would have, or would not have either."""
+    """Raise AttributeError for a missing attribute, with advice if Celery's object has the attribute."""
     if name in instead:
         raise AttributeError(f"{name} of Celery is missing here: {instead[name]}; {GUIDE}")
     raise AttributeError(f"{type(owner).__name__} has no attribute {name!r}")
@@ -32,5 +31,5 @@ def check_options(given: Iterable[str], known: Iterable[str], what: str, instead
 
 
 def is_abstract(function: object) -> bool:
-    """Return whether it is a class: Celery's tasks by class have no counterpart."""
+    """Return whether the object is a class: Celery's class-based tasks have no counterpart here."""
     return inspect.isclass(function)

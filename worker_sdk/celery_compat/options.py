@@ -1,4 +1,4 @@
-"""The options of Celery's tasks and calls, and what they are as options of jobs."""
+"""The options of Celery's tasks and calls, and the options of jobs that replace them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from worker_sdk.celery_compat.guide import check_options
 
-# Options of a task that change nothing here, because jobs behave so anyway.
+# Options of a task without effect, because jobs always behave this way.
 AS_EVER: Final = frozenset(
     {
         "acks_late", "acks_on_failure_or_timeout", "reject_on_worker_lost", "track_started", "send_events",
@@ -26,7 +26,7 @@ _APPLY: Final = frozenset(
         "ignore_result", "queue",
     }
 )  # fmt: skip
-# Options that say how Celery reaches its broker, and what it writes there.
+# Options about Celery's connection to its broker, and about its messages.
 OF_BROKERS: Final = frozenset(
     {
         "retry", "retry_policy", "connection", "producer", "publisher", "serializer", "compression", "routing_key",
@@ -51,7 +51,7 @@ INSTEAD_OF_OPTION: Final = {
 
 
 def job_fields(options: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
-    """Return options of `apply_async` as those of a job. Raise TypeError for unknown ones."""
+    """Convert options of `apply_async` to options of a job. Raise TypeError for unknown ones."""
     check_options(options, _APPLY | OF_BROKERS, "an option of apply_async", INSTEAD_OF_OPTION)
     options = {**defaults, **options}
     given: dict[str, Any] = {}
@@ -79,12 +79,12 @@ def job_fields(options: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
 
 
 def wire_priority(given: int | None) -> int | None:
-    # RabbitMQ runs the largest first, and a master the lowest.
+    # RabbitMQ runs the highest number first, and a master the lowest.
     return None if given is None else -given
 
 
 def queue_tags(queue: Any) -> Sequence[str] | None:
-    # A queue may be an object with a name, as kombu has it.
+    # A queue may be an object of kombu, which has a name.
     return None if queue is None else [f"queue:{getattr(queue, 'name', queue)}"]
 
 

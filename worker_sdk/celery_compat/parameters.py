@@ -18,8 +18,8 @@ class Parameters:
     """The parameters of a function.
 
     * `returns`: the annotation of its result.
-    * `positional`: names of those that take arguments by position.
-    * `positional_only`: names of those that take them by position alone.
+    * `positional`: names of the parameters that accept arguments by position.
+    * `positional_only`: names of the parameters that accept arguments only by position.
     """
 
     def __init__(self, task: str, function: Callable[..., Any], *, is_bound: bool) -> None:
@@ -55,7 +55,7 @@ class Parameters:
         return self._signature.parameters[name].default is inspect.Parameter.empty
 
     def travelling(self) -> list[inspect.Parameter]:
-        """Return them as a job carries them: each by name, and the first one may be omitted."""
+        """Return the parameters in the form for jobs: each by name, and the first may be omitted."""
         found = []
         for one in self._signature.parameters.values():
             name_too = one.POSITIONAL_OR_KEYWORD if one.kind is one.POSITIONAL_ONLY else one.kind

@@ -1,4 +1,4 @@
-"""The state of the process that Celery keeps, too: its tasks by name, and the application that was made last."""
+"""State of the process, as in Celery: the tasks by name, and the newest application."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -8,7 +8,7 @@ from worker_sdk.tasks.task import Task
 
 
 class KnownTask(Protocol):
-    """A task, as signatures, schedules and results use it."""
+    """The part of a task that signatures, schedules and results use."""
 
     name: str
     task: Task[..., Any]
@@ -28,7 +28,7 @@ class KnownTask(Protocol):
         ...
 
     def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return options of a call as those of a job."""
+        """Convert options of a call to options of a job."""
         ...
 
     def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
@@ -43,20 +43,20 @@ class KnownTask(Protocol):
 
 
 class Application(Protocol):
-    """An application, as tasks and signatures use it."""
+    """The part of an application that tasks and signatures use."""
 
     conf: Conf
 
     def finalize(self) -> None:
-        """Import the modules of tasks that were named."""
+        """Import the named modules of tasks."""
         ...
 
 
 class CeleryProcess:
-    """Holds what tasks and applications of this process know of one another.
+    """Registry of the tasks and the application of this process.
 
     * `tasks`: the tasks by name.
-    * `application`: the application that was made last.
+    * `application`: the newest application.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class CeleryProcess:
 
     @property
     def conf(self) -> Conf:
-        """The settings that count for shared tasks: those of the application, or the defaults without one."""
+        """The settings for shared tasks: those of the application, or the defaults if there is none."""
         return self._conf if self.application is None else self.application.conf
 
 

@@ -38,7 +38,7 @@ _MISSING: Final = {
 
 
 class AsyncResult:
-    """The job of a call, with the methods of Celery's.
+    """The job of a call, with the methods of Celery's class.
 
     * `id`, `task_id`: ID of the job.
     * `handle`: the `JobHandle`, for new code.
@@ -68,8 +68,8 @@ class AsyncResult:
         """Wait for the result, and return it.
 
         * `timeout`: seconds to wait.
-        * `propagate`: raise `JobFailed` if the job failed; otherwise return it.
-        * `options`: Celery's others change nothing.
+        * `propagate`: True raises `JobFailed` if the job failed. False returns the exception.
+        * `options`: other options of Celery, without effect.
         """
         try:
             return self.handle.get(timeout)
@@ -84,7 +84,7 @@ class AsyncResult:
 
     @property
     def state(self) -> str:
-        """The state of the job in Celery's words, or that of its last `update_state`."""
+        """The state of the job in Celery's words, or the state from its last `update_state`."""
         status = str(self.handle.refresh().status)
         found = states.state_of(status)
         return self._told()[0] or found if found == states.STARTED else found
@@ -144,7 +144,7 @@ class AsyncResult:
     def maybe_throw(self, propagate: bool = True, **options: Any) -> Any:
         """Raise the exception of a job that failed.
 
-        * `propagate`: raise it.
+        * `propagate`: False raises nothing.
         * `options`: change nothing.
         """
         return self.get(propagate=propagate) if self.ready() else None
@@ -192,7 +192,7 @@ class EagerResult(AsyncResult):
         """Return the result.
 
         * `timeout`: changes nothing.
-        * `propagate`: raise the exception of the function; otherwise return it.
+        * `propagate`: True raises the exception of the function. False returns it.
         * `options`: change nothing.
         """
         if self._exception is None:

@@ -1,4 +1,4 @@
-"""How a task of Celery is retried, and the order that a master gets for an exception of its function."""
+"""The retries of Celery tasks, and the exceptions of this SDK that express them to a master."""
 
 import random
 from collections.abc import Mapping
@@ -30,10 +30,11 @@ class Retries:
         self._has_jitter = bool(options.get("retry_jitter", True))
 
     def order_of(self, exc: Exception, retries: int) -> Exception:
-        """Return what a master understands for an exception: Celery retries only what it is told to.
+        """Convert an exception to one that the worker understands. Celery retries only exceptions that are declared for
+        it.
 
         * `exc`: the exception of the function.
-        * `retries`: number of retries before.
+        * `retries`: number of retries so far.
         """
         if isinstance(exc, _ORDERS):
             return exc

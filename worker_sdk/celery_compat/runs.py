@@ -1,4 +1,4 @@
-"""How a worker runs the jobs of a task: it calls the function as Celery does, and tells how that ended."""
+"""Runs the jobs of a task: calls the function as Celery does, and reports the outcome."""
 
 import functools
 import inspect
@@ -16,7 +16,7 @@ from worker_sdk.tasks.task import Task as TypedTask
 from worker_sdk.worker.context import Context
 from worker_sdk.worker.outcomes import UnfitArgumentError
 
-# Headers of jobs, which tell a task what its arguments do not.
+# Headers of jobs, with facts about the call besides its arguments.
 TAKES: Final = f"{OWN_HEADERS}takes"  # `one` result of the step before, or the list of `all`, comes first
 ARGS: Final = f"{OWN_HEADERS}args"  # the number of arguments that were given by position
 SOFT_LIMIT: Final = f"{OWN_HEADERS}soft-time-limit"
@@ -52,7 +52,7 @@ class Runs:
         self._is_bound = is_bound
 
     def function(self) -> Callable[..., Any]:
-        """Return the function as a task of jqmaster: its first parameter is the context."""
+        """Return the function in the form of a jqmaster task: its first parameter is the context."""
 
         def run(ctx: Context, /, **given: Any) -> Any:
             args, kwargs, request = self._begin(ctx, given)
@@ -80,7 +80,7 @@ class Runs:
         functools.update_wrapper(chosen, self._function)
         del chosen.__wrapped__
         first = inspect.Parameter("_ctx", inspect.Parameter.POSITIONAL_ONLY, annotation=Context)
-        # A parameter that a step before may fill can be omitted, wherever it stands.
+        # A parameter that the step before may fill can be omitted, at any position.
         chosen.__signature__ = inspect.Signature(
             [first, *self._parameters.travelling()],
             return_annotation=self._parameters.returns,
@@ -91,7 +91,7 @@ class Runs:
         return made
 
     def _begin(self, ctx: Context, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any], Request]:
-        """Return the arguments of the function by position and by name, and what it sees of its job."""
+        """Return the arguments of the function by position and by name, and its view of the job."""
         self._fill_first(ctx, given)
         request = self._request(ctx, given)
         args: list[Any] = [BoundTask(self._task, request, ctx)] if self._is_bound else []
@@ -151,7 +151,7 @@ class Runs:
         )
 
     def _raise_order(self, exc: Exception, ctx: Context, request: Request) -> NoReturn:
-        """Raise what a master understands."""
+        """Raise the exception of this SDK for the exception of a function."""
         order = self._retries.order_of(exc, ctx.attempt - 1)
         if isinstance(order, Retry):
             signals.task_retry.send(self._task, request=request, reason=exc, einfo=None)

@@ -22,8 +22,8 @@ class crontab:  # noqa: N801  Celery's name
     * `minute`, `hour`, `day_of_week`, `day_of_month`, `month_of_year`: numbers, texts such as `*/15`, or iterables of
       either.
 
-    Celery starts a task on the days that fit both `day_of_month` and `day_of_week`, and cron, as masters have it, on
-    those that fit either. A schedule with both is refused.
+    Celery starts a task on days that match both `day_of_month` and `day_of_week`. The cron of masters starts it on days
+    that match either. A schedule with both is therefore refused.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class crontab:  # noqa: N801  Celery's name
         return f"<crontab {self.expression}>"
 
     def definition(self, time_zone: str) -> dict[str, Any]:
-        """Return it as `Tasks.cron` takes it."""
+        """Return the schedule as an argument of `Tasks.cron`."""
         return {"schedule": {"cron": self.expression}, "tz": time_zone}
 
 
 class schedule:  # noqa: N801  Celery's name
     """A schedule by an interval.
 
-    * `run_every`: length of the interval, or its seconds. A master knows whole minutes.
+    * `run_every`: length of the interval, or its seconds. Masters accept whole minutes only.
     * `relative`: changes nothing: intervals are counted from midnight UTC.
     """
 
@@ -68,7 +68,8 @@ class schedule:  # noqa: N801  Celery's name
         return f"<schedule of {self.run_every}>"
 
     def definition(self, time_zone: str) -> dict[str, Any]:
-        """Return it as `Tasks.every` takes it. Raise ValueError for an interval that is not whole minutes."""
+        """Return the schedule as an argument of `Tasks.every`. Raise ValueError for an interval that is not whole
+        minutes."""
         minutes, rest = divmod(self.run_every, timedelta(minutes=1))
         if rest or minutes < 1:
             raise ValueError(

@@ -35,7 +35,7 @@ _MISSING: Final = {
 
 
 class CelerySignal:
-    """One signal: functions that are called when something happens. Their exceptions are raised where it happens."""
+    """One signal: functions that are called at an event. Their exceptions reach the code that sends the signal."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -45,10 +45,10 @@ class CelerySignal:
         return f"<signal {self.name}>"
 
     def connect(self, *args: Any, sender: Any = None, **options: Any) -> Any:
-        """Decorate a function to be called, with or without options.
+        """Connect a function. Use it as a decorator, with or without options.
 
         * `args`: the function, if there are no options.
-        * `sender`: call it only for this task, or the name of one. Default: for all.
+        * `sender`: a task, or its name, to call the function for this task only. Default: for all tasks.
         * `options`: `weak` and `dispatch_uid` change nothing: a function stays connected.
         """
 
@@ -60,7 +60,7 @@ class CelerySignal:
         return add(args[0]) if args and callable(args[0]) else add
 
     def disconnect(self, receiver: Callable[..., Any] | None = None, **options: Any) -> bool:
-        """Call a function no longer. Return whether it was connected.
+        """Disconnect a function. Return whether it was connected.
 
         * `receiver`: the function.
         * `options`: change nothing.
@@ -71,10 +71,10 @@ class CelerySignal:
         return was_connected
 
     def send(self, sender: Any = None, **fields: Any) -> list[tuple[Callable[..., Any], Any]]:
-        """Call the functions, and return each with what it returned.
+        """Call the functions, and return each with its return value.
 
         * `sender`: the task, or its name.
-        * `fields`: what they are given.
+        * `fields`: the keyword arguments of the functions.
         """
         if not self._receivers:
             return []

@@ -13,10 +13,10 @@ from worker_sdk.celery_compat.exceptions import SoftTimeLimitExceeded
 
 
 def call_within(limit_s: float, function: Callable[[], Any]) -> Any:
-    """Call a function, and raise SoftTimeLimitExceeded inside it after so many seconds.
+    """Call a function, and raise SoftTimeLimitExceeded inside it after `limit_s` seconds.
 
-    In the main thread, as that of an isolated attempt, a signal interrupts whatever the function waits for. In another
-    thread the exception comes when the function next runs a line of Python: a call that blocks in C ends first.
+    In the main thread, which isolated attempts use, a signal interrupts every wait of the function. In other threads,
+    the exception comes when the function next runs Python code, so a blocking call in C ends first.
     """
     limit = _by_signal(limit_s) if _may_use_signal() else _InThread(limit_s)
     try:
@@ -25,21 +25,21 @@ def call_within(limit_s: float, function: Callable[[], Any]) -> Any:
         try:
             limit.end()
         except SoftTimeLimitExceeded:
-            # It came at the very end, while the limit was being taken back: this ends it for good.
+            # The exception came at the very end, while the limit was being removed. Remove it again.
             limit.end()
             raise
 
 
 class _Limit(Protocol):
     def end(self) -> None:
-        """Take the limit back. The exception may come one last time out of this call."""
+        """Remove the limit. This call may still raise the exception, for the last time."""
         ...
 
 
 def _may_use_signal() -> bool:
     return (
         threading.current_thread() is threading.main_thread()
-        # Somebody else may use it, such as a limit for tests.
+        # Other code may use the signal, such as a time limit of a test runner.
         and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     )
 
@@ -79,15 +79,15 @@ class _InThread:
         self._timer.cancel()
         with self._lock:
             self._is_over = True
-        # An order comes here at the latest, not in the next job of this thread: Python looks for it at each
-        # jump backwards. It must not be taken back: Python 3.11 would then look for it for ever, and no function would
-        # begin under a tracer, such as coverage or a debugger.
+        # A pending exception is raised here at the latest, not in the next job of this thread: Python checks for it at
+        # each backward jump. Do not withdraw it: Python 3.11 would then check for it for ever, and no function would
+        # begin under a tracer such as coverage or a debugger.
         for _ in range(2):
             pass
 
 
 async def await_within(limit_s: float, work: Coroutine[Any, Any, Any]) -> Any:
-    """Await a coroutine, and raise SoftTimeLimitExceeded inside it, where it waits, after so many seconds."""
+    """Await a coroutine, and raise SoftTimeLimitExceeded inside it, where it waits, after `limit_s` seconds."""
     task = asyncio.current_task()
     assert task is not None
     inside = _Interruptible(work, task)
@@ -99,7 +99,7 @@ async def await_within(limit_s: float, work: Coroutine[Any, Any, Any]) -> Any:
 
 
 class _Interruptible:
-    """Awaits a coroutine. `interrupt` cancels what it waits for, and raises the exception there instead of
+    """Awaits a coroutine. `interrupt` cancels the wait inside, and raises the exception there instead of
     CancelledError."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], task: "asyncio.Task[Any]") -> None:
@@ -112,11 +112,11 @@ class _Interruptible:
         self._task.cancel()
 
     def _next_exception(self, exc: BaseException | None) -> BaseException | None:
-        """Return what to raise inside, once the wait has ended with `exc` or without an exception."""
+        """Return the exception to raise inside, after the wait has ended with `exc` or without an exception."""
         if not self._is_due:
             return exc
         self._is_due = False
-        # Another cancellation may have come as well; then it is this one.
+        # If another cancellation has come as well, `exc` is that one.
         if self._task.uncancel() > 0 and isinstance(exc, asyncio.CancelledError):
             return exc
         return SoftTimeLimitExceeded()

@@ -1,4 +1,4 @@
-"""The words of `celery.states`, and what the states of a master mean in them."""
+"""The constants of `celery.states`, and the constant for each state of a master."""
 
 from typing import Final
 
@@ -31,5 +31,5 @@ _OF_JOBS: Final = {
 
 
 def state_of(job_state: str) -> str:
-    """Return what Celery calls the state of a job."""
+    """Return Celery's word for the state of a job."""
     return _OF_JOBS.get(job_state, PENDING)

@@ -32,7 +32,7 @@ from worker_sdk.worker.names import ATTRIBUTE
 
 # None as `max_retries` means forever.
 _FOREVER: Final = 10_000
-# Celery has no limit of its own; this is the longest that a master knows.
+# Celery has no default limit; this is the longest that a master allows.
 _NO_LIMIT: Final = timedelta(days=7)
 
 
@@ -158,7 +158,7 @@ class CeleryTask:
 
         * `args`, `kwargs`: arguments of the function.
         * `throw`: raise the exception of the function.
-        * `options`: as for `apply_async`; delays are not waited for.
+        * `options`: as for `apply_async`. Delays are skipped.
         """
         return result.run_here(self, self.to_job(args or (), kwargs or {}, options), throw=throw)
 
@@ -213,7 +213,7 @@ class CeleryTask:
     ) -> Any:
         """Return the job of a call. Raise TypeError if the arguments or options do not fit.
 
-        * `takes`: what the function is given in front of its arguments: `one` result, or the list of `all`.
+        * `takes`: the first argument comes from the step before: its `one` result, or the list of `all` results.
         """
         given = self.job_options(options)
         own: dict[str, str] = {}
@@ -238,10 +238,10 @@ class CeleryTask:
         return self._parameters.bound(args, kwargs, is_first_taken=is_first_taken)
 
     def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return options of a call as those of a job. Raise TypeError for unknown ones."""
+        """Convert options of a call to options of a job. Raise TypeError for unknown ones."""
         conf, declared = self._conf(), self._options
         given = job_fields(options)
-        # The settings of the application count where neither the call nor the task says anything.
+        # Settings of the application apply if neither the call nor the task sets the option.
         if declared.get("time_limit") is None and conf["task_time_limit"] is not None:
             given.setdefault("timeout", conf["task_time_limit"])
         if "ignore_result" not in declared and conf["task_ignore_result"]:
@@ -263,7 +263,7 @@ def decorated(
     tasks_of: Callable[[Callable[..., Any]], Tasks],
     conf: Callable[[], Conf],
 ) -> Any:
-    """Return a task, or what makes a function one, as decorators of Celery do."""
+    """Return a task, or a decorator that makes one, as decorators of Celery do."""
 
     def decorate(function: Callable[..., Any]) -> CeleryTask:
         return CeleryTask(tasks_of(function), function, options, conf)

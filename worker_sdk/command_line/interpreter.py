@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-# `-m` would allow imports from the current directory, which the command itself does not.
+# Without this, `-m` would allow imports from the current directory even if the command itself does not.
 _SAFE_PATH: Final = () if {"", str(Path.cwd())} & set(sys.path) else ("-P",)
 
 

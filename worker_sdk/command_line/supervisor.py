@@ -36,10 +36,10 @@ class ChildFailedError(Exception):
 class Supervisor:
     """Component. `child`: the module that children run (see `worker_sdk.command_line.child`).
 
-    Each of `orders` tells one child what to do. It is sent through a pipe, so that its secrets appear neither in `ps`
-    nor in the environment of the child's own children.
+    Each of `orders` is the work of one child. It is sent through a pipe, so that its secrets appear neither in `ps` nor
+    in the environment of the child's own children.
 
-    The pipe stays open as long as this process lives. A child learns from its end that this process was killed.
+    The pipe stays open as long as this process lives, so a child notices when this process is killed.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Supervisor:
                 one.cancel()
 
     async def stop(self) -> None:
-        """Tell all children to end at once, and kill those that have not ended in time."""
+        """Tell all children to end, and kill those that have not ended in time."""
         self._is_stopping = True
         self.terminate()
         await self._until_ended(self._end_within_s)
@@ -87,7 +87,7 @@ class Supervisor:
             await asyncio.wait(self._tasks, timeout=timeout_s)
 
     def terminate(self) -> None:
-        """Tell the children to end. A second call lets those that support it end sooner."""
+        """Tell the children to end. A second call makes children that support this end sooner."""
         for child in self._children.values():
             _send(child, signal.SIGTERM)
 

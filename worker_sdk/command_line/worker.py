@@ -18,13 +18,13 @@ from worker_sdk.worker import first_process
 
 # A worker may be given any grace for its running jobs. A second signal ends it sooner.
 END_WITHIN_S: Final = 24 * 3600.0
-# Options that are attributes of a worker under another name, or none.
+# Options that are not simply an attribute of the same name of a worker.
 _APART: Final = frozenset({"packages", "commands", "labels", "log_level"})
 
 
 def run_worker(options: Mapping[str, Any], *, module: str) -> int:
-    """Run the worker that the options of `command_line.options` describe, until it is told to end. Return the exit
-    code. Raise CommandError for what keeps it from starting.
+    """Run the worker that the options of `command_line.options` describe, until a signal ends it. Return the exit code.
+    Raise CommandError if the worker cannot start.
 
     `module`: the module that has the command; --reload runs it again.
     """
@@ -100,7 +100,7 @@ def _run_burst(found: Worker, idle_s: float) -> None:
 
 @contextlib.contextmanager
 def _start_errors() -> Iterator[None]:
-    """Turn what keeps a worker from starting, or from being registered, into a CommandError of one line."""
+    """Turn errors of a worker's start and of its registration into a CommandError of one line."""
     try:
         yield
     except RefusedError as error:
@@ -111,7 +111,7 @@ def _start_errors() -> Iterator[None]:
         is_given = isinstance(error, TlsFileError) or not error.errno
         raise CommandError(USAGE if is_given else REFUSED, error.strerror or str(error)) from error
     except ModuleNotFoundError as error:
-        # The SDK itself says which package to install. Whatever the user's own code lacks keeps its traceback.
+        # Errors of the SDK say which package to install. A missing import in the user's own code keeps its traceback.
         if error.__cause__ is None:
             raise
         raise CommandError(USAGE, str(error)) from error

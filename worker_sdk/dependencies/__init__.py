@@ -1,1 +1,1 @@
-"""Dependencies: values that handlers are given besides the argument of the job."""
+"""Dependencies: values that handlers get besides the argument of the job."""

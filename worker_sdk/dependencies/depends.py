@@ -19,7 +19,7 @@ ValueT = TypeVar("ValueT")
 
 
 class Dependency:
-    """The default of a parameter that is filled by a function. Equal ones share a value."""
+    """The default of a parameter that a function fills. Equal dependencies share a value."""
 
     __slots__ = ("function", "scope")
 

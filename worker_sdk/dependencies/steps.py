@@ -11,7 +11,8 @@ from worker_sdk.dependencies.depends import Dependency, dependencies_of, is_cont
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call that makes a value. `context`: the parameter that takes the context. `needs`: what fills the others."""
+    """One call that makes a value. `context`: the parameter for the context. `needs`: the dependencies that fill the
+    other parameters."""
 
     dependency: Dependency
     is_async: bool
@@ -26,8 +27,8 @@ class Step:
 
 
 def steps_for(dependencies: Iterable[Dependency]) -> list[Step]:
-    """Return the calls that make these, in order. Raise TypeError for a function that cannot be called so, and for
-    functions that depend on one another in a circle."""
+    """Return the calls that make these values, in order. Raise TypeError for a function that cannot be called this way,
+    and for functions that depend on each other in a circle."""
     steps: dict[Dependency, Step] = {}
     path: list[Dependency] = []
 

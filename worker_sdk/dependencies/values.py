@@ -27,11 +27,11 @@ class WorkerValues:
 
     @property
     def is_incomplete(self) -> bool:
-        """Return whether some values were added but not made yet."""
+        """Return whether some added values are not made yet."""
         return not self._steps.keys() <= self.values.keys()
 
     def add(self, dependencies: Iterable[Dependency]) -> None:
-        """Add the calls that make values that live as long as the worker, and what those need."""
+        """Add dependencies with the scope `worker`, and the values that these need."""
         for step in steps_for(dependencies):
             if step.dependency.scope == "worker":
                 self._steps[step.dependency] = step
@@ -66,9 +66,9 @@ def with_dependencies(
     """Return a function of (argument, ctx) that makes the values, calls `function` with them, and cleans up.
 
     * `name`: the name of the handler.
-    * `shared`: the values of the worker. They are there by the time that the function is called.
+    * `shared`: the values of the worker. They are made before the function is called.
 
-    Raise TypeError if an async function is to serve a handler that is not async.
+    Raise TypeError if a dependency is async and the handler is not.
     """
     steps = [step for step in steps_for(wanted.values()) if step.dependency.scope == "job"]
     if is_async:
@@ -167,8 +167,8 @@ def _make_value_now(
 
 
 async def _close(opened: Opened, exc: BaseException | None, ctx: "Context | None") -> None:
-    """Clean up in the reverse order, after the exception `exc` if it is not None. Log the exceptions of clean-ups. One
-    that ends a task or a thread is raised when all are done."""
+    """Clean up in the reverse order, after the exception `exc` if it is not None. Log the exceptions of clean-ups. An
+    exception that ends a task or a thread is raised after all clean-ups."""
     while opened:
         around = opened.pop()
         try:

@@ -25,7 +25,7 @@ _IDLE_S: Final = 10.0
 class BackgroundPushes:
     """Pushes committed transactions of an outbox, in the order of their commits.
 
-    One thread per process does so. It begins with the first push and ends when there is nothing to do.
+    One thread per process pushes. It begins with the first push and ends when it has been idle for a while.
     """
 
     def __init__(self, outbox: "Outbox") -> None:
@@ -60,7 +60,7 @@ class BackgroundPushes:
             return self._changed.wait_for(lambda: not self._waiting, timeout_s)
 
     def _begin(self) -> None:
-        # A parent process keeps its thread when it forks, and pushes what it has.
+        # After a fork, the child starts without transactions: the thread of the parent pushes them.
         self._changed = threading.Condition()
         self._waiting = []
         self._is_running = self._is_awaited = False
@@ -81,7 +81,7 @@ class BackgroundPushes:
             raise
 
     def _next_batch(self) -> list[tuple[str, float]]:
-        """Wait for transactions, and return them. An empty list is a reason to end."""
+        """Wait for transactions, and return them. An empty list tells the thread to end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting, _IDLE_S)
             self._is_running = bool(self._waiting)

@@ -14,8 +14,8 @@ _APPLICATION: Final = "django_tasks"
 
 
 def problems_of_backport(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
-    """Return what is missing for `TASKS`, and on a site without the application of the backport, which checks the
-    backends otherwise, what is wrong with them."""
+    """Return the faults of the setting `TASKS`. The backends are checked here only if the site lacks the application of
+    the backport, which otherwise checks them."""
     return list(_problems()) if django.VERSION < (6, 0) else []
 
 

@@ -28,8 +28,8 @@ def check_call(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Non
 
 @lru_cache(maxsize=4096)
 def _signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
-    """Return what the function itself takes: a decorator may give arguments to the one that it wraps. None if it does
-    not tell."""
+    """Return the signature of the function itself, not of one that it wraps, because a decorator may add arguments.
+    None if it is unknown."""
     try:
         return inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
@@ -37,7 +37,7 @@ def _signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def _shown(signature: inspect.Signature, task: Any) -> str:
-    """Return the parameters that a caller gives, as they are written."""
+    """Return the text of the parameters that a caller must give."""
     parameters = list(signature.parameters.values())
     if task.takes_context and parameters and parameters[0].kind is not parameters[0].VAR_POSITIONAL:
         del parameters[0]

@@ -14,7 +14,7 @@ from worker_sdk.pusher.jobs import make_job
 
 
 def problems_of(backend: Any) -> Iterator[checks.CheckMessage]:
-    """Yield what is wrong with the settings of a backend."""
+    """Yield the faults in the settings of a backend."""
     where = f"TASKS[{backend.alias!r}]"
     options = backend.options
     mode = options.get("enqueue", "outbox")

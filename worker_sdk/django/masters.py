@@ -1,4 +1,4 @@
-"""The masters to which the web UI's requests go."""
+"""The masters that get the requests of the web UI."""
 
 import asyncio
 import functools
@@ -13,16 +13,16 @@ import httpx
 from worker_sdk.django.ui_settings import ui_settings
 
 CONNECT_TIMEOUT_S: Final = 5.0
-# Long polls and event streams send something sooner than this.
+# Longer than the pauses of long polls and event streams.
 READ_TIMEOUT_S: Final = 90.0
-# How long to wait before asking a master again whether it knows the site, once it does.
+# How long a master counts as one that knows the site, before it is asked again.
 KNOWN_S: Final = 60.0
 
 Fields = Sequence[tuple[str, bytes]]
 
 
 class UnknownSiteError(Exception):
-    """The master does not trust this site to say who its users are."""
+    """The master does not accept users that this site names."""
 
 
 class MasterTransport:
@@ -80,7 +80,7 @@ class MasterTransport:
         raise httpx.ConnectError("no master takes a connection")
 
     def _in_turn(self) -> list[str]:
-        """Return the addresses. The next call begins with another one."""
+        """Return the addresses, beginning with a different one at each call."""
         first = self._first
         self._first = (first + 1) % len(self._urls)
         return self._urls[first:] + self._urls[:first]
@@ -89,7 +89,7 @@ class MasterTransport:
         return time.monotonic() < self._known_until_s.get(url, float("-inf"))
 
     def _judge(self, url: str, answer: httpx.Response) -> None:
-        """Refuse a master that would take users for somebody else: a master without tokens lets its own machine do
+        """Refuse a master that would ignore who the user is: a master without tokens allows its own machine
         everything."""
         try:
             method = json.loads(answer.content).get("method")
@@ -104,7 +104,7 @@ class MasterTransport:
 
 
 def _asking(fields: Fields) -> list[tuple[str, bytes]]:
-    """Return the fields that name the user, without those about the message itself."""
+    """Return the header fields that name the user, without those about the message itself."""
     names = {"accept", "accept-encoding", "content-type", "if-match", "if-none-match", "idempotency-key"}
     kept = [(name, value) for name, value in fields if name not in names]
     return [*kept, ("accept", b"application/json"), ("accept-encoding", b"identity")]

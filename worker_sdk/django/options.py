@@ -1,4 +1,4 @@
-"""Options of jobs for Django's tasks, besides those that Django knows."""
+"""Options of jobs for Django's tasks, besides Django's own options."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,8 +45,8 @@ class JqmasterTask(Task):
     """A task of Django with options of jqmaster. `@task(timeout=600)` sets them, and `using` changes them.
 
     * `timeout`, `max_retry`, `retry`, `tags`, `headers`, `unique`, `debounce`, `expires`, `rerun_lost`, `keep_result`,
-      `key`, `requires`: as in `TaskOptions`. None leaves the choice to the settings of the backend, and then to the
-      master. An empty map as `requires` takes away the labels of the settings or of the task.
+      `key`, `requires`: as in `TaskOptions`. None means the value of the backend's settings, and then of the master. An
+      empty map as `requires` removes the labels of the settings or of the task.
 
     For example:
 
@@ -69,8 +69,8 @@ class JqmasterTask(Task):
     requires: Mapping[str, str] | None = None
 
     def using(self, **changes: Any) -> "JqmasterTask":
-        """Return the task with other options. Raise TypeError for an option that does not exist, and InvalidTask for a
-        value that cannot be.
+        """Return the task with other options. Raise TypeError for an unknown option, and InvalidTask for an invalid
+        value.
 
         * `changes`: `priority`, `queue_name`, `run_after` and `backend`, and the options of jqmaster.
 
@@ -87,7 +87,7 @@ class JqmasterTask(Task):
         * `calls`: for each call its positional arguments as a list or tuple, or its keyword arguments as a map. An
           iterable is read as its jobs are sent.
 
-        In a transaction the jobs do what those of `enqueue` do.
+        In a transaction, the setting `enqueue` decides when the jobs are pushed.
 
         For example:
 
@@ -103,7 +103,7 @@ class JqmasterTask(Task):
         * `calls`: for each call its positional arguments as a list or tuple, or its keyword arguments as a map. An
           iterable is read as its jobs are sent.
 
-        In a transaction the jobs do what those of `enqueue` do.
+        In a transaction, the setting `enqueue` decides when the jobs are pushed.
 
         For example:
 

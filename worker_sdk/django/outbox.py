@@ -74,9 +74,8 @@ class DjangoOutbox(Outbox):
 
     @either_with
     def writing(self) -> Iterator[None]:
-        """Let tasks that the block enqueues take part in the transaction that is open, such as that of
-        `ATOMIC_REQUESTS`. Without one, their rows are pushed at once. While autocommit is off, the relay pushes them
-        after the commit.
+        """Enqueue the tasks of the block in the open transaction, such as that of `ATOMIC_REQUESTS`. Without a
+        transaction, their rows are pushed at once. While autocommit is off, the relay pushes them after the commit.
 
         For example:
 
@@ -162,7 +161,7 @@ class DjangoOutbox(Outbox):
             transaction.on_commit(callback, using=self.using)
 
     def push_own(self, transaction: str, began_s: float) -> None:
-        """Push a transaction right after its commit. A failure leaves it to the relay."""
+        """Push a transaction right after its commit. After a failure, the relay pushes it."""
         # In a TestCase callbacks run before the commit: another thread would not see the rows.
         is_here = self.is_in_a_job_or_recorded() or self.is_in_transaction()
         if self._background is not None and not is_here:
@@ -192,7 +191,7 @@ class DjangoOutbox(Outbox):
         try:
             return work(DjangoRows(self.using))
         except DatabaseError:
-            # Do as the end of a transaction does: the next read opens a connection if this one is broken.
+            # Close a broken connection, as at the end of a transaction. The next read opens a new one.
             if not self.is_in_transaction():
                 connections[self.using].close_if_unusable_or_obsolete()
             raise
@@ -250,7 +249,7 @@ class DjangoOutbox(Outbox):
         """Return the record of the open transaction of a connection, which pushes after the commit."""
         opened: dict[Any, _OpenInDjango] = connection.__dict__.setdefault("_jqmaster_outbox", {})
         one = opened.get(self)
-        # If there are no callbacks, this is another transaction, or all that came before this row was rolled back.
+        # Without callbacks, this is a new transaction, or all rows so far were rolled back.
         if one is None or one.is_over or not connection.run_on_commit:
             lease_ms = self.initial_lease_ms()
             one = opened[self] = _OpenInDjango(
@@ -268,8 +267,8 @@ class DjangoOutbox(Outbox):
 
 @dataclass(eq=False)
 class _OpenInDjango:
-    """A transaction with rows. `lease_ms`: time for which relays leave them to this process. `is_direct`: it pushes
-    them."""
+    """A transaction with rows. `lease_ms`: time for which relays leave the rows to this process. `is_direct`: this
+    process pushes them."""
 
     outbox: DjangoOutbox
     name: str
@@ -280,7 +279,7 @@ class _OpenInDjango:
     is_over: bool = False
 
     def push(self) -> None:
-        """Push it right after its commit. A failure leaves it to the relay."""
+        """Push the rows right after the commit. After a failure, the relay pushes them."""
         if self.is_over:
             return
         self.is_over = True

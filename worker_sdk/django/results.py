@@ -31,7 +31,7 @@ _ENDED: Final = {"canceled": "worker_sdk.errors.JobCanceled", "skipped": "worker
 
 
 def result_of(view: Mapping[str, Any], backend: Any) -> Any:
-    """Return the result object of a job as a master shows it; None if it is of no task that can be imported."""
+    """Return the result object for a master's view of a job; None if its task cannot be imported."""
     task = _task_of(view, backend)
     argument = view.get("argument")
     if task is None or not isinstance(argument, Mapping):
@@ -62,7 +62,7 @@ def result_of(view: Mapping[str, Any], backend: Any) -> Any:
 
 
 def as_datetime(value: Any) -> datetime | None:
-    """Return an instant of the API as Django's settings want it."""
+    """Return an instant of the API as a datetime in the form of Django's settings."""
     if value is None:
         return None
     found = value if isinstance(value, datetime) else datetime.fromisoformat(value)

@@ -48,7 +48,8 @@ class DjangoRows:
             return int(cursor.fetchone()[0])
 
     def wait_for_writers(self) -> None:
-        """Begin a transaction that writes. SQLite refuses at once one that reads first, if another one is writing."""
+        """Begin a transaction with a write. If another one is writing, SQLite refuses at once a transaction that reads
+        first."""
         connection = connections[self._using]
         if connection.vendor == "sqlite":
             table = connection.ops.quote_name(OutboxRow._meta.db_table)
@@ -96,7 +97,7 @@ class DjangoRows:
             found = self._all.filter(seq__in=seqs, lease_until_ms__lte=self._now_ms(), error=None)
             found = found.order_by("seq").values_list("seq", "txn")
         if self._skips_locked:
-            # Others that look at the same moment skip the rows that this one locks.
+            # Other relays skip the rows that this one locks.
             found = found.select_for_update(skip_locked=True)
         rows = list(found[:limit])
         if not rows:

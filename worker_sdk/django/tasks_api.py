@@ -32,6 +32,6 @@ task_backends: Any = api.task_backends
 task_enqueued: Any = signals.task_enqueued
 task_finished: Any = signals.task_finished
 task_started: Any = signals.task_started
-# It returns a value as JSON would carry it, and raises TypeError for one that JSON cannot carry.
+# Converts a value to its JSON form, and raises TypeError if there is none.
 normalize_json: Any = _json.normalize_json
 DEFAULT_TASK_QUEUE_NAME: Final = "default"

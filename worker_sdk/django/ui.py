@@ -35,7 +35,7 @@ _REQUEST_FIELDS: Final = (
 )  # fmt: skip
 # The addresses of challenges. Outside systems, and people who have a link, need no login.
 _CALLBACK: Final = re.compile(r"callbacks/[A-Za-z0-9_-]{1,100}(/progress)?")
-# Everything else goes to such an address as it came: the header of a signature may have any name.
+# All other fields are passed on unchanged, because the header of a signature may have any name.
 _KEPT_BACK: Final = frozenset(
     {
         "authorization", "connection", "content-length", "cookie", "forwarded", "host", "jq-proxy-secret", "keep-alive",
@@ -79,7 +79,7 @@ async def jobs(request: HttpRequest, path: str) -> HttpResponseBase:
 
 
 async def _challenge(request: HttpRequest, path: str, user: Any, role: str | None) -> HttpResponseBase:
-    """Pass on what comes to the address of a challenge. The master decides whether a user is needed, and whether the
+    """Pass on a request to the address of a challenge. The master decides whether a user is needed, and whether the
     user's own browser page sent the answer."""
     if refusal := _unknown_method(request) or _cross_site(request):
         return refusal
@@ -139,7 +139,7 @@ def _without_role(request: HttpRequest, path: str, *, is_authenticated: bool) ->
     if is_authenticated:
         return _problem(HTTPStatus.FORBIDDEN, "no_role", "the user has no permission to see jobs")
     if request.method == "GET" and path == "api/session":
-        # A page that is still open asks how to log in again.
+        # The session call of a page that is still open is answered, so that the page learns how to log in again.
         back = request.path.removesuffix(path)
         login_url = redirect_to_login(back).url
         return JsonResponse(_NOBODY | {"login_url": login_url}, headers={"Cache-Control": "no-store"})
@@ -167,13 +167,14 @@ def _unknown_method(request: HttpRequest) -> HttpResponse | None:
 
 
 def _cross_site(request: HttpRequest) -> HttpResponse | None:
-    """Refuse what a page of another site makes a browser send."""
+    """Refuse requests that a page of another site makes a browser send."""
     if request.method in _SAFE:
         return None
     origin = request.headers.get("origin")
     if origin is not None:
         sent = urlsplit(origin)
-        # A site behind a proxy that ends TLS may not know that it is reached by HTTPS, but never thinks so wrongly.
+        # Behind a proxy that ends TLS, a site may not know that it is reached by HTTPS. The opposite error does not
+        # happen.
         is_elsewhere = sent.netloc != request.get_host() or (request.is_secure() and sent.scheme != "https")
     else:
         is_elsewhere = False
@@ -204,7 +205,7 @@ def _user_fields(name: str, role: str) -> list[tuple[str, bytes]]:
 
 
 def _fields(request: HttpRequest, name: str, role: str) -> list[tuple[str, bytes]]:
-    """Return the header fields for the master: the user, and what the browser says about the message."""
+    """Return the header fields for the master: those that name the user, and the browser's fields about the message."""
     fields = [
         (field, request.headers[field].encode("latin-1"))
         for field in _REQUEST_FIELDS

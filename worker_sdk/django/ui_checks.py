@@ -15,7 +15,7 @@ _AUTH: Final = "django.contrib.auth.middleware.AuthenticationMiddleware"
 
 
 def problems_of_ui(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
-    """Return what is wrong with `JQMASTER_UI`."""
+    """Return the faults of the setting `JQMASTER_UI`."""
     return list(_problems()) if hasattr(settings, "JQMASTER_UI") else []
 
 

@@ -24,7 +24,7 @@ _KEPT_FIELDS: Final = frozenset(
 
 
 class MasterClient:
-    """Makes each call once: repeating is up to the caller."""
+    """Makes each call once. Repeats are left to the caller."""
 
     def __init__(
         self, masters: Masters, token: str | None, *, timeout_s: float = 15.0, durability: str | None = None

@@ -1,4 +1,4 @@
-"""The addresses of masters, and the choice of the one to ask."""
+"""The addresses of masters, and the choice of the master for the next call."""
 
 import random
 import threading
@@ -15,9 +15,9 @@ from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode_jobs
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 # A Retry-After makes nobody wait for longer than this.
 MAX_RETRY_AFTER_S: Final = 60.0
-# How long the others are asked before a master that was silent, because asking it costs a whole timeout.
+# How long other masters are asked first after one was silent, because a call to it costs a whole timeout.
 _AVOIDED_S: Final = 5.0
-# The same for a master of another store, which cannot help at all.
+# How long other masters are asked first after one belonged to another store.
 _AVOIDED_FOREIGN_S: Final = 60.0
 # The header that names the job of an answer whose body does not.
 JOB_ID_FIELD: Final = "JQ-Job-Id"
@@ -26,8 +26,8 @@ UNSERVED_FIELD: Final = "JQ-Unserved-Names"
 
 
 class MasterUnreachableError(Exception):
-    """No answer: the call may or may not have been carried out. `is_final`: it was not, and no repeat will be, because
-    the master's certificate cannot be verified."""
+    """No answer: the call may or may not have been carried out. `is_final`: the master's certificate cannot be
+    verified, so the call was not carried out, and repeats would not be."""
 
     def __init__(self, text: str, *, is_final: bool = False) -> None:
         super().__init__(text)
@@ -59,15 +59,15 @@ class MasterAnswer:
     def is_transient(self) -> bool:
         """Return whether another try, or another master, may bring another answer."""
         if self.code == "archive_damaged":
-            # The archive has answered, and will not answer otherwise.
+            # The archive has given its answer. A repeat would get the same.
             return False
         if self.code == "offer_under_way":
-            # The job that is to be replaced starts, or waits again, within moments.
+            # Within moments, the job to replace either starts or waits again.
             return True
         return self.status in (408, 425, 429) or self.status >= 500 or 300 <= self.status < 400
 
     def ids(self, field: str) -> set[str]:
-        """The IDs in a list of the answer; none where there is no such list."""
+        """The IDs in a list of the answer; empty if the answer has no such list."""
         found = self.body.get(field)
         return {one for one in found if isinstance(one, str)} if isinstance(found, list) else set()
 
@@ -76,8 +76,8 @@ class MasterAnswer:
 
 
 class Masters:
-    """Addresses without a trailing slash. One is asked until it fails; then it is the next one's turn. `affinity`: the
-    store whose masters are believed, shared with others that ask the same addresses."""
+    """Addresses without a trailing slash. The current address is used until it fails, then the next one. `affinity`:
+    the store whose masters are trusted, shared by all clients of the same addresses."""
 
     def __init__(
         self,
@@ -110,17 +110,17 @@ class Masters:
 
     @property
     def current(self) -> str:
-        """Return the address whose turn it is. Another thread changes it, too, when it finds that a master fails."""
+        """Return the current address. Other threads change it, too, after a failure."""
         return self._addresses[self._turn]
 
     @property
     def in_turn(self) -> list[str]:
-        """Return all addresses, beginning with the one whose turn it is."""
+        """Return all addresses, beginning with the current one."""
         turn = self._turn
         return [*self._addresses[turn:], *self._addresses[:turn]]
 
     def store_headers(self) -> dict[str, str]:
-        """Return the headers by which each call names the store that it is meant for."""
+        """Return the headers with which each call names its store."""
         return {HEADER: self.affinity.store} if self.affinity.store else {}
 
     def verified(self, address: str, answer: MasterAnswer) -> MasterAnswer:
@@ -139,9 +139,9 @@ class Masters:
         return address in self._answered
 
     def failed(self, address: str, *, was_silent: bool = False, avoided_s: float = 0.0) -> None:
-        """Note that the master at an address gave no answer (if `was_silent`, not even a refusal) or a 5xx. Several
-        callers may find out at once: the turn still passes only one step. For `avoided_s`, the others are asked before
-        this one."""
+        """Record that the master at an address gave no answer (if `was_silent`, not even a refused connection) or a
+        5xx. If several callers report this at once, the current address still moves only one step. For `avoided_s`,
+        other addresses are asked first."""
         with self._lock:
             turn, now_s = self._turn, self._now_s()
             if self._addresses[turn] != address:

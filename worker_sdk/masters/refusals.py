@@ -1,4 +1,4 @@
-"""Refusals that a caller can mend: a token that is missing or wrong, an address that is not a master's."""
+"""Refusals that a caller can fix: a token that is missing or wrong, an address that is not a master's."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,11 +10,11 @@ TOKEN_ADVICE: Final = "set JQMASTER_TOKEN or token="  # noqa: S105 - the name of
 
 
 def problem_of(answer: MasterAnswer, address: str) -> Mapping[str, Any]:
-    """Return the problem of a refusal, its `detail` with what may mend it. `address`: that of the master."""
+    """Return the problem of a refusal, with advice in its `detail`. `address`: the address of the master."""
     detail = str(answer.body.get("detail") or answer.body.get("title") or "")
     if answer.status == 401:
         return {**answer.body, "detail": f"{detail}; {TOKEN_ADVICE}" if detail else TOKEN_ADVICE}
-    # A master names the reason in its own words, unless it has no such route: then the address has a path too many.
+    # Keep the master's own words. Only if it has no such route, the address has a path that it should not have.
     has_path = urlsplit(address).path not in ("", "/")
     if answer.status == 404 and (not answer.code or (has_path and answer.code == "not_found")):
         return {**answer.body, "detail": f"no jqmaster at {address}; give http://host:port"}

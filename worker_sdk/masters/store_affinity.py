@@ -11,8 +11,8 @@ from worker_sdk import forked
 logger = logging.getLogger(__name__)
 
 HEADER: Final = "JQ-Store"
-# A store that was begun anew counts as another one. Its masters are believed once nobody has answered for the former
-# store for this long: by default a lease.
+# A store that was emptied and started again counts as another store. Its masters are trusted after no master of the
+# former store has answered for this long: by default a lease.
 PATIENCE_S: Final = 15.0
 _WARN_EVERY_S: Final = 60.0
 
@@ -41,8 +41,8 @@ class StoreAffinity:
         self._lock = threading.RLock()
 
     def admits(self, address: str, store: str, *, is_ok: bool, addresses: Collection[str]) -> bool:
-        """Return whether an answer from `address`, whose master named `store`, may be believed. Masters older than the
-        header name none, and are believed. `addresses` holds all addresses that may be asked.
+        """Return whether to trust an answer from `address`, whose master named `store`. Older masters do not send the
+        header, and are trusted. `addresses`: all addresses of this client.
         """
         if not store or (store == self.store and not self._foreign):
             return True

@@ -1,4 +1,4 @@
-"""Middleware that the SDK brings. Each imports the package that it serves when it is used."""
+"""Middleware that comes with the SDK. Each imports its third-party package only when it is used."""
 
 from typing import TYPE_CHECKING, Any, Final
 

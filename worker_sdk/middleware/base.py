@@ -1,4 +1,4 @@
-"""`Middleware`: the base class of what surrounds handlers, calls that enqueue, and the life of a worker."""
+"""`Middleware`: the base class of code around handlers, around calls that enqueue, and at a worker's start and end."""
 
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import TYPE_CHECKING

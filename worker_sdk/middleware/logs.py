@@ -144,7 +144,7 @@ def _fields_of(ctx: "Context") -> dict[str, Any]:
 
 
 def _bind_structlog(fields: dict[str, Any]) -> Any:
-    """Return a function that undoes it."""
+    """Bind the fields in structlog, and return a function that unbinds them."""
     try:
         from structlog.contextvars import bind_contextvars, reset_contextvars
     except ImportError:

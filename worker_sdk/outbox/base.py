@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("worker_sdk.outbox")
 
 _PUT_OFF_MS: Final = 5_000
-# A push right after a commit keeps somebody waiting, so after a failed one the next ones are left to the relay.
+# Callers wait for a push right after a commit. So after a failed push, the next ones are left to the relay.
 _MAX_WAIT_S: Final = 2.0
 _REST_S: Final = 5.0
 _A_DAY: Final = timedelta(days=1)
@@ -35,11 +35,10 @@ class Outbox:
     """The base class of outboxes.
 
     * `master`: address of the master that gets the jobs, or a list of addresses. Default: as for tasks.
-    * `token`: bearer token with the scope `push`. It counts only with `master`.
-    * `lease_s`: time for which a process that pushes rows keeps others from doing so. After a crash they wait this
-      long.
-    * `key_ttl`: time after a push for which repeating it makes no second job, even if the first is long over; up to 30
-      days. None: only as long as the master keeps the first.
+    * `token`: bearer token with the scope `push`. It is used only together with `master`.
+    * `lease_s`: time for which a process has the rows that it pushes to itself. After a crash, the rows wait this long.
+    * `key_ttl`: time after a push for which a repeat makes no second job, even if the first has long ended; up to 30
+      days. None: only as long as the master keeps the first job.
     * `is_direct`: push right after the commit. Otherwise the relay alone pushes.
 
     For example:
@@ -190,7 +189,7 @@ class Outbox:
     # --- for the rest of the package
 
     def initial_lease_ms(self) -> int:
-        """Return for how long relays leave a new row alone; 0 if its writer will not push it."""
+        """Return the lease of a new row, for its writer to push it; 0 if the writer will not push it."""
         return self.lease_ms if self.is_direct and time.monotonic() >= self._rest_until_s else 0
 
     def own_steps(self, transaction: str, began_s: float) -> "Steps[Done | None]":
@@ -202,8 +201,7 @@ class Outbox:
         return drain_own(transaction, self.lease_ms, _PUT_OFF_MS, is_lease_over=is_over)
 
     def steps_of_many(self, transactions: Sequence[tuple[str, float]]) -> "Iterator[Steps[Done | None]]":
-        """Yield the steps that push transactions that were committed one after the other, together as long as their
-        leases last.
+        """Yield the steps that push several committed transactions. Those whose leases still last are pushed together.
 
         `transactions`: pairs (transaction, instant of its first row by the monotonic clock).
         """
@@ -219,7 +217,7 @@ class Outbox:
         return time.monotonic() - began_s > self.lease_ms / 2000
 
     def note(self, done: Done | None) -> None:
-        """Take note of how a direct push ended."""
+        """Record the outcome of a direct push."""
         if done is not None and done.failure is not None:
             self._rest_until_s = time.monotonic() + _REST_S
             logger.warning(
@@ -233,7 +231,7 @@ class Outbox:
         logger.exception("outbox: transaction %s could not be pushed; it waits for the relay", transaction)
 
     def pushers(self) -> "Pushers":
-        """Return the clients that push, which have no middleware: it surrounded the enqueue."""
+        """Return the clients that push. They have no middleware, because it has already surrounded the enqueue."""
         if substitutes:
             return _Bare(substitutes[-1])
         if self._access is None and (ctx := running_job.get()) is not None:
@@ -244,7 +242,7 @@ class Outbox:
         return self._process_pushers()
 
     def is_in_a_job_or_recorded(self) -> bool:
-        """Return whether a job runs here, or a test records what is pushed: neither continues in another thread."""
+        """Return whether a job runs here, or a test records pushes: both know only their own thread."""
         return bool(substitutes) or running_job.get() is not None
 
     def _process_pushers(self) -> "LazyPushers":
@@ -281,7 +279,7 @@ class _Bare:
 
 
 def chain_of_this_moment() -> "EnqueueChain | None":
-    """Return the middleware around what is enqueued here: that of the worker inside a job."""
+    """Return the middleware around jobs that are enqueued here. Inside a job, it is the worker's."""
     pushers: Any = pushers_for(None, is_outbox_left_out=True)
     chain: EnqueueChain | None = pushers.chain()
     return chain
@@ -301,7 +299,7 @@ def in_pages(jobs: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 @contextmanager
 def written_by(pushers: Any) -> Iterator[None]:
-    """Let tasks that are enqueued in this block write rows."""
+    """Let enqueueing a task in this block write a row."""
     mark = outbox_pushers.set(pushers)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Relays push what direct pushes left behind: after a crash, and while no master answered."""
+"""Relays push rows that direct pushes did not push: after a crash, and while no master answered."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ class _Rounds:
         return sweep(self.token, self.outbox.lease_ms, _PUT_OFF_MS)
 
     def pause_s(self, done: Done | None) -> float:
-        """Return the time to wait after a round; 0 if there may be more to do."""
+        """Return the time to wait after a round; 0 if more rows may wait."""
         if done is not None and done.failure is not None:
             return self.failed(done.failure)
         if self._failures:
@@ -63,7 +63,7 @@ class _Rounds:
         return self.on_stats is not None or time.monotonic() - self._told_s >= _TELL_EVERY_S
 
     def report(self, stats: "OutboxStats") -> None:
-        """Pass on the figures, and log once a minute what somebody should look at."""
+        """Pass on the figures, and log once a minute if somebody should look at them."""
         if self.on_stats is not None:
             self.on_stats(stats)
         if time.monotonic() - self._told_s < _TELL_EVERY_S:
@@ -129,7 +129,7 @@ class Relay:
                 self._ending.wait(pause_s)
 
     def run_once(self) -> Done | None:
-        """Push once what nobody else works on, and return what was done; None if there was nothing to do.
+        """Push the rows that no other process works on. Return the result; None if there are none.
 
         Raise the errors of the database. An error of the master is the `failure` of the result.
 
@@ -196,7 +196,7 @@ class AsyncRelay:
             await asyncio.sleep(pause_s)
 
     async def run_once(self) -> Done | None:
-        """Push once what nobody else works on, and return what was done; None if there was nothing to do.
+        """Push the rows that no other process works on. Return the result; None if there are none.
 
         Raise the errors of the database. An error of the master is the `failure` of the result.
 

@@ -1,4 +1,4 @@
-"""The rows of an outbox, and what each database has to do with them."""
+"""The rows of an outbox, and the operations of each database on them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class Rows(Protocol):
         ...
 
     def is_any_free(self) -> bool:
-        """Return whether there is a row whose lease is over: only then can a claim find something."""
+        """Return whether there is a row without a current lease, which a claim would find."""
         ...
 
     def claim(self, token: str, lease_ms: int, limit: int) -> list[str]:
@@ -73,12 +73,11 @@ class Rows(Protocol):
         ...
 
     def claim_one(self, transaction: str, token: str, lease_ms: int) -> bool:
-        """Lease the first row of a transaction for its own writer. Return whether nobody else has it."""
+        """Lease the first row of a transaction for its own writer. Return False if another process has it."""
         ...
 
     def page(self, transactions: Sequence[str], limit: int, *, after: int) -> list[Row]:
-        """Return the first rows of these transactions together, in the order in which they were written, that come
-        after the one with the `seq` `after`."""
+        """Return the first rows of these transactions with a `seq` above `after`, in the order of `seq`."""
         ...
 
     def remove(self, rows: Sequence[Row]) -> None:

@@ -27,7 +27,7 @@ from worker_sdk.outbox.writer import Writer
 from worker_sdk.pusher.jobs import JobLike
 
 if TYPE_CHECKING:
-    # It cannot be imported without greenlet, which sessions of threads do not need.
+    # Do not import this at run time: it needs greenlet, which sessions of threads do not.
     from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 TABLE: Final = "jqmaster_outbox"
@@ -58,7 +58,7 @@ def outbox_table(metadata: sa.MetaData, *, name: str = TABLE, schema: str | None
         sa.Column("error", sa.Text, nullable=True),
         sa.Index(f"{name}_txn_seq", "txn", "seq"),
         schema=schema,
-        # Otherwise SQLite gives the number of a deleted row to a new one.
+        # Without this, SQLite reuses the number of a deleted row.
         sqlite_autoincrement=True,
     )
 
@@ -342,26 +342,26 @@ class _SessionBinding:
         connection = self._session.connection()
         if self._open is None:
             self._open = _Open(uuid.uuid4().hex, time.monotonic(), lease_ms > 0, connection)
-            # A session on a connection of the caller may end without the transaction, which nobody tells of.
+            # A session on a connection of the caller may end before the transaction, whose end then causes no event.
             self._open.is_shared = connection is self._session.get_bind()
         one = self._open
         table = SqlRows(connection, self._outbox.table)
         table.insert(one.name, rows, lease_ms if one.is_direct and not one.is_shared else 0)
         if not one.is_committed and not _is_transaction_open(connection):
-            # AUTOCOMMIT: the database committed the rows with their statement, and no rollback takes them back.
+            # AUTOCOMMIT: the database committed the rows with their statement, and no rollback can remove them.
             one.is_committed = True
             if not one.is_shared:
                 one.is_shared = True
                 table.lease([one.name], one.name, 0)
 
     def _on_commit(self, session: Session) -> None:
-        # This event also comes for the release of a savepoint.
+        # The release of a savepoint causes this event, too.
         if self._open is not None and session.get_nested_transaction() is None:
             # The transaction of a connection that the caller began is still open.
             self._open.is_committed = self._open.is_committed or not self._open.connection.in_transaction()
 
     def _on_end(self, session: Session, ended: SessionTransaction) -> None:
-        # Now the session has given its connection back, so that a pool of one is enough.
+        # Push only now, after the session has returned its connection, so that a pool of one connection is enough.
         if ended.parent is not None or self._open is None:
             return
         one, self._open = self._open, None
@@ -402,7 +402,7 @@ class SqlRows:
                 sa.insert(t), [{**same, "job_id": job_id, "body": body} for job_id, body in jobs]
             )
             return
-        # One statement with two arrays, where drivers would send a statement for each row.
+        # One statement with two arrays: drivers would send a statement for each row.
         given = (
             sa.func.unnest(
                 sa.literal([job_id for job_id, _ in jobs], ARRAY(sa.Text)),
@@ -442,7 +442,7 @@ class SqlRows:
                 .where(t.c.seq.in_(seqs), t.c.lease_until_ms <= self._now_ms, t.c.error.is_(None))
                 .order_by(t.c.seq)
             )
-        # Others that look at the same moment skip the rows that this one locks.
+        # Other relays skip the rows that this one locks.
         found = self._connection.execute(firsts.with_for_update(skip_locked=True)).all()
         if not found:
             return []
@@ -553,8 +553,8 @@ def _is_of_asyncio(value: object, kind: str) -> bool:
 
 
 def _begin_before_savepoint(session: Session) -> None:
-    """Begin the transaction of SQLite, which its driver does only before a write: otherwise the savepoint would be the
-    transaction, and its release the commit."""
+    """Begin a transaction of SQLite before a savepoint. Its driver begins one only before a write. Without a
+    transaction, the release of the savepoint would be a commit."""
     connection = session.connection()
     if connection.dialect.name == "sqlite" and not _is_transaction_open(connection):
         connection.exec_driver_sql("BEGIN")

@@ -1,7 +1,7 @@
 """How committed rows become jobs, as generators that do no I/O.
 
-A generator yields what is to be done and gets the answer. `drive` does it with threads, `adrive` with asyncio, so that
-both follow the same rules.
+A generator yields the next operation and gets its result. `drive` carries operations out with threads, `adrive` with
+asyncio, so that both follow the same rules.
 """
 
 import logging
@@ -17,7 +17,7 @@ logger = logging.getLogger("worker_sdk.outbox")
 
 T = TypeVar("T")
 
-# The statuses that say something about the jobs of a call, and not about the caller or the master.
+# The statuses of refusals because of the jobs of a call, and not of the caller or the master.
 _OF_THE_JOBS: Final = frozenset({400, 409, 413, 422})
 _BACKLOG_FULL: Final = "backlog_full"
 # Finding the first rows of transactions that are not in the page means reading all their rows.
@@ -76,14 +76,14 @@ class _Outcome:
 
     accepted: list[Row] = field(default_factory=list)
     refused: dict[Row, str] = field(default_factory=dict)
-    # Transactions that met a full backlog. Their rows wait, in order.
+    # Transactions that were refused because of a full backlog. Their rows wait, in order.
     full: set[str] = field(default_factory=set)
     failure: WorkerSdkError | None = None
 
 
 def sweep(token: str, lease_ms: int, put_off_ms: int) -> Steps[Done | None]:
-    """Claim transactions that nobody works on, and drain them. Return None if there are none."""
-    # Relays look often, and usually find nothing.
+    """Claim transactions that no other process works on, and drain them. Return None if there are none."""
+    # A cheap read first, because relays usually find nothing.
     if not (yield ReadRows(lambda rows: rows.is_any_free())):
         return None
     transactions = yield InTransaction(lambda rows: rows.claim(token, lease_ms, PAGE))
@@ -94,7 +94,7 @@ def sweep(token: str, lease_ms: int, put_off_ms: int) -> Steps[Done | None]:
 
 
 def drain_own(transaction: str, lease_ms: int, put_off_ms: int, *, is_lease_over: bool) -> Steps[Done | None]:
-    """Drain a transaction that this process has just committed. Return None if a relay has it already."""
+    """Drain a transaction that this process has just committed. Return None if a relay has claimed it."""
     if is_lease_over:
         mine = yield InTransaction(lambda rows: rows.claim_one(transaction, transaction, lease_ms))
         if not mine:
@@ -117,7 +117,7 @@ def drain(transactions: Sequence[str], token: str, lease_ms: int, put_off_ms: in
         left = [one for one in left if one not in outcome.full]
         done.failure = outcome.failure
         if outcome.failure is not None:
-            # End the leases, so that anyone may go on at once.
+            # End the leases, so that any relay may continue at once.
             yield InTransaction(_settling(outcome, token, put_off_ms, renewed=left, lease_ms=0))
             break
         if len(page) < PAGE:
@@ -212,7 +212,7 @@ def _push_page(page: Sequence[Row]) -> Steps[_Outcome]:
 
 def _note_refusal(row: Row, why: str, exc: RefusedError, outcome: _Outcome) -> None:
     if isinstance(exc, Duplicate):
-        # Another job holds the uniqueness key, which is what the caller asked for.
+        # Another job holds the uniqueness key. The caller asked for this refusal.
         logger.info("outbox: job %s was not made: %s", row.job_id, why)
         outcome.accepted.append(row)
         return

@@ -1,4 +1,4 @@
-"""The clients that tasks get inside a transaction with an outbox: they write rows instead of calling a master."""
+"""The clients of tasks inside a transaction with an outbox. They write rows instead of calling a master."""
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -99,12 +99,12 @@ def _map_of(job: JobLike) -> JobMap:
 
 
 def _with_id(job: Mapping[str, Any]) -> JobMap:
-    # A job of a task is kept as it is, for middleware that looks at it.
+    # Keep a job of a task unchanged, for middleware that reads it.
     return job if isinstance(job, dict) and "id" in job else make_job(**job)
 
 
 class _Client:
-    """A `SyncPusher` that writes rows. Questions go to a master, which knows the jobs after the commit."""
+    """A `SyncPusher` that writes rows. Reads go to a master, which knows the jobs after the commit."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

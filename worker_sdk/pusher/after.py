@@ -1,4 +1,4 @@
-"""Jobs that wait for others, as callers ask for them."""
+"""The option `after`: jobs that wait for other jobs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -64,8 +64,8 @@ def predecessors_of(job: Mapping[str, Any]) -> Sequence[str]:
 
 
 def in_order(jobs: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[int]]:
-    """Return the positions of jobs, each behind those of its predecessors that are among them, and otherwise as before;
-    and the positions of jobs that would wait for each other for ever."""
+    """Return the positions of jobs, sorted so that each comes after its predecessors, and otherwise in the given order.
+    Return also the positions of jobs that would wait for each other for ever."""
     position = {job["id"]: n for n, job in enumerate(jobs)}
     waits: list[int] = []
     dependents: dict[int, list[int]] = {}

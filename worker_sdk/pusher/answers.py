@@ -48,7 +48,7 @@ def check_jobs(answer: MasterAnswer, enqueued: Sequence[str], of: str, keyed: fr
 
 
 def refused_after(accepted_ids: list[str], exc: WorkerSdkError) -> WorkerSdkError:
-    """Return the failure of a chunk as a failure of the whole call, with indices that count from its start."""
+    """Return the failure of a chunk as a failure of the whole call: indices count from the start of the call."""
     if isinstance(exc, RefusedError):
         errors = []
         for error in exc.errors:

@@ -23,11 +23,11 @@ class Attempts:
         self._job_ids = job_ids
         self._unknown_ids: Sequence[str] = ()
         self._tries = 0
-        # Whether no master can be called before somebody changes a certificate.
+        # Whether all failures so far need a new certificate, so that repeats are useless.
         self._are_final = True
 
     def final(self, answer: MasterAnswer, body: bytes | None) -> MasterAnswer:
-        """Return a final answer. Raise RefusedError if it is a refusal. `body`: that of the call."""
+        """Return a final answer. Raise RefusedError if it is a refusal. `body`: the body of the call."""
         self._outage.ends()
         if not answer.is_ok:
             problem = problem_of(answer, self._masters.current)

@@ -1,4 +1,4 @@
-"""Batches as pushers use them: their paths at a master, and the option of a job."""
+"""Batches in calls of pushers: their paths at a master, and the option `batch` of a job."""
 
 from typing import Final, Protocol
 
@@ -6,7 +6,7 @@ BATCHES_PATH: Final = "/api/batches"
 
 
 class BatchLike(Protocol):
-    """A batch, as the option of a job takes it."""
+    """A batch, as a value of the option `batch`."""
 
     def to_wire(self) -> str:
         """Return its ID."""

@@ -1,5 +1,5 @@
-"""The pushers behind `ctx.enqueue` and tasks, made when first asked for: most workers need neither, and they are slow
-to import."""
+"""The pushers behind `ctx.enqueue` and tasks. They are made at the first use: most workers need none, and the modules
+are slow to import."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final

@@ -1,4 +1,4 @@
-"""Any number of jobs as bodies of bulk calls."""
+"""Split any number of jobs into the bodies of bulk calls."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
@@ -81,14 +81,14 @@ class Chunker:
 
     @contextmanager
     def reporting_failures(self, accepted_ids: list[str]) -> Iterator[None]:
-        """Surround the whole call. After an exception, tell it to the middleware around jobs that are in no chunk yet
-        and are not sent. Add the jobs that were accepted before to a refusal."""
+        """Surround the whole call. Pass an exception to the middleware of the jobs that are in no chunk yet, which are
+        not sent. Add the IDs of the jobs that were accepted before to a refusal."""
         try:
             yield
         except BaseException as exc:
             for opened in self._opened:
                 opened.close(exc)
-            # The caller's iterable may enqueue, too. The results that such a call reports for its own jobs stay.
+            # The caller's iterable may itself enqueue. Keep the IDs that an error of such a call reports.
             if isinstance(exc, EnqueueRefused | InvalidArgument) and not exc.accepted_ids:
                 exc.accepted_ids = list(accepted_ids)
             raise

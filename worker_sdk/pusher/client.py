@@ -441,8 +441,8 @@ class Pusher(AsyncWithOnly):
         of: str = "",
         keyed: frozenset[int] = NONE_KEYED,
     ) -> MasterAnswer:
-        """Repeat a call until there is a final answer. `job_ids`: the jobs that are enqueued; `keyed`: the positions
-        of those whose keys decide their IDs; `of`: the job that is asked about."""
+        """Repeat a call until there is a final answer. `job_ids`: the jobs to enqueue. `keyed`: the positions of jobs
+        whose keys decide their IDs. `of`: the job to read."""
         attempts = Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
         while True:
             address = self._masters.current

@@ -303,7 +303,7 @@ class Tasks:
 
         def declare(task: Task[..., Any]) -> None:
             if not isinstance(task, Task) or task.tasks is not self:
-                raise TypeError("a definition starts a task of its own tasks")
+                raise TypeError("`every` and `cron` accept only a task of the same Tasks object")
             declared = Declared(task, schedule, options)
             if declared.name in self._definitions:
                 raise ValueError(f"there is a definition {declared.name} already; give another name")

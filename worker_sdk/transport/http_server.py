@@ -250,7 +250,8 @@ class WorkerProtocol(GuardedProtocol):
 
 
 class _Answer:
-    """The transport as a cycle sees it: head and body of the answer leave in one write, and wake the master once."""
+    """Wraps the transport for uvicorn's request cycle: it sends head and body in one write, so that the master wakes
+    once."""
 
     def __init__(self, cycle: RequestResponseCycle, transport: asyncio.Transport) -> None:
         self._cycle = cycle

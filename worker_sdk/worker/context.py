@@ -667,7 +667,7 @@ class Context:
 
     def _next_once_id(self, options: Mapping[str, Any]) -> str:
         if options.get("id") is not None:
-            raise ValueError("once chooses the ID of the job: leave out id")
+            raise ValueError("once sets the ID of the job: do not pass id")
         from worker_sdk.worker.once import derived_id
 
         number, self._once_calls = self._once_calls, self._once_calls + 1

@@ -1,4 +1,4 @@
-"""`celery.utils`, as far as tasks use it."""
+"""The part of `celery.utils` that tasks use."""
 
 import uuid as _uuid
 

@@ -1,4 +1,4 @@
-"""`celery.utils.log`, as far as tasks use it."""
+"""The part of `celery.utils.log` that tasks use."""
 
 import logging
 
