@@ -37,7 +37,7 @@ export class Endpoint {
     private readonly offers: Offers,
     private readonly runner: Runner,
   ) {
-    this.#signatures = new Signatures(state.secret);
+    this.#signatures = new Signatures(state);
   }
 
   /** The path of the worker's URL, without a slash at its end. */

@@ -76,11 +76,10 @@ export class Membership {
 
   async #register(): Promise<void> {
     const { state } = this;
-    const request: RegisterRequest = {
+    const request: Omit<RegisterRequest, "secret"> = {
       url: this.url,
       names: [...state.tasks.keys()],
       max_jobs: state.maxJobs,
-      secret: state.secret,
       node_id: this.identity.nodeId ?? hostname(),
       pid: process.pid,
       labels: { ...this.identity.labels },
@@ -88,7 +87,8 @@ export class Membership {
     };
     for (let tries = 1; !state.isLeaving; tries++) {
       const sentMs = steadyMs();
-      const answer = await this.calls.call("POST", "/api/workers", { body: encode(request), timeoutMs: REGISTER_TIMEOUT_MS });
+      const body = encode({ ...request, secret: state.newSecret() });
+      const answer = await this.calls.call("POST", "/api/workers", { body, timeoutMs: REGISTER_TIMEOUT_MS });
       if (answer.status === 201) {
         this.#joined(answer.body as unknown as RegisterAnswer, sentMs);
         return;

@@ -28,7 +28,7 @@ export class Signatures {
   // Those of correctly signed calls alone: a forger could use up the nonce of a real call.
   readonly #nonces = new Map<string, number>();
 
-  constructor(private readonly secret: string) {}
+  constructor(private readonly registered: { readonly secret: string }) {}
 
   /** Returns whether the head can be that of a signed call, before its body is read. */
   isPlausible(head: SignedHead, workerId: string | undefined): boolean {
@@ -47,7 +47,7 @@ export class Signatures {
     const { worker, timestamp, nonce, signature } = partsOf(head);
     const digest = createHash("sha256").update(body).digest("hex");
     const text = [head.method, head.path, worker, timestamp, nonce, digest].join("\n");
-    const expected = `v1=${createHmac("sha256", this.secret).update(text).digest("hex")}`;
+    const expected = `v1=${createHmac("sha256", this.registered.secret).update(text).digest("hex")}`;
     if (!timingSafeEqual(Buffer.from(expected), Buffer.from(signature))) return false;
     return this.#isFirst(nonce);
   }

@@ -1,5 +1,6 @@
 /** What the parts of a worker share. */
 
+import { randomBytes } from "node:crypto";
 import type { AnyTask } from "../tasks/task.js";
 import { Bell } from "./bell.js";
 import { Claims } from "./claims.js";
@@ -39,6 +40,8 @@ export class WorkerState {
   member: Member | undefined;
   /** Settles when the registration that is under way has ended. */
   registering: Promise<void> | undefined;
+  /** The secret of the latest registration. */
+  secret = "";
   /** The highest epoch that was seen anywhere. */
   epoch = 0;
   drainOrdered = false;
@@ -50,7 +53,6 @@ export class WorkerState {
   constructor(
     readonly tasks: ReadonlyMap<string, AnyTask>,
     public maxJobs: number,
-    readonly secret: string,
     readonly logger: Logger,
   ) {}
 
@@ -72,6 +74,15 @@ export class WorkerState {
   end(): void {
     this.isOver = true;
     for (const bell of [this.#over, this.news, this.beat]) bell.ring();
+  }
+
+  /**
+   * Returns a secret for the next registration: an earlier one that a master was held up with can then no longer prove
+   * the address, and replaces no later one.
+   */
+  newSecret(): string {
+    this.secret = randomBytes(32).toString("hex");
+    return this.secret;
   }
 
   noteEpoch(epoch: number): void {

@@ -1,6 +1,5 @@
 /** A worker: it registers with the masters, takes jobs, runs them, and reports how they ended. */
 
-import { randomBytes } from "node:crypto";
 import { MasterClient } from "../masters/client.js";
 import { Masters } from "../masters/masters.js";
 import { environment } from "../pusher/environment.js";
@@ -104,7 +103,7 @@ export class Worker {
     const masters = new Masters(connection.master);
     const client = new MasterClient(masters, connection);
     const calls = new WorkerCalls(client);
-    const state = (this.#state = new WorkerState(tasksByName(options.tasks), maxJobs, randomBytes(32).toString("hex"), logger));
+    const state = (this.#state = new WorkerState(tasksByName(options.tasks), maxJobs, logger));
     this.#membership = new Membership(state, calls, { labels, nodeId, version });
     this.#reporter = new Reporter(state, calls, this.#membership);
     this.#logs = new LogSender(state, calls);
