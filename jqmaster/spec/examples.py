@@ -442,6 +442,7 @@ _FORM_VIEW: Final[dict[str, Any]] = {
 }
 
 EXAMPLES: Final[dict[str, Any]] = {
+    "AgentCallRequest": {"tool": "retry", "subject": "mail.send", "acts": True, "is_confirmed": True},
     "LoginRequest": {"user": "ada", "password": "correct horse battery"},
     "SessionView": {
         "who": "user:ada",

@@ -65,7 +65,10 @@ def test_the_two_wheels_share_no_file_and_are_together_what_a_checkout_installs(
     sdk, server = map(files_of, release)
     assert {name.partition("/")[0] for name in sdk} == {"worker_sdk"}
     assert {name.partition("/")[0] for name in server} == {"jqmaster"}
-    assert sdk | server == files_of(whole)
+    # Agents search the documents, which a checkout has beside the package.
+    documents = {name for name in server if name.startswith("jqmaster/agents/documents/")}
+    assert "jqmaster/agents/documents/index.md" in documents
+    assert sdk | server - documents == files_of(whole)
 
 
 @pytest.mark.req("S10")

@@ -39,7 +39,7 @@ class DoneStep(NamedTuple):
     result: bytes
 
 
-class CheckpointParts(NamedTuple):
+class SplitCheckpoint(NamedTuple):
     """The parts of a checkpoint: `own`, the encoded value of `ctx.save`, if there is one, and the steps by name."""
 
     own: bytes | None
@@ -59,14 +59,14 @@ def _payload_of(checkpoint: bytes | None) -> bytes | None:
     return found.data if type(found) is ExtType and found.code == EXTENSION else None
 
 
-def parts_of(checkpoint: bytes | None) -> CheckpointParts:
+def split(checkpoint: bytes | None) -> SplitCheckpoint:
     """Return the parts of an encoded checkpoint."""
     payload = _payload_of(checkpoint)
     if payload is None:
-        return CheckpointParts(checkpoint, {})
+        return SplitCheckpoint(checkpoint, {})
     # Later versions may append further parts.
     own, steps, *_ = decode(payload)
-    return CheckpointParts(own, {one[0]: DoneStep(*one[:4]) for one in steps})
+    return SplitCheckpoint(own, {one[0]: DoneStep(*one[:4]) for one in steps})
 
 
 def joined(own: bytes | None, steps: Iterable[DoneStep]) -> bytes:
@@ -76,13 +76,13 @@ def joined(own: bytes | None, steps: Iterable[DoneStep]) -> bytes:
 
 def own_value(checkpoint: bytes | None) -> Any:
     """Return the value that `ctx.save` saved, decoded; None if there is none."""
-    own = parts_of(checkpoint).own
+    own = split(checkpoint).own
     return None if own is None else decode(own)
 
 
 def results_of(checkpoint: bytes | None) -> dict[str, Any]:
     """Return the results of the steps by name, decoded."""
-    return {name: decode(one.result) for name, one in parts_of(checkpoint).steps.items()}
+    return {name: decode(one.result) for name, one in split(checkpoint).steps.items()}
 
 
 def with_results(checkpoint: bytes | None, results: Mapping[str, Any]) -> bytes | None:
@@ -111,7 +111,7 @@ class JobSteps:
     def __init__(
         self, checkpoint: bytes | None, save: "Callable[[bytes], Future[None]]", reserved_bytes: int = 0
     ) -> None:
-        self._own, self._done = parts_of(checkpoint)
+        self._own, self._done = split(checkpoint)
         self._most = MAX_CHECKPOINT_BYTES - reserved_bytes
         self._save = save
         # The names that this attempt has called, or calls.
