@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from jqmaster.cli.process.loop_watchdog import EXIT_CODE, tell_systemd, watched_loop
+from tests.support.embedded import servers_on
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
@@ -119,6 +120,9 @@ def test_a_master_that_is_frozen_ends_though_nothing_in_it_answers(tmp_path: Pat
             _, said = process.communicate(timeout=60)
         finally:
             process.kill()
+            # Its store outlives a master that does not end in good order.
+            for pid in servers_on(tmp_path / "data"):
+                os.kill(pid, signal.SIGKILL)
     assert process.returncode == -signal.SIGPROF
     assert b"freeze" in said
 
