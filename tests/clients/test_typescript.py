@@ -56,7 +56,9 @@ async def test_its_own_tests_pass_against_a_live_master(store_server: StoreServe
 async def test_what_befalls_its_process_loses_no_job(store_server: StoreServer) -> None:
     """Processes end in the middle of a job, event loops are blocked, and the cluster module forks workers."""
     await asyncio.to_thread(typescript.build)
-    async with master_on(store_server.url, **{**PATIENT, "lease_ms": 4_000, "offer_ms": 2_000}) as (
+    async with master_on(
+        store_server.url, **{**PATIENT, "lease_ms": 4_000, "offer_ms": 2_000, "worker_stale_s": 5.0}
+    ) as (
         master,
         _,
     ):
