@@ -62,7 +62,7 @@ class Declared:
         self.name: str = options.get("name") or definition_name(task.name)
 
     def document(self) -> dict[str, Any]:
-        """Return it as the API takes it. Raise TypeError for arguments that do not fit."""
+        """Return the definition in the form of the API. Raise TypeError for arguments that do not fit."""
         given = dict(self._options)
         given.pop("name", None)
         document: dict[str, Any] = {

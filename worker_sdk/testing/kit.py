@@ -246,7 +246,7 @@ class _Store:
         return _KitClient(self, None)
 
     def chain(self) -> EnqueueChain | None:
-        """The middleware around what is enqueued here: that of the worker inside a job."""
+        """The middleware around jobs that are enqueued here. Inside a job, it is the worker's."""
         if running_job.get() is not None:
             return self.chain_of_jobs
         return chain_of(middleware_or_default(None))

@@ -127,7 +127,7 @@ class KeptPredecessors:
         return inputs
 
     def view(self, run: Run) -> dict[str, Any]:
-        """Return the fields of a job that show its place in the order."""
+        """Return the fields of a job that show its predecessors and its dependents."""
         after = run.job.get("after")
         return {
             "after": after

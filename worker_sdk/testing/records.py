@@ -188,7 +188,7 @@ class Recorded(list[TaskJob[Any]]):
         )
 
     def __repr__(self) -> str:
-        # In a test, the arguments are what one needs to see.
+        # Show the arguments, because tests compare them.
         return f"<jobs: {self._told()}>"
 
     def _told(self) -> str:

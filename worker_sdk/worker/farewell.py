@@ -41,7 +41,7 @@ class Farewell:
     is_announced: bool
 
     def replace_process(self, exit_code: int) -> NoReturn:
-        """Report it in the place of this process, which ends with `exit_code`."""
+        """Replace this process by one that reports the end of the worker, and then exits with `exit_code`."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         children = [pid for thread in self.threads for pid in _children_of(thread)]

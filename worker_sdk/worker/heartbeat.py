@@ -157,7 +157,7 @@ class Heartbeat:
         self._must_beat = False
         self._is_stopping = False
         self._was_answered = True
-        # The most claims in one call, until this time, because a master refused more.
+        # After a master refused a larger call: the maximum number of claims in one call, and until when it applies.
         self._most_claims, self._in_pieces_until_s = 0, 0.0
         # The process is ending. Masters are told once, under each worker ID.
         self.is_leaving = False

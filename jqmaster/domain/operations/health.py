@@ -107,7 +107,7 @@ class PausedJobs:
 
 @dataclass(frozen=True, slots=True)
 class FailingJobs:
-    """A name whose jobs fail. `kind`: what is new about them, in words; empty: nothing."""
+    """A name whose jobs fail. `kind`: a text about what is new in these failures; empty if nothing is new."""
 
     name: str
     failed: int

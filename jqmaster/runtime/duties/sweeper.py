@@ -48,7 +48,7 @@ class Sweeper(LeaderLoop):
 
     async def _round(self) -> float:
         found_some = False
-        # None stands for results.
+        # None: the index of results, not of jobs.
         left = dict[JobState | None, Retention]([*self._retention.current.items(), (None, Retention(0, 0))])
         self._begin_again(left)
         for _ in range(MAX_STEPS):

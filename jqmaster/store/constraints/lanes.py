@@ -72,7 +72,8 @@ class _Moves:
                 self.add(found.job_id, bytes.fromhex(old.id), 0)
             return
         lane, keyed = constraint_set.place_of(fields)
-        # A lane of an older edition is never the current lane, and the ID of the current lane costs a digest.
+        # A lane of an older edition is never the current lane. Check this first, because the ID of the current lane
+        # needs a digest.
         is_older = old is not None and lane_id.hex() == old.id
         if is_older or lane_id not in (lane.base_id, lane.with_keyed(keyed).id):
             self.add(found.job_id, lane_id, self.lanes.number_at(lane, keyed))
