@@ -360,6 +360,14 @@ class Decorator:
     # A function that takes a GatherContext takes the list of the arguments of its jobs.
     @overload
     def __call__(  # type: ignore[overload-overlap]
+        self, function: "Callable[[list[ArgumentT], GatherContext], Coroutine[Any, Any, None]]", /
+    ) -> "AsyncGatherTask[ArgumentT, None]": ...
+    @overload
+    def __call__(
+        self, function: "Callable[[list[ArgumentT], GatherContext], None]", /
+    ) -> "SyncGatherTask[ArgumentT, None]": ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
         self,
         function: (
             "Callable[[list[ArgumentT], GatherContext], Coroutine[Any, Any, Sequence[ResultT | Exception] | None]]"
