@@ -67,7 +67,12 @@ HOMONYMS: tuple[Homonym, ...] = (
     Homonym(
         ("batch", "batches", "batcher", "batching"),
         "jobs that belong together",
-        (r"/batch", r"(?:^|/)batch(?:es)?(?:_\w+)?\.py$", r"jobs/enqueue(?:_outcomes)?\.py$", r"transfer/models\.py$"),
+        (
+            r"/batches/",
+            r"(?:^|/)batch(?:es)?(?:_\w+)?\.py$",
+            r"jobs/enqueue(?:_outcomes)?\.py$",
+            r"transfer/models\.py$",
+        ),
         "coalescer, call, page",
         {"EventBatch": _PUBLISHED, "EventBatchAnswer": _PUBLISHED},
     ),

@@ -1,11 +1,12 @@
 """Jobs and their results, for pushers and operators."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from jqmaster.clock import Clock, wait_for_event
+from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import CONTINUED, FINISHED, HOLDS_SLOTS, LISTED, Attempt, Job, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
@@ -152,7 +153,10 @@ class JobReader:
                 result = await self._results.fetch_result(job_id, watch=left_s > 0)
                 if not isinstance(result, JobState) or left_s <= 0:
                     return result
-                await wait_for_event(ended, min(left_s, LOOK_AGAIN_S))
+                # Not `wait_for_event`: each lone job waits here.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
+                        await ended.wait()
 
 
 async def existing_job(records: RecordStore, job_id: str) -> Job:
