@@ -60,7 +60,7 @@ def test_what_a_definition_cannot_carry_is_refused() -> None:
     @others.task("two")
     def two() -> None: ...
 
-    with pytest.raises(TypeError, match="a task of its own tasks"):
+    with pytest.raises(TypeError, match="only a task of the same Tasks object"):
         tasks.every(minutes=1)(two)
     with pytest.raises(TypeError, match="not an option of a definition: often"):
         tasks.every(minutes=1, often=True)(one)  # type: ignore[call-arg]
