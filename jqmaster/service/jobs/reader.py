@@ -145,10 +145,9 @@ class JobReader:
         result."""
         if not is_id(job_id):
             return None
-        ends_at_s = self._clock.monotonic_s() + wait_s
+        left_s, ends_at_s = wait_s, self._clock.monotonic_s() + wait_s
         with self._waiters.listening(job_id) as ended:
             while True:
-                left_s = ends_at_s - self._clock.monotonic_s()
                 ended.clear()
                 result = await self._results.fetch_result(job_id, watch=left_s > 0)
                 if not isinstance(result, JobState) or left_s <= 0:
@@ -157,6 +156,7 @@ class JobReader:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
                         await ended.wait()
+                left_s = ends_at_s - self._clock.monotonic_s()
 
 
 async def existing_job(records: RecordStore, job_id: str) -> Job:
