@@ -22,7 +22,8 @@ BASES = (ROOT, ROOT / "jqmaster", ROOT / "jqmaster" / "store")
 PATH = re.findall(r"^(\d+)\. `([\w/]+\.(?:py|lua))`", DOCUMENT, re.MULTILINE)
 MOST_FILES = 30
 PRODUCT = (str(ROOT / "jqmaster"), str(ROOT / "worker_sdk"))
-JOBS: Final = 30
+LEAST_JOBS: Final = 20
+MOST_JOBS: Final = 300
 # The most that one lone job may cost the master, the worker and the pusher together: files entered, changes from one
 # file to another, and calls. A budget falls and never rises: lower it by each saving.
 BUDGET: Final = {"files": 109, "turns": 530, "calls": 925}
@@ -61,6 +62,9 @@ class Recording:
         turns = sum(one != other for one, other in itertools.pairwise(self.files))
         return Counter(files=len(set(self.files)), turns=turns, calls=len(self.files))
 
+    def above_budget(self) -> dict[str, int]:
+        return {what: count for what, count in self.cost().items() if count > BUDGET[what]}
+
 
 async def test_a_job_enters_every_file_of_its_path_and_costs_no_more_than_its_budget(
     monkeypatch: pytest.MonkeyPatch,
@@ -88,7 +92,8 @@ async def test_a_job_enters_every_file_of_its_path_and_costs_no_more_than_its_bu
                 for n in range(3):
                     await pusher.result(await pusher.enqueue("work", n, keep_result=True), wait=30)
                 scripts.clear()
-                for n in range(JOBS):
+                # Loops that wake meanwhile are not part of a job: on a busy machine, many jobs meet one.
+                for n in range(MOST_JOBS):
                     with Recording() as recording:
                         found = await pusher.result(
                             await pusher.enqueue("work", n, keep_result=True), wait=30
@@ -96,14 +101,15 @@ async def test_a_job_enters_every_file_of_its_path_and_costs_no_more_than_its_bu
                     assert isinstance(found, JobResult)
                     assert found.result == n
                     recordings.append(recording)
+                    if n >= LEAST_JOBS and not recording.above_budget():
+                        break
     entered = {file for recording in recordings for file in recording.files}
     missed = {name for _, name in PATH if name.endswith(".py") and str(ROOT / name) not in entered}
     assert missed == set()
     assert {Path(name).stem for _, name in PATH if name.endswith(".lua")} <= scripts
-    # Loops that wake meanwhile are not part of a job. The job with the fewest calls met none of them.
     least = min(recordings, key=lambda recording: len(recording.files))
     listed = "\n".join(
         f"{calls:4} {Path(file).relative_to(ROOT)}" for file, calls in Counter(least.files).most_common()
     )
     print(f"{dict(least.cost())}\n{listed}")
-    assert {what: count for what, count in least.cost().items() if count > BUDGET[what]} == {}, listed
+    assert least.above_budget() == {}, listed
