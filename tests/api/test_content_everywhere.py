@@ -35,6 +35,7 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("POST", "/api/jobs/bulk"): [{"jobs": [{"name": "other"}]}],
     ("POST", "/api/jobs/preview"): [{"name": NAME}],
     ("PATCH", "/api/jobs/{job_id}"): [{"priority": 0}],
+    ("POST", "/api/agent-calls"): [{"tool": "why", "subject": NAME}],
     ("POST", "/api/constraints/preview"): [
         {"matcher": {"field": "name", "op": "eq", "value": NAME}},
         *(

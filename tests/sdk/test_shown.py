@@ -177,7 +177,11 @@ def test_each_public_call_has_a_signature(entry: Entry) -> None:
         if not name.startswith("_") and member.__module__.startswith("worker_sdk"):
             shown = list(inspect.signature(member).parameters)
             is_of_task = found.__name__ in ("Task", "Calls") and name in ("to_job", "enqueue", "aenqueue")
-            assert is_of_task or "kwargs" not in shown or name in ("of", "only"), f"{entry.path}.{name}"
+            # A call of gathered jobs refuses some methods, whatever they get; a step passes on what its function takes.
+            is_refused = member.__name__.startswith("_")
+            assert is_of_task or is_refused or "kwargs" not in shown or name in ("of", "only", "step"), (
+                f"{entry.path}.{name}"
+            )
 
 
 def typed_dict_or_exception(found: Any) -> bool:
