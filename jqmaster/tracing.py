@@ -95,7 +95,7 @@ class Tracing:
             span.end()
 
     async def start(self) -> None:
-        """Nothing runs before the first span."""
+        """Do nothing: the exporter starts with the first span."""
 
     async def stop(self) -> None:
         """Send the spans that are left. A collector that hangs delays the end by `STOP_WITHIN_S` at most."""

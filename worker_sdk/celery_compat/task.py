@@ -99,7 +99,7 @@ class CeleryTask:
 
     @property
     def run(self) -> Callable[..., Any]:
-        """The function, as it is called directly."""
+        """Call the function in this process, without a job."""
         return self.__call__
 
     @property

@@ -131,7 +131,7 @@ class Flow(Generic[ResultT_co]):
             raise InvalidFlow(f"a flow has at most {MOST_MEMBERS:,} jobs, this one has {len(self):,}")
         for job_id, name in self._named.items():
             if job_id not in self._members:
-                raise InvalidFlow(f"{_of(name, job_id)} is waited for, and is no member of the flow: add it")
+                raise InvalidFlow(f"{_of(name, job_id)} is a predecessor, but not in the flow: add it")
         jobs = [self._made(job_id, job) for job_id, job in self._members.items()]
         self._check_bounds(jobs)
         order, cyclic = in_order(jobs)

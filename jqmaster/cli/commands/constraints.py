@@ -169,7 +169,7 @@ def preview(
         ),
     ],
     *,
-    limit: Annotated[int, typer.Option(min=0, max=20, help="Most examples.")] = 10,
+    limit: Annotated[int, typer.Option(min=0, max=20, help="Maximum number of examples to show.")] = 10,
 ) -> None:
     """Show which waiting jobs a constraint would apply to, before you create it."""
     wanted = json_of(what, "the matcher") if what.lstrip().startswith("{") else only_one(what)

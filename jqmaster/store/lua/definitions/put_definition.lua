@@ -42,8 +42,8 @@ local function leave_memory()
   redis.call('ZREMRANGEBYRANK', gone_key, 0, excess - 1)
 end
 
--- Begins the memory of a new definition with the note that a former one of its name left. Instants of the new one
--- itself are later than now.
+-- Starts the memory of a new definition from what a deleted one of the same name left, so that no instant is started
+-- twice. Its own instants are all later than now.
 local function begin_memory()
   local until_ms = redis.call('ZSCORE', gone_key, name) or redis.call('HGET', memory_key, OF_OTHERS)
   local left_over = redis.call('HEXISTS', memory_key, name) == 1

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Sets aside claims whose records cannot be read as damaged. They no longer occupy the leader, the capacity of a
+-- Sets claims with unreadable records aside as damaged. They no longer occupy the leader, the capacity of a
 -- worker, or slots for which other jobs wait.
 -- KEYS epoch:string running:zset damaged:set workers:zset
 -- ARGV tag epoch [+ id]
