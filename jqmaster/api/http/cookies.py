@@ -47,7 +47,7 @@ class SessionCookie:
         return self._field(f"{self.device_name}={proof}; Max-Age={DEVICE_LIFE_S}")
 
     def login(self, fields: Fields) -> str | None:
-        """Return the browser's value for a login that is under way at a provider. None also if the browser sent more than one."""
+        """Return the cookie of a login in progress at a provider; None if there is none, or more than one."""
         values = [value for value in _values(fields, self.login_name) if value]
         return values[0] if len(values) == 1 else None
 
