@@ -114,7 +114,7 @@ async def _resume(call: ToolCall) -> dict[str, Any]:
     name = call.get("pause")
     if not name.startswith(_PAUSE):
         raise ArgumentError(
-            f"pause: no pause has such a name; it begins with {_PAUSE}. To end `paused` of a constraint, use put_constraint"
+            f"pause: the name of a pause begins with {_PAUSE}. To end `paused` of a constraint, use put_constraint"
         )
     path = f"/api/constraints/{part(name)}"
 
