@@ -132,6 +132,8 @@ async def test_many_at_once_with_damaged_and_doubled_ones_among_them(world: Stor
     world.never_counted_out["work"] = 2
     for job_id in bad:
         await world.operator_actions.delete(job_id)
+    assert [(one.rule, one.key) for one in await world.findings()] == [("type", k.history(jobs[13].job_id))]
+    await redis.delete(k.history(jobs[13].job_id))
 
 
 @pytest.mark.req("M4")
