@@ -26,6 +26,7 @@ def pages() -> list[Path]:
         *(ROOT / "docs").rglob("*.md"),
         *ROOT.glob("examples/**/*.md"),
         ROOT / "worker_sdk/README.md",
+        ROOT / "clients/typescript/README.md",
     ]
     # The changelog tells of the past.
     return sorted(page for page in found if page.name != "CHANGELOG.md")

@@ -117,7 +117,8 @@ async function register() {
       console.error(`registered as ${me.id}`);
       return;
     }
-    console.error(`not registered: ${answer.status} ${answer.body.code ?? ""} ${answer.body.detail ?? ""}`);
+    const told = answer.status === 0 ? `no answer from ${MASTER}` : [answer.status, answer.body.code, answer.body.detail].join(" ");
+    console.error(`not registered: ${told}`);
     await pause(tries, answer.retryMs || 200);
   }
 }
