@@ -19,8 +19,8 @@ _WORKERS: Final = "/api/workers/"
 _OF_WORKER: Final = _WORKERS + "{worker_id}/"
 
 
-# The least limits of a call on which jobs or the operators' way back depend. A body of this size holds the largest
-# result that a setting allows, as JSON too.
+# Minimum limits of calls that workers need to finish their jobs, and of calls that can undo a limit which is too low. A
+# body of this size holds the largest result that a setting allows, even as JSON.
 VITAL_BODY_BYTES: Final = 32 * MIB
 VITAL_SCAN: Final = ScanLimits(max_nesting=64, max_nodes=100_000)
 
@@ -71,8 +71,8 @@ def build_app(services: Services, policy: AccessPolicy) -> Router:
 
 
 class _Paths(Router):
-    """A router that looks up the paths that workers call and those without a parameter, such as the path of pushes. A
-    plain router tries one route after the other."""
+    """A router that finds the paths that workers call, and paths without a parameter such as that of pushes, by a
+    lookup. A plain router tries one route after the other."""
 
     def __init__(self, fixed: Mapping[str, ASGIApp], routes: Sequence[Route], default: ASGIApp) -> None:
         super().__init__(routes, redirect_slashes=False, default=default)

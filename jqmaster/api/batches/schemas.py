@@ -24,13 +24,13 @@ from jqmaster.domain.jobs.job_terms import MOST_DELAY_S, MOST_TAGS
 
 
 class CallbackRequest(DefinitionJob):
-    """A job that a batch starts. It has the fields of a pushed job but for its ID and its batch."""
+    """A job that a batch starts. It has the fields of a pushed job, except `id` and `batch`."""
 
     delay: Seconds | None = Field(
         None,
         ge=0,
         le=MOST_DELAY_S,
-        description="Seconds to wait after the instant at which the batch starts it.",
+        description="Seconds to wait after the batch starts this job.",
     )
 
     def to_spec(self) -> JobSpec:
@@ -41,36 +41,38 @@ class CallbackRequest(DefinitionJob):
 
 
 class BatchRequest(Request):
-    """A batch to make."""
+    """A batch to create."""
 
     id: JobId | None = Field(
         None,
-        description="ID chosen by the client. It makes the request safe to repeat while the batch is kept: "
-        "until `batch_retention_s` (7 days by default) after it is complete. After that, a repeat makes a new batch.",
+        description="ID chosen by the client. It makes the request safe to repeat while the batch is kept: until "
+        "`batch_retention_s` (7 days by default) after it is complete. After that, a repeat creates a new "
+        "batch.",
     )
     description: str = Field("", max_length=MAX_DESCRIPTION)
     tags: list[ShortText] = Field(default_factory=list, max_length=MOST_TAGS)
     on_success: CallbackRequest | None = Field(
         None,
-        description="Enqueued when all members succeeded or were discarded, also after failed ones were retried.",
+        description="Job to enqueue when all members have succeeded or were discarded, whether at once or after "
+        "retries of failed members.",
     )
-    on_complete: CallbackRequest | None = Field(None, description="Enqueued when all members are over.")
+    on_complete: CallbackRequest | None = Field(None, description="Job to enqueue when all members are over.")
     on_failure: CallbackRequest | None = Field(
-        None, description="Enqueued when the first member fails for good."
+        None, description="Job to enqueue when the first member fails for good."
     )
     batch: JobId | None = Field(
         None, description=f"The batch of which this one is a member. Batches can be {MAX_DEPTH} levels deep."
     )
     expires_at: Instant | None = Field(
         None,
-        description="A batch that is not complete then is canceled. An instant that is past is refused. Null: "
+        description="If the batch is not complete at this time, it is canceled. A time in the past is refused. Null: "
         "`batch_life_s` after its creation.",
     )
     expires_s: Seconds | None = Field(
         None,
         ge=0.001,
         le=MOST_DELAY_S,
-        description="Seconds from now instead of expires_at. Cannot be combined with it.",
+        description="Seconds from now until the batch expires. Cannot be combined with expires_at.",
     )
 
     @model_validator(mode="after")
@@ -120,10 +122,11 @@ class BatchCounts(Answer):
     canceled: Count
     skipped: Count
     deleted: Count = Field(
-        description="Jobs that were deleted and had not succeeded. The success of the batch is out of reach then."
+        description="Jobs that were deleted before they succeeded. If there are any, the batch can no longer succeed."
     )
     gone: Count = Field(
-        description="Jobs that are over and no longer kept. They also count by how they ended; no retry reaches them.",
+        description="Jobs that are over and no longer kept. They also count in the state in which they ended. They "
+        "cannot be retried.",
         json_schema_extra=SINCE,
     )
 
@@ -133,19 +136,19 @@ class NestedCounts(Answer):
 
     total: Count
     succeeded: Count
-    failed: Count = Field(description="Complete ones that did not succeed.")
+    failed: Count = Field(description="Complete batches that did not succeed.")
 
 
 class CallbackView(Answer):
     """A job that a batch starts."""
 
     name: str
-    state: CallbackState = Field(description="due: about to be enqueued.")
+    state: CallbackState = Field(description="due: the job is about to be enqueued.")
     job_id: JobId = Field(description="ID that the job has, or will have.")
 
 
 class BatchCallbacks(Answer):
-    """The callbacks of a batch. Null: it has none of that kind."""
+    """The callbacks of a batch. Null: the batch has no callback of this kind."""
 
     on_success: CallbackView | None
     on_complete: CallbackView | None
@@ -166,18 +169,21 @@ class BatchView(Answer):
     created_at: Timestamp
     completed_at: Timestamp | None
     canceled_at: Timestamp | None
-    expires_at: Timestamp | None = Field(description="When it is canceled if it is not complete.")
+    expires_at: Timestamp | None = Field(
+        description="Time at which the batch is canceled if it is not complete."
+    )
 
 
 class BatchList(Answer):
-    """A page of batches, newest first. It may hold few, or none, although `next_cursor` shows that more follow."""
+    """A page of batches, newest first. The page may hold few batches, or none, although more pages follow.
+    `next_cursor` is null only on the last page."""
 
     batches: list[BatchView]
     next_cursor: str | None = Field(description="Cursor of the next page. Null on the last page.")
 
 
 class BatchJobs(Answer):
-    """A page of the jobs of a batch, oldest first. It may hold few, or none, although more pages follow."""
+    """A page of the jobs of a batch, oldest first. The page may hold few jobs, or none, although more pages follow."""
 
     jobs: list[JobSummary]
     next_cursor: str | None = Field(description="Cursor of the next page. Null on the last page.")
@@ -187,15 +193,16 @@ class BatchReason(Answer):
     """Something that a batch waits for."""
 
     code: Literal["open", "jobs", "batches", "callback", "failed"] = Field(
-        description="open: it is not sealed. jobs, batches: members are not over. callback: a callback is about to be "
-        "enqueued. failed: it is complete, and on_success waits for members that did not succeed."
+        description="open: the batch is not sealed. jobs, batches: members are not over. callback: a callback is "
+        "about to be enqueued. failed: the batch is complete, and on_success waits for members that did "
+        "not succeed."
     )
     text: str
 
 
 class BatchWhy(Answer):
-    """The reasons why a batch is not complete, or why its on_success was not started."""
+    """The reasons why a batch is not complete, or why its on_success job was not started."""
 
     state: BatchState
     reasons: list[BatchReason]
-    jobs: list[JobSummary] = Field(description="The oldest members that it waits for, ten at most.")
+    jobs: list[JobSummary] = Field(description="The oldest jobs for which the batch waits, ten at most.")

@@ -17,7 +17,8 @@ from jqmaster.domain.jobs.job import FINISHED, Job, JobState
 
 
 def batch_view(batch: Batch, unfinished: Mapping[JobState, int] | None) -> dict[str, Any]:
-    """`BatchView`. `unfinished`: the number of its unfinished jobs by state; None: they were not counted."""
+    """Return a `BatchView`. `unfinished`: the number of unfinished jobs of the batch by state; None if they were not
+    counted."""
     known = unfinished or {}
     return {
         "id": batch.id,
@@ -47,7 +48,7 @@ def batch_view(batch: Batch, unfinished: Mapping[JobState, int] | None) -> dict[
 
 
 def why_view(batch: Batch, unfinished: Sequence[Job]) -> dict[str, Any]:
-    """`BatchWhy`. `unfinished`: the oldest jobs that it waits for."""
+    """Return a `BatchWhy`. `unfinished`: the oldest jobs for which the batch waits."""
     return {
         "state": str(batch.state),
         "reasons": [{"code": code, "text": text} for code, text in _reasons(batch)],

@@ -169,7 +169,7 @@ def _base(call: Call) -> str:
 
 
 async def _callback(call: Call) -> Callback:
-    """Return the body as it came, with its type."""
+    """Return the body unchanged, and its content type."""
     content_type = call.fields.get(b"content-type", b"").decode("latin-1")
     if len(content_type) > MAX_TYPE_CHARS:
         raise InvalidError(f"Content-Type must have at most {MAX_TYPE_CHARS} characters")

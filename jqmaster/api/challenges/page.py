@@ -1,4 +1,4 @@
-"""The page on which people answer a challenge: HTML that needs no script, and brings its own style."""
+"""The page on which people answer a challenge: HTML without scripts and with inline styles."""
 
 import base64
 import hashlib
@@ -95,8 +95,8 @@ SECURITY_HEADERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """The person who looks at the page. `csrf_token`: the token of their login that the form must contain; empty:
-    none."""
+    """The person who looks at the page. `csrf_token`: the CSRF token of the person's login, which the form must
+    contain; empty if the person is not logged in."""
 
     language: str
     name: str = ""
@@ -114,7 +114,7 @@ class RejectedInput:
 def form_page(
     challenge: Challenge, form: Form, visitor: Visitor, filled: RejectedInput | None = None
 ) -> bytes:
-    """Return the page that asks."""
+    """Return the page with the question and its form."""
     texts = TEXTS[visitor.language]
     sent = filled or RejectedInput()
     errors = _by_control(sent.errors, visitor.language)

@@ -123,7 +123,7 @@ def language_of(accepted: str, asked: str | None) -> str:
 
 
 def rule_text(language: str, rule: str) -> str:
-    """Translate the message about a rule that a field breaks."""
+    """Translate the domain's message about an invalid field."""
     if language == "ja":
         for pattern, text in _RULES_JA:
             if match := re.fullmatch(pattern, rule):

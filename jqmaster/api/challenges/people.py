@@ -40,7 +40,8 @@ _MAX_CONTROLS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class SubmittedAnswer:
-    """An answer as it was received. `csrf_token`: the login's token in the form; None: the answer came as data."""
+    """An answer as it was received. `csrf_token`: the CSRF token in the form; None if the answer came as data and not
+    from a form."""
 
     choice: str
     comment: str

@@ -64,10 +64,11 @@ class ChoiceRequest(Request):
         description="Name of the choice, as the handler gets it.", examples=["approve"]
     )
     label: Annotated[str, Field(max_length=MAX_LABEL)] = Field(
-        "", description="Text of its button. `approve` and `reject` have one in each language."
+        "",
+        description="Text of the choice's button. `approve` and `reject` have a default text in each language.",
     )
-    needs_comment: bool = Field(False, description="An answer with it must have a comment.")
-    skips_fields: bool = Field(False, description="An answer with it has no values of fields.")
+    needs_comment: bool = Field(False, description="True: an answer with this choice must have a comment.")
+    skips_fields: bool = Field(False, description="True: an answer with this choice has no field values.")
 
 
 class FormRequest(Request):
@@ -90,7 +91,8 @@ class FormRequest(Request):
     )
 
     def to_form(self) -> Form:
-        """Raise InvalidError that names the part of `fields` and its rule."""
+        """Return the form. Raise an InvalidError that names the invalid part of `fields` and the rule that it
+        breaks."""
         try:
             return form_of(self.model_dump())
         except FormError as error:
@@ -105,42 +107,46 @@ class OpenChallengeRequest(Request):
     timeout_s: Seconds = Field(
         gt=0,
         le=MAX_WAIT_S,
-        description="Seconds to wait for the callbacks, from the report `challenged` on. Then the attempt fails.",
+        description="Seconds to wait for the callbacks, counted from the report `challenged`. After that, the attempt "
+        "fails.",
     )
     nonce: str = Field(
         "",
         max_length=MAX_NONCE_CHARS,
         pattern=rf"^([A-Za-z0-9_-]{{{MIN_NONCE_CHARS},}})?$",
-        description="Random text that names this call: 192 random bits or more in base64. The same again returns the "
-        "same request ID and opens nothing, so that no repeat or late copy of the call makes its challenge void.",
+        description="Random text that identifies this call: 192 random bits or more in base64. A call with a known "
+        "text returns the same request ID and opens nothing, so a repeat or a late copy of the call does "
+        "not make its challenge void.",
         examples=["q2Zr8bXkT1mW5yUeq2Zr8bXkT1mW5yUe"],
     )
     expect: int = Field(
         1,
         ge=1,
         le=MAX_EXPECT,
-        description="Number of callbacks to wait for. The job goes on with all of them.",
+        description="Number of callbacks to wait for. The job continues when all of them have come.",
     )
     meta: AnyValue | None = Field(
-        None, description="A note for people, of at most 4 KiB: what the challenge is about."
+        None, description="A note for people about the purpose of the challenge, of at most 4 KiB."
     )
     signature: SignatureRequest | None = None
     form: FormRequest | None = Field(
         None,
-        description="People answer the challenge, at a page that its address shows. The handler gets the callback "
-        "`application/json` with `choice`, `comment`, `values`, `by` and `address`.",
+        description="If given, people answer the challenge, on a page at the challenge's address. The handler gets "
+        "their answer as a callback of type `application/json` with `choice`, `comment`, `values`, `by` "
+        "and `address`.",
     )
     audience: Literal["link", "users"] = Field(
         "link",
-        description="People who may answer the form. link: whoever has the address. users: whoever has it, is logged "
-        "in and may operate; each answers once, so that `expect` is the number of people.",
+        description="People who may answer the form. link: everybody who has the address. users: everybody who has "
+        "the address, is logged in and may operate. With `users`, each person answers once, so `expect` "
+        "is the number of people.",
     )
     remind_after_s: Seconds | None = Field(
         None,
         ge=0,
         le=MAX_WAIT_S,
-        description="Seconds from the report `challenged` on after which notices `challenge_waiting` tell people that "
-        "nobody has answered, with the address of the page. 0: at once. Null: never.",
+        description="Seconds after the report `challenged` until `challenge_waiting` notices remind people that "
+        "nobody has answered. The notices contain the address of the page. 0: at once. Null: never.",
     )
 
 
@@ -177,7 +183,7 @@ class GivenAnswerView(Answer):
     choice: str
     comment: str | None = Field(description="Null if the caller sees no content.")
     by: str | None = Field(
-        description="The person, as the audit log names them. Null: somebody who had the link."
+        description="The person, as the audit log names them. Null: the person had the link and was not logged in."
     )
     address: str = Field(description="The network address that the answer came from.")
     at: Timestamp
@@ -189,7 +195,7 @@ class PersonalChallengeView(Answer):
     form: FormView
     audience: Literal["link", "users"]
     state: ChallengeState
-    is_open: bool = Field(description="Answers are taken.")
+    is_open: bool = Field(description="True: the challenge still accepts answers.")
     expect: Count
     received: Count
     due_at: Timestamp | None
@@ -197,10 +203,10 @@ class PersonalChallengeView(Answer):
 
 
 class OpenChallengeAnswer(Answer):
-    """An open challenge. Only this answer has its request ID."""
+    """An open challenge. Only this answer contains the challenge's request ID."""
 
     request_id: str = Field(
-        description="Secret that the outside system gets and that answers the challenge. Valid for this attempt."
+        description="Secret for the outside system, which answers the challenge with it. Valid for this attempt."
     )
     callback_url: str = Field(description="Address at which the outside system posts its callback.")
 
@@ -208,20 +214,26 @@ class OpenChallengeAnswer(Answer):
 class CallbackReceipt(Answer):
     """Receipt of a callback."""
 
-    repeated: bool = Field(description="True: the same callback came before, and nothing changed.")
+    repeated: bool = Field(
+        description="True: the same callback was received before, so this one changed nothing."
+    )
 
 
 class CallbackProgressRequest(Request):
     """Progress of the outside system, for people."""
 
     fraction: float | None = Field(
-        None, ge=0, le=1, allow_inf_nan=False, description="Share that is done. Null: unknown."
+        None,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Share of the work that is done, from 0 to 1. Null: unknown.",
     )
     message: Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)] = ""
 
 
 class OutsideProgressView(Answer):
-    """Progress as the outside system told it last."""
+    """The progress that the outside system last reported."""
 
     fraction: float | None
     message: str | None = Field(description="Null if the caller sees no content.")
@@ -237,21 +249,22 @@ class ChallengeView(Answer):
     request: str = Field(description="Beginning of the secret part of the request ID.")
     attempt: int
     state: ChallengeState = Field(
-        description="expired: too few callbacks came in time. void: the attempt ended otherwise before they came."
+        description="expired: too few callbacks came in time. void: the attempt ended in another way before the "
+        "callbacks came."
     )
     expect: Count = Field(description="Number of callbacks to wait for.")
-    received: Count = Field(description="Number of callbacks that came.")
+    received: Count = Field(description="Number of callbacks received.")
     opened_at: Timestamp
     awaiting_since: Timestamp | None = Field(
-        description="Report of the attempt that the outside system has the work."
+        description="Time at which the attempt reported that the outside system has the work."
     )
-    due_at: Timestamp | None = Field(description="End of the wait for callbacks.")
-    received_at: Timestamp | None = Field(description="Arrival of the newest callback.")
-    run_at: Timestamp | None = Field(description="Start of the handler with the callbacks.")
-    ended_at: Timestamp | None = Field(description="End of the attempt.")
+    due_at: Timestamp | None = Field(description="Time at which the wait for callbacks ends.")
+    received_at: Timestamp | None = Field(description="Time at which the newest callback arrived.")
+    run_at: Timestamp | None = Field(description="Time at which the handler started with the callbacks.")
+    ended_at: Timestamp | None = Field(description="Time at which the attempt ended.")
     progress: OutsideProgressView | None
     meta: AnyValue | None = Field(description="Null if there is none, or the caller sees no content.")
-    error: str | None = Field(description="Message of the attempt that failed.")
+    error: str | None = Field(description="Error message of the attempt, if it failed.")
     code: str | None = Field(description="Code of the failure.")
     failures: Count = Field(description="Failed attempts of the job.", json_schema_extra=SINCE)
     form: FormView | None = Field(
@@ -262,14 +275,16 @@ class ChallengeView(Answer):
         description="People who may answer. Null: another system answers.", json_schema_extra=SINCE
     )
     remind_at: Timestamp | None = Field(
-        description="Reminder of the people. Null: there is none, or the attempt has not reported the challenge.",
+        description="Time at which people are reminded. Null: nobody is reminded, or the attempt has not reported the "
+        "challenge yet.",
         json_schema_extra=SINCE,
     )
     answers: list[GivenAnswerView] = Field(description="Answers of people.", json_schema_extra=SINCE)
 
 
 class ChallengeList(Answer):
-    """A page of challenges, those of the job with the newest challenge first."""
+    """A page of challenges. The challenges of one job are listed together; the job with the newest challenge comes
+    first."""
 
     challenges: list[ChallengeView]
     next_cursor: str | None = Field(description="`cursor` of the next page. Null: there are no more.")

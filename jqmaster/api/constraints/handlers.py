@@ -125,7 +125,7 @@ async def preview_job(call: Call) -> Reply:
     spec = request.to_spec(request.id or new_id())
     check_argument(call, spec)
     if not call.content.for_name(spec.name).is_granted and (spec.argument != _NIL or spec.headers):
-        # The values that constraints distinguish are content, too.
+        # The key values of constraints are job content, too.
         raise ForbiddenError(
             "callers that may not see job content must preview a job without argument and headers",
             code="content_hidden",
@@ -179,8 +179,8 @@ async def _read(call: Call, model: type[_ModelT]) -> _ModelT:
 
 
 def _value_of(call: Call, text: str) -> Any:
-    """Parse the text as JSON; if it is not JSON, return the text itself. People ask for `acme` and `42`, programs may
-    quote."""
+    """Parse the text as JSON; if it is not JSON, return the text itself. People type `acme` or `42`; programs may send
+    quoted JSON."""
     try:
         json.loads(text)
         return read_map(json_to_msgpack(b'{"value":' + text.encode() + b"}"), limits=call.limits.scan)[

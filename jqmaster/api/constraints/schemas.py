@@ -121,7 +121,8 @@ class RateRequest(Request):
 
 
 class OverrideRequest(Request):
-    """Limits for one value of the key. Null: use the constraint's limit. `paused` applies in addition to its pause."""
+    """Limits for one value of the key. Null: the constraint's own limit applies. `paused` pauses this value even if the
+    constraint is not paused."""
 
     value: KeyScalar
     concurrency: Concurrency | None = None
@@ -130,8 +131,8 @@ class OverrideRequest(Request):
 
 
 class ConstraintRequest(Request):
-    """The whole constraint. Omitted fields take their defaults, also when an existing constraint is replaced. A job
-    starts only if all limits of all matching constraints admit it."""
+    """The whole constraint. Omitted fields take their defaults, even if the request replaces an existing constraint. A
+    job starts only if all limits of all matching constraints admit it."""
 
     name: Annotated[str, Field(pattern=CONSTRAINT_NAME_PATTERN)] | None = Field(
         None, description="If given, it must equal the name in the path."
@@ -154,8 +155,9 @@ class ConstraintRequest(Request):
     fair: bool = Field(False, description="Let the values of the key take turns within each priority.")
     counts_awaiting: bool = Field(
         True,
-        description="False: a job counts at the concurrency only until its work is with another system. Its slot is "
-        "free while it awaits its callback, and the run of the callback needs none.",
+        description="False: a job occupies a slot of the concurrency limit only until it hands its work to another "
+        "system. The slot is free while the job awaits its callback, and the run of the callback needs no "
+        "slot.",
     )
     overrides: list[OverrideRequest] = Field(
         default_factory=list, json_schema_extra={"maxItems": MAX_OVERRIDES}
@@ -169,8 +171,8 @@ class ConstraintRequest(Request):
 
 
 class ValueRequest(Request):
-    """The override for one value of the key. Give one of `value`, `value_id` and `job_id`. With nothing else, the
-    override is removed."""
+    """The override for one value of the key. Give one of `value`, `value_id` and `job_id`. If no other field is given,
+    the override is removed."""
 
     value: KeyScalar = None
     value_id: Annotated[str, Field(pattern=VALUE_ID_PATTERN)] | None = Field(
@@ -178,7 +180,7 @@ class ValueRequest(Request):
     )
     job_id: JobId | None = Field(
         None,
-        description="Use this job's value of the key. This works even for values that nobody may see.",
+        description="Take the value of the key from this job. This works even for values that nobody may see.",
     )
     concurrency: Concurrency | None = None
     rate: RateRequest | None = None
@@ -213,12 +215,17 @@ class PauseRequest(Request):
     )
     value_id: Annotated[str, Field(pattern=VALUE_ID_PATTERN)] | None = Field(
         None,
-        description="Only those with this value of its key. The constraint's answer shows the `id` of each.",
+        description="Pause only the jobs whose value of the constraint's key has this ID. The constraint's answer "
+        "shows the `id` of each value.",
     )
     value: KeyScalar = Field(
-        None, description="Only those with this value of its key. If given, null is a value as well."
+        None,
+        description="Pause only the jobs with this value of the constraint's key. An explicit null is a value, "
+        "too.",
     )
-    reason: str = Field("", description="Why, for people.", json_schema_extra={"maxLength": MAX_REASON})
+    reason: str = Field(
+        "", description="Reason for the pause, for people.", json_schema_extra={"maxLength": MAX_REASON}
+    )
     duration_s: Annotated[Seconds, Field(gt=0, le=MAX_PAUSE_S)] | None = Field(
         None, description="Seconds until the pause ends by itself. Null: until somebody ends it."
     )
@@ -269,22 +276,31 @@ class UsageView(Answer):
     than 1,000 key values together it is also null if it was not summed up; then `is_exact` is false."""
 
     waiting: int | None = Field(
-        description="Unfinished jobs that it applies to and that are not running, due or not."
+        description="Unfinished jobs to which the constraint applies and that are not running, whether or not they "
+        "are due."
     )
-    running: int | None = Field(description="Jobs that hold a slot. Null without `concurrency`.")
-    starts_in_window: int | None = Field(description="Null without `rate`.")
+    running: int | None = Field(
+        description="Jobs that hold a slot. Null if the constraint has no `concurrency`."
+    )
+    starts_in_window: int | None = Field(description="Null if the constraint has no `rate`.")
     shadow_delayed: int = Field(description="Starts that a shadow constraint would have delayed so far.")
     next_opening: Timestamp | None = Field(
-        description="Time at which the first of its closed gates opens. Null if none opens by time."
+        description="Time at which the first closed gate of the constraint opens. Null if no gate opens by time."
     )
     in_force: bool = Field(description="True: every job has been matched against the current constraint.")
-    keys: int | None = Field(description="Number of key values among unfinished jobs. Null without a key.")
+    keys: int | None = Field(
+        description="Number of different key values of the unfinished jobs. Null if the "
+        "constraint has no key."
+    )
     held: int | None = Field(
         None,
-        description="Those of `waiting` that wait at a closed gate: this constraint lets none of them start now.",
+        description="Number of the `waiting` jobs that wait at a closed gate: this constraint lets none of them start "
+        "now.",
     )
     closed_keys: int | None = Field(
-        None, description="Number of key values at which such jobs wait. Null without a key."
+        None,
+        description="Number of key values with jobs that wait at a closed gate. Null if the constraint has no "
+        "key.",
     )
     is_exact: bool = Field(description="False: there are more key values than were examined.")
 
@@ -303,7 +319,8 @@ class ConstraintView(Answer):
     max_backlog: int | None
     fair: bool
     counts_awaiting: bool = Field(
-        description="Whether jobs that await callbacks count at the concurrency.", json_schema_extra=SINCE
+        description="Whether jobs that await callbacks occupy slots of the concurrency limit.",
+        json_schema_extra=SINCE,
     )
     overrides: list[OverrideView]
     reason: str = Field("", description="Why the constraint exists, for people.")
@@ -311,7 +328,9 @@ class ConstraintView(Answer):
         None, description="Time at which the constraint is deleted. Null: it stays."
     )
     created_by: str | None = Field(
-        None, description="The user or token that created it. Null if a former release did."
+        None,
+        description="The user or token that created the constraint. Null if it was created by an earlier "
+        "release.",
     )
     values_hidden: bool = Field(
         description="True: the values of the key are replaced by `[hidden]`, or by `[redacted]` if nobody may see "
@@ -350,8 +369,8 @@ class KeyUsageView(Answer):
 
     id: str | None = Field(
         None,
-        description="Identifies the value, whatever its type and length: send it as `value_id`. Null if you may not "
-        "see the value.",
+        description="ID of the value, for any type and length. Send it as `value_id`. Null if you may not see the "
+        "value.",
     )
     value: str = Field(
         description="The value for people: plain text, or JSON where text would be ambiguous; binary as 0x…. At "
@@ -362,7 +381,7 @@ class KeyUsageView(Answer):
     starts_in_window: int | None
     limits: LimitsView
     own_limits: LimitsView | None = Field(
-        None, description="The limits of the value's override. Null if it has none."
+        None, description="The override of this value. Null if it has none."
     )
     held_until: Timestamp | None = Field(description="End of the hold that a worker asked for.")
     next_opening: Timestamp | None
@@ -404,7 +423,7 @@ class PreviewAnswer(Answer):
 
     count: int
     without_key: int = Field(
-        description="Number of jobs that match but lack the key, so that the constraint would not apply to them."
+        description="Number of jobs that match but lack the key. The constraint would not apply to them."
     )
     looked_at: int = Field(description="Number of jobs that had to be read one by one.")
     is_exact: bool = Field(description="False: there were more jobs than the preview may read.")
@@ -418,7 +437,9 @@ class ReplayPointView(Answer):
 
     at: Timestamp
     started: int = Field(description="Jobs that did start in this minute.")
-    held: int = Field(description="The most jobs that would have been held at the same time in this minute.")
+    held: int = Field(
+        description="Largest number of jobs that would have been held at the same time in this minute."
+    )
 
 
 class KeyReplayView(Answer):
@@ -431,29 +452,43 @@ class KeyReplayView(Answer):
 
 
 class ReplayAnswer(Answer):
-    """The jobs that a constraint would have held back in the last hour. Jobs that are deleted are missing: see `gone`
-    and `is_whole`."""
+    """The jobs that a constraint would have held back in the last hour. Deleted jobs are not included: see `gone` and
+    `is_whole`."""
 
-    from_: Timestamp = Field(alias="from", description="Earlier starts hold slots, but are not held.")
+    from_: Timestamp = Field(
+        alias="from",
+        description="Start of the examined period. Jobs that started earlier "
+        "occupy slots, but do not count as held.",
+    )
     to: Timestamp
-    started: int = Field(description="Starts between `from` and `to` that it applies to.")
-    held: int = Field(description="Those of them that it would have delayed.")
-    held_now: int = Field(description="Those of `held` that would still wait at `to`.")
-    most_held: int = Field(description="The most jobs that it would have held at the same time.")
-    p95_ms: int | None = Field(description="95% of the held jobs would have waited no longer. Null: none.")
-    longest_ms: int | None = Field(description="The longest time that it would have held a job. Null: none.")
+    started: int = Field(
+        description="Number of starts between `from` and `to` to which the constraint applies."
+    )
+    held: int = Field(description="Number of these starts that the constraint would have delayed.")
+    held_now: int = Field(description="Number of the `held` jobs that would still wait at `to`.")
+    most_held: int = Field(
+        description="Largest number of jobs that the constraint would have held at the same time."
+    )
+    p95_ms: int | None = Field(
+        description="95th percentile of the held jobs' waits. Null: no job would have been held."
+    )
+    longest_ms: int | None = Field(
+        description="Longest wait of a held job. Null: no job would have been held."
+    )
     without_key: int = Field(description="Number of jobs that match but lack the key.")
     keys: list[KeyReplayView] | None = Field(
-        description="Up to 20 values of the key, those with the most held jobs first."
+        description="Up to 20 values of the key, sorted by the number of held jobs, largest first."
     )
     distinct_keys: int | None
     points: list[ReplayPointView]
     looked_at: int = Field(description="Number of jobs that were read.")
     is_whole: bool = Field(
-        description="False: more jobs ended in the last hour than a replay may read, so `from` is later."
+        description="False: more jobs ended in the last hour than a replay may read, so `from` is less than an hour "
+        "ago."
     )
     gone: int = Field(
-        description="Jobs of all names that ended since `from` and are deleted already, by the counts of the history."
+        description="Number of jobs of all names that ended since `from` and are already deleted, according to the "
+        "history."
     )
 
 
@@ -467,7 +502,10 @@ class AppliedConstraintView(Answer):
     )
     key_value: str | None = Field(description="The job's value of the key, as text for people.")
     limits: LimitsView = Field(description="Limits for that value.")
-    max_backlog: int | None = Field(description="Maximum number of waiting jobs. A push beyond it gets 429.")
+    max_backlog: int | None = Field(
+        description="Maximum number of waiting jobs. A push that would exceed this number "
+        "is answered with 429."
+    )
 
 
 class MisfitView(Answer):
@@ -478,14 +516,15 @@ class MisfitView(Answer):
 
 
 class JobPreview(Answer):
-    """The job is valid."""
+    """The preview of a valid job."""
 
     constraints: list[AppliedConstraintView]
     checks_argument: bool = Field(
-        description="Whether arguments are checked against the schemas that workers told. False while the setting "
-        "`check_arguments` is off: then `misfits` is empty."
+        description="Whether arguments are checked against the schemas that workers declared. False while the setting "
+        "`check_arguments` is off; `misfits` is then empty."
     )
     misfits: list[MisfitView] = Field(
-        description="Parts of the argument that do not fit the schema that workers told of the name. The setting "
-        "`check_arguments` decides whether such a job is refused; a worker would fail it."
+        description="Parts of the argument that do not fit the schema that workers declared for the job name. The "
+        "setting `check_arguments` decides whether such a push is refused. On a worker, such a job would "
+        "fail."
     )

@@ -14,7 +14,7 @@ from jqmaster.store.constraints.documents import StoredConstraint
 
 
 def constraint_view(stored: StoredConstraint, access: ContentAccess) -> dict[str, Any]:
-    """`ConstraintView`."""
+    """Return a `ConstraintView`."""
     return {
         **access.constraint(describe(stored.constraint)),
         "values_hidden": access.cover_of(stored.constraint.key) is not None,
@@ -26,7 +26,7 @@ def constraint_view(stored: StoredConstraint, access: ContentAccess) -> dict[str
 
 
 def constraint_detail(detail: Detail, access: ContentAccess) -> dict[str, Any]:
-    """`ConstraintDetail`."""
+    """Return a `ConstraintDetail`."""
     key = detail.stored.constraint.key
     return {
         **constraint_view(detail.stored, access),
@@ -47,7 +47,7 @@ def constraint_detail(detail: Detail, access: ContentAccess) -> dict[str, Any]:
 
 
 def usage_view(usage: Usage) -> dict[str, Any]:
-    """`UsageView`."""
+    """Return a `UsageView`."""
     return {
         "waiting": usage.waiting,
         "running": usage.running,
@@ -66,7 +66,7 @@ def _key_usage_view(one: KeyUsage, key: Path | None, access: ContentAccess) -> d
     gate = one.gate
     text = access.key_text(key, one.text)
     return {
-        # With the ID of a hidden value, a reader could verify guesses.
+        # Hide the ID together with the value: a reader could verify guesses with it.
         "id": one.value_id if text == one.text else None,
         "value": text,
         "waiting": gate.waiting,
@@ -81,7 +81,7 @@ def _key_usage_view(one: KeyUsage, key: Path | None, access: ContentAccess) -> d
 
 
 def preview_view(preview: Preview, access: ContentAccess) -> dict[str, Any]:
-    """`PreviewAnswer`."""
+    """Return a `PreviewAnswer`."""
     return {
         "count": preview.count,
         "without_key": preview.without_key,
@@ -98,7 +98,7 @@ def preview_view(preview: Preview, access: ContentAccess) -> dict[str, Any]:
 
 
 def replay_view(past: PastReplay, access: ContentAccess) -> dict[str, Any]:
-    """`ReplayAnswer`."""
+    """Return a `ReplayAnswer`."""
     told, key = past.told, past.constraint.key
     return {
         "from": iso_ms(told.from_ms),

@@ -23,8 +23,8 @@ async def newest_events(call: Call, definition: Definition, count: int) -> list[
 
 
 def _view(stored: StoredEvent, definition: Definition, access: ContentAccess) -> dict[str, Any]:
-    """`PreviewedEvent`. Use only the part of the payload that the caller may see: a matcher could help to guess the
-    rest."""
+    """Return a `PreviewedEvent`. Use only the part of the payload that the caller may see: otherwise, a matcher could
+    help to guess the rest."""
     event, trigger = stored.event, definition.of_events
     own = access.for_name(event.event_type)
     payload = own.redactor.encoded("argument", event.payload)

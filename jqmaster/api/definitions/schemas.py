@@ -84,7 +84,7 @@ AnyArgument = Annotated[
 
 
 class DefinitionJob(JobTermsRequest):
-    """The job that a definition starts. It has the fields of a pushed job but for its ID and its times."""
+    """The job that a definition starts. It has the fields of a pushed job, except its ID and its times."""
 
     argument: AnyArgument = None
 
@@ -100,7 +100,9 @@ _KEY: Final = "Path, such as payload.user: each of its values is gathered by its
 class EventDebounceRequest(Request):
     """When the job of a debounced event starts."""
 
-    wait_s: Seconds = Field(ge=MIN_WAIT_S, le=MAX_WAIT_S, description="When no event came for this time.")
+    wait_s: Seconds = Field(
+        ge=MIN_WAIT_S, le=MAX_WAIT_S, description="The job starts when no event has come for this time."
+    )
     max_s: Seconds | None = Field(
         None, ge=MIN_WAIT_S, le=MAX_WAIT_S, description="At most this time after the first event."
     )
@@ -113,7 +115,8 @@ class CollectRequest(Request):
     max: int = Field(
         ge=1,
         le=MAX_COLLECTED,
-        description="When so many events came, or when one more would make the argument longer than allowed.",
+        description="The job starts when this many events have come, or when another event would make the argument "
+        "longer than allowed.",
     )
     within_s: Seconds = Field(
         ge=MIN_WAIT_S, le=MAX_WAIT_S, description="At most this time after the first event."
@@ -138,26 +141,28 @@ class _DefinitionFields(Request):
     name: Annotated[str, Field(pattern=DEFINITION_NAME_PATTERN)] | None = Field(
         None, description="If it is given, it must be the name in the path."
     )
-    enabled: bool = Field(True, description="False: its instants are recorded as skipped, and start no job.")
+    enabled: bool = Field(
+        True, description="False: instants and events are recorded as skipped, and start no job."
+    )
     description: str = Field("", max_length=MAX_DESCRIPTION)
     reason: str = Field("", max_length=MAX_REASON, description="Why it is paused, for people.")
     kind: Literal["time", "event"] = Field(
         "time",
-        description="time: `schedule` starts the job. event: events do; `event_type` is required, and a schedule is "
-        "refused.",
+        description="time: the `schedule` starts the job. event: events start the job; `event_type` is required, and "
+        "a schedule is refused.",
     )
     overlap: Literal["allow", "forbid", "replace", "queue"] = Field(
         "allow",
-        description="Rule for an instant at which the job of an earlier one is not finished. allow: it fires. forbid: "
-        "it is skipped. replace: the earlier job is canceled. queue: the newest such instant waits for its end (kind "
-        "time only). An event is judged as an instant is.",
+        description="Rule for an instant or event while the job of an earlier one is not finished. allow: the new one "
+        "fires. forbid: the new one is skipped. replace: the earlier job is canceled. queue: the newest "
+        "such instant waits for the end of the earlier job (kind time only).",
     )
     schedule: Schedule | None = Field(None, description="Required for kind time.")
     time_zone: str = Field(
         "UTC", max_length=MAX_NAME, description="IANA name of the zone.", examples=["Asia/Tokyo"]
     )
-    starts_at: Instant | None = Field(None, description="No instant before this one counts.")
-    ends_at: Instant | None = Field(None, description="No instant from this one on counts.")
+    starts_at: Instant | None = Field(None, description="Instants before this time are ignored.")
+    ends_at: Instant | None = Field(None, description="Instants at or after this time are ignored.")
     jitter_s: Seconds = Field(
         0.0,
         ge=0,
@@ -172,8 +177,8 @@ class _DefinitionFields(Request):
     )
     catch_up: Literal["skip", "latest", "all"] = Field(
         "latest",
-        description="Which instants fire although they are late. skip: none. latest: the newest of all that are due. "
-        "all: those among the newest `max_catch_up`. The others are recorded as missed.",
+        description="Which late instants fire. skip: none. latest: the newest of all due instants. all: the newest "
+        "`max_catch_up` due instants. The other late instants are recorded as missed.",
     )
     max_catch_up: int = Field(DEFAULT_CATCH_UP, ge=1, le=MAX_CATCH_UP)
     event_type: str | None = Field(
@@ -182,9 +187,7 @@ class _DefinitionFields(Request):
         description="Required for kind event: the type of the events, or a pattern with *, ? and [abc].",
         examples=["order.*"],
     )
-    matcher: EventMatcher | None = Field(
-        None, description="Only events that it matches. Null: all of the type."
-    )
+    matcher: EventMatcher | None = Field(None, description="Selects events of the type. Null: all of them.")
     argument: Any = Field(
         None,
         description='The argument that events make: any value, in which each `{"from": PATH}` stands for a part of the '
@@ -192,10 +195,13 @@ class _DefinitionFields(Request):
         "lacks is null. Null: `job.argument` if it is not null, otherwise the payload.",
     )
     debounce: EventDebounceRequest | None = Field(
-        None, description="One job for the last of many events. Earlier ones are recorded as skipped."
+        None,
+        description="Start one job for the last of many events. The earlier events are recorded as skipped.",
     )
     collect: CollectRequest | None = Field(
-        None, description="One job for many events. Its argument is the list of theirs, oldest first."
+        None,
+        description="Start one job for many events. Its argument is the list of the events' arguments, oldest "
+        "first.",
     )
 
 
@@ -206,7 +212,7 @@ class DefinitionRequest(_DefinitionFields):
 
 
 class DefinitionPreviewRequest(_DefinitionFields):
-    """A definition whose instants are asked for."""
+    """A definition whose next instants are to be shown."""
 
     job: DefinitionJob | None = None
     from_: Instant | None = Field(
@@ -229,7 +235,7 @@ class InstantView(Answer):
 
 
 class PreviewedEvent(Answer):
-    """An event that is kept, as the definition would take it now."""
+    """A stored event, and what the definition would do with it now."""
 
     event_id: str
     event_type: str
@@ -245,8 +251,8 @@ class PreviewedEvent(Answer):
 
 
 class DefinitionPreview(Answer):
-    """The next instants of a definition, or the newest events of its type. There are fewer than were asked for if it
-    ends before, or if fewer are kept."""
+    """The next instants of a definition, or the newest events of its type. There are fewer than requested if the
+    definition ends earlier, or if fewer events are stored."""
 
     instants: list[InstantView] = Field(description="Empty for kind event.")
     events: list[PreviewedEvent] = Field(
@@ -280,9 +286,9 @@ class RunView(Answer):
         "backlog_full, superseded, debounced or argument_too_large for a skipped one; late for a missed one. Null: it "
         "fired in time. Future releases may add values."
     )
-    job_id: JobId | None = Field(description="The job that it started.")
+    job_id: JobId | None = Field(description="ID of the started job.")
     job_state: JobState | None = Field(
-        description="State of that job. Null if it started none, or if the job was removed.",
+        description="State of the started job. Null if no job was started, or if the job was removed.",
         json_schema_extra=SINCE,
     )
     recorded_at: Timestamp
@@ -308,7 +314,7 @@ class DefinitionView(Answer):
     max_catch_up: int
     event_type: str | None = Field(description="Null for kind time.", json_schema_extra=SINCE)
     matcher: dict[str, Any] | None = Field(
-        description="Constants that are compared with content which the caller may not see are covered.",
+        description="If the caller may not see the content with which a constant is compared, the constant is hidden.",
         json_schema_extra=SINCE,
     )
     argument: Any = Field(
@@ -320,11 +326,12 @@ class DefinitionView(Answer):
     job: DefinitionJobView
     next_due_at: Timestamp | None = Field(description="Null: it is never due again.")
     queued_at: Timestamp | None = Field(
-        description="The instant that waits for the end of an earlier job, with overlap `queue`."
+        description="With overlap `queue`: the instant that waits for the end of an earlier job."
     )
     last_run: RunView | None = Field(description="Record of the newest instant. Null if none is kept.")
     runs: list[RunView] = Field(
-        description="As many of the newest records as `runs` of the list asks for, newest first. Empty elsewhere.",
+        description="The newest run records, newest first: as many as the query parameter `runs` of the list "
+        "requests. Empty in all other answers.",
         json_schema_extra=SINCE,
     )
     etag: str = Field(
@@ -362,29 +369,30 @@ class PauseDefinitionRequest(Request):
 
 
 class BackfillRequest(Request):
-    """The instants whose jobs are to be started now: from `from` to before `to`."""
+    """The instants whose jobs are to be started now: `from` is included, `to` is not."""
 
     from_: Instant = Field(alias="from")
     to: Instant
-    dry_run: bool = Field(False, description="Count only.")
+    dry_run: bool = Field(False, description="True: only count the instants, and start no job.")
     also_forgotten: bool = Field(
         False,
-        description="Start also the jobs of instants whose run records are no longer kept, although they may have been "
-        "started before. Without it, a range with such instants is refused.",
+        description="True: also start the jobs of instants whose run records are no longer kept, although these jobs "
+        "may have been started before. False: a range with such instants is refused.",
     )
 
 
 class BackfillAnswer(Answer):
     """The instants of a backfill."""
 
-    due: int = Field(description="Instants in the range.")
-    fired_before: int = Field(description="Those of them that have started a job already.")
+    due: int = Field(description="Number of instants in the range.")
+    fired_before: int = Field(description="Number of these instants that have already started a job.")
     forgotten: int = Field(
-        description="Those of them whose run records are no longer kept: whether they have started a job is unknown.",
+        description="Number of these instants whose run records are no longer kept. Whether they have started a job "
+        "is unknown.",
         json_schema_extra=SINCE,
     )
     forgotten_until: Timestamp | None = Field(
-        description="Run records up to this instant may have been removed. Null: none was.",
+        description="Run records up to this instant may have been removed. Null: no record was removed.",
         json_schema_extra=SINCE,
     )
-    started: int | None = Field(description="Jobs that were started. Null with `dry_run`.")
+    started: int | None = Field(description="Number of started jobs. Null with `dry_run`.")

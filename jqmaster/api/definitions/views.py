@@ -15,7 +15,7 @@ from jqmaster.service.definitions.reader import ShownDefinition, ShownRun
 
 
 def definition_view(shown: ShownDefinition, access: ContentAccess) -> dict[str, Any]:
-    """`DefinitionView`."""
+    """Return a `DefinitionView`."""
     stored, clock = shown.known.stored, shown.known.clock
     document = describe_definition(stored.definition)
     matcher = document["matcher"]
@@ -61,7 +61,7 @@ def _job_content(job: JobSpec, access: ContentAccess) -> dict[str, Any]:
 
 
 def run_view(shown: ShownRun) -> dict[str, Any]:
-    """`RunView`."""
+    """Return a `RunView`."""
     run = shown.run
     return {
         "definition": run.definition,

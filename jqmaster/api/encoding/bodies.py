@@ -13,8 +13,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 async def read_body(
     fields: Fields, receive: Receive, *, max_bytes: int, hold: Callable[[int], None] | None = None
 ) -> bytes:
-    """Return the body of a request as one unchecked MessagePack value; JSON is converted. `hold` gets the size of
-    each piece in bytes; an exception from it ends the reading.
+    """Return the body of a request as one unchecked MessagePack value; JSON is converted. `hold` is called with the
+    size of each piece in bytes; if it raises an exception, the reading ends.
 
     Raises UnsupportedMediaTypeError; TooLargeError; UnparsableError for a missing body and for broken JSON;
     InvalidError for JSON that has no MessagePack form. TooLargeError comes before the first byte is requested if

@@ -71,11 +71,11 @@ def read_list(
     message at once, or returns None if any item is unusual. If the result is a list, it is complete, and every item
     is usual.
 
-    Any other iterable reads one item at a time. Let no item take effect before the iterable has ended: what follows
-    the list is checked last. Validate each item before taking the next, or the decoded fields of all may be held at
-    once. The iteration raises what `read_map` raises, with the index in `errors`; if `on_bad` is given, it gets such an
-    error together with the index, and the item is left out. This function raises the same, and TooLargeError
-    `too_many_items`.
+    Any other iterable reads one item at a time. Let no item take effect before the iterable has ended, because the
+    bytes after the list are checked last. Validate each item before taking the next, or the decoded fields of all may
+    be held at once. The iteration raises what `read_map` raises, with the index in `errors`; if `on_bad` is given, it
+    is called with the error and the index instead, and the item is left out. This function raises the same errors, and
+    TooLargeError `too_many_items`.
     """
     header = _list_header(data, list_field, max_items, limits)
     if all_usual is not None and (known_items := all_usual(data, limits)) is not None:

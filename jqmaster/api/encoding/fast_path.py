@@ -38,7 +38,7 @@ _TOKEN: Final = msgspec.Meta(min_length=2 * TOKEN_BYTES, max_length=2 * TOKEN_BY
 _NAME: Final = re.compile(NAME_PATTERN)
 _EVENT_TYPE: Final = re.compile(TYPE_PATTERN)
 _NIL: Final = b"\xc0"
-# Look these up once, because every job needs them.
+# Look up these defaults once, because every job needs them.
 _DEFAULT_PRIORITY: Final = PRIORITY.default
 _DEFAULT_MAX_RETRY: Final = MAX_RETRY.default
 _DEFAULT_TIMEOUT_MS: Final = round(TIMEOUT_S.default * 1000)
@@ -119,7 +119,7 @@ def usual_job(data: bytes | msgspec.Raw, limits: ScanLimits) -> JobSpec | None:
         written = _ENCODER.encode(job)
         if written[0] != memoryview(data)[0] or not _is_name(job.name):
             return None
-        # The same applies to the nested map.
+        # The nested map must be canonical, too.
         if job.unique is not UNSET and len(written) != len(memoryview(data)):
             return None
         return _spec(job, limits) if job.id is UNSET or is_id(job.id) else None

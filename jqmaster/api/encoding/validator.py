@@ -1,7 +1,7 @@
 """Check MessagePack without building objects, so that a hostile value costs little memory and event loop time.
 
-A decoder would turn 1 MiB of empty maps into 76 MB. Here the limits bound the cost: a container's members are counted
-when its header is read, before any of them.
+A decoder would turn 1 MiB of empty maps into 76 MB. Here the limits bound the cost: the members of a container are
+counted when its header is read, before any member is read.
 """
 
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ from jqmaster.store.events.events import EventPlace
 from jqmaster.store.identity.audit import encode_entry
 
 MAX_PAGE: Final = 500
-# After this many errors, the rest of the list tells nothing new.
+# Stop after this many errors, because further errors tell the caller nothing new.
 MAX_ERRORS: Final = 50
 PAYLOAD: Final = frozenset({"payload"})
 _CURSOR: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,9}")
@@ -106,7 +106,8 @@ def _parsed(
     usual: _Usual = lambda data, limits: None,
     all_usual: Callable[[bytes, ScanLimits], list[Event] | None] | None = None,
 ) -> list[Event]:
-    """Return all events of a list, each checked. Raise InvalidError that names every bad one, up to a limit."""
+    """Check all events of a list, and return them. Raise an InvalidError that names every invalid event, up to a
+    limit."""
     settings = call.services.settings
     found: list[Event] = []
     errors: list[FieldError] = []

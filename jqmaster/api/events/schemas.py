@@ -21,7 +21,8 @@ class EventRequest(Request):
         None,
         min_length=1,
         max_length=MAX_DEDUPE_KEY,
-        description="Events with the same `source` and key are one: repeats within `event_dedupe_s` start nothing.",
+        description="Deduplication key. Events with the same `source` and key count as one event: a repeat within "
+        "`event_dedupe_s` starts nothing.",
     )
     source: StoredText = Field("", description="Origin of the event.")
     subject: StoredText = Field("", description="Object that the event is about, within the source.")
@@ -29,7 +30,8 @@ class EventRequest(Request):
 
 
 class EventBatch(Request):
-    """Many events. All are checked before the first is taken in; then each counts by itself."""
+    """Many events. All are checked before the first one is accepted. After that, each event succeeds or fails by
+    itself."""
 
     events: list[EventRequest] = Field(min_length=1)
 
@@ -39,7 +41,7 @@ class EventPost(RootModel[EventRequest | EventBatch]):
 
 
 class CloudEvent(Request):
-    """An event as CloudEvents 1.0 writes it. Extension attributes are accepted, and not kept."""
+    """An event as CloudEvents 1.0 writes it. Extension attributes are accepted, but not stored."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
@@ -58,30 +60,30 @@ class StartedView(Answer):
 
     definition: str
     outcome: Effect = Field(
-        description="waiting: the event waits for others, as `collect` or `debounce` of the definition say."
+        description="waiting: the event waits for further events, because the definition has `collect` or `debounce`."
     )
     reason: str | None = Field(
         description="Why it was skipped: paused, overlap, backlog_full, superseded or argument_too_large. Null "
         "otherwise. Future releases may add values."
     )
     job_id: JobId | None = Field(
-        description="The job. If the event waits, the job that will be started has this ID."
+        description="ID of the job. If the event waits, this is the ID of the job that will be started."
     )
 
 
 class EventAnswer(Answer):
-    """An event that was taken in."""
+    """An event that was accepted."""
 
     event_id: str
     duplicate: bool = Field(
-        description="True: the master had it already. The rest of the answer is that of the first one."
+        description="True: the master had already received this event. The other fields are those of the first answer."
     )
-    job_ids: list[JobId] = Field(description="The jobs that it started.")
-    runs: list[StartedView] = Field(description="Effects on the definitions that match, by name.")
+    job_ids: list[JobId] = Field(description="IDs of the jobs that the event started.")
+    runs: list[StartedView] = Field(description="Effects on the matching definitions, sorted by name.")
 
 
 class EventBatchAnswer(Answer):
-    """Events that were taken in, in the order of the request."""
+    """Events that were accepted, in the order of the request."""
 
     events: list[EventAnswer]
 
@@ -91,7 +93,7 @@ class EventPostAnswer(RootModel[EventAnswer | EventBatchAnswer]):
 
 
 class EventView(Answer):
-    """An event, and what it started when it came."""
+    """An event, and the jobs that it started when it came."""
 
     event_id: str
     event_type: str
@@ -100,7 +102,10 @@ class EventView(Answer):
     dedupe_key: str | None
     occurred_at: Timestamp | None
     received_at: Timestamp
-    replay_of: str | None = Field(description="The event that an operator sent again. Null for others.")
+    replay_of: str | None = Field(
+        description="ID of the earlier event that an operator sent again as this one. Null "
+        "for all other events."
+    )
     payload: AnyValue = Field(description="Null if it is too large to show, or if the caller may not see it.")
     payload_bytes: int
     payload_hidden: bool = Field(description="True: the caller may not see the payload.")

@@ -21,7 +21,7 @@ class EdgeCycle(RequestResponseCycle):
     write. Answers of the same kind share a cached head; uvicorn would write it anew, header by header, for each of
     them."""
 
-    # Asked when the answer begins: does the connection end with it?
+    # Called when the answer begins. Returns whether the connection ends after this answer.
     is_last: Callable[[], bool] = bool
     _start: HTTPResponseStartEvent | None = None
     _head: "_Head | None" = None

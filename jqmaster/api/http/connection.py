@@ -201,7 +201,9 @@ class EdgeProtocol(GuardedProtocol):
                 if not untaken:
                     self._abort()
             elif self.flow.read_paused:
-                self._deadline_s = now_s + self.limits.receipt_s  # we do not read: not its fault
+                self._deadline_s = (
+                    now_s + self.limits.receipt_s
+                )  # we have paused reading, so the client is not late
             elif self._is_arriving:
                 self.refuse_arriving(HTTPStatus.REQUEST_TIMEOUT, "receipt_deadline")
             else:

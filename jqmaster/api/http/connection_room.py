@@ -37,8 +37,9 @@ class CountedConnection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoomLimits:
-    """The maximum numbers of connections: of callers other than workers, of callers and workers together, in total
-    (with the reserve for workers), of unproven ones, and per address."""
+    """The maximum numbers of connections. `most`: from callers other than workers; `most_together`: from callers and
+    workers; `most_at_all`: in total, with the reserve for workers; `most_unproven`: unproven connections;
+    `most_of_address`: per address."""
 
     most: int
     most_together: int
@@ -50,7 +51,8 @@ class RoomLimits:
     def of(
         cls, *, most: int, unproven_share: float, address_share: float, most_together: int = 0
     ) -> "RoomLimits":
-        """Return the limits. `most_together`: what the process can have open, if that is more than `most`."""
+        """Return the limits. `most_together`: how many connections the process can have open, if that is more than
+        `most`."""
         together = max(most, most_together)
         return cls(
             most,
@@ -94,7 +96,7 @@ class ConnectionRoom:
         ] >= self._limits.current.most_of_address and not self._is_proxy(connection)
 
     def is_unproven(self, connection: CountedConnection) -> bool:
-        """Return whether no request on it carried a valid credential so far."""
+        """Return whether no request on this connection has carried a valid credential so far."""
         return connection in self._unproven
 
     def enter(self, connection: CountedConnection) -> bool:

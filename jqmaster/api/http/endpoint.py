@@ -73,8 +73,8 @@ class Call:
     client_host: str | None
     session: Session | None
     policy: AccessPolicy
-    # Tells whether the caller would be admitted now; long-running answers ask again. Raises if that cannot be
-    # determined.
+    # Returns whether the caller would be admitted now; long-running answers check this repeatedly. Raises an error if
+    # that cannot be determined.
     is_admitted: Callable[[], Awaitable[bool]]
     _receive: Receive
     push_turn: PushInProgress | None = None  # only for a push
@@ -92,7 +92,7 @@ class Call:
 
     @property
     def bearer(self) -> bytes:
-        """The token that came with the request; empty where there is none."""
+        """The token that came with the request; empty if there is none."""
         return self.fields.get(b"authorization", b"").partition(b" ")[2].strip()
 
     @property
@@ -115,8 +115,8 @@ class Call:
         )
 
     async def body(self, max_bytes: int | None = None) -> bytes:
-        """Return the body as MessagePack, within the limits; of at most `max_bytes` if given. Raises what `read_body`
-        raises, and OverloadedError."""
+        """Return the body as MessagePack, within the limits. `max_bytes` sets a different maximum size. Raises what
+        `read_body` raises, and OverloadedError."""
         push_turn, most = self.push_turn, max_bytes or self.limits.max_body_bytes
         if push_turn is None:
             return await read_body(self.fields, self._receive, max_bytes=most)
@@ -131,16 +131,16 @@ class Call:
         *,
         max_bytes: int | None = None,
     ) -> ModelT:
-        """The body as `model`. Raises what `read_map` raises, and InvalidError naming each field."""
+        """Return the body as `model`. Raises what `read_map` raises, and InvalidError that names each invalid field."""
         return check(model, read_map(await self.body(max_bytes), raw_fields, limits=self.limits.scan))
 
     async def gone(self) -> None:
-        """Return when nobody waits for the answer any more. Call it only after the body was read."""
+        """Wait until nobody waits for the answer any more. Call this only after the body was read."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
     def query(self, *allowed: str) -> dict[str, str]:
-        """Query parameters. Raises InvalidError for one that is unknown or given twice."""
+        """Return the query parameters. Raises InvalidError for a parameter that is unknown or given twice."""
         pairs = self._query_pairs(allowed)
         query = dict(pairs)
         if len(query) != len(pairs):
@@ -148,8 +148,8 @@ class Call:
         return query
 
     def query_lists(self, *allowed: str) -> dict[str, list[str]]:
-        """Query parameters that may be repeated, each with its values in order, none if it is absent. Raises
-        InvalidError for one that is unknown."""
+        """Return query parameters that may be repeated, each with its values in order; the list is empty if the
+        parameter is absent. Raises InvalidError for an unknown parameter."""
         lists: dict[str, list[str]] = {name: [] for name in allowed}
         for name, value in self._query_pairs(allowed):
             lists[name].append(value)
@@ -185,7 +185,7 @@ class Reply:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     # Set if `value` is bytes to send unchanged.
     media_type: bytes | None = None
-    # Set for a page for people, and for what clients may keep, to replace the headers of all other answers.
+    # Set for pages for people, and for answers that clients may cache: replaces the headers of all other answers.
     security_headers: Sequence[tuple[bytes, bytes]] | None = None
 
 
@@ -200,10 +200,10 @@ class StreamedAnswer:
 class Operation:
     """One method on one path: its handler, the scope that it needs, and its part of the OpenAPI document.
 
-    Without `access`, anybody may call it. `text` adds what the summary leaves open. `responses` maps each status
-    that is not a problem to its model (None: no body). If `is_stream`, it answers `text/event-stream`. If `push`, it
-    takes in new jobs, and is refused when too many such calls run. If `has_effect`, it changes something or takes up
-    room although its method is GET.
+    Without `access`, anybody may call it. `text` adds details to the summary. `responses` maps each status that is not
+    a problem to its model (None: no body). If `is_stream`, the answer is `text/event-stream`. If `push`, the operation
+    accepts new jobs, and is refused when too many such calls run. If `has_effect`, the operation changes something or
+    takes up room although its method is GET.
     """
 
     method: str
@@ -228,15 +228,15 @@ class Operation:
     takes_any_body: bool = False
     # Browsers get a page as the answer.
     has_page: bool = False
-    # Its call can undo a limit that is too low.
+    # A call of this operation can undo a limit that is too low.
     undoes_limits: bool = False
     # This scope suffices, too.
     also: AccessScope | None = None
 
     @property
     def is_vital(self) -> bool:
-        """Return whether limits against pushers do not apply. If they did, one that is too low would end the leases
-        of all workers, or nobody could undo it."""
+        """Return whether this operation is exempt from the limits on pushers. Otherwise, a limit that is too low would
+        end the leases of all workers, or could never be undone."""
         return self.access is AccessScope.WORK or self.undoes_limits
 
 
@@ -352,7 +352,7 @@ class Endpoint:
         session: Session | None,
         person: Principal | None,
     ) -> Principal | None:
-        """Return the caller, which may use the operation; None: an unknown caller of a public one."""
+        """Return the caller, who may use the operation. Return None for an unknown caller of a public operation."""
         if operation.access is None:
             if operation.method != "GET":
                 self._policy.check_site(operation.method, fields)
@@ -424,7 +424,8 @@ async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def check(model: type[ModelT], fields: Mapping[str, Any], loc: tuple[str | int, ...] = ()) -> ModelT:
-    """`fields` as `model`. Raises InvalidError that names each field under `loc` and the rule that it breaks."""
+    """Return `fields` as `model`. Raises InvalidError that names each invalid field under `loc` and the rule that it
+    breaks."""
     try:
         return model.model_validate(fields)
     except ValidationError as exc:

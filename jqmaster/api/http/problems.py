@@ -84,8 +84,8 @@ _MAX_RULE: Final = 200
 
 
 def problem_response(exc: Exception, encoding: Encoding) -> Response:
-    """Return the answer to a request that ended with `exc`: at most 4 KiB, and only an incident ID for an unexpected
-    error."""
+    """Return the answer to a request that ended with `exc`, of at most 4 KiB. For an unexpected error, it contains only
+    an incident ID."""
     if isinstance(exc, HTTPException):
         return _from_http_exception(exc, encoding)
     if isinstance(exc, ValidationError):
@@ -123,19 +123,19 @@ def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> In
         if error["type"] in _TEXT_ERRORS and isinstance(error.get("input"), bytes):
             # The text itself is fine: tell the caller that its library writes every string as `bin`.
             rule = BINARY_RULE
-        if error["type"] == "union_tag_invalid":  # the only message that quotes the whole input
+        if error["type"] == "union_tag_invalid":  # This is the only message that quotes the whole input.
             rule = f"must be one of {error['ctx']['expected_tags']}"
         elif error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == ID_PATTERN:
             rule = "not the ID of a job or batch, which is a UUID in lower case"
-        elif error["type"] == "model_type":  # the only message that names the class
+        elif error["type"] == "model_type":  # This is the only message that names the class.
             rule = "must be a map (in JSON: an object)"
         errors.append(FieldError((*prefix, *error["loc"]), rule))
     return invalid(errors)
 
 
 def edge_problem(status: HTTPStatus, code: str) -> bytes:
-    """Return the problem for bytes that never became a request. It is MessagePack, because they could not ask for an
-    encoding, and pushers and workers read nothing else."""
+    """Return the problem for bytes that never became a request. It is MessagePack, because such bytes cannot choose an
+    encoding, and pushers and workers read only MessagePack."""
     return encode(_problem(status, status.phrase, "", code), Encoding.MSGPACK)
 
 

@@ -49,7 +49,7 @@ HEADERS: Final = (*security_headers(_POLICY % ""), _VARY, _ASKED_AGAIN)
 _INLINE: Final = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 _VERSION_LENGTH: Final = 16
 _ALLOW: Final = "GET, HEAD"
-# Below this size, compression saves no packet.
+# Do not compress smaller files, because that would save no packet.
 _MIN_GZIP_BYTES: Final = 1024
 
 

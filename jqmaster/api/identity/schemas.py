@@ -73,7 +73,7 @@ class SessionView(Answer):
 
 
 class LogoutView(Answer):
-    """A logout that the login provider should hear of."""
+    """A logout, and the address at which the login provider ends its own session."""
 
     logout_url: str = Field(
         description="Address at which the provider ends its own session. Open it in the browser."
@@ -97,7 +97,7 @@ class OwnSessionView(Answer):
     )
     last_used_at: Timestamp = Field(description="Accurate to about a minute.")
     expires_at: Timestamp
-    address: str = Field(description="Address that logged in. Empty if unknown.")
+    address: str = Field(description="Network address from which the caller logged in. Empty if unknown.")
 
 
 class OwnSessionList(Answer):
@@ -116,12 +116,12 @@ class TokenRequest(Request):
         min_length=1,
         max_length=20,
         description="Patterns (*, ?, [abc]) of the job names that the token may push, cancel and fetch results of, "
-        "and that workers may register with it. Left out: all names. An empty list is refused. "
-        "Allowed only if the scopes are push, work or both.",
+        "and that workers may register with it. If omitted, all names are allowed. An empty list is "
+        "refused. Allowed only if the scopes are push, work or both.",
     )
     expires_at: Instant | None = None
     ttl_s: Annotated[Seconds, Field(ge=1, le=MAX_TTL_S)] | None = Field(
-        None, description="Seconds from now until the token expires. Use it instead of expires_at."
+        None, description="Seconds from now until the token expires. Cannot be combined with expires_at."
     )
 
     @model_validator(mode="after")

@@ -110,15 +110,15 @@ class JobActionRequest(Request):
         False, description="Only count the jobs that the action would touch now. Changes nothing."
     )
     rate_per_s: Seconds | None = Field(
-        None, ge=0.01, le=10_000, description="Maximum number of jobs per second."
+        None, ge=0.01, le=10_000, description="Maximum number of jobs that the action touches per second."
     )
     stop_at_failure_share: Annotated[float, Field(allow_inf_nan=False)] | None = Field(
         None,
         ge=0,
         le=1,
-        description="For retry only: stop when more than this share of the retried jobs failed again. The share "
-        "counts each job's first new attempt, and applies once 20 jobs have ended. At most 200 of the jobs are "
-        "then unfinished at a time.",
+        description="For retry only: stop when more than this share of the retried jobs has failed again. Only the "
+        "first new attempt of each job counts. The share is checked once 20 jobs have ended. With this "
+        "option, at most 200 of the retried jobs are unfinished at a time.",
     )
 
     @model_validator(mode="after")
@@ -175,7 +175,7 @@ class JobActionPreview(Answer):
 
 
 class JobActionView(Answer):
-    """An action on many jobs. It touches jobs that were created before it and whose state allows it."""
+    """An action on many jobs. It touches only jobs that were created before the action and whose state allows it."""
 
     id: str
     action: ActionKind
@@ -188,8 +188,8 @@ class JobActionView(Answer):
         description="stopped: too many of the retried jobs failed again. failed: the action could not continue."
     )
     matched: int | None = Field(
-        description="Number of selected jobs when the action began. Null if counting took too long. After the end: "
-        "the number of jobs that it examined."
+        description="Number of selected jobs when the action began. Null if counting took too long. After the end of "
+        "the action: the number of jobs that it examined."
     )
     looked_at: int
     done: int

@@ -9,7 +9,7 @@ from jqmaster.store.operations.bulk_actions import StoredAction
 
 
 def action_view(stored: StoredAction, access: ContentAccess) -> dict[str, Any]:
-    """`JobActionView`."""
+    """Return a `JobActionView`."""
     action, progress = stored.action, stored.progress
     return {
         "id": action.id,

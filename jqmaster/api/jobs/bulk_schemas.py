@@ -8,13 +8,14 @@ from jqmaster.api.schemas import SINCE, Request
 
 
 class BulkRequest(Request):
-    """Jobs to enqueue together. If one of them is refused, all are."""
+    """Jobs to enqueue together. If one of them is refused, none is enqueued."""
 
     jobs: list[JobRequest] = Field(min_length=1, max_length=10_000)
     batch: BatchRequest | None = Field(
         None,
-        description="The batch of all of these jobs, which have none of their own: it is made, filled and sealed. Give "
-        "it and each job an `id` to repeat the request safely. A refused request leaves no batch. If only some of the "
-        "jobs got in, the batch is canceled after 10 minutes.",
+        description="A new batch for all of these jobs. The request creates, fills and seals it. The jobs may not "
+        "name another batch. To make the request safe to repeat, give the batch and each job an `id`. A "
+        "refused request leaves no batch. If only some of the jobs were enqueued, the batch is canceled "
+        "after 10 minutes.",
         json_schema_extra=SINCE,
     )

@@ -33,7 +33,7 @@ def _limit(call: Call) -> int:
 
 
 def _flow_view(flow: FlowGraph) -> dict[str, Any]:
-    """`FlowView`."""
+    """Return a `FlowView`."""
     return {"jobs": [_job_view(one) for one in flow.jobs], "is_complete": flow.is_complete}
 
 

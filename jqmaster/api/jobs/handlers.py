@@ -34,13 +34,13 @@ from jqmaster.store.jobs.operator_actions import Changes
 
 ARGUMENT: Final = frozenset({"argument"})
 MAX_WAIT_S: Final = 60.0
-# For callers that found no free waiting place. The connection is not kept until they come again.
+# Retry-After for callers that found no free waiting place. Their connection is not kept open meanwhile.
 COME_AGAIN: Final = ((b"retry-after", b"1"), (b"connection", b"close"))
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 # A bulk is checked completely before any of it is stored. After this many errors, the rest of the list tells nothing
 # new.
 MAX_BULK_ERRORS: Final = 50
-# The most names that an answer lists as unserved.
+# Maximum number of names that an answer lists as unserved.
 MAX_UNSERVED: Final = 10
 _UNSERVED: Final = b"jq-unserved-names"
 _NIL: Final = b"\xc0"
@@ -60,7 +60,7 @@ async def enqueue(call: Call) -> Reply:
     if spec is None:
         request = check(JobRequest, read_map(body, ARGUMENT, limits=call.limits.scan))
         spec = request.to_spec(request.id or new_id())
-    # Before anything else tells the caller about jobs of this name.
+    # Check this first, because later checks tell the caller something about jobs of this name.
     call.services.reach.check_names(call.principal, (spec,))
     check_argument(call, spec)
     key, durability = _idempotency_key(call), _durability(call)
@@ -93,7 +93,7 @@ async def enqueue_bulk(call: Call) -> Reply:
 
 
 def _batch_of(call: Call, asked: bytes, specs: Sequence[JobSpec]) -> BatchSpec:
-    """Return the batch of a bulk. Raise InvalidError, also if a job names a batch of its own."""
+    """Return the batch of a bulk. Raise InvalidError for an invalid batch, or if a job names a batch of its own."""
     request = check(BatchRequest, read_map(asked, limits=call.limits.scan), ("batch",))
     errors = [
         FieldError(("jobs", index, "batch"), "the bulk has a batch for all of its jobs")
@@ -132,12 +132,12 @@ async def get(call: Call) -> Reply:
 
 
 def _is_lost(state: JobState) -> bool:
-    """Return whether a job is over, so that those that need its success were skipped."""
+    """Return whether a job ended without success, so that the jobs that need its success were skipped."""
     return state in FINISHED and state is not JobState.SUCCEEDED
 
 
 async def _revives(call: Call) -> dict[str, Any]:
-    """`RevivalView`."""
+    """Return a `RevivalView`."""
     return asdict(await call.services.flows.revival(call.path["job_id"]))
 
 
@@ -155,7 +155,7 @@ async def retry(call: Call) -> Reply:
 
 
 async def _retry_request(call: Call) -> RetryJobRequest:
-    """Return the body of the call, which may be empty."""
+    """Return the request in the body of the call. The body may be empty."""
     if b"content-type" not in call.fields and call.fields.get(b"content-length", b"0") == b"0":
         return RetryJobRequest()
     try:
@@ -246,7 +246,7 @@ async def _write_down(call: Call, action: str, after: Mapping[str, Any] | None =
 
 
 def _bulk_specs(call: Call, body: bytes) -> Sequence[JobSpec]:
-    """Return all jobs of a bulk, each checked. Raise InvalidError that names every bad one, up to a limit."""
+    """Check all jobs of a bulk, and return them. Raise an InvalidError that names every invalid job, up to a limit."""
     settings = call.services.settings
     items = read_list(
         body,
@@ -325,7 +325,7 @@ async def _contract_fields(call: Call, specs: Sequence[JobSpec], *, is_bulk: boo
 
 
 def _durability(call: Call) -> Durability:
-    """The level that this push asks for, or the configured one. Raises InvalidError."""
+    """Return the durability that this push asks for, or else the configured one. Raises InvalidError."""
     asked = call.fields.get(b"jq-durability")
     if asked is None:
         return call.services.settings.durability

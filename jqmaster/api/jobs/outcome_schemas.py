@@ -87,7 +87,7 @@ class FailureItem(Ending):
 
 
 class HoldRequest(Request):
-    """The gate to hold. If it does not exist, nothing is held, and the deferral still takes effect."""
+    """The gate to hold. If the gate does not exist, no job is held back, but this job is still deferred."""
 
     constraint: Annotated[str, Field(max_length=1024)] = Field(description="Name of the constraint.")
     key: Any = Field(
@@ -100,14 +100,14 @@ class HoldRequest(Request):
 
 
 class NotReadyRequest(Request):
-    """The job is put off because its work cannot begin yet. Waits grow from `retry_after` to `max_wait_s`."""
+    """The job is deferred because its work cannot begin yet. Its waits grow from `retry_after` to `max_wait_s`."""
 
     max_wait_s: Seconds = Field(ge=0, le=7 * DAY_S, description="Longest wait in seconds.")
     for_s: Seconds | None = Field(
         None,
         ge=0,
-        description="The job fails with the cause `not_ready` when it was not ready for so long, in seconds. Null: it "
-        "waits on.",
+        description="Seconds after which a job that is still not ready fails with the cause `not_ready`. Null: the "
+        "job waits without a limit.",
     )
     reason: Annotated[str, Field(max_length=1_000)] = Field("", description="Reason for people.")
 
@@ -124,7 +124,8 @@ class DeferredItem(Ending):
     )
     hold: HoldRequest | None = Field(
         None,
-        description="Until then, also hold back all other jobs at this constraint, or at this value of its key.",
+        description="Until the next attempt, also hold back all other jobs of this constraint, or of this value of "
+        "its key.",
     )
     not_ready: NotReadyRequest | None = Field(
         None,
@@ -148,7 +149,8 @@ class DeferredItem(Ending):
 
 
 class ChallengedItem(Ending):
-    """The outside system has the work. The worker is free, and the attempt goes on with the callback."""
+    """The work was handed to an outside system. The worker is free, and the attempt continues when the callback
+    comes."""
 
     type: Literal["challenged"]
     request_id: Annotated[str, Field(min_length=1, max_length=128)] = Field(
@@ -171,8 +173,8 @@ class HandedBackItem(Ending):
 
 
 class DiscardedItem(Ending):
-    """The handler found that nothing is left to do. The job ends quietly as `discarded`: not as a failure, and without
-    a retry."""
+    """The handler found that nothing is left to do. The job ends as `discarded`, which is no failure. It is not
+    retried."""
 
     type: Literal["discarded"]
     error: AnyValue = Field(default_factory=lambda: b"\xc0")
@@ -223,7 +225,7 @@ class ResultsRequest(Request):
 
 
 class RefusedResult(Answer):
-    """A result that was not taken, and what is wrong with it."""
+    """A result that was not accepted, and its fault."""
 
     index: int = Field(description="Position in `results` of the call.")
     code: str = Field(description="Problem code.")
@@ -238,8 +240,8 @@ class ResultsAnswer(Answer):
     accepted: list[JobId]
     stale: list[JobId]
     refused: list[RefusedResult] = Field(
-        description="Results that are not valid. They are in neither of the other lists, and do not keep the rest from "
-        "counting. Missing if there are none. If no result of the call is valid, the answer is the problem of the "
-        "first instead.",
+        description="Invalid results. They are in neither of the other lists, and do not affect the valid results. "
+        "Missing if there are none. If no result of the call is valid, the answer is the problem of the "
+        "first result instead.",
         json_schema_extra=SINCE,
     )

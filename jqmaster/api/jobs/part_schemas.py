@@ -27,8 +27,8 @@ class PartsRequest(Request):
     first: int = Field(
         ge=1,
         le=2**53,
-        description="Number of the first value. Numbers grow within the claim, and may have gaps. Values that were "
-        "sent before, in a call whose answer did not come, are not kept twice.",
+        description="Number of the first value. Numbers grow within the claim, and may have gaps. If a call is "
+        "repeated because its answer was lost, its values are not stored twice.",
     )
     parts: _Values
 
@@ -36,7 +36,7 @@ class PartsRequest(Request):
 class PartsAnswer(Answer):
     """The answer to partial results."""
 
-    accepted: int = Field(description="Number of parts of the call; all of them are kept.")
+    accepted: int = Field(description="Number of values in the call. All of them are stored.")
 
 
 class PartView(Answer):
@@ -48,10 +48,12 @@ class PartView(Answer):
 
 
 class PartsPage(Answer):
-    """Partial results behind a place, all of the present attempt."""
+    """Partial results after a position. All of them belong to the current attempt."""
 
     state: JobState
-    attempt: int = Field(description="Parts of earlier attempts do not count any more.")
+    attempt: int = Field(
+        description="The current attempt. Partial results of earlier attempts are no longer valid."
+    )
     parts: list[PartView]
-    next: str = Field(description="The next `after`.")
+    next: str = Field(description="Value of `after` for the next call.")
     is_last: bool = Field(description="True: the job is over, and these were its last parts.")

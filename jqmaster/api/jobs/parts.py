@@ -101,7 +101,8 @@ class _StreamPlace:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Return the place that an event ID names: that of the parts alone, or followed by `.` and a line number."""
+        """Return the place that an event ID names. The ID is the place of the parts, or that place, `.` and a line
+        number."""
         parts, _, line = text.partition(".")
         if line and not (line.isascii() and line.isdigit() and len(line) < 16):
             parts = ""
@@ -146,8 +147,8 @@ async def _events(call: Call, place: _StreamPlace, lines: LogFilter | None) -> A
 async def _news(
     services: Services, job_id: str, place: _StreamPlace, lines: LogFilter | None
 ) -> tuple[PartPage, LinesPage | None]:
-    """Return the parts and log lines after a place as soon as there are any, or the job is over; otherwise return
-    what exists after CHECK_EVERY_S."""
+    """Return the parts and log lines after a place as soon as there are any, or as soon as the job is over. Return
+    after CHECK_EVERY_S at the latest."""
     if lines is None:
         return await services.job_parts.page(job_id, place.parts, wait_s=CHECK_EVERY_S), None
     ends_at_s = time.monotonic() + CHECK_EVERY_S
