@@ -30,8 +30,8 @@ class EventRequest(Request):
 
 
 class EventBatch(Request):
-    """Many events. All are checked before the first one is accepted. After that, each event succeeds or fails by
-    itself."""
+    """Many events. All are checked before the first one is accepted. After that, each event is handled
+    independently."""
 
     events: list[EventRequest] = Field(min_length=1)
 

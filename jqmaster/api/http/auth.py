@@ -241,7 +241,8 @@ def check_csrf(method: str, fields: Fields, session: Session) -> None:
 
 def configured_tokens(settings: Settings, own_tokens: Iterable[str] = ()) -> ConfiguredTokens:
     """Return the tokens of the settings and of their file; off loopback, also the first token that was generated here.
-    `own_tokens` belong to this process; they alone do not make tokens required for other callers.
+    `own_tokens` belong to this process; while no other caller needs a token, callers with these tokens need none
+    either.
 
     ValueError: an unreadable entry, or an address off loopback without any token (see `generate_first_token`).
     """

@@ -91,9 +91,11 @@ class NotifyRequest(Request):
         default_factory=lambda: list(OUTCOMES),
         min_length=1,
         max_length=len(OUTCOMES),
-        description="Final states to tell of. Default: all.",
+        description="Final states for which the webhook is called. Default: all.",
     )
-    with_result: bool = Field(False, description="Send the result along. Needs keep_result.")
+    with_result: bool = Field(
+        False, description="True: the webhook contains the result. Requires keep_result."
+    )
 
     def to_notify(self) -> Notify:
         return Notify(self.url, tuple(state for state in OUTCOMES if state in self.on), self.with_result)
@@ -237,8 +239,8 @@ class JobRequest(JobTermsRequest):
     )
     expires_at: Instant | None = Field(
         None,
-        description="A job that still waits at this instant, even for a retry, is skipped. An instant that is past "
-        "when the push comes is refused.",
+        description="If the job still waits at this time, even for a retry, it is skipped. A push with a time in the "
+        "past is refused.",
     )
     unique: UniqueRequest | None = None
     debounce: DebounceRequest | None = Field(
@@ -260,7 +262,7 @@ class JobRequest(JobTermsRequest):
     )
     notify_url: WebhookUrl | None = Field(
         None,
-        description="Short form of notify with this url. Cannot be combined with it.",
+        description="Short form of `notify` with only this URL. Cannot be combined with `notify`.",
         json_schema_extra=SINCE,
     )
     after: AfterRequest | None = Field(
@@ -364,7 +366,7 @@ class CallbackOfView(Answer):
 
 
 class LinkedJob(Answer):
-    """A job before or behind another one in the order of jobs."""
+    """A predecessor or a dependent of another job."""
 
     id: JobId
     state: JobState | None = Field(description="Null: the job is gone, or the caller may not see its state.")
@@ -472,7 +474,7 @@ class JobSummary(Answer):
 
 
 class ProgressView(Answer):
-    """Progress of a job, as its worker told it last."""
+    """The progress of a job that its worker last reported."""
 
     fraction: float | None = Field(description="0 to 1. Null: unknown.")
     message: str | None = Field(description="Null if the caller may not see job content.")
@@ -483,7 +485,7 @@ class StepView(Answer):
     """A step of a job that has ended: later attempts do not run it again."""
 
     name: str | None = Field(description="Null if the caller may not see job content.")
-    at: Timestamp = Field(description="Its end, by the clock of its worker.")
+    at: Timestamp = Field(description="Time at which the step ended, by the clock of its worker.")
     took_s: float
 
 
@@ -512,8 +514,10 @@ class OutsideLink(Answer):
 class RevivalView(Answer):
     """The effect of a retry on jobs that were skipped because of another one."""
 
-    jobs: Count = Field(description="Skipped jobs that wait again.")
-    held: Count = Field(description="Skipped jobs that stay skipped, because they also need other jobs.")
+    jobs: Count = Field(description="Number of skipped jobs that would wait again.")
+    held: Count = Field(
+        description="Number of skipped jobs that stay skipped, because they also need other jobs."
+    )
     gone: Count = Field(description="Jobs that waited and were removed. They do not run.")
     is_complete: bool = Field(description="False: there are more than were looked at.")
 
@@ -556,7 +560,7 @@ class JobView(JobSummary):
         description="Null if the job has no uniqueness key.", json_schema_extra=SINCE
     )
     progress: ProgressView | None = Field(
-        description="Null if no attempt has told of any.", json_schema_extra=SINCE
+        description="Progress of the job. Null if no attempt has reported any.", json_schema_extra=SINCE
     )
     steps: list[StepView] = Field(
         description="The steps (`ctx.step` of the Python SDK) that have ended so far, in this order.",
@@ -582,7 +586,9 @@ class JobView(JobSummary):
     dependents: list[LinkedJob] = Field(
         description="The first 100 of the jobs that wait, or waited, for this one.", json_schema_extra=SINCE
     )
-    dependents_count: int = Field(description="The number of all of these.", json_schema_extra=SINCE)
+    dependents_count: int = Field(
+        description="Number of all jobs that wait, or waited, for this one.", json_schema_extra=SINCE
+    )
     revives: RevivalView | None = Field(
         description="The effect that a retry would have on jobs that were skipped because of this one. The answer to a "
         "retry has the effect of that retry. Null if the job is unfinished, has succeeded or has no dependents.",

@@ -40,7 +40,7 @@ class _KeyRequest(Request):
 
 
 class UniqueRequest(_KeyRequest):
-    """The job holds a key, and while it does no other job of the name gets it."""
+    """The job holds a key. While it holds the key, no other job of the same name can take it."""
 
     scope: UniqueScope = Field(
         UniqueScope.UNTIL_FINISHED,

@@ -194,14 +194,14 @@ class IndexMissingVerdict(Answer):
 
 
 class NextVerdict(Answer):
-    """The first free slot of its workers takes it."""
+    """The job is next: it starts in the first free slot of its workers."""
 
     code: Literal["next"]
     text: Text
 
 
 class RunningVerdict(Answer):
-    """It runs, or was at least offered."""
+    """The job is running, or was offered to a worker."""
 
     code: Literal["running"]
     text: Text
@@ -215,12 +215,14 @@ class RunningVerdict(Answer):
 
 
 class AwaitingCallbackVerdict(Answer):
-    """Another system does its work."""
+    """Another system does the work of the job."""
 
     code: Literal["awaiting_callback"]
     text: Text
     attempt: int
-    due_at: Timestamp | None = Field(description="End of the wait for the callback. Null: it is there.")
+    due_at: Timestamp | None = Field(
+        description="Time at which the wait for the callback ends. Null: the callback has come."
+    )
     answered: bool = Field(description="The callbacks are there, and a worker is to take them.")
 
 
@@ -232,16 +234,16 @@ class AwaitedJob(Answer):
 
 
 class AwaitingJobsVerdict(Answer):
-    """It waits for other jobs."""
+    """The job waits for other jobs."""
 
     code: Literal["awaiting_jobs"]
     text: Text
-    jobs: list[AwaitedJob] = Field(description="The first 20 of them.")
-    count: int = Field(description="The number of all of them.")
+    jobs: list[AwaitedJob] = Field(description="The first 20 jobs for which it waits.")
+    count: int = Field(description="Number of all jobs for which it waits.")
 
 
 class FinishedVerdict(Answer):
-    """It is over."""
+    """The job is over."""
 
     code: Literal["finished"]
     text: Text

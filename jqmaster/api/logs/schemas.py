@@ -82,11 +82,11 @@ class LogEntry(Answer):
 
 
 class LogPage(Answer):
-    """Log lines of a job behind a place."""
+    """Log lines of a job after a position."""
 
     state: JobState | None = Field(description="null: the job is gone, and its log is in the archive.")
     entries: list[LogEntry]
-    next: int = Field(description="The next `after`.")
+    next: int = Field(description="Value of `after` for the next call.")
     last: int = Field(description="Number of the newest line.")
     dropped: Count = Field(
         description="Number of lines of this job that are gone, because there were too many."

@@ -60,7 +60,7 @@ class NoticeRequest(Request):
     """A notice to create or replace."""
 
     name: NoticeName | None = Field(None, description="Must be the name in the path, if given.")
-    when: When = Field(strict=False, description="Condition that people are told of.")
+    when: When = Field(strict=False, description="Condition about which people are notified.")
     matcher: MatcherDocument | None = Field(
         None,
         description="Selects by name, priority, tags, max_retry, timeout and keep_result of a job, or by the name of "
@@ -90,13 +90,13 @@ class NoticeRequest(Request):
 
 
 class MuteNoticeRequest(Request):
-    """Until when a notice is muted."""
+    """The time until which a notice is muted."""
 
-    until: Instant | None = Field(description="Null: it is no longer muted.")
+    until: Instant | None = Field(description="Null: end the muting now.")
 
 
 class AcknowledgeRequest(Request):
-    """The incidents that somebody takes care of."""
+    """The incidents to acknowledge."""
 
     key: str | None = Field(None, max_length=200, description="Key of one incident. Null: all that are open.")
 
@@ -127,7 +127,7 @@ class IncidentView(Answer):
     began_at: Timestamp
     last_at: Timestamp
     told_at: Timestamp | None
-    is_over: bool = Field(description="It no longer lasts.")
+    is_over: bool = Field(description="True: the condition no longer holds.")
     acknowledged_by: str | None
     lines: list[NoticeLine] = Field(description="The most frequent findings.")
 

@@ -161,7 +161,11 @@ class ProgressRequest(Request):
     """Progress of a job, for people."""
 
     fraction: float | None = Field(
-        None, ge=0, le=1, allow_inf_nan=False, description="Share that is done. Null: unknown."
+        None,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Share of the work that is done, from 0 to 1. Null: unknown.",
     )
     message: Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)] = ""
 
