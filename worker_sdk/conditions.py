@@ -1,4 +1,4 @@
-"""Ready-made conditions for `prepare`. One that is not met says how long to wait and why."""
+"""Ready-made conditions for `prepare`. A condition that is not met says how long to wait, and why."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         def __await__(self) -> Generator[Any, None, "Ready | Defer"]: ...
 
 
-# A generator that yields reads and probes, and gets their answers.
+# A generator that yields reads and probes, and receives their answers.
 Steps = Generator["MasterRead | Probe", Mapping[str, Any], Defer | None]
 
 _ENDED: Final = ("succeeded", "discarded", "failed")

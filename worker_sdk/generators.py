@@ -40,7 +40,7 @@ class YieldContext:
 
 
 class AsyncYieldContext:
-    """The same for an async generator."""
+    """An async generator that was called and has not run yet: see `YieldContext`."""
 
     __slots__ = ("_generator", "what")
 

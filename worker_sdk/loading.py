@@ -46,7 +46,7 @@ def load(names: Sequence[str]) -> None:
 
 
 def _import(names: Sequence[str]) -> None:
-    # The import at the place of use raises the error.
+    # Ignore the error here: the import at the place of use raises it again.
     with contextlib.suppress(ImportError):
         for name in names:
             importlib.import_module(name)

@@ -1,7 +1,7 @@
 """One of several processes of a command; started by `worker_sdk.command_line.supervisor`, never by hand.
 
-Standard input has the order as one line of JSON, for a worker {"target": …, "options": …, "number": …}. When the
-supervisor ends, standard input closes, and this process ends in good order, as after SIGTERM.
+Standard input contains the instructions as one line of JSON. For a worker, this is {"target": …, "options": …,
+"number": …}. When the supervisor ends, standard input closes, and this process ends in good order, as after SIGTERM.
 """
 
 import json
@@ -20,8 +20,8 @@ Ready = Callable[[], None]
 
 
 def carry_out(run: Callable[[Mapping[str, Any], Ready], None]) -> None:
-    """Read the order, and call `run` with it and with the function that tells the supervisor that this process works.
-    End the process with the exit code of a CommandError."""
+    """Read the instructions. Call `run` with the instructions and with a function that tells the supervisor that this
+    process works. End the process with the exit code of a CommandError."""
     from worker_sdk.transport import standard_streams
 
     standard_streams.escape_unencodable()

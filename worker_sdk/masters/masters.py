@@ -57,7 +57,7 @@ class MasterAnswer:
 
     @property
     def is_transient(self) -> bool:
-        """Return whether another try, or another master, may bring another answer."""
+        """Return whether a repeat, or a call to another master, may get a different answer."""
         if self.code == "archive_damaged":
             # The archive has given its answer. A repeat would get the same.
             return False

@@ -514,7 +514,7 @@ class OutsideLink(Answer):
 class RevivalView(Answer):
     """The effect of a retry on jobs that were skipped because of another one."""
 
-    jobs: Count = Field(description="Number of skipped jobs that would wait again.")
+    jobs: Count = Field(description="Number of skipped jobs that the retry lets wait again.")
     held: Count = Field(
         description="Number of skipped jobs that stay skipped, because they also need other jobs."
     )

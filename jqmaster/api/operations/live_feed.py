@@ -29,7 +29,7 @@ EVERY_S: Final = 1.0
 ADMIT_EVERY_S: Final = 3.0
 RETRY_MS: Final = 2_000
 RETRY_AFTER_S: Final = 5.0
-# One caller gets one in so many of the places, and a few even where there are not many.
+# One caller may take one in this many places, and a few places even if there are not many.
 SHARES: Final = 4
 LEAST_SHARE: Final = 10
 # The number of running actions on many jobs, and as many that ended.

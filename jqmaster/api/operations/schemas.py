@@ -90,7 +90,7 @@ class Health(Answer):
 
 
 class HealthFindingView(Answer):
-    """One thing that is wrong, or why jobs wait."""
+    """A finding: a fault, or a reason why jobs wait."""
 
     code: str = Field(description="Kind of the finding. Future releases may add values.")
     severity: Literal["bad", "warn", "info"] = Field(
@@ -99,9 +99,9 @@ class HealthFindingView(Answer):
     )
     text: str = Field(description="The finding and its likely cause, in English.")
     command: str = Field(description="Command that shows more, as the next step.")
-    jobs: Count = Field(description="Number of jobs that it concerns, as far as it is known.")
+    jobs: Count = Field(description="Number of affected jobs, as far as it is known.")
     figures: dict[str, str | int | float | None] = Field(
-        description="Values that the text is made of, for texts in other languages."
+        description="Values that the text contains, for translations of the text."
     )
 
 

@@ -38,13 +38,14 @@ class DemandView(Answer):
     """Jobs and slots for some names and labels."""
 
     ready: Count = Field(description="Due jobs that could start now if slots of workers were free.")
-    blocked: Count = Field(description="The other due jobs: constraints hold them back.")
+    blocked: Count = Field(description="Due jobs that constraints hold back.")
     running: Count = Field(description="Jobs that are running.")
     slots: Count = Field(
         description="Slots, busy and free, of the live workers that may run such jobs. Draining workers do not count."
     )
     oldest_wait_s: Seconds | None = Field(
-        description="Wait of the first of the jobs in `ready`. Null if there is none, or it is not known."
+        description="Wait of the first job that `ready` counts. Null if there is no such job, or if its wait is "
+        "unknown."
     )
     demand: Count = Field(description="`ready` + `running`: how many slots these jobs would take.")
     is_exact: bool = Field(
@@ -198,20 +199,20 @@ class Bucket(Answer):
 
 
 class NameContract(Answer):
-    """A contract of the name, as workers told it at their registration."""
+    """A contract of the job name, as workers declared it at their registration."""
 
     version: str
     argument_schema: dict[str, Any] | None = Field(
         description="JSON Schema of the argument. Null: any argument."
     )
     options: dict[str, Any] = Field(description="Default options of such jobs.")
-    live_workers: Count = Field(description="Number of live workers that go by this contract.")
+    live_workers: Count = Field(description="Number of live workers that declared this contract.")
     worker_versions: list[str] = Field(description="Versions of these workers.")
-    told_at: Timestamp = Field(description="Time at which a worker told it last.")
+    told_at: Timestamp = Field(description="Time at which a worker last declared this contract.")
 
 
 class NameWarning(Answer):
-    """Something that is wrong with the contracts of the name."""
+    """A fault in the contracts of the job name."""
 
     code: str = Field(
         description="schemas_differ, contract_untold, no_live_worker or unserved_name. Future releases may add values."
