@@ -15,7 +15,7 @@ from jqmaster.service.challenges.reader import ShownChallenge
 
 
 def challenge_view(shown: ShownChallenge, access: ContentAccess) -> dict[str, Any]:
-    """`ChallengeView`."""
+    """Return a `ChallengeView`."""
     challenge, job, end = shown.challenge, shown.job, shown.end
     content = JobContent(access, job)
     meta = content.value(challenge.meta) if challenge.meta is not None else None
@@ -53,7 +53,7 @@ def challenge_view(shown: ShownChallenge, access: ContentAccess) -> dict[str, An
 
 
 def form_view(challenge: Challenge) -> dict[str, Any]:
-    """`PersonalChallengeView`."""
+    """Return a `PersonalChallengeView`."""
     assert challenge.form is not None
     return {
         "form": document_of(challenge.form),

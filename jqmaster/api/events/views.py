@@ -12,12 +12,12 @@ from jqmaster.store.events.events import ReceivedEvent
 
 
 def received_view(received: ReceivedEvent) -> dict[str, Any]:
-    """`EventAnswer`."""
+    """Return an `EventAnswer`."""
     return {"event_id": received.event_id, "duplicate": received.is_duplicate, **_runs(received.started)}
 
 
 def event_view(stored: StoredEvent, access: ContentAccess) -> dict[str, Any]:
-    """`EventView`. Payloads follow the rules for the arguments of jobs."""
+    """Return an `EventView`. Payloads follow the rules for the arguments of jobs."""
     event = stored.event
     own = access.for_name(event.event_type)
     payload = own.redactor.encoded("argument", event.payload)

@@ -24,14 +24,14 @@ _CONFLICT_FIELDS: Final = {Conflict.EXISTING: "duplicate", Conflict.REPLACED: "r
 
 
 def enqueue_answer(answer: Enqueued) -> dict[str, Any]:
-    """`EnqueueAnswer`. Usually it has only the ID."""
+    """Return an `EnqueueAnswer`. It usually contains only the ID."""
     if answer.conflict is None:
         return {"id": answer.job_id}
     return {"id": answer.job_id, _CONFLICT_FIELDS[answer.conflict]: True}
 
 
 def bulk_answer(answer: EnqueuedBulk) -> dict[str, Any]:
-    """`BulkAnswer`."""
+    """Return a `BulkAnswer`."""
     if not answer.conflicts:
         return {"ids": answer.ids}
     lists: dict[str, list[int]] = {"duplicates": [], "replaced": []}
@@ -41,7 +41,7 @@ def bulk_answer(answer: EnqueuedBulk) -> dict[str, Any]:
 
 
 def job_summary(job: Job) -> dict[str, Any]:
-    """`JobSummary`."""
+    """Return a `JobSummary`."""
     return {
         "id": job.id,
         "name": job.name,
@@ -65,7 +65,7 @@ def job_summary(job: Job) -> dict[str, Any]:
 
 
 def listed_job(job: Job, excerpt: Excerpt | None) -> dict[str, Any]:
-    """`ListedJob`."""
+    """Return a `ListedJob`."""
     shown = excerpt or Excerpt()
     return job_summary(job) | {
         "error": shown.error,
@@ -85,7 +85,7 @@ def job_view(
     has_course: bool,
     link_templates: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """`JobView`. `has_course`: the caller sees the job's history, and not only its state."""
+    """Return a `JobView`. `has_course`: the caller may see the history of the job, and not only its state."""
     job, result = detail.job, detail.result
     content = JobContent(access, job)
     argument, headers = content.argument(), content.headers()
@@ -170,12 +170,12 @@ def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
 
 
 def _progress_view(progress: Progress | None, content: JobContent) -> dict[str, Any] | None:
-    """`ProgressView`."""
+    """Return a `ProgressView`."""
     return None if progress is None else _progress_fields(progress, content.text(progress.message))
 
 
 def _step_view(step: JobStep, content: JobContent) -> dict[str, Any]:
-    """`StepView`."""
+    """Return a `StepView`."""
     return {"name": content.text(step.name), "at": iso_ms(step.at_ms), "took_s": step.took_ms / 1000}
 
 
@@ -184,7 +184,7 @@ def _progress_fields(progress: Progress, message: str | None) -> dict[str, Any]:
 
 
 def _unique_view(job: Job, content: JobContent) -> dict[str, Any] | None:
-    """`UniqueView`."""
+    """Return a `UniqueView`."""
     unique = job.unique
     if unique is None:
         return None
@@ -207,12 +207,12 @@ def _shown_result(result: bytes | None) -> RawMsgpack | None:
 
 
 def result_view(result: bytes) -> RawMsgpack:
-    """`Result`, as the pusher gets it."""
+    """Return the result of the job, as the pusher gets it."""
     return RawMsgpack(readable_members(result))
 
 
 def attempt_view(attempt: Attempt, content: JobContent, access: ContentAccess) -> dict[str, Any]:
-    """`AttemptView`."""
+    """Return an `AttemptView`."""
     error = content.error(attempt)
     return {
         "attempt": attempt.attempt,

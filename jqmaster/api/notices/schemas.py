@@ -29,7 +29,7 @@ _Choice = Annotated[str, Field(max_length=50)]
 
 
 class DestinationRequest(Request):
-    """Where messages go: one of `mail`, `webhook` and `slack`."""
+    """The destination of messages. Give one of `mail`, `webhook` and `slack`."""
 
     mail: list[Annotated[str, Field(min_length=1, max_length=MAX_MAIL_ADDRESS)]] | None = Field(
         None,
@@ -83,7 +83,7 @@ class NoticeRequest(Request):
         DEFAULT_INTERVAL_S,
         ge=MIN_INTERVAL_S,
         le=MAX_INTERVAL_S,
-        description="At least these seconds lie between two messages of one group.",
+        description="Minimum number of seconds between two messages of one group.",
     )
     muted_until: Instant | None = Field(None, description="No message is sent before this instant.")
     description: str = Field("", max_length=MAX_DESCRIPTION)
@@ -98,11 +98,13 @@ class MuteNoticeRequest(Request):
 class AcknowledgeRequest(Request):
     """The incidents to acknowledge."""
 
-    key: str | None = Field(None, max_length=200, description="Key of one incident. Null: all that are open.")
+    key: str | None = Field(
+        None, max_length=200, description="Key of one incident. Null: all open incidents."
+    )
 
 
 class DestinationView(Answer):
-    """Where messages go. Credentials are left out."""
+    """The destination of messages, without credentials."""
 
     mail: list[str] | None = None
     webhook: str | None = Field(None, description="The URL without its query.")
@@ -123,7 +125,7 @@ class IncidentView(Answer):
 
     key: str = Field(description="Name or group of failures that it is about; empty without `group_by`.")
     count: Count
-    told: Count = Field(description="How many of these the last message told of.")
+    told: Count = Field(description="Number of findings that the last message reported.")
     began_at: Timestamp
     last_at: Timestamp
     told_at: Timestamp | None
@@ -140,11 +142,11 @@ class NoticeMessage(Answer):
     at: Timestamp
     key: str
     count: Count
-    new: Count = Field(description="How many there are since the last message.")
+    new: Count = Field(description="Number of findings since the last message.")
 
 
 class NoticeView(Answer):
-    """A notice, what is open, and what was told. Its deliveries are jobs with the tag `notice:NAME`."""
+    """A notice, its open incidents and its messages. The deliveries of a notice are jobs with the tag `notice:NAME`."""
 
     name: NoticeName
     when: When
@@ -160,7 +162,7 @@ class NoticeView(Answer):
     changed_at: Timestamp
     created_by: str
     incidents: list[IncidentView] = Field(description="Open incidents, the newest first.")
-    pending: list[NoticeMessage] = Field(description="Messages whose deliveries are not made yet.")
+    pending: list[NoticeMessage] = Field(description="Messages for which no delivery has been created yet.")
     recent: list[NoticeMessage] = Field(description="The newest messages, the newest first.")
 
 
@@ -192,7 +194,10 @@ class DeliveryView(Answer):
         description="Address that is called, without its query. Null if the caller may not see job content."
     )
     event: str | None = Field(description="Type of the message, such as job.failed. Null as url.")
-    state: JobState = Field(description="succeeded: the receiver took it. skipped: it was tried for a day.")
+    state: JobState = Field(
+        description="succeeded: the receiver accepted the message. skipped: the delivery was "
+        "tried for a day without success."
+    )
     created_at: Timestamp
     next_at: Timestamp | None = Field(description="Time of the next attempt, if it waits for one.")
     finished_at: Timestamp | None

@@ -18,7 +18,7 @@ from jqmaster.service.notices.webhooks import WebhookDelivery
 
 
 def delivery_view(delivery: WebhookDelivery, access: ContentAccess) -> dict[str, Any]:
-    """`DeliveryView`."""
+    """Return a `DeliveryView`."""
     job = delivery.job
     content = JobContent(access, job)
     url, event = _address_and_event(job.argument) if content.is_shown else (None, None)
@@ -35,7 +35,7 @@ def delivery_view(delivery: WebhookDelivery, access: ContentAccess) -> dict[str,
 
 
 def notice_view(shown: ShownNotice, access: ContentAccess) -> dict[str, Any]:
-    """`NoticeView`."""
+    """Return a `NoticeView`."""
     stored, state = shown.stored, shown.state
     incidents = sorted(state.incidents.values(), key=lambda one: -one.last_ms)
     return {

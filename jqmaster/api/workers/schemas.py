@@ -40,7 +40,7 @@ MAX_CONTRACT_BYTES: Final = 64 * 1024
 
 
 class ContractRequest(Request):
-    """The contract of a name: what its jobs carry, by the worker that runs them."""
+    """The contract of a job name, as the worker that runs these jobs declares it."""
 
     version: Annotated[str, Field(max_length=64, description="Version of the contract, for people.")] = ""
     argument_schema: dict[str, Any] | None = Field(
@@ -51,7 +51,7 @@ class ContractRequest(Request):
     )
     options: dict[str, Any] = Field(
         default_factory=dict,
-        description="Options of a job of this name by default, for people and for forms.",
+        description="Default options of jobs with this name, for people and for forms.",
     )
 
     @model_validator(mode="after")
@@ -509,7 +509,8 @@ class WorkerSetAnswer(Answer):
     count: Count
     jobs: Count = Field(description="Number of claims that these workers hold.")
     worker_ids: list[JobId] = Field(
-        description="Their IDs. Repeat them as `worker_ids` to take the command back for the same workers."
+        description="IDs of these workers. To take the command back for the same workers, send these IDs as "
+        "`worker_ids`."
     )
 
 

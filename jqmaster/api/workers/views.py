@@ -16,7 +16,7 @@ from jqmaster.store.workers.polls import Offer
 def worker_view(
     worker: Worker, figures: Figures, *, now_ms: int, stale_ms: int, breaker: str | None
 ) -> dict[str, Any]:
-    """`WorkerView`."""
+    """Return a `WorkerView`."""
     spec = worker.spec
     return {
         "id": worker.id,
@@ -50,7 +50,7 @@ def worker_detail(
     stale_ms: int,
     breaker: str | None,
 ) -> dict[str, Any]:
-    """`WorkerDetail`."""
+    """Return a `WorkerDetail`."""
     return worker_view(worker, figures, now_ms=now_ms, stale_ms=stale_ms, breaker=breaker) | {
         "jobs": [
             {
@@ -65,7 +65,7 @@ def worker_detail(
 
 
 def slot_rule(rule: SlotRule) -> dict[str, Any]:
-    """`SlotRuleView`."""
+    """Return a `SlotRuleView`."""
     return {
         "id": rule.id,
         "node_id": rule.node_id,
@@ -77,7 +77,7 @@ def slot_rule(rule: SlotRule) -> dict[str, Any]:
 
 
 def worker_figures(figures: Figures) -> dict[str, Any]:
-    """`WorkerFigures`."""
+    """Return `WorkerFigures`."""
     share = figures.failed_share
     return {
         "since": iso_ms(figures.since_ms),
@@ -91,7 +91,7 @@ def worker_figures(figures: Figures) -> dict[str, Any]:
 
 
 def worker_group(group: GroupedWorkers, *, now_ms: int, stale_ms: int) -> dict[str, Any]:
-    """`WorkerGroup`."""
+    """Return a `WorkerGroup`."""
     states = dict.fromkeys(get_args(WorkerState), 0)
     for worker in group.workers:
         states[worker.state(now_ms, stale_ms)] += 1
@@ -106,7 +106,7 @@ def worker_group(group: GroupedWorkers, *, now_ms: int, stale_ms: int) -> dict[s
 
 
 def dispatch(offer: Offer) -> dict[str, Any]:
-    """`Dispatch`; the argument goes out as the bytes that the pusher sent."""
+    """Return a `Dispatch`. The argument is sent as the bytes that the pusher sent."""
     job, record = offer.job, offer.job.record
     fields: dict[str, Any] = {
         "job_id": job.job_id,
