@@ -1,4 +1,4 @@
-"""The bare ASGI application that a worker serves. It answers all else with an empty 404 or 405."""
+"""The bare ASGI application that a worker serves. It answers all other requests with an empty 404 or 405."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -67,7 +67,7 @@ class WorkerEndpoint:
         self._bodies = Bodies()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One HTTP request."""
+        """Handle one HTTP request."""
         route = self._route(scope)
         allowed = _METHODS.get(route) or ("POST" if _cancel_target(route) is not None else None)
         if allowed is None:

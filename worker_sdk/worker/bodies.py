@@ -11,7 +11,7 @@ _DEADLINE_S: Final = 30.0
 
 
 class Bodies:
-    """All bodies that are arriving hold at most `max_total_bytes` together, and one chunk. Beyond that, the largest is
+    """The bodies that are arriving hold at most `max_total_bytes` together, plus one chunk. Beyond that, the largest is
     dropped, so that a sender that fills the memory does not keep out the usual small push.
     """
 

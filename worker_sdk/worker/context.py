@@ -113,7 +113,7 @@ class CancelSignal:
         self.__dict__.pop("_event", None)
 
     def __await__(self) -> Generator[Any, None, None]:
-        """Wait until it is set. For async handlers."""
+        """Wait until the signal is set. For async handlers."""
         if not self._is_set:
             import asyncio
 
@@ -140,7 +140,7 @@ def _callbacks_of(sent: Iterable[Mapping[str, Any]]) -> "list[Callback]":
 
 
 class Pushers(Protocol):
-    """The pushers of `ctx.enqueue`; they are made when first asked for."""
+    """The pushers of `ctx.enqueue`. Each is made at its first use."""
 
     def pusher(self) -> "Pusher": ...
 
@@ -234,7 +234,7 @@ class Context:
         self.challenge: Challenge | None = None
         self.answer_within_s = 86_400.0
         self._challenges = challenges
-        # The inputs as they came, until a handler asks for them.
+        # The inputs as they were received, until a handler reads them.
         self._inputs: Inputs | Iterable[JobInput] = inputs
         self._log = log
         self._logger: logging.LoggerAdapter[logging.Logger] | None = None
@@ -275,7 +275,8 @@ class Context:
 
     @property
     def callback(self) -> "Callback | None":
-        """The callback of the outside system; the first one, where several were expected. None before it came."""
+        """The callback of the outside system; the first callback, if several were expected. None before a callback has
+        come."""
         return self.callbacks[0] if self.callbacks else None
 
     @property
@@ -372,7 +373,8 @@ class Context:
 
     @property
     def checkpoint(self) -> Any:
-        """The value that this job saved last, in this attempt or in an earlier one; None if it saved none."""
+        """The value that this job saved last, in this attempt or in an earlier one. None if the job has saved no
+        value."""
         if self._checkpoint is None:
             return None
         from worker_sdk.worker.steps import own_value
@@ -437,7 +439,8 @@ class Context:
         self._checkpoint = data
 
     def take_unsaved(self) -> bytes | None:
-        """Return the checkpoint to save before the end of the attempt is reported; None: masters have all of it."""
+        """Return the checkpoint to save before the end of the attempt is reported. Return None if a master already has
+        the newest one."""
         steps = self._kept_steps()
         if self.unsaved is None and steps is None:
             return None
@@ -492,7 +495,7 @@ class Context:
         return steps.run(name, function, args, kwargs)
 
     def _kept_steps(self) -> "JobSteps | None":
-        """Return the steps of this job; None if it has none so far."""
+        """Return the steps of this job. Return None if the job has no steps so far."""
         if self._steps is None and self._checkpoint is not None:
             from worker_sdk.worker.steps import has_steps
 

@@ -129,8 +129,8 @@ class Endings:
         return True
 
     def _fails_first(self, run: JobRun, end: Callable[[], None], exc: BaseException) -> bool:
-        """Judge and log the failure of a handler, once. Return whether the end has to wait until a master has lines of
-        it. `end` is called then."""
+        """Judge and log the failure of a handler, once. Return whether the end has to wait until a master has log lines
+        of this run; `end` is then called later."""
         if run.stopping is not None or run.is_settled or run.failure is not None:
             return False
         if is_for_want_of_descriptors(exc):
@@ -150,8 +150,9 @@ class Endings:
     def _logs_first(self, run: JobRun, end: Callable[[], None]) -> bool:
         """Return whether the end has to wait until a master has seen lines of this run. `end` is called then.
 
-        Masters take lines of a run that has ended, also while the next attempt runs, if they know it by earlier lines.
-        An attempt that fails at once has sent none, and the next one may begin before its lines are sent.
+        Masters accept lines of a run that has ended, even while the next attempt runs, if they know the run from
+        earlier lines. An attempt that fails at once has sent no lines, and the next attempt may begin before they are
+        sent.
         """
         patience_s = min(LOG_PATIENCE_S, self._stop_grace_s, (run.due_s - now_s()) / 2)
         if run.log is None or patience_s <= 0 or (sent := run.log.flush()) is None:

@@ -145,7 +145,7 @@ class Executor:
             self.on_room()
 
     def start(self, run: JobRun, now: float) -> None:
-        """Start a run. `now`: when it was taken up, by `now_s`."""
+        """Start a run. `now`: the time at which the run was taken up, by the clock `now_s`."""
         self.occupying[run.job_id] = run
         self.owed[run.token] = run
         # The timeout also runs while a confirmation is awaited: the master's clock for the attempt has started already.
@@ -204,7 +204,7 @@ class Executor:
 
     def _release(self, run: JobRun) -> None:
         follower = self._followers.pop(run.job_id, None) if self._followers else None
-        if follower is not run:  # otherwise it never had the slot
+        if follower is not run:  # otherwise this run never had the slot
             self.occupying.pop(run.job_id, None)
             if follower is not None:
                 follower.begin_by_s = _NEVER
@@ -254,7 +254,8 @@ class Executor:
         elif (process := run.process) is not None:
             process.kill()
         elif why is Stop.TIMEOUT and run.handler.kind in _UNSTOPPABLE:
-            # Nobody can end it, so the job must not wait for it, but its slot does.
+            # Nobody can end this run, so the end of the job must not wait for it. The slot stays occupied until the run
+            # ends.
             self._report_without_end(run)
         if run.handler.kind is HandlerKind.GATHERED:
             self._calls.gathered.note_stop(run)

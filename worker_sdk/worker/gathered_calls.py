@@ -24,7 +24,8 @@ class GatheredCall:
 
 
 class GatheredCalls:
-    """Use it only in the event loop. `has_room`: returns whether the worker could be given another job."""
+    """The calls that run many jobs at once. Use it only in the event loop. `has_room` returns whether the worker could
+    be given another job."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class GatheredCalls:
             self._timers[run.name] = self._loop.call_later(gather.within_s, self._flush, run.name)
 
     def note_stop(self, run: JobRun) -> None:
-        """Stop the call as soon as all of its runs are to stop: one cannot be stopped without the others."""
+        """Stop the call as soon as all of its runs are to stop: a single run cannot be stopped without the others."""
         call = self._calls.get(run.token)
         if call is None or any(one.stopping is None for one in call.runs):
             return
@@ -95,7 +96,7 @@ class GatheredCalls:
         now = now_s()
         for run in runs:
             if run.stopping is not None:
-                continue  # its end was reported when it was stopped
+                continue  # the end of this run was reported when it was stopped
             if now >= run.lease_end_s:
                 run.stopping = Stop.LOST
                 self._endings.end(run, None, None)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class HandlerCalls:
-    """Make it, and call `launch`, in the event loop. `log_of` returns the log of a job and token; None: no logs are
-    kept."""
+    """The calls of handlers. Create the object and call `launch` in the event loop. `log_of` returns the log of a job
+    and token; None if no logs are kept."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class HandlerCalls:
 
     @property
     def gathered(self) -> "GatheredCalls":
-        """Return the calls that run many jobs at once; they are made when first asked for."""
+        """The calls that run many jobs at once. They are made at their first use."""
         if self._gathered is None:
             from worker_sdk.worker.gathered_calls import GatheredCalls
 

@@ -162,7 +162,7 @@ class Heartbeat:
         # The process is ending. Masters are told once, under each worker ID.
         self.is_leaving = False
         self._told_leaving = ""
-        self._asked: int | None = None  # number of questions so far, while it is detached
+        self._asked: int | None = None  # number of questions so far while the worker is detached
         self._questions, self._question_pause_s = _QUESTIONS, _QUESTION_PAUSE_S
         self._complaint = ""
         # The fields that masters left out of the last heartbeat: each is logged once.
@@ -250,7 +250,7 @@ class Heartbeat:
     # --- registering
 
     def _register(self, tries: int) -> float | None:
-        """Register. Return the seconds until the first heartbeat; None if it is not registered."""
+        """Register. Return the seconds until the first heartbeat, or None if the worker is not registered."""
         # Without a membership there are no claims. A handler that waits for a checkpoint would keep the worker from
         # registering again.
         self._reports.refuse_all("this worker is not registered")
