@@ -57,7 +57,7 @@ class BlockingClient:
             try:
                 answer = self._exchange(address, method, path, body, end_s)
             except _CLOSED_MEANWHILE:
-                # The master may have closed a kept connection meanwhile. That is no sign that the master has failed.
+                # The master may have closed a kept connection meanwhile. This does not mean that the master has failed.
                 self.close()
                 if not is_kept:
                     raise

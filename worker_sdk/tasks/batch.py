@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from worker_sdk.tasks.collection import Tasks
     from worker_sdk.worker.context import Pushers
 
-# The fields of a callback, as the master takes them; its ID is made by the master.
+# The fields of a callback, as the master takes them. The master generates the callback's ID.
 _CALLBACK_FIELDS: Final = frozenset({"name", "argument", "delay", *STORED_OPTIONS})
 
 
@@ -277,7 +277,7 @@ def _callback(given: JobLike) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _telling(exc: BaseException) -> Iterator[None]:
-    """Let the exception of a block pass, whatever becomes of the cancellation that it causes."""
+    """Let the exception of a block pass, even if the cancellation of the batch fails."""
     try:
         yield
     except WorkerSdkError as failure:

@@ -87,7 +87,8 @@ class Command:
         ]
 
     def run(self, ctx: Context, values: Mapping[str, Value]) -> CommandOutput:
-        """Run it for one attempt, and return its output. Raise the exception that ends the attempt otherwise."""
+        """Run the command for one attempt, and return its output. Otherwise, raise the exception that ends the
+        attempt."""
         argv = self.argv(values)
         env = {"JOB_ID": ctx.job_id, "JOB_NAME": ctx.name, "JOB_ATTEMPT": str(ctx.attempt), **self._env}
         try:

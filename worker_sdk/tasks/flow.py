@@ -52,7 +52,8 @@ class Flow(Generic[ResultT_co]):
         self._members: dict[str, JobMap] = {}
         self._behind: dict[str, dict[str, None]] = {}
         self._when: dict[str, AfterWhen] = {}
-        # Predecessors that were given as jobs, with their names. One that is not a member is a mistake.
+        # Predecessors that were given as jobs, with their names. A predecessor that is not a member of the flow is a
+        # mistake.
         self._named: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -244,7 +245,7 @@ class Flow(Generic[ResultT_co]):
     def _cycle_among(self, jobs: Sequence[JobMap], cyclic: Sequence[int]) -> str:
         """Return one cycle for people, its jobs in the order in which they would run."""
         inside = {jobs[n]["id"] for n in cyclic}
-        # Each of these jobs waits for another one of them, so a walk back reaches a job that it has seen.
+        # Each of these jobs waits for another of these jobs, so a walk back reaches a job for the second time.
         path: list[str] = []
         job_id = next(iter(inside))
         while job_id not in path:
@@ -350,7 +351,7 @@ def chain(*steps: Any) -> Flow[Any]:  # type: ignore[misc]  # mypy cannot compar
 
 
 def group(*jobs: Step | Iterable[Step]) -> Flow[object]:
-    """Return a flow of jobs that wait for none of one another.
+    """Return a flow of jobs that do not wait for one another.
 
     * `jobs`: jobs, as for `Flow.add`, and flows; or iterables of them.
 
@@ -369,7 +370,7 @@ def group(*jobs: Step | Iterable[Step]) -> Flow[object]:
 def chord(
     header: Flow[Any] | Iterable[Step], callback: TaskJob[ResultT], *, when: AfterWhen = "succeeded"
 ) -> Flow[ResultT]:
-    """Return a flow of jobs, and of one that runs when all of them have succeeded.
+    """Return a flow of jobs, and of one more job that runs when all of them have succeeded.
 
     * `header`: a group, or an iterable of jobs. If it is empty, the callback waits for nothing.
     * `callback`: the job that runs last. It takes their results with a parameter whose default is `INPUTS`.

@@ -100,7 +100,7 @@ class JobHandle(Generic[ResultT_co]):
                 self.status = None
         self.job: Mapping[str, Any] | None = None
         self._pushers = pushers
-        # A master gives a result only once, so it is kept here.
+        # A master gives a result only once, so the handle keeps it.
         self._is_known = False
         self._value: Any = None
         self._exception: Exception | None = None

@@ -177,8 +177,8 @@ class _DefinitionFields(Request):
     )
     catch_up: Literal["skip", "latest", "all"] = Field(
         "latest",
-        description="Which late instants fire. skip: none. latest: the newest of all due instants. all: the newest "
-        "`max_catch_up` due instants. The other late instants are recorded as missed.",
+        description="Which late instants fire. skip: none. latest: only the newest due instant. all: those among the "
+        "newest `max_catch_up` due instants. The other late instants are recorded as missed.",
     )
     max_catch_up: int = Field(DEFAULT_CATCH_UP, ge=1, le=MAX_CATCH_UP)
     event_type: str | None = Field(

@@ -173,8 +173,8 @@ class HandedBackItem(Ending):
 
 
 class DiscardedItem(Ending):
-    """The handler found that nothing is left to do. The job ends as `discarded`, which is no failure. It is not
-    retried."""
+    """The handler found that nothing is left to do. The job ends as `discarded`, which does not count as a failure. It
+    is not retried."""
 
     type: Literal["discarded"]
     error: AnyValue = Field(default_factory=lambda: b"\xc0")
