@@ -157,7 +157,8 @@ class Batch:
         return await pusher.enqueue_many(self._members(jobs))
 
     def seal(self) -> None:
-        """Say that no more jobs come, but from the members themselves. The batch is complete when all are over.
+        """Seal the batch: from now on, only its own members may add jobs. The batch is complete when all members are
+        over.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
 
@@ -166,8 +167,8 @@ class Batch:
         self._pushers().sync_pusher().seal_batch(self.id)
 
     async def aseal(self) -> None:
-        """Say that no more jobs come, but from the members themselves. The batch is complete when all are over. It does
-        not block the event loop.
+        """Seal the batch: from now on, only its own members may add jobs. The batch is complete when all members are
+        over. It does not block the event loop.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
 
@@ -176,8 +177,7 @@ class Batch:
         await self._pushers().pusher().seal_batch(self.id)
 
     def cancel(self) -> None:
-        """Cancel the batch: it takes no more jobs, and those that are not over are canceled. `on_success` does not
-        start.
+        """Cancel the batch: it takes no more jobs, and its unfinished jobs are canceled. `on_success` does not start.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
 
@@ -186,8 +186,8 @@ class Batch:
         self._pushers().sync_pusher().cancel_batch(self.id)
 
     async def acancel(self) -> None:
-        """Cancel the batch: it takes no more jobs, and those that are not over are canceled. `on_success` does not
-        start. It does not block the event loop.
+        """Cancel the batch: it takes no more jobs, and its unfinished jobs are canceled. `on_success` does not start.
+        It does not block the event loop.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
 
@@ -218,7 +218,7 @@ class Batch:
         return await self._pushers().pusher().batch_status(self.id)
 
     def retry(self) -> None:
-        """Retry the members that have failed. `on_success` starts if all have succeeded then.
+        """Retry the members that have failed. `on_success` starts if all members have then succeeded.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
 
@@ -227,8 +227,8 @@ class Batch:
         self._pushers().sync_pusher().retry_batch(self.id)
 
     async def aretry(self) -> None:
-        """Retry the members that have failed. `on_success` starts if all have succeeded then. It does not block the
-        event loop.
+        """Retry the members that have failed. `on_success` starts if all members have then succeeded. It does not block
+        the event loop.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
 

@@ -104,7 +104,10 @@ class EventDebounceRequest(Request):
         ge=MIN_WAIT_S, le=MAX_WAIT_S, description="The job starts when no event has come for this time."
     )
     max_s: Seconds | None = Field(
-        None, ge=MIN_WAIT_S, le=MAX_WAIT_S, description="At most this time after the first event."
+        None,
+        ge=MIN_WAIT_S,
+        le=MAX_WAIT_S,
+        description="Maximum time from the first event to the start of the job.",
     )
     key: str | None = Field(None, max_length=MAX_TEXT, description=_KEY)
 
@@ -119,7 +122,7 @@ class CollectRequest(Request):
         "longer than allowed.",
     )
     within_s: Seconds = Field(
-        ge=MIN_WAIT_S, le=MAX_WAIT_S, description="At most this time after the first event."
+        ge=MIN_WAIT_S, le=MAX_WAIT_S, description="Maximum time from the first event to the start of the job."
     )
     key: str | None = Field(None, max_length=MAX_TEXT, description=_KEY)
 
@@ -145,7 +148,7 @@ class _DefinitionFields(Request):
         True, description="False: instants and events are recorded as skipped, and start no job."
     )
     description: str = Field("", max_length=MAX_DESCRIPTION)
-    reason: str = Field("", max_length=MAX_REASON, description="Why it is paused, for people.")
+    reason: str = Field("", max_length=MAX_REASON, description="Reason for the pause, for people.")
     kind: Literal["time", "event"] = Field(
         "time",
         description="time: the `schedule` starts the job. event: events start the job; `event_type` is required, and "
@@ -365,7 +368,7 @@ class RunAnswer(Answer):
 class PauseDefinitionRequest(Request):
     """A pause of a definition."""
 
-    reason: str = Field("", max_length=MAX_REASON, description="Why it is paused, for people.")
+    reason: str = Field("", max_length=MAX_REASON, description="Reason for the pause, for people.")
 
 
 class BackfillRequest(Request):

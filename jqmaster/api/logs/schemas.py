@@ -34,8 +34,8 @@ _At = Annotated[
 class LogLineRequest(Request):
     """A log line of a job that the worker runs."""
 
-    job_id: JobId | None = Field(None, description="Left out: that of the entry before.")
-    token: Token | None = Field(None, description="Left out: that of the entry before.")
+    job_id: JobId | None = Field(None, description="If omitted, the value of the previous entry applies.")
+    token: Token | None = Field(None, description="If omitted, the value of the previous entry applies.")
     seq: int = Field(
         ge=1,
         le=handlers.MAX_SEQ,
