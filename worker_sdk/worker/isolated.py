@@ -85,7 +85,7 @@ class IsolatedProcess:
         return self._process.pid
 
     def wait(self, timeout_s: float) -> dict[str, Any] | None:
-        """Return the outcome, or None if it has not come yet. Pass on the reports that came. Raise
+        """Return the outcome, or None if it has not come yet. Pass on the reports that have come meanwhile. Raise
         ProcessDiedError."""
         try:
             if not self._is_sent:
@@ -154,7 +154,7 @@ class IsolatedProcess:
             self._process.stdin.close()
 
     def close(self) -> None:
-        """End and reap it, whatever it does."""
+        """End and reap the process, whatever it does."""
         self._reap()
         self._socket.close()
         if self._output is not None:

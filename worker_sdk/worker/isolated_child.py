@@ -82,7 +82,7 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
         fields = outcomes.of_exception(handler, exc, ctx.attempt)
         if handler.seal is not None:
             fields = handler.seal.sealed_failure(fields, ctx.job_id)
-        # The worker logs it, because no logging is set up here.
+        # The worker logs the failure, because no logging is set up here.
         return {**fields, "log_level": outcomes.log_level(handler, exc, fields)}
 
 

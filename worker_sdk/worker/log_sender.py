@@ -159,7 +159,7 @@ class LogSender:
     def _make_room(self) -> None:
         while len(self._held) > MAX_HELD_LINES or self._held_bytes > MAX_HELD_BYTES:
             log, _, _, text = self._held.popleft()
-            # A gap in the numbers tells masters of it.
+            # A gap in the numbers tells masters that lines were dropped.
             log.seq += 1
             self._held_bytes -= len(text) + LINE_BYTES
             self._dropped += 1

@@ -76,7 +76,7 @@ class NodeConfig:
 
 
 class Node:
-    """Make it in the event loop that it runs in."""
+    """A worker that is up. Create it in the event loop in which it runs."""
 
     def __init__(self, config: NodeConfig, assembly: Assembly, burst: "Burst | None" = None) -> None:
         self._config = config
@@ -123,7 +123,7 @@ class Node:
         self._siblings: Siblings | None = None
         self._stopping = asyncio.Lock()
         self._is_hurried = asyncio.Event()
-        # Whether something is left to report after the stop. None: it is not stopped.
+        # Whether something is left to report after the stop. None: the worker has not been stopped.
         self._is_left: bool | None = None
         self.endpoint: WorkerEndpoint | None = None
         self.url = ""

@@ -105,7 +105,7 @@ class Puller:
                 # Another master may have the answer. Wait only after all were asked.
                 wait_s = 0.0 if self._tries < len(self._masters) else pause_s(self._tries, None)
             except Exception:
-                # This loop is the only way in for jobs: it must not end.
+                # This loop must not end, because jobs come in only through it.
                 logger.exception("asking for jobs failed")
                 self._tries += 1
                 wait_s = pause_s(self._tries, None)

@@ -60,7 +60,7 @@ class Handler:
     contract: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None
     dependencies: Mapping[str, Dependency] = field(default_factory=dict)
     around: "Callable[[Context, Callable[[], Any]], Any] | None" = None
-    # Codes of failures with which a job is retried; None: all.
+    # Codes of failures after which a job is retried. None: a job is retried after all codes.
     retry_codes: frozenset[str] | None = None
     # Its function takes the arguments of many jobs, and the context of the call.
     gather: "Gather | None" = None

@@ -119,8 +119,8 @@ class ReportQueue:
         return [item.data for item in (*self._under_way, *self._pending)]
 
     def send_with(self, send: Callable[[bytes], bool]) -> None:
-        """Send what is left with `send`, which returns whether a master has answered. Call it only when this queue was
-        stopped."""
+        """Send the remaining reports with `send`, which returns whether a master has answered. Call this only after
+        this queue was stopped."""
         self._put_back(self._under_way)
         while self._pending:
             batch = self._take()
@@ -183,7 +183,7 @@ class ReportQueue:
                 logger.log(self._level(), "results are kept: no answer from a master (%s)", exc)
                 retry_after_s = 0.0
             except Exception:
-                # This loop is the only way out for results: it must not end.
+                # This loop must not end, because results leave only through it.
                 logger.exception("results are kept")
                 retry_after_s = 0.0
             if retry_after_s is None:
@@ -231,8 +231,8 @@ class ReportQueue:
         self._pending.extendleft(reversed(batch))
 
     def _refused(self, batch: list[Item], answer: MasterAnswer) -> None:
-        """Send each item alone, so that a bad one does not hold up the others. The bad one becomes a failure that says
-        why."""
+        """Send each item alone, so that an invalid item does not hold up the others. The invalid item becomes a failure
+        that says why."""
         self._under_way = []
         if len(batch) > 1:
             self._put_back([SingleItem(item.job_id, item.token, item.data) for item in batch])

@@ -80,7 +80,7 @@ class Siblings:
         return self._present.take()
 
     def drain(self) -> None:
-        """Let the next process take over. It registers when this one has left."""
+        """Let the next process take over. The next process registers when this one has left."""
         self._serving.free()
 
     def leave(self, *, is_idle: bool) -> None:

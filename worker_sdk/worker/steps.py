@@ -133,7 +133,7 @@ class JobSteps:
         try:
             value = function(*args, **kwargs)
             if inspect.iscoroutine(value):
-                value.close()  # it has not begun
+                value.close()  # the step has not begun
                 raise TypeError(
                     f"step {name}: {_name_of(function)} is an async function, and the handler is a def: make the "
                     "handler an async def, or give a def function"
@@ -216,8 +216,8 @@ class JobSteps:
         return codec
 
     def _end(self, name: str, codec: "ResultCodec", value: Any, began_s: float) -> "tuple[Any, Future[None]]":
-        """Return the result as later attempts get it, and what ends when a master has it. Raise Fail for a result
-        that cannot be kept: every further attempt would run the step again."""
+        """Return the result as later attempts get it, and a future that ends when a master has it. Raise Fail for a
+        result that cannot be kept: every further attempt would run the step again."""
         took_ms = round((time.monotonic() - began_s) * 1000)
         try:
             sent = encode(codec.encode(value))
