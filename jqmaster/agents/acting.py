@@ -1,4 +1,4 @@
-"""Tools that act. Those that may act on more than one job tell first what they would do, and act when that is
+"""Tools that act. A tool that may act on more than one job first says what it would do, and acts only when that is
 confirmed."""
 
 from collections.abc import Mapping

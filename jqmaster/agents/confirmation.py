@@ -14,7 +14,8 @@ VALID_S: Final = 300
 
 
 class ConfirmationError(Exception):
-    """A token that confirms nothing: it is wrong, too old, for another call, or what it foresaw has grown."""
+    """A token that does not confirm the call: the token is wrong, too old or for another call, or the action has grown
+    since."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def _calling(master: MasterCalls, confirmations: Confirmations) -> _Caller:
         arguments = params.arguments or {}
         try:
             tool.check(arguments)
-            # It writes the audit entry, and refuses callers without the right or that ask too often.
+            # This call writes the audit entry. It refuses callers that lack the right or call too often.
             body = {
                 "tool": tool.name,
                 "subject": tool.subject_of(arguments),

@@ -1,4 +1,4 @@
-"""What a tool is: its words, its arguments, and what it does with the API of a master."""
+"""Tools: their texts, their arguments, and the calls that they make to the API of a master."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -84,7 +84,7 @@ class AgentTool:
 
     @property
     def is_confirmed(self) -> bool:
-        """Return whether it may act on more than one job, and so asks for a confirmation."""
+        """Return whether the tool may act on more than one job, and therefore asks for a confirmation."""
         return "confirm" in self.properties
 
     @property

@@ -28,7 +28,8 @@ class ProcessDiedError(Exception):
 
 
 class IsolatedProcess:
-    """The constructor starts it. Call `kill` from any thread, and the other methods from the one thread that waits.
+    """A process for one attempt, which the constructor starts. Call `kill` from any thread, and the other methods from
+    the one thread that waits.
 
     It does not depend on the event loop: a handler that blocks the loop must not keep another one from being killed.
     """

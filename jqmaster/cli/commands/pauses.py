@@ -166,8 +166,8 @@ def _paused_parts(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _origin(one: Mapping[str, Any]) -> tuple[object, object, object]:
-    """Return who made the pause, since when and until when it lasts. For a paused constraint, only the time of its last
-    change is known."""
+    """Return who made the pause, and its beginning and end. For a paused constraint, only the time of its last change
+    is known."""
     if _is_pause(one):
         return one.get("created_by"), one["created_at"], one.get("expires_at")
     return None, one["changed_at"], None

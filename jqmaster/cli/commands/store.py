@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# fsck tells after so many keys how far it is.
+# fsck reports its progress after this many keys.
 _KEYS_TOLD: Final = 100_000
 _DOCTORS_PAGES: Final = 20
 _MOST_NAMED: Final = 5

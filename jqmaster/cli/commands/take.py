@@ -186,7 +186,7 @@ def _claimed(http: MasterSession, registered: dict[str, Any], wait_s: float) -> 
 
 
 def _is_held(order: dict[str, Any], token: str | None) -> bool:
-    """Start the process that holds the job, and return whether it does."""
+    """Start the process that holds the job, and return whether that process holds it."""
     environment = dict(os.environ)
     if token:
         environment["JQMASTER_TOKEN"] = token
