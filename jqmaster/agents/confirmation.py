@@ -20,8 +20,9 @@ class ConfirmationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What an action would do: `text` in words, on `count` jobs, `is_exact` or at least so many. `state`: the version
-    of what it would change, which must still be the same when it acts."""
+    """The expected effect of an action. `text`: the effect in words. `count`: the number of affected jobs, or a lower
+    bound unless `is_exact`. `state`: the version of the object to change, which must still be the same when the tool
+    acts."""
 
     text: str
     count: int

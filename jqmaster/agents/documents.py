@@ -67,7 +67,7 @@ def _sections() -> tuple[_Section, ...]:
 
 
 def _split(page: str, text: str) -> list[_Section]:
-    """Return the sections of a page, each with the headings above it."""
+    """Return the sections of a page, each with its parent headings."""
     found: list[_Section] = []
     path: list[str] = []
     lines: list[str] = []

@@ -66,7 +66,7 @@ class Iteration(Generic[T]):
                 due_s = now_s() + self._every_s
         self._tell(done)
         if self._saves:
-            # This also lets people see that it is complete: a job that is over sends no more progress.
+            # This also shows people that the iteration is complete: a job that is over sends no more progress.
             self._ctx.save_and_wait(done)
 
     async def __aiter__(self) -> AsyncIterator[T]:

@@ -31,10 +31,10 @@ class Emitter(Protocol):
 
 
 class Reports(Protocol):
-    """The receiver of what handlers tell of their claims, by token. It may be called from any thread."""
+    """The receiver of handlers' reports about their claims, by token. It may be called from any thread."""
 
     def add_progress(self, token: str, fraction: float | None, message: str) -> None:
-        """Tell progress, as soon as it is convenient."""
+        """Report progress with a later heartbeat."""
         ...
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":

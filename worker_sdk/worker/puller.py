@@ -145,7 +145,7 @@ class Puller:
         if answer.is_ok:
             epoch, jobs = answer.body.get("epoch"), answer.body.get("jobs")
             if type(epoch) is not int or not isinstance(jobs, list):
-                # Treat it as no answer: repeating the same call returns what this one was given.
+                # Treat this as a missing answer: repeating the call returns the same jobs.
                 raise MasterUnreachableError("an answer that makes no sense")
             self._asked_as, self._tries = "", 0
             self._refused = self._refused[len(sending) :]

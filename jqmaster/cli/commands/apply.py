@@ -52,8 +52,8 @@ class CurrentDocument:
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """A change of one object. If `after` is None, the object is deleted. `note` mentions changes that somebody else
-    made. `table`: what the source says of the object."""
+    """A change of one object. `after`: the object after the change, or None for a deletion. `note` mentions changes
+    that somebody else made. `table`: what the source says of the object."""
 
     kind: str
     name: str
