@@ -74,7 +74,7 @@ class LazyWorker:
             return
         with self._lock:
             if self._loop is not None and self._portal is None:
-                # It started in the loop of the test, which waits for this call or has ended.
+                # The worker started in the loop of the test, which waits for this call or has ended.
                 Portal.run_once(self._assembly.start())
                 return
             if self._portal is None:
@@ -83,7 +83,8 @@ class LazyWorker:
             self._portal.run(self._assembly.start())
 
     async def astart(self) -> None:
-        """Start, and make the values of the worker that are not there yet. It does not block the event loop."""
+        """Start the worker, and make those of its values that do not exist yet. This call does not block the event
+        loop."""
         if not self._assembly.needs_start:
             return
         if self._loop is None:
@@ -101,7 +102,7 @@ class LazyWorker:
         return asyncio.run(coroutine)
 
     def close(self) -> None:
-        """End it. In the loop of a test, the rest happens when the test next awaits."""
+        """End the worker. In the loop of a test, the rest of the end happens when the test next awaits."""
         loop, self._loop = self._loop, None
         portal, self._portal = self._portal, None
         if portal is not None:
@@ -126,7 +127,7 @@ class Portal:
 
     @classmethod
     def run_once(cls, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run it in a new loop."""
+        """Run the coroutine in a new loop."""
         portal = cls()
         try:
             return portal.run(coroutine)

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from worker_sdk.protocol import JobInput
 
 FINISHED_AT: Final = "2000-01-01T00:00:00.000Z"
-# Maximum size of the results of all predecessors that one job is given.
+# Maximum total size of the predecessors' results that one job gets.
 MAX_INPUT_BYTES: Final = 1024 * 1024
 _WITH_RESULT: Final = ("succeeded", "failed")
 
 
 class KeptPredecessors:
-    """The order of the jobs of one recording. `runs`: all of them, by ID."""
+    """The order of the jobs of one recording. `runs`: all jobs of the recording, by ID."""
 
     def __init__(self, runs: Mapping[str, Run]) -> None:
         self._runs = runs
@@ -59,7 +59,7 @@ class KeptPredecessors:
         return [self._known(job_id) for job_id in predecessors_of(run.job)]
 
     def _known(self, job_id: str) -> Run:
-        """Return a job. Raise RefusedError if it is not there because another one holds its uniqueness key."""
+        """Return a job. Raise RefusedError if the job was not recorded because another job holds its uniqueness key."""
         known_id = self._known_as.get(job_id, job_id)
         if known_id not in self._runs:
             rule = f"no job has the ID {job_id}"

@@ -100,7 +100,7 @@ class Run:
 
     @property
     def keeps_result(self) -> bool:
-        """Return whether the result is kept: because the job says so, or because another one waited for it."""
+        """Return whether the result is kept, either because the job says so or because another job waited for it."""
         return bool(self.job.get("keep_result")) or self.is_awaited
 
     @property
@@ -163,7 +163,7 @@ class Recorded(list[TaskJob[Any]]):
         return self._with(Recorded(job for job in self if job["name"] in _names_of(task)), task, arguments)
 
     def only(self, task: "Task[..., Any] | Tasks | str | None" = None, /, **arguments: Any) -> TaskJob[Any]:
-        """Return the one job. Raise AssertionError if there is none, or more than one.
+        """Return the only job. Raise AssertionError if there is no job, or more than one.
 
         * `task`, `arguments`: as for `of`. Default: all jobs.
 
@@ -225,7 +225,8 @@ def _shown(job: TaskJob[Any]) -> str:
 
 
 def recorded(job: Mapping[str, Any]) -> TaskJob[Any]:
-    """Return a job as a `TaskJob`, also one that no task made. Raise what a pusher would, if it cannot be sent."""
+    """Return a job as a `TaskJob`, even if no task made the job. If the job cannot be sent, raise the same exception as
+    a pusher."""
     made = make_job(**job)
     sendable(job if isinstance(job, TaskJob) else made)
     if isinstance(job, TaskJob):

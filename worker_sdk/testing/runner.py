@@ -54,7 +54,7 @@ class Runner:
         return self.worker.handler_of(run.job).gather
 
     def attempt_at(self, clock_s: float, runs: Sequence[Run]) -> None:
-        """Run one attempt at a virtual time; or one of several jobs that are gathered."""
+        """Run one attempt at a virtual time, of a single job or of several gathered jobs together."""
         for run in runs:
             run.at_s = clock_s
         self.attempt(*runs)

@@ -18,7 +18,7 @@ class UniqueRule:
 
     @classmethod
     def of(cls, job: Mapping[str, Any]) -> Self | None:
-        """Return the rule of a job; None if it has none."""
+        """Return the uniqueness rule of a job, or None if the job has no such rule."""
         unique: Mapping[str, Any] | None = job.get("unique")
         is_debounce = unique is None
         fields: Mapping[str, Any] | None = job.get("debounce") if is_debounce else unique
