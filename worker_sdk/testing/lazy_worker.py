@@ -65,7 +65,7 @@ class LazyWorker:
             return self._assembly.add(cast("Tasks", job.task.tasks).handler_of(job.task.name))
 
     def start(self) -> None:
-        """Start, and make the values of the worker that are not there yet."""
+        """Start the worker, and make those of its values that do not exist yet."""
         if not self._assembly.needs_start:
             return
         if self._portal is not None and self._portal.is_here:
@@ -83,8 +83,7 @@ class LazyWorker:
             self._portal.run(self._assembly.start())
 
     async def astart(self) -> None:
-        """Start the worker, and make those of its values that do not exist yet. This call does not block the event
-        loop."""
+        """Start the worker, and make those of its values that do not exist yet. It does not block the event loop."""
         if not self._assembly.needs_start:
             return
         if self._loop is None:

@@ -66,9 +66,9 @@ def read_list(
     all_usual: Callable[[bytes, ScanLimits], list[UsualT] | None] | None = None,
     on_bad: Callable[[int, JqmasterError], None] | None = None,
 ) -> list[UsualT] | Iterator[UsualT | dict[str, Any]]:
-    """Return the maps of `{list_field: [{…}, …]}`, each within the limits. A usual item is the value that `usual`
-    makes of its bytes; an unusual item is its fields, as `read_map` returns them. `all_usual` parses the whole
-    message at once, or returns None if any item is unusual. If the result is a list, it is complete, and every item
+    """Return the maps of `{list_field: [{…}, …]}`, each within the limits. A usual item is the value that `usual` makes
+    of its bytes; an unusual item is its fields, as `read_map` returns them. `all_usual` parses the whole message at
+    once, or returns None if any item is unusual. If this function returns a list, the list is complete, and every item
     is usual.
 
     Any other iterable reads one item at a time. Let no item take effect before the iterable has ended, because the
