@@ -19,8 +19,8 @@ _WORKERS: Final = "/api/workers/"
 _OF_WORKER: Final = _WORKERS + "{worker_id}/"
 
 
-# Minimum limits of calls that workers need to finish their jobs, and of calls that can undo a limit which is too low. A
-# body of this size holds the largest result that a setting allows, even as JSON.
+# Minimum limits of calls on which running jobs depend, and of calls with which operators can undo a limit that is too
+# low. A body of this size holds the largest result that a setting allows, even as JSON.
 VITAL_BODY_BYTES: Final = 32 * MIB
 VITAL_SCAN: Final = ScanLimits(max_nesting=64, max_nodes=100_000)
 
