@@ -75,7 +75,7 @@ class ClaimView(TypedDict):
 
 
 class ContractRequest(TypedDict):
-    """The contract of a name: what its jobs carry, by the worker that runs them."""
+    """The contract of a job name, as the worker that runs these jobs declares it."""
 
     # Version of the contract, for people.
     version: NotRequired[str]
@@ -84,7 +84,7 @@ class ContractRequest(TypedDict):
     # formats `byte`, `date`, `date-time`, `decimal`, `duration`, `time` and `uuid` are rules; others only
     # inform.
     argument_schema: NotRequired[dict[str, Any] | None]
-    # Options of a job of this name by default, for people and for forms.
+    # Default options of jobs with this name, for people and for forms.
     options: NotRequired[dict[str, Any]]
 
 
@@ -239,7 +239,7 @@ class ProblemField(TypedDict):
 class ProgressRequest(TypedDict):
     """Progress of a job, for people."""
 
-    # Share that is done. Null: unknown.
+    # Share of the work that is done, from 0 to 1. Null: unknown.
     fraction: NotRequired[float | None]
     message: NotRequired[str]
 

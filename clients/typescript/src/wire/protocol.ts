@@ -47,7 +47,7 @@ export interface AttemptView {
   error: unknown;
 }
 
-/** The callbacks of a batch. Null: it has none of that kind. */
+/** The callbacks of a batch. Null: the batch has no callback of this kind. */
 export interface BatchCallbacks {
   on_success: CallbackView | null;
   on_complete: CallbackView | null;
@@ -72,35 +72,41 @@ export interface BatchCounts {
   failed: number;
   canceled: number;
   skipped: number;
-  /** Jobs that were deleted and had not succeeded. The success of the batch is out of reach then. */
+  /** Jobs that were deleted before they succeeded. If there are any, the batch can no longer succeed. */
   deleted: number;
-  /** Jobs that are over and no longer kept. They also count by how they ended; no retry reaches them. */
+  /**
+   * Jobs that are over and no longer kept. They also count in the state in which they ended. They cannot be
+   * retried.
+   */
   gone?: number;
 }
 
-/** A batch to make. */
+/** A batch to create. */
 export interface BatchRequest {
   /**
    * ID chosen by the client. It makes the request safe to repeat while the batch is kept: until `batch_retention_s`
-   * (7 days by default) after it is complete. After that, a repeat makes a new batch.
+   * (7 days by default) after it is complete. After that, a repeat creates a new batch.
    */
   id?: string | null;
   description?: string;
   tags?: string[];
-  /** Enqueued when all members succeeded or were discarded, also after failed ones were retried. */
+  /**
+   * Job to enqueue when all members have succeeded or were discarded, whether at once or after retries of failed
+   * members.
+   */
   on_success?: CallbackRequest | null;
-  /** Enqueued when all members are over. */
+  /** Job to enqueue when all members are over. */
   on_complete?: CallbackRequest | null;
-  /** Enqueued when the first member fails for good. */
+  /** Job to enqueue when the first member fails for good. */
   on_failure?: CallbackRequest | null;
   /** The batch of which this one is a member. Batches can be 10 levels deep. */
   batch?: string | null;
   /**
-   * A batch that is not complete then is canceled. An instant that is past is refused. Null: `batch_life_s` after
-   * its creation.
+   * If the batch is not complete at this time, it is canceled. A time in the past is refused. Null: `batch_life_s`
+   * after its creation.
    */
   expires_at?: string | null;
-  /** Seconds from now instead of expires_at. Cannot be combined with it. */
+  /** Seconds from now until the batch expires. Cannot be combined with expires_at. */
   expires_s?: number | null;
 }
 
@@ -125,7 +131,7 @@ export interface BatchView {
   created_at: string;
   completed_at: string | null;
   canceled_at: string | null;
-  /** When it is canceled if it is not complete. */
+  /** Time at which the batch is canceled if it is not complete. */
   expires_at: string | null;
 }
 
@@ -151,7 +157,7 @@ export interface CallbackOfView {
   callback: string;
 }
 
-/** A job that a batch starts. It has the fields of a pushed job but for its ID and its batch. */
+/** A job that a batch starts. It has the fields of a pushed job, except `id` and `batch`. */
 export interface CallbackRequest {
   /** Kind of job. It selects the handler. */
   name: string;
@@ -177,7 +183,7 @@ export interface CallbackRequest {
    * skipped. Cannot be combined with expires_at.
    */
   expires_s?: number | null;
-  /** Seconds to wait after the instant at which the batch starts it. */
+  /** Seconds to wait after the batch starts this job. */
   delay?: number | null;
 }
 
@@ -187,7 +193,7 @@ export type CallbackState = "waiting" | "due" | "enqueued";
 /** A job that a batch starts. */
 export interface CallbackView {
   name: string;
-  /** due: about to be enqueued. */
+  /** due: the job is about to be enqueued. */
   state: CallbackState;
   /** ID that the job has, or will have. */
   job_id: string;
@@ -202,7 +208,9 @@ export interface CanceledItem {
   type: "canceled";
 }
 
-/** The outside system has the work. The worker is free, and the attempt goes on with the callback. */
+/**
+ * The work was handed to an outside system. The worker is free, and the attempt continues when the callback comes.
+ */
 export interface ChallengedItem {
   /** UUID in lower case; masters make UUIDv7 */
   job_id: string;
@@ -217,11 +225,11 @@ export interface ChallengedItem {
 export interface ChoiceRequest {
   /** Name of the choice, as the handler gets it. */
   value: string;
-  /** Text of its button. `approve` and `reject` have one in each language. */
+  /** Text of the choice's button. `approve` and `reject` have a default text in each language. */
   label?: string;
-  /** An answer with it must have a comment. */
+  /** True: an answer with this choice must have a comment. */
   needs_comment?: boolean;
-  /** An answer with it has no values of fields. */
+  /** True: an answer with this choice has no field values. */
   skips_fields?: boolean;
 }
 
@@ -256,7 +264,7 @@ export interface ClaimView {
   token: string;
 }
 
-/** The contract of a name: what its jobs carry, by the worker that runs them. */
+/** The contract of a job name, as the worker that runs these jobs declares it. */
 export interface ContractRequest {
   /** Version of the contract, for people. */
   version?: string;
@@ -266,7 +274,7 @@ export interface ContractRequest {
    * `date`, `date-time`, `decimal`, `duration`, `time` and `uuid` are rules; others only inform.
    */
   argument_schema?: Record<string, unknown> | null;
-  /** Options of a job of this name by default, for people and for forms. */
+  /** Default options of jobs with this name, for people and for forms. */
   options?: Record<string, unknown>;
 }
 
@@ -297,15 +305,15 @@ export interface DeferredItem {
    * Wait before the next attempt, in seconds. A job that keeps coming back waits up to 1 s even if this is less.
    */
   retry_after: number;
-  /** Until then, also hold back all other jobs at this constraint, or at this value of its key. */
+  /** Until the next attempt, also hold back all other jobs of this constraint, or of this value of its key. */
   hold?: HoldRequest | null;
   /** The handler's check found that the work cannot begin yet. */
   not_ready?: NotReadyRequest | null;
 }
 
 /**
- * The handler found that nothing is left to do. The job ends quietly as `discarded`: not as a failure, and without
- * a retry.
+ * The handler found that nothing is left to do. The job ends as `discarded`, which does not count as a failure. It
+ * is not retried.
  */
 export interface DiscardedItem {
   /** UUID in lower case; masters make UUIDv7 */
@@ -506,7 +514,7 @@ export interface HeartbeatRequest {
   proof?: string | null;
 }
 
-/** The gate to hold. If it does not exist, nothing is held, and the deferral still takes effect. */
+/** The gate to hold. If the gate does not exist, no job is held back, but this job is still deferred. */
 export interface HoldRequest {
   /** Name of the constraint. */
   constraint: string;
@@ -586,8 +594,8 @@ export interface JobRequest {
   /** Seconds from now until the job may run. Cannot be combined with run_at. */
   delay?: number | null;
   /**
-   * A job that still waits at this instant, even for a retry, is skipped. An instant that is past when the push
-   * comes is refused.
+   * If the job still waits at this time, even for a retry, it is skipped. A push with a time in the past is
+   * refused.
    */
   expires_at?: string | null;
   unique?: UniqueRequest | null;
@@ -603,7 +611,7 @@ export interface JobRequest {
    * its body and its signature.
    */
   notify?: NotifyRequest | null;
-  /** Short form of notify with this url. Cannot be combined with it. */
+  /** Short form of `notify` with only this URL. Cannot be combined with `notify`. */
   notify_url?: string | null;
   /** Jobs for which this one waits in the state awaiting_jobs. Cannot be combined with unique or debounce. */
   after?: AfterRequest | null;
@@ -685,7 +693,7 @@ export interface JobView {
   constraints: string[];
   /** Null if the job has no uniqueness key. */
   unique?: UniqueView | null;
-  /** Null if no attempt has told of any. */
+  /** Progress of the job. Null if no attempt has reported any. */
   progress?: ProgressView | null;
   /** The steps (`ctx.step` of the Python SDK) that have ended so far, in this order. */
   steps?: StepView[];
@@ -701,7 +709,7 @@ export interface JobView {
   after?: AfterView | null;
   /** The first 100 of the jobs that wait, or waited, for this one. */
   dependents?: LinkedJob[];
-  /** The number of all of these. */
+  /** Number of all jobs that wait, or waited, for this one. */
   dependents_count?: number;
   /**
    * The effect that a retry would have on jobs that were skipped because of this one. The answer to a retry has the
@@ -715,7 +723,7 @@ export interface JobView {
   skipped_by?: LinkedJob | null;
 }
 
-/** A job before or behind another one in the order of jobs. */
+/** A predecessor or a dependent of another job. */
 export interface LinkedJob {
   /** UUID in lower case; masters make UUIDv7 */
   id: string;
@@ -748,15 +756,18 @@ export interface LogsAnswer {
 export interface NestedCounts {
   total: number;
   succeeded: number;
-  /** Complete ones that did not succeed. */
+  /** Complete batches that did not succeed. */
   failed: number;
 }
 
-/** The job is put off because its work cannot begin yet. Waits grow from `retry_after` to `max_wait_s`. */
+/** The job is deferred because its work cannot begin yet. Its waits grow from `retry_after` to `max_wait_s`. */
 export interface NotReadyRequest {
   /** Longest wait in seconds. */
   max_wait_s: number;
-  /** The job fails with the cause `not_ready` when it was not ready for so long, in seconds. Null: it waits on. */
+  /**
+   * Seconds after which a job that is still not ready fails with the cause `not_ready`. Null: the job waits without
+   * a limit.
+   */
   for_s?: number | null;
   /** Reason for people. */
   reason?: string;
@@ -766,9 +777,9 @@ export interface NotReadyRequest {
 export interface NotifyRequest {
   /** http or https, without user and fragment. */
   url: string;
-  /** Final states to tell of. Default: all. */
+  /** Final states for which the webhook is called. Default: all. */
   on?: ("succeeded" | "discarded" | "failed" | "canceled" | "skipped")[];
-  /** Send the result along. Needs keep_result. */
+  /** True: the webhook contains the result. Requires keep_result. */
   with_result?: boolean;
 }
 
@@ -784,9 +795,9 @@ export interface NotifyView {
 /** The treatment of a push whose key another job holds. */
 export type OnConflict = "reject" | "existing" | "replace";
 
-/** An open challenge. Only this answer has its request ID. */
+/** An open challenge. Only this answer contains the challenge's request ID. */
 export interface OpenChallengeAnswer {
-  /** Secret that the outside system gets and that answers the challenge. Valid for this attempt. */
+  /** Secret for the outside system, which answers the challenge with it. Valid for this attempt. */
   request_id: string;
   /** Address at which the outside system posts its callback. */
   callback_url: string;
@@ -797,31 +808,31 @@ export interface OpenChallengeRequest {
   /** UUID in lower case; masters make UUIDv7 */
   job_id: string;
   token: string;
-  /** Seconds to wait for the callbacks, from the report `challenged` on. Then the attempt fails. */
+  /** Seconds to wait for the callbacks, counted from the report `challenged`. After that, the attempt fails. */
   timeout_s: number;
   /**
-   * Random text that names this call: 192 random bits or more in base64. The same again returns the same request ID
-   * and opens nothing, so that no repeat or late copy of the call makes its challenge void.
+   * Random text that identifies this call: 192 random bits or more in base64. A call with a known text returns the
+   * same request ID and opens nothing, so a repeat or a late copy of the call does not make its challenge void.
    */
   nonce?: string;
-  /** Number of callbacks to wait for. The job goes on with all of them. */
+  /** Number of callbacks to wait for. The job continues when all of them have come. */
   expect?: number;
-  /** A note for people, of at most 4 KiB: what the challenge is about. */
+  /** A note for people about the purpose of the challenge, of at most 4 KiB. */
   meta?: unknown;
   signature?: SignatureRequest | null;
   /**
-   * People answer the challenge, at a page that its address shows. The handler gets the callback `application/json`
-   * with `choice`, `comment`, `values`, `by` and `address`.
+   * If given, people answer the challenge, on a page at the challenge's address. The handler gets their answer as a
+   * callback of type `application/json` with `choice`, `comment`, `values`, `by` and `address`.
    */
   form?: FormRequest | null;
   /**
-   * People who may answer the form. link: whoever has the address. users: whoever has it, is logged in and may
-   * operate; each answers once, so that `expect` is the number of people.
+   * People who may answer the form. link: everybody who has the address. users: everybody who has the address, is
+   * logged in and may operate. With `users`, each person answers once, so `expect` is the number of people.
    */
   audience?: "link" | "users";
   /**
-   * Seconds from the report `challenged` on after which notices `challenge_waiting` tell people that nobody has
-   * answered, with the address of the page. 0: at once. Null: never.
+   * Seconds after the report `challenged` until `challenge_waiting` notices remind people that nobody has answered.
+   * The notices contain the address of the page. 0: at once. Null: never.
    */
   remind_after_s?: number | null;
 }
@@ -1052,12 +1063,12 @@ export interface ProblemField {
 
 /** Progress of a job, for people. */
 export interface ProgressRequest {
-  /** Share that is done. Null: unknown. */
+  /** Share of the work that is done, from 0 to 1. Null: unknown. */
   fraction?: number | null;
   message?: string;
 }
 
-/** Progress of a job, as its worker told it last. */
+/** The progress of a job that its worker last reported. */
 export interface ProgressView {
   /** 0 to 1. Null: unknown. */
   fraction: number | null;
@@ -1075,7 +1086,7 @@ export interface PushAnswer {
   rejected: Rejected[];
 }
 
-/** A result that was not taken, and what is wrong with it. */
+/** A result that was not accepted, and its fault. */
 export interface RefusedResult {
   /** Position in `results` of the call. */
   index: number;
@@ -1175,8 +1186,8 @@ export interface ResultsAnswer {
   accepted: string[];
   stale: string[];
   /**
-   * Results that are not valid. They are in neither of the other lists, and do not keep the rest from counting.
-   * Missing if there are none. If no result of the call is valid, the answer is the problem of the first instead.
+   * Invalid results. They are in neither of the other lists, and do not affect the valid results. Missing if there
+   * are none. If no result of the call is valid, the answer is the problem of the first result instead.
    */
   refused?: RefusedResult[];
 }
@@ -1191,9 +1202,9 @@ export interface RetryRequest {
 
 /** The effect of a retry on jobs that were skipped because of another one. */
 export interface RevivalView {
-  /** Skipped jobs that wait again. */
+  /** Number of skipped jobs that the retry lets wait again. */
   jobs: number;
-  /** Skipped jobs that stay skipped, because they also need other jobs. */
+  /** Number of skipped jobs that stay skipped, because they also need other jobs. */
   held: number;
   /** Jobs that waited and were removed. They do not run. */
   gone: number;
@@ -1223,7 +1234,7 @@ export interface SignatureRequest {
 export interface StepView {
   /** Null if the caller may not see job content. */
   name: string | null;
-  /** Its end, by the clock of its worker. */
+  /** Time at which the step ended, by the clock of its worker. */
   at: string;
   took_s: number;
 }
@@ -1248,7 +1259,7 @@ export interface SuccessView {
   result: unknown;
 }
 
-/** The job holds a key, and while it does no other job of the name gets it. */
+/** The job holds a key. While it holds the key, no other job of the same name can take it. */
 export interface UniqueRequest {
   /** Text of at most 200 bytes that one job of the name holds. Null: the name and the argument. */
   key?: string | null;
