@@ -181,7 +181,7 @@ async def test_pauses_and_constraints_are_told_first_too(guarded: tuple[str, Api
         ending = await agent.call("resume", pause=pause)
         assert "the provider is down" in ending["nothing_done_yet"]
         assert (await agent.call("resume", pause=pause, confirm=ending["confirm"]))["ended"] == pause
-        with pytest.raises(ToolRefused, match="begin with pause-"):
+        with pytest.raises(ToolRefused, match="begins with pause-"):
             await agent.text("resume", pause="mails")
         with pytest.raises(ToolRefused, match="no constraint"):
             await agent.text("resume", pause=pause)
