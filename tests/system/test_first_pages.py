@@ -225,7 +225,8 @@ def test_every_line_of_commands_does_something(page: str, stand: Stand) -> None:
                 )
             )
             ran += 1
-            if done.returncode != 0:
+            # `jqmaster health` ends with 1 while jobs of other tests wait here for a worker.
+            if done.returncode not in ((0, 1) if line.startswith("jqmaster health") else (0,)):
                 wrong[line] = done.stdout + done.stderr
             if "events send" in line:
                 known["EVENT_ID"] = re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", done.stdout)[0]
