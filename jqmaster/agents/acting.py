@@ -11,7 +11,7 @@ from jqmaster.agents.reading import FILTERS, JOB_ID, NAME
 from jqmaster.agents.tool import CONFIRM, AgentTool, ArgumentError, ToolCall
 
 _DONE: Final = ("id", "name", "state", "attempt", "run_at", "finished_at", "cause")
-_PAUSE: Final = "pause-"
+PAUSE_PREFIX: Final = "pause-"
 
 
 async def _retry(call: ToolCall) -> dict[str, Any]:
@@ -112,9 +112,9 @@ async def _matcher_of(call: ToolCall) -> Mapping[str, Any]:
 
 async def _resume(call: ToolCall) -> dict[str, Any]:
     name = call.get("pause")
-    if not name.startswith(_PAUSE):
+    if not name.startswith(PAUSE_PREFIX):
         raise ArgumentError(
-            f"pause: the name of a pause begins with {_PAUSE}. To end `paused` of a constraint, use put_constraint"
+            f"pause: the name of a pause begins with {PAUSE_PREFIX}. put_constraint ends the pause of a constraint"
         )
     path = f"/api/constraints/{part(name)}"
 

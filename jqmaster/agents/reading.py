@@ -20,6 +20,10 @@ STATES: Final = (
     "scheduled", "ready", "running", "awaiting_callback", "retrying", "awaiting_jobs", "succeeded", "discarded",
     "failed", "canceled", "skipped",
 )  # fmt: skip
+CAUSES: Final = (
+    "error", "timeout", "lost", "expired", "canceled", "undecodable", "invalid_argument", "callback_timeout",
+    "not_ready", "dependency", "superseded",
+)  # fmt: skip
 _SPAN: Final[Mapping[str, Any]] = {
     "enum": ["1h", "3h", "6h", "24h", "7d", "30d"],
     "description": "Period up to now. Default: 1h.",
@@ -31,7 +35,7 @@ FILTERS: Final[Mapping[str, Any]] = {
     "tag": {**NAME, "description": "Only jobs with this tag."},
     "batch": {**JOB_ID, "description": "Only members of the batch with this ID."},
     "cause": {
-        "enum": ["error", "timeout", "lost", "expired", "canceled", "undecodable", "invalid_argument"],
+        "enum": list(CAUSES),
         "description": "Only jobs that ended with this cause.",
     },
     "failure_group": {

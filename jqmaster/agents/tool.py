@@ -7,14 +7,14 @@ from typing import Any, Final, Literal
 
 import jsonschema_rs
 
-from jqmaster.agents.confirmation import Confirmations, Foreseen
+from jqmaster.agents.confirmation import VALID_S, Confirmations, Foreseen
 from jqmaster.agents.master import MasterCalls
 
 CONFIRM: Final[Mapping[str, Any]] = {
     "type": "string",
     "maxLength": 400,
     "description": "Leave it out first: the answer tells what would be done, and to how many jobs. Show that to the "
-    "person who decides. Then give the token of that answer here within 5 minutes.",
+    f"person who decides. Then give the token of that answer here within {VALID_S // 60} minutes.",
 }
 NEXT: Final[Mapping[str, Any]] = {
     "type": "string",
@@ -57,7 +57,7 @@ class ToolCall:
                 "is_exact": foreseen.is_exact,
                 **more,
                 "confirm": self.confirmations.token(self.tool, self.arguments, foreseen),
-                "confirm_within_s": 300,
+                "confirm_within_s": VALID_S,
             }
         self.confirmations.check(token, self.tool, self.arguments, foreseen)
         return await act(foreseen)

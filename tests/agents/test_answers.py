@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jqmaster.agents import acting, reading
 from jqmaster.agents.answers import (
     MAX_BYTES,
     NOTE,
@@ -16,8 +17,23 @@ from jqmaster.agents.answers import (
     page,
     without_empty,
 )
+from jqmaster.cli.commands import seal
+from jqmaster.domain.constraints import constraint
+from jqmaster.domain.jobs.job import Cause, JobState
+from worker_sdk import sealing
 
 pytestmark = pytest.mark.req("D32")
+
+
+def test_what_the_tools_repeat_is_what_the_domain_says() -> None:
+    """The tools import nothing of the layers, so each list that they need stands there again."""
+    assert set(reading.STATES) == {state.name.lower() for state in JobState}
+    assert set(reading.CAUSES) == {cause.name.lower() for cause in Cause if cause is not Cause.NONE}
+    assert acting.PAUSE_PREFIX == constraint.PAUSE_PREFIX
+
+
+def test_the_command_finds_sealed_jobs_by_the_tag_that_the_sdk_gives_them() -> None:
+    assert seal.TAG_PREFIX == sealing.TAG_PREFIX
 
 
 def random_value(rng: random.Random, depth: int) -> Any:

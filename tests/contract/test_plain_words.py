@@ -23,22 +23,7 @@ from tests.contract.lexicon import SAY_INSTEAD
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
 ROOMS = [
-    *(
-        ROOT / "jqmaster" / name
-        for name in (
-            "api",
-            "app",
-            "cli",
-            "conformance",
-            "domain",
-            "embedded",
-            "net",
-            "runtime",
-            "service",
-            "spec",
-            "store",
-        )
-    ),
+    ROOT / "jqmaster",
     ROOT / "benchmarks",
     ROOT / "tools",
     ROOT / "worker_sdk",
