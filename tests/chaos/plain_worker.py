@@ -122,7 +122,7 @@ class Plain:
     is_draining: bool = False
     is_ending: bool = False
     heard_s: float = 0.0
-    _masters: Any = field(default_factory=lambda: itertools.cycle(MASTERS))
+    _masters: Any = field(default_factory=lambda: itertools.cycle([*MASTERS[1:], MASTERS[0]]))
     _master: str = MASTERS[0]
 
     # --- calls to masters

@@ -136,6 +136,17 @@ def a_key_that_came_back(s: Story) -> None:
     ran(s, "a", 2.6, 3.0)
 
 
+def a_key_that_came_back_from_the_last_of_two(s: Story) -> None:
+    push(s, "a", 1.0, scope="until_start")
+    push(s, "b", 2.0, scope="until_start")
+    ran(s, "b", 2.1, 2.15, worker=2)
+    push(s, "c", 2.2, scope="until_start")
+    offer(s, "a", 2.4, "busy", 900)
+    s.call("cancel", "c", 2.3, state="canceled")
+    s.end("c", "canceled", attempt=0)
+    ran(s, "a", 2.6, 3.0)
+
+
 def a_window_that_outlives_its_job(s: Story) -> None:
     push(s, "a", 1.0, scope="window")
     ran(s, "a", 1.1, 1.2)
@@ -178,7 +189,7 @@ def a_repeat_that_made_the_job(s: Story) -> None:
 GOOD = [
     one_after_the_other, a_duplicate, a_refused_one, other_keys_at_once, replaced, debounced, a_key_until_the_start,
     a_job_that_gave_way, a_slow_offer_that_was_taken, a_job_that_was_lost_with_its_worker,
-    a_key_that_came_back,
+    a_key_that_came_back, a_key_that_came_back_from_the_last_of_two,
     a_window_that_outlives_its_job, a_window_of_a_clock_that_was_set, a_key_of_a_canceled_job,
     an_unknown_replacement, a_repeat_that_made_the_job,
 ]  # fmt: skip

@@ -157,8 +157,8 @@ class _Key:
     # --- offers in vain
 
     def _came_back(self, job_ids: Sequence[str]) -> Iterator[Violation]:
-        """Check that a job whose key another one took during its offer starts from that offer or never: if it waits
-        again, two jobs wait with one key."""
+        """Check that a job whose key others took during its offer starts from that offer or never, unless the last of
+        them did not do its work: if it waits again, two jobs wait with one key."""
         made = [c for c in self._calls if c.outcome == "done" and c.status == 201]
         for job_id in job_ids:
             if any(call.kind == "retry" for call in self._others[job_id]):
@@ -173,11 +173,13 @@ class _Key:
             )
             # No offer lasts longer than half of a lease.
             latest_s = max(refused_s, first - self._h.terms.lease_s / 2)
-            for call in made:
-                is_late = self._created(job_id)[1] < call.invoked_s and call.returned_s < latest_s - READING_S
-                if is_late and not self._may_have_failed(call, first):
-                    detail = f"{job_id} was offered again although {call.job_id} had been made"
-                    yield Violation("key held twice", self._key, detail)
+            created_s = self._created(job_id)[1]
+            takers = [c for c in made if created_s < c.invoked_s and c.returned_s < latest_s - READING_S]
+            begun_s = max((c.invoked_s for c in takers), default=0.0)
+            last = [c for c in takers if c.returned_s >= begun_s]
+            if last and not any(self._may_have_failed(call, first) for call in last):
+                detail = f"{job_id} was offered again although {last[0].job_id} had been made"
+                yield Violation("key held twice", self._key, detail)
 
     def _may_have_begun_before(self, job_id: str, attempt: int) -> bool:
         """Return whether an earlier attempt ended with its worker: nobody knows whether the job had begun there."""
