@@ -1,8 +1,9 @@
 """Make all that a release consists of: `python -m tools.release DIRECTORY [--strict] [--image REFERENCE]`.
 
-Wheels and source distributions, the image, the chart, a bill of materials, notes and checksums, all of the one version
-in worker_sdk/transport/release.py. A part that cannot be made here is named; with `--strict`, the exit code is 3 then.
-The same commit gives the same wheels, source distributions, chart, bill of materials and notes, byte for byte.
+Wheels and source distributions, the npm package, the image, the chart, a bill of materials, notes and checksums, all of
+the one version in worker_sdk/transport/release.py. A part that cannot be made here is named; with `--strict`, the exit
+code is 3 then. The same commit gives the same wheels, source distributions, npm package, chart, bill of materials and
+notes, byte for byte.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from tools import changelog, sbom, wheels
 from tools.publication import IS_PUBLISHED, PLACEHOLDER, ROOT, URLS
 
 CHART: Final = ROOT / "deploy" / "helm" / "jqmaster"
+NPM: Final = ROOT / "clients" / "typescript"
 SUMS: Final = "SHA256SUMS"
 LEFT_OUT: Final = 3
 
@@ -42,6 +44,7 @@ def release(directory: Path, image: str) -> list[str]:
     wheels.build_all(directory)
     (directory / "NOTES.md").write_text(notes(), "utf-8")
     for make in (
+        lambda: npm_package(directory),
         lambda: chart(directory),
         lambda: bill(directory),
         lambda: container(directory, image, epoch),
@@ -95,6 +98,29 @@ def chart(directory: Path, folder: Path = CHART) -> Path:
             entry.size, entry.mtime, entry.mode = len(data), _epoch(), 0o644
             archive.addfile(entry, io.BytesIO(data))
     return target
+
+
+def npm_package(directory: Path, folder: Path = NPM) -> Path:
+    """Compile the TypeScript package from nothing, and pack it as `npm publish` does."""
+    if shutil.which("npm") is None:
+        raise LeftOutError("the npm package: npm is not here (on Debian: apt install npm)")
+    version = wheels.version()
+    manifest: dict[str, Any] = json.loads((folder / "package.json").read_text("utf-8"))
+    if manifest["version"] != version:
+        raise ValueError(
+            f"clients/typescript/package.json has the version {manifest['version']}, not {version}"
+        )
+    # What an earlier build of other sources left behind must not get in.
+    shutil.rmtree(folder / "dist", ignore_errors=True)
+    commands = [("npm", "pack", "--silent", "--pack-destination", str(directory))]
+    if not (folder / "node_modules" / ".package-lock.json").is_file():
+        commands.insert(0, ("npm", "ci", "--silent", "--fetch-timeout=30000", "--fetch-retries=1"))
+    for command in commands:
+        done = _run(command, folder)
+        if done.returncode:
+            last = ((done.stderr + done.stdout).strip().splitlines() or ["no reason was given"])[-1]
+            raise LeftOutError(f"the npm package: `{' '.join(command[:2])}` failed: {last}")
+    return directory / f"{manifest['name']}-{version}.tgz"
 
 
 def bill(directory: Path, command: Sequence[str] = (sys.executable, "-m", "cyclonedx_py")) -> Path:
@@ -170,8 +196,8 @@ def _is_ignored(name: str, patterns: Sequence[str]) -> bool:
     return False
 
 
-def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)  # noqa: S603
+def _run(command: Sequence[str], folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)  # noqa: S603
 
 
 def _epoch() -> int:

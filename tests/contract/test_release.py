@@ -179,6 +179,8 @@ def test_what_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(release.LeftOutError, match="the image: buildah is not here"):
         release.container(tmp_path, "localhost/jqmaster", "0")
+    with pytest.raises(release.LeftOutError, match="the npm package: npm is not here"):
+        release.npm_package(tmp_path)
     with pytest.raises(release.LeftOutError, match="the chart: "):
         release.chart(tmp_path, tmp_path / "none")
     with pytest.raises(release.LeftOutError, match="cyclonedx-bom"):

@@ -10,6 +10,12 @@ export function steadyMs(): number {
   return performance.now();
 }
 
+/** An instant of this process: on its monotonic clock, and how long the machine had slept by then. */
+export interface Instant {
+  readonly steadyMs: number;
+  readonly sleptMs: number;
+}
+
 /** The clock of this process, with what the machine slept: leases go on meanwhile. */
 export class LatestClock {
   #sleptMs = 0;
@@ -17,15 +23,22 @@ export class LatestClock {
 
   /** Returns the latest time that it may be, for everything that ends. */
   nowMs(): number {
+    const { steadyMs: atMs, sleptMs } = this.instant();
+    return atMs + sleptMs;
+  }
+
+  instant(): Instant {
     const leadMs = Date.now() - steadyMs();
     if (leadMs > this.#leadMs + SLEEP_MS) this.#sleptMs += leadMs - this.#leadMs;
     this.#leadMs = leadMs;
-    return steadyMs() + this.#sleptMs;
+    return { steadyMs: steadyMs(), sleptMs: this.#sleptMs };
   }
 }
 
 interface Bounds {
   readonly atMs: number;
+  /** What the machine had slept before the call: only a sleep after that makes the bounds too early. */
+  readonly sleptMs: number;
   readonly lowMs: number;
   readonly highMs: number;
 }
@@ -38,25 +51,27 @@ export class StoreClock {
 
   constructor(private readonly clock: LatestClock) {}
 
-  /** Takes the time of an answer to a call that was sent at `sentMs`. */
-  learn(storeMs: number, sentMs: number, fence: number): void {
+  /** Takes the time of an answer to a call that was sent at `sent`. */
+  learn(storeMs: number, sent: Instant, fence: number): void {
     const atMs = steadyMs();
-    let [lowMs, highMs] = [storeMs - atMs, storeMs + 1 - sentMs];
+    let [lowMs, highMs] = [storeMs - atMs, storeMs + 1 - sent.steadyMs];
     let wentBack = false;
     const known = this.#widened(atMs);
     if (known !== undefined) {
       wentBack = highMs < known.lowMs;
       const [low, high] = [Math.max(lowMs, known.lowMs), Math.min(highMs, known.highMs)];
-      if (low <= high) [lowMs, highMs] = [low, high];
+      // Bounds of before a sleep say nothing about the time after it.
+      if (known.sleptMs === sent.sleptMs && low <= high) [lowMs, highMs] = [low, high];
     }
     this.staleFence = wentBack ? fence : Math.min(this.staleFence, fence);
-    this.#bounds = { atMs, lowMs, highMs };
+    this.#bounds = { atMs, sleptMs: sent.sleptMs, lowMs, highMs };
   }
 
   /** Returns the latest store time that it may be; infinite before the first answer. */
   latestMs(): number {
-    const known = this.#widened(steadyMs());
-    return known === undefined ? Infinity : this.clock.nowMs() + known.highMs;
+    const now = this.clock.instant();
+    const known = this.#widened(now.steadyMs);
+    return known === undefined ? Infinity : now.steadyMs + now.sleptMs - known.sleptMs + known.highMs;
   }
 
   /** Returns a store time that has certainly been reached. */
@@ -68,7 +83,7 @@ export class StoreClock {
   #widened(atMs: number): Bounds | undefined {
     if (this.#bounds === undefined) return undefined;
     const drift = (atMs - this.#bounds.atMs) * DRIFT;
-    return { atMs, lowMs: this.#bounds.lowMs - drift, highMs: this.#bounds.highMs + drift };
+    return { atMs, sleptMs: this.#bounds.sleptMs, lowMs: this.#bounds.lowMs - drift, highMs: this.#bounds.highMs + drift };
   }
 }
 

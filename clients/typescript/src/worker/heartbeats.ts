@@ -67,7 +67,7 @@ export class Heartbeats {
       as_of_ms: state.store.earliestMs(),
       ...(asks ? { asks_to_continue: true } : {}),
     };
-    const [sentMs, sentLatestMs] = [steadyMs(), state.clock.nowMs()];
+    const sent = state.clock.instant();
     const answer = await this.calls.call("POST", `/api/workers/${id}/heartbeat`, {
       body: encode(request),
       timeoutMs: asks ? QUESTION_TIMEOUT_MS : Math.max(MIN_TIMEOUT_MS, leaseMs / 4),
@@ -78,9 +78,9 @@ export class Heartbeats {
     }
     if (answer.status !== 200 || id !== state.registered.id) return undefined;
     const fields = answer.body as unknown as HeartbeatAnswer;
-    state.store.learn(fields.store_time_ms, sentMs, fields.fence ?? 0);
+    state.store.learn(fields.store_time_ms, sent, fields.fence ?? 0);
     this.#follow(fields);
-    this.#renew(told, fields, sentLatestMs);
+    this.#renew(told, fields, sent.steadyMs + sent.sleptMs);
     return fields;
   }
 

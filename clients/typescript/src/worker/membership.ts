@@ -6,7 +6,7 @@ import { pauseMs } from "../masters/masters.js";
 import { RefusedError } from "../errors/calls.js";
 import { encode } from "../wire/msgpack.js";
 import type { RegisterAnswer, RegisterRequest } from "../wire/protocol.js";
-import { steadyMs } from "./clocks.js";
+import type { Instant } from "./clocks.js";
 import type { WorkerState } from "./state.js";
 import { isTransient, type Answer, type WorkerCalls } from "./worker-calls.js";
 
@@ -86,11 +86,11 @@ export class Membership {
       version: this.identity.version,
     };
     for (let tries = 1; !state.isLeaving; tries++) {
-      const sentMs = steadyMs();
+      const sent = state.clock.instant();
       const body = encode({ ...request, secret: state.newSecret() });
       const answer = await this.calls.call("POST", "/api/workers", { body, timeoutMs: REGISTER_TIMEOUT_MS });
       if (answer.status === 201) {
-        this.#joined(answer.body as unknown as RegisterAnswer, sentMs);
+        this.#joined(answer.body as unknown as RegisterAnswer, sent);
         return;
       }
       // Once it was registered, the refusal may end as it began.
@@ -100,9 +100,9 @@ export class Membership {
     }
   }
 
-  #joined(answer: RegisterAnswer, sentMs: number): void {
+  #joined(answer: RegisterAnswer, sent: Instant): void {
     const { state } = this;
-    state.store.learn(answer.store_time_ms, sentMs, 0);
+    state.store.learn(answer.store_time_ms, sent, 0);
     state.noteEpoch(answer.epoch);
     state.member = { id: answer.worker_id, leaseMs: answer.lease_s * 1000, intervalMs: answer.heartbeat_interval_s * 1000 };
     this.calls.patienceMs = state.member.leaseMs;
