@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.http.agent_endpoint import PATH, AgentEndpoint
 from jqmaster.api.http.auth import AccessPolicy
-from jqmaster.api.http.endpoint import CallLimits, Endpoint, Operation, not_found
+from jqmaster.api.http.endpoint import CallLimits, Endpoint, LimitsInForce, Operation, not_found
 from jqmaster.api.http.static import Site
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.api.services import Services
@@ -25,27 +25,19 @@ VITAL_BODY_BYTES: Final = 32 * MIB
 VITAL_SCAN: Final = ScanLimits(max_nesting=64, max_nodes=100_000)
 
 
-class LiveLimits:
-    """The request limits that the current settings give."""
+def _usual(settings: Settings) -> CallLimits:
+    scan = ScanLimits(settings.max_nesting, settings.max_argument_nodes)
+    return CallLimits(settings.max_body_bytes, scan, scan)
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._settings: Settings | None = None
 
-    def __call__(self, is_vital: bool) -> CallLimits:
-        """Return the limits of a call. `is_vital`: see `Operation`."""
-        if (settings := self._services.settings) is not self._settings:
-            self._settings = settings
-            scan = ScanLimits(settings.max_nesting, settings.max_argument_nodes)
-            self._limits = CallLimits(settings.max_body_bytes, scan, scan)
-            self._vital_limits = CallLimits(
-                max(settings.max_body_bytes, VITAL_BODY_BYTES),
-                ScanLimits(
-                    max(scan.max_nesting, VITAL_SCAN.max_nesting), max(scan.max_nodes, VITAL_SCAN.max_nodes)
-                ),
-                scan,
-            )
-        return self._vital_limits if is_vital else self._limits
+def _vital(settings: Settings) -> CallLimits:
+    usual = _usual(settings)
+    scan = usual.scan
+    return CallLimits(
+        max(usual.max_body_bytes, VITAL_BODY_BYTES),
+        ScanLimits(max(scan.max_nesting, VITAL_SCAN.max_nesting), max(scan.max_nodes, VITAL_SCAN.max_nodes)),
+        scan,
+    )
 
 
 def build_app(services: Services, policy: AccessPolicy) -> Router:
@@ -54,7 +46,7 @@ def build_app(services: Services, policy: AccessPolicy) -> Router:
 
     No middleware stands in between.
     """
-    limits = LiveLimits(services)
+    limits = LimitsInForce(services.live.derive(_usual), services.live.derive(_vital))
     by_path: dict[str, list[Operation]] = {}
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, []).append(operation)

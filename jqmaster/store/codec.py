@@ -378,6 +378,9 @@ class ClaimedRecord:
     has_callback: bool = False
     after: After | None = None
     is_unique: bool = False
+    # A push of the job contains values that its record does not have: a checkpoint, callbacks, or results of
+    # predecessors.
+    needs_more: bool = field(default=False, compare=False)
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
@@ -404,7 +407,8 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
         # for a job that an operator retried.
         if (ready_since_ms or not attempt) and created_at_ms > ready_since_ms:
             ready_since_ms = created_at_ms
-        has_callback = record[2] & FLAG_HAS_CHALLENGE != 0
+        flags = record[2]
+        has_callback = flags & FLAG_HAS_CHALLENGE != 0
         return ClaimedRecord(
             attempt if has_callback else attempt + 1,
             timeout_ms,
@@ -412,11 +416,12 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
             headers,
             record[argument_at:],
             ready_since_ms,
-            record[2] & FLAG_HAS_PROGRESS != 0,
+            flags & FLAG_HAS_PROGRESS != 0,
             batch,
             has_callback,
             after,
-            record[2] & FLAG_UNIQUE != 0,
+            flags & FLAG_UNIQUE != 0,
+            flags & (FLAG_HAS_PROGRESS | FLAG_HAS_CHALLENGE) != 0 or after is not None,
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a claimed job cannot be read") from exc

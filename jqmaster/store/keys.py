@@ -592,11 +592,14 @@ class Keys:
         self.parked_prefix = f"{self.tag}parked:"
         self.wake_channel = f"{self.tag}wake"
         self.finished_channel = f"{self.tag}finished"
+        self._finished = {state: self.index(state) for state in FINISHED}
 
     def finished(self, state: JobState) -> str:
-        if state not in FINISHED:
-            raise ValueError(f"{state} is not a final state")
-        return self.index(state)
+        """Return the index of a final state."""
+        try:
+            return self._finished[state]
+        except KeyError:
+            raise ValueError(f"{state} is not a final state") from None
 
     def index(self, state: JobState) -> str:
         """Return the index of a state. There is none for `ready`, because ready jobs are in lanes."""

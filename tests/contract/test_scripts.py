@@ -271,10 +271,8 @@ def test_on_a_cluster_a_script_publishes_to_all_nodes_or_to_one_and_nothing_else
     assert b"SPUBLISH" not in to_all
     assert not re.search(rb"\bPUBLISH", to_one)
     assert to_one.replace(b"'SPUBLISH'", b"'PUBLISH'") == to_all
-    digests = {
-        script.digest(is_guarded=True),
-        script.digest(is_guarded=True, is_sharded=True),
-    }
+    keys, args = [""] * len(script.keys), [""] * len(script.args)
+    digests = {script.command(keys, args, "guard", is_sharded=one)[1] for one in (False, True)}
     assert digests == {hashlib.sha1(text, usedforsecurity=False).hexdigest() for text in (to_all, to_one)}
     # Elsewhere there is one node.
     assert script.text(is_guarded=False, is_sharded=True) == script.source
@@ -437,15 +435,19 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
 
 def test_calls_are_held_against_the_header() -> None:
     script = scripts.load("settle_success")
-    script.check_call([""] * 5, [""] * 9)
+    assert script.command(["k"] * 5, ["a"] * 9, None, is_sharded=False) == (
+        "EVALSHA", script.sha, 5, *["k"] * 5, *["a"] * 9,
+    )  # fmt: skip
     for keys, args in ((4, 6), (6, 6), (5, 5), (5, 7)):
         with pytest.raises(ScriptHeaderError):
-            script.check_call([""] * keys, [""] * args)
+            script.command([""] * keys, [""] * args, None, is_sharded=False)
     claim = scripts.load("claim")
-    claim.check_call([""] * 9, [""] * (len(claim.args) + 3))
+    # On a Cluster, the guard is the last key.
+    guarded = claim.command(["k"] * 9, ["a"] * (len(claim.args) + 3), "g", is_sharded=True)
+    assert guarded[2:] == (10, *["k"] * 9, "g", *["a"] * (len(claim.args) + 3))
     for keys in (8, 10):
         with pytest.raises(ScriptHeaderError):
-            claim.check_call([""] * keys, [""] * len(claim.args))
+            claim.command([""] * keys, [""] * len(claim.args), None, is_sharded=False)
 
 
 def test_the_names_of_a_script_are_counted_as_lua_does() -> None:

@@ -18,6 +18,7 @@ from jqmaster.api.services import Services
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.domain.operations.latency import Traffic
+from jqmaster.live_value import LiveValue
 from jqmaster.store.health import fsck
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.access import StoreAccess
@@ -129,8 +130,11 @@ def app_alone(
     *tokens: str, credentials: Credentials | None = None, sessions: Sessions | None = None
 ) -> Router:
     """Return the application without services: a caller that is not let in never reaches one."""
+    settings = Settings()
+    live = SimpleNamespace(current=settings, derive=lambda make: LiveValue(make(settings)))
     services = cast(
-        Services, SimpleNamespace(settings=Settings(), contract=dict, traffic=Traffic(), store_id="0" * 32)
+        Services,
+        SimpleNamespace(settings=settings, live=live, contract=dict, traffic=Traffic(), store_id="0" * 32),
     )
     return build_app(services, AccessPolicy(tokens, credentials=credentials, sessions=sessions))
 

@@ -83,7 +83,7 @@ class MasterClient:
             answer = read_answer(
                 received.status,
                 received.fields.get(b"content-type", ""),
-                received.retry_after,
+                received.fields.get(b"retry-after"),
                 received.body,
                 received.fields.get(b"jq-job-id"),
                 store=received.fields.get(b"jq-store", ""),

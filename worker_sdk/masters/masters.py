@@ -127,7 +127,10 @@ class Masters:
         """Return the answer if it may be believed. Raise MasterUnreachableError if a master of another store gave it;
         then it is another master's turn, as it is after a 5xx."""
         self._answered.add(address)
-        if not self.affinity.admits(address, answer.store, is_ok=answer.is_ok, addresses=self._addresses):
+        affinity = self.affinity
+        if (affinity.foreign or answer.store != affinity.store) and not affinity.admits(
+            address, answer.store, is_ok=answer.is_ok, addresses=self._addresses
+        ):
             self.failed(address, avoided_s=_AVOIDED_FOREIGN_S)
             raise MasterUnreachableError(f"{address}: a master of another store")
         if answer.status >= 500:
@@ -182,8 +185,9 @@ def read_answer(
     elif 200 <= status < 300 and status != 204:
         # A server that answers 200 with something else is not a master.
         raise MasterUnreachableError("an answer that is no MessagePack")
+    retry_after_s = None if retry_after is None else _seconds(retry_after)
     return MasterAnswer(
-        status, body if isinstance(body, dict) else {}, _seconds(retry_after), job_id, store, unserved
+        status, body if isinstance(body, dict) else {}, retry_after_s, job_id, store, unserved
     )
 
 
@@ -201,9 +205,9 @@ def pause_s(tries: int, retry_after_s: float | None, *, max_s: float = 5.0) -> f
     return (retry_after_s or 0.0) + backoff_s(tries, max_s=max_s)
 
 
-def _seconds(retry_after: str | None) -> float | None:
+def _seconds(retry_after: str) -> float | None:
     # The other form of the field, a date, would depend on this machine's clock, so it counts as absent.
-    if retry_after is None or not retry_after.strip().isdigit():
+    if not retry_after.strip().isdigit():
         return None
     return min(float(retry_after), MAX_RETRY_AFTER_S)
 

@@ -18,7 +18,8 @@ _WARN_EVERY_S: Final = 60.0
 
 
 class StoreAffinity:
-    """`store` is the store of the first master that granted a call; "" until then. It is thread-safe.
+    """`store` is the store of the first master that granted a call; "" until then. `foreign` holds, by address, the
+    other store that its master named last. It is thread-safe.
 
     `patience_s` may be set at any time. All clients of a worker share one `StoreAffinity`.
     """
@@ -29,7 +30,7 @@ class StoreAffinity:
         self.store = ""
         self.patience_s = PATIENCE_S if patience_s is None else patience_s
         self._now_s = now_s
-        self._foreign: dict[str, str] = {}  # by address: the foreign store that it answered for
+        self.foreign: dict[str, str] = {}
         self._foreign_since_s = 0.0
         self._warned_at_s: dict[str, float] = {}
         # A signal handler may interrupt a call and make one of its own.
@@ -44,27 +45,27 @@ class StoreAffinity:
         """Return whether to trust an answer from `address`, whose master named `store`. Older masters do not send the
         header, and are trusted. `addresses`: all addresses of this client.
         """
-        if not store or (store == self.store and not self._foreign):
+        if not store or (store == self.store and not self.foreign):
             return True
         with self._lock:
             if not self.store and is_ok:
                 self.store = store
             if store == self.store or not self.store:
-                self._foreign.clear()
+                self.foreign.clear()
                 return True
             now_s = self._now_s()
-            if not self._foreign:
+            if not self.foreign:
                 self._foreign_since_s = now_s
-            self._foreign[address] = store
+            self.foreign[address] = store
             self._warn(address, store, now_s)
-            is_everywhere = all(self._foreign.get(one) == store for one in addresses)
+            is_everywhere = all(self.foreign.get(one) == store for one in addresses)
             if is_everywhere and now_s - self._foreign_since_s >= self.patience_s:
                 logger.warning(
                     "all masters have belonged to store %s for %.0f s: the former store, %s, is given up",
                     store, self.patience_s, self.store,
                 )  # fmt: skip
                 self.store = store
-                self._foreign.clear()
+                self.foreign.clear()
             # The call named the former store, so even a master of the new one has refused it.
             return False
 

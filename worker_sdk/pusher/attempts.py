@@ -28,7 +28,8 @@ class Attempts:
 
     def final(self, answer: MasterAnswer, body: bytes | None) -> MasterAnswer:
         """Return a final answer. Raise RefusedError if it is a refusal. `body`: the body of the call."""
-        self._outage.ends()
+        if self._outage.is_known:
+            self._outage.ends()
         if not answer.is_ok:
             problem = problem_of(answer, self._masters.current)
             if body is not None and (place := place_of(answer.code, body)):
@@ -72,11 +73,11 @@ class Outage:
     """Logs once that calls of a pusher are repeated, and once that they are answered again."""
 
     def __init__(self) -> None:
-        self._is_known = False
+        self.is_known = False
 
     def may_repeat(self, failed: MasterAnswer | MasterUnreachableError, left_s: float) -> None:
-        if not self._is_known:
-            self._is_known = True
+        if not self.is_known:
+            self.is_known = True
             logger.warning(
                 "no final answer from a master (%s); the call is repeated for up to %.0f s more",
                 failed,
@@ -84,6 +85,5 @@ class Outage:
             )
 
     def ends(self) -> None:
-        if self._is_known:
-            self._is_known = False
-            logger.info("a master answers again")
+        self.is_known = False
+        logger.info("a master answers again")

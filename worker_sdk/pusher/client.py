@@ -450,6 +450,8 @@ class Pusher(AsyncWithOnly):
             try:
                 failed = answer = await self._client.call(method, path, body)
                 check_jobs(answer, job_ids, of, keyed)
+                if answer.is_ok:
+                    return attempts.final(answer, body)
                 if (older := for_older_master(body, answer)) is not None:
                     body = older
                     continue

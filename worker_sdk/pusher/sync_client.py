@@ -437,6 +437,8 @@ class SyncPusher(WithOnly):
             try:
                 failed = answer = self._try(method, path, body)
                 check_jobs(answer, job_ids, of, keyed)
+                if answer.is_ok:
+                    return attempts.final(answer, body)
                 if (older := for_older_master(body, answer)) is not None:
                     body = older
                     continue

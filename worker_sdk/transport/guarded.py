@@ -112,9 +112,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refusal = (status, code)
         raise ParsingEndsError
 
-    def check_head(self) -> str:
+    def check_head(self, limits: ArrivalLimits) -> str:
         """Refuse what the parser is too lenient about. Return the version of HTTP."""
-        headers, limits = self.headers, self.limits
+        headers = self.headers
         if len(headers) > limits.header_count:
             self.stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
         version = self.parser.get_http_version()

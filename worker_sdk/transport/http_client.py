@@ -286,12 +286,14 @@ class _Connection(asyncio.Protocol):
         self._policy = policy
         self._on_made, self._on_lost = on_made, on_lost
         self._transport: asyncio.Transport
+        # The fields of the head that is arriving, as the server wrote them. The parser calls `on_header` for each.
+        self._head_fields: dict[bytes, bytes] = {}
+        self.on_header = self._head_fields.__setitem__
         self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[HttpAnswer] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._received = 0
         self._fields: dict[bytes, str] = {}
-        self._has_length = False
         self._ends_with_connection = False
         self._body: list[bytes] = []
         self.may_be_used = False
@@ -395,20 +397,21 @@ class _Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._fields, self._body = {}, []
-        self._has_length = self._ends_with_connection = False
+        self._head_fields.clear()
+        self._ends_with_connection = False
         self.may_be_used = False  # until this answer is complete, too
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        known = name.lower()
-        if known in self._policy.kept_fields:
-            self._fields[known] = value.decode("latin-1")
-        elif known in (b"content-length", b"transfer-encoding"):
-            self._has_length = True
-
     def on_headers_complete(self) -> None:
+        has_length = False
+        for name, value in self._head_fields.items():
+            known = name.lower()
+            if known in self._policy.kept_fields:
+                self._fields[known] = value.decode("latin-1")
+            elif known in (b"content-length", b"transfer-encoding"):
+                has_length = True
         status = self._parser.get_status_code()
         self._ends_with_connection = self._policy.is_end_an_answer and not (
-            self._has_length or status < 200 or status in _NEVER_WITH_BODY
+            has_length or status < 200 or status in _NEVER_WITH_BODY
         )
 
     def on_body(self, piece: bytes) -> None:

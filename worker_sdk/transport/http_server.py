@@ -189,7 +189,7 @@ class WorkerProtocol(GuardedProtocol):
         self._since_s = self.loop.time()
 
     def on_headers_complete(self) -> None:
-        self.check_head()
+        self.check_head(self._limits)
         super().on_headers_complete()
         self.end_head()
         self._answer = _Answer(self.cycle, self.transport)

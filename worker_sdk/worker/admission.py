@@ -75,7 +75,8 @@ class Admission:
         is_stale = epoch < self._identity.epoch
         latest_ms = self._clock.latest_ms(now)
         margin_ms = margin_s(member.lease_s) * 1000 if member is not None else 0.0
-        self._identity.note_epoch(epoch)
+        if epoch > self._identity.epoch:
+            self._identity.note_epoch(epoch)
         accepted: list[str] = []
         rejected: list[Rejected] = []
         # Only these offers can take a slot meanwhile. While store time is unknown, all offers are too late anyway.

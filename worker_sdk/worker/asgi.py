@@ -106,7 +106,8 @@ class WorkerEndpoint:
         return (422, None) if proof is None else (200, {"proof": proof})
 
     async def _signed(self, method: str, route: str, headers: dict[bytes, bytes], receive: Receive) -> Reply:
-        await self._identity.settled(_REGISTRATION_WAIT_S)
+        if self._identity.is_registering:
+            await self._identity.settled(_REGISTRATION_WAIT_S)
         worker_id = self._identity.worker_id
         if worker_id is None or not self._signature.may_be_valid(headers, worker_id):
             return 401, None

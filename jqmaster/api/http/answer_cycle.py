@@ -84,11 +84,26 @@ class _Head(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def _usual_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Head | None:
     """Return the head, or None if uvicorn has to write it."""
-    fields = {name.lower(): value for name, value in headers}
-    length = fields.get(b"content-length", b"")
-    if len(fields) < len(headers) or not length.isdigit() or not fields.keys().isdisjoint(_UNUSUAL_FIELDS):
+    names, lines, length = set[bytes](), [STATUS_LINE[status]], b""
+    for field in headers:
+        line = _usual_line(*field)
+        if line is None:
+            return None
+        name = field[0].lower()
+        names.add(name)
+        lines.append(line)
+        if name == b"content-length":
+            length = field[1]
+    if len(names) < len(headers) or not length.isdigit():
         return None
-    if any(HEADER_RE.search(name) or HEADER_VALUE_RE.search(value) for name, value in headers):
+    return _Head(b"".join(lines), int(length))
+
+
+# Heads differ in a job's ID or a length, and are the same otherwise.
+@functools.lru_cache(maxsize=1024)
+def _usual_line(name: bytes, value: bytes) -> bytes | None:
+    """Return a field as it is written, or None if uvicorn has to write it."""
+    known = name.lower()
+    if known in _UNUSUAL_FIELDS or HEADER_RE.search(known) or HEADER_VALUE_RE.search(value):
         return None
-    lines = [b"%b: %b\r\n" % field for field in fields.items()]
-    return _Head(STATUS_LINE[status] + b"".join(lines), int(length))
+    return b"%b: %b\r\n" % (known, value)

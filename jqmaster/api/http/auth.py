@@ -33,8 +33,7 @@ CSRF_FIELD: Final = b"x-csrf-token"
 class Credentials(Protocol):
     """Tokens and users that are kept in the store; see `IdentityDirectory`."""
 
-    @property
-    def has_any(self) -> bool: ...
+    has_any: bool
 
     def find(self, token: bytes) -> Principal | None: ...
 
@@ -170,7 +169,9 @@ class AccessPolicy:
         """Refuse a request that a page of another site makes a browser send. Raises UnparsableError,
         ForbiddenError."""
         self.check_host(fields)
-        if has_effect or method not in _SAFE_METHODS:
+        # Only browsers send these fields.
+        is_from_page = b"origin" in fields or b"sec-fetch-site" in fields
+        if is_from_page and (has_effect or method not in _SAFE_METHODS):
             self._refuse_cross_site(fields)
 
     def check_host(self, fields: Fields) -> None:

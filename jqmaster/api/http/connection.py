@@ -55,6 +55,9 @@ class EdgeProtocol(GuardedProtocol):
         self._untaken = 0  # bytes of the answer that the client had not taken at the last check
         self._stalled_since_s = 0.0  # meaningful only while there are such bytes
         self._lingers = False
+        self._tls_fields: tuple[tuple[bytes, bytes], ...] = ()
+        # No request on this connection has carried a valid credential so far.
+        self._is_unproven = False
         # The request on this connection that is being answered.
         self._answering: EdgeCycle | None = None
 
@@ -62,10 +65,6 @@ class EdgeProtocol(GuardedProtocol):
     def limits(self) -> RequestLimits:
         """See `GuardedProtocol`."""
         return self._shared.limits.current
-
-    @property
-    def _tls_fields(self) -> tuple[tuple[bytes, bytes], ...]:
-        return self._shared.hsts if self.scheme == "https" else ()
 
     @property
     def peer(self) -> str:
@@ -80,11 +79,15 @@ class EdgeProtocol(GuardedProtocol):
         """See `PROVE`."""
         if not self._shared.room.prove(self, is_worker=is_worker):
             raise OverloadedError("all connections are in use", retry_after_s=1)
+        self._is_unproven = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._deadline_s = self.loop.time() + self.limits.receipt_s
-        if not self._shared.room.enter(self):
+        if self.scheme == "https":
+            self._tls_fields = self._shared.hsts
+        self._is_unproven = self._shared.room.enter(self)
+        if not self._is_unproven:
             self.refuse(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -112,16 +115,18 @@ class EdgeProtocol(GuardedProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_headers_complete(self) -> None:
-        version = self.check_head()
-        room = self._shared.room
-        is_unproven = room.is_unproven(self)
-        if is_unproven and not self.url.startswith(RESERVED_PATHS) and room.is_full_for(self):
+        version = self.check_head(self._shared.limits.current)
+        if (
+            self._is_unproven
+            and not self.url.startswith(RESERVED_PATHS)
+            and self._shared.room.is_full_for(self)
+        ):
             self.stop_parsing(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
         if len(self.pipeline) >= MAX_PIPELINE:
             # The client sent this many requests without waiting for answers, and gets none of the outstanding ones.
             self._abort()
             raise ParsingEndsError
-        if is_unproven:
+        if self._is_unproven:
             self.scope[PROVE] = self.prove  # type: ignore[typeddict-unknown-key]
         self._begin_cycle(version)
         self.end_head()
@@ -170,7 +175,8 @@ class EdgeProtocol(GuardedProtocol):
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
-        self._shared.room.rest(self)
+        if self._is_unproven:
+            self._shared.room.rest(self)
         if self.transport.is_closing():
             return
         if self.pipeline:

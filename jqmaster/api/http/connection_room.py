@@ -95,10 +95,6 @@ class ConnectionRoom:
             caller_of(connection.peer)
         ] >= self._limits.current.most_of_address and not self._is_proxy(connection)
 
-    def is_unproven(self, connection: CountedConnection) -> bool:
-        """Return whether no request on this connection has carried a valid credential so far."""
-        return connection in self._unproven
-
     def enter(self, connection: CountedConnection) -> bool:
         """Admit a new connection, and evict another one if necessary. Return False if there is no room."""
         address = caller_of(connection.peer)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from time import perf_counter
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
@@ -28,6 +28,7 @@ from jqmaster.api.services import Services
 from jqmaster.domain.content.content import ContentAccess, content_access
 from jqmaster.domain.identity.access import Principal
 from jqmaster.domain.identity.access import Scope as AccessScope
+from jqmaster.domain.operations.latency import RouteTraffic
 from jqmaster.errors import (
     FieldError,
     ForbiddenError,
@@ -37,6 +38,7 @@ from jqmaster.errors import (
     UnauthorizedError,
     UnparsableError,
 )
+from jqmaster.live_value import LiveValue
 from jqmaster.log_context import REQUEST, RequestContext
 from jqmaster.service.identity.sessions import Session
 from jqmaster.service.jobs.intake import PushInProgress
@@ -240,6 +242,22 @@ class Operation:
         return self.access is AccessScope.WORK or self.undoes_limits
 
 
+@dataclass(frozen=True, slots=True)
+class LimitsInForce:
+    """Limits of requests, as the settings give them now. `vital`: see `Operation.is_vital`."""
+
+    usual: LiveValue[CallLimits]
+    vital: LiveValue[CallLimits]
+
+
+class _Served(NamedTuple):
+    """An operation, and what each of its calls uses."""
+
+    operation: Operation
+    limits: LiveValue[CallLimits]
+    traffic: RouteTraffic
+
+
 class Endpoint:
     """ASGI application of one path."""
 
@@ -247,17 +265,21 @@ class Endpoint:
         self,
         operations: list[Operation],
         policy: AccessPolicy,
-        limits: Callable[[bool], CallLimits],
+        limits: LimitsInForce,
         services: Services,
     ) -> None:
         route, traffic = operations[0].path, services.traffic
-        self._traffic = {op.method: traffic.of(op.method, route) for op in operations}
+        self._served = {
+            op.method: _Served(
+                op, limits.vital if op.is_vital else limits.usual, traffic.of(op.method, route)
+            )
+            for op in operations
+        }
         # Count methods without an operation under one name, because the client can make up their names.
         self._other_traffic = traffic.of("other", route)
-        self._operations = {op.method: op for op in operations}
-        self._allow = ", ".join(sorted(self._operations))
+        self.methods: Final = frozenset(self._served)
+        self._allow = ", ".join(sorted(self.methods))
         self._policy = policy
-        self._limits = limits
         self._services = services
         self._store_id = services.store_id.encode()
         self._headers = [*DATA_HEADERS, (STORE, self._store_id)]
@@ -268,10 +290,12 @@ class Endpoint:
         request = RequestContext(fields.get(b"x-request-id"), scope["path_params"])
         # Each request runs in its own task, and so has its own context.
         REQUEST.set(request)
+        served = self._served.get(scope["method"])
+        traffic = self._other_traffic if served is None else served.traffic
         try:
-            operation = self._operations.get(scope["method"])
-            if operation is None:
+            if served is None:
                 raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allow})
+            operation = served.operation
             client = scope.get("client")
             host = client[0] if client else None
             person = self._person(scope, fields, host, operation) if self._policy.proxy_login else None
@@ -279,7 +303,8 @@ class Endpoint:
                 await self._session(fields, operation) if b"cookie" in fields and person is None else None
             )
             principal = self._principal(scope, fields, host, operation, session=session, person=person)
-            self._check_store(fields)
+            if fields.get(STORE, self._store_id) != self._store_id:
+                raise OtherStoreError("the JQ-Store of the request names another store than this master's")
             if operation.is_stream:
                 demand_events(fields)
             encoding = negotiate(
@@ -293,7 +318,7 @@ class Endpoint:
                 scope["path_params"],
                 scope["query_string"],
                 principal,
-                self._limits(operation.is_vital),
+                served.limits.current,
                 self._services,
                 host,
                 session,
@@ -310,22 +335,17 @@ class Endpoint:
             problem = problem_response(exc, negotiate(fields, strict=False))
             problem.raw_headers += [(b"x-request-id", request.id.encode()), (STORE, self._store_id)]
             await problem(scope, receive, send)
-            traffic = self._traffic.get(scope["method"], self._other_traffic)
             traffic.add(problem.status_code, perf_counter() - began_s)
             return
         if isinstance(reply, StreamedAnswer):
             # The client decides how long a stream lasts, so count it at its start and do not measure its duration.
-            self._traffic[operation.method].add(HTTPStatus.OK, perf_counter() - began_s)
+            traffic.add(HTTPStatus.OK, perf_counter() - began_s)
             await reply.app(scope, receive, send)
         else:
             if request.given is not None and (request_id := request.given_id):
                 reply = replace(reply, headers=(*reply.headers, (b"x-request-id", request_id.encode())))
             await self._send(reply, encoding, send)
-            self._traffic[operation.method].add(reply.status, perf_counter() - began_s)
-
-    def _check_store(self, fields: Fields) -> None:
-        if fields.get(STORE, self._store_id) != self._store_id:
-            raise OtherStoreError("the JQ-Store of the request names another store than this master's")
+            traffic.add(reply.status, perf_counter() - began_s)
 
     async def _is_admitted(self, operation: Operation, scope: Scope, fields: Fields) -> bool:
         if operation.access is None:

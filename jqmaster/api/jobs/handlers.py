@@ -288,7 +288,7 @@ def _spec_of(fields: dict[str, Any], index: int) -> JobSpec:
 
 def check_argument(call: Call, spec: JobSpec, loc: tuple[str | int, ...] = ()) -> None:
     """Raises TooLargeError that names the field below `loc`."""
-    limit = call.services.settings.max_argument_bytes
+    limit = call.services.live.current.max_argument_bytes
     if len(spec.argument) > limit:
         raise _argument_too_large(limit, loc)
 
@@ -313,7 +313,7 @@ def _idempotency_key(call: Call) -> str | None:
 async def _contract_fields(call: Call, specs: Sequence[JobSpec], *, is_bulk: bool) -> _Fields:
     """Return the header fields that name contract violations, and the names that no worker has ever served. Raise
     InvalidError for violations if the settings refuse such jobs."""
-    contracts, how = call.services.contracts, call.services.settings.check_arguments
+    contracts, how = call.services.contracts, call.services.live.current.check_arguments
     found: _Fields = ()
     if how != "off" and (codes := await contracts.check(specs, is_bulk=is_bulk, refuses=how == "refuse")):
         found = ((b"jq-warning", ", ".join(codes).encode()),)
@@ -328,7 +328,7 @@ def _durability(call: Call) -> Durability:
     """Return the durability that this push asks for, or else the configured one. Raises InvalidError."""
     asked = call.fields.get(b"jq-durability")
     if asked is None:
-        return call.services.settings.durability
+        return call.services.live.current.durability
     if (level := _LEVEL_OF.get(asked)) is not None:
         return level
     rule = f"one of {', '.join(_LEVELS)}"

@@ -7,7 +7,7 @@ from typing import Final
 
 MAX_REQUIRED: Final = 8
 # No job name contains it.
-_SEPARATOR: Final = "\t"
+SEPARATOR: Final = "\t"
 
 
 def queue_of(name: str, requires: Mapping[str, str] | None) -> str:
@@ -15,17 +15,17 @@ def queue_of(name: str, requires: Mapping[str, str] | None) -> str:
     if not requires:
         return name
     labels = json.dumps(dict(sorted(requires.items())), separators=(",", ":"))
-    return f"{name}{_SEPARATOR}{labels}"
+    return f"{name}{SEPARATOR}{labels}"
 
 
 def name_of(queue: str) -> str:
     """Return the name of the jobs in a queue."""
-    return queue.partition(_SEPARATOR)[0]
+    return queue.partition(SEPARATOR)[0]
 
 
 def requires_of(queue: str) -> dict[str, str]:
     """Return the labels that the jobs of a queue ask for. Raise ValueError for any other text."""
-    found = json.loads(queue.partition(_SEPARATOR)[2] or "{}")
+    found = json.loads(queue.partition(SEPARATOR)[2] or "{}")
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise ValueError("a requirement is a map of texts")
     return found

@@ -51,19 +51,20 @@ def next_assignments(
     claims for the others might find none. Each further round that leaves jobs behind doubles the number of these
     workers and the extra share of their slots.
     """
-    free = sorted((c for c in candidates if c.free > 0), key=lambda c: (c.load, c.worker_id))
+    free = sorted([(c.load, c.worker_id, c) for c in candidates if c.busy < c.max_jobs])
     found: list[Assignment] = []
     asking: Counter[tuple[str, ...]] = Counter()
     left = max_jobs
     least_given: float | None = None
-    for n, candidate in enumerate(free):
+    for n, (_, worker_id, candidate) in enumerate(free, start=1):
         doublings = min(candidate.plenty, MOST_DOUBLINGS)
         if asking[candidate.names] >> doublings:
             continue
-        others = [free[n + 1].load] if n + 1 < len(free) else []
+        others = [free[n][0]] if n < len(free) else []
         if least_given is not None:
             others.append(least_given)
-        limit = min(candidate.free, max_jobs_per_push)
+        room = candidate.free
+        limit = min(room, max_jobs_per_push)
         if others:
             level = int(min(others) * candidate.max_jobs) - candidate.busy
             limit = min(limit, max(1, max(0, level) + (candidate.max_jobs << doublings) // 8))
@@ -71,10 +72,10 @@ def next_assignments(
             limit = min(limit, left)
         if limit <= 0:
             break
-        found.append(Assignment(candidate.worker_id, limit))
+        found.append(Assignment(worker_id, limit))
         asking[candidate.names] += 1
         left -= limit
-        if limit < candidate.free:
+        if limit < room:
             load = (candidate.busy + limit) / candidate.max_jobs
             least_given = load if least_given is None else min(least_given, load)
     return found

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -20,6 +20,7 @@ from jqmaster.runtime.outbound.worker_client import (
     NotDelivered,
     PushResult,
     Refused,
+    Rejection,
     WorkerClient,
 )
 from jqmaster.service.workers.polls import PollDesk
@@ -172,14 +173,14 @@ class ClaimOffers:
 
         A lost answer may hide a started job. Then only a repeat of the same tokens to the same worker is safe.
         """
-        member = push.member
-        await self._progress.give_checkpoints(push.claim.jobs)
-        jobs = await self._challenges.give_callbacks(push.claim.jobs)
-        if not jobs:
+        member, claim = push.member, push.claim
+        for job in claim.jobs:
+            if job.record.needs_more:
+                claim = await self._completed(claim)
+                break
+        if not claim.jobs:
             # All of the jobs have ended, which freed their slots.
             return Withheld()
-        await self._predecessors.give_inputs(jobs)
-        claim = push.claim if jobs is push.claim.jobs else replace(push.claim, jobs=list(jobs))
         offer_ms = claim.not_after_ms - claim.now_ms
 
         async def send(part: Claim) -> PushResult:
@@ -204,6 +205,13 @@ class ClaimOffers:
                 await self._conclude(push, part, result, push.claim.now_ms + elapsed_ms)
         return result
 
+    async def _completed(self, claim: Claim) -> Claim:
+        """Return the claim with what its records lack, and without jobs that have ended meanwhile."""
+        await self._progress.give_checkpoints(claim.jobs)
+        jobs = await self._challenges.give_callbacks(claim.jobs)
+        await self._predecessors.give_inputs(jobs)
+        return claim if jobs is claim.jobs else replace(claim, jobs=list(jobs))
+
     async def _conclude(self, push: _Push, part: Claim, result: OfferResult, now_ms: int) -> None:
         """Act on the worker's answer: return the offers that it did not take, and settle jobs that it refused for
         good."""
@@ -222,8 +230,8 @@ class ClaimOffers:
                     self._obey_rejection(
                         member, rejection.reason, rejection.retry_after_s, part, rejection.job_id
                     )
-                returned = [(j.job_id, j.token) for j in part.jobs if j.job_id in refused]
-                await self._confirm_unique(member.worker.id, part, {r.job_id for r in rejections})
+                returned = [(j.job_id, j.token) for j in part.jobs if j.job_id in refused] if refused else []
+                await self._confirm_unique(member.worker.id, part, rejections)
             case NotDelivered(why=why, retry_after_s=retry_after_s):
                 if retry_after_s is not None:
                     # The worker is alive, and says when it will take more.
@@ -253,10 +261,14 @@ class ClaimOffers:
             self._fleet.freed(member.worker.id, len(returned))
             push.on_returned()
 
-    async def _confirm_unique(self, worker_id: str, part: Claim, rejected: Container[str]) -> None:
+    async def _confirm_unique(self, worker_id: str, part: Claim, rejections: Sequence[Rejection]) -> None:
         """Note that jobs with uniqueness keys were accepted: until a claim is confirmed, no push may replace its job.
         Other jobs can wait for the next heartbeat, which confirms them at no cost."""
-        accepted = [(j.job_id, j.token) for j in part.jobs if j.record.is_unique and j.job_id not in rejected]
+        accepted = [
+            (job.job_id, job.token)
+            for job in part.jobs
+            if job.record.is_unique and all(job.job_id != r.job_id for r in rejections)
+        ]
         if accepted:
             # Best effort: the heartbeat confirms them, too.
             with contextlib.suppress(JqmasterError):

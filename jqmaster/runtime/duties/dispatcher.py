@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -145,11 +145,11 @@ class Dispatcher:
         if self._wants_refresh or not self._fleet.is_within(self._exhausted):
             self._wake.set()
 
-    def _became_ready(self, names: Collection[str] = ()) -> None:
+    def _became_ready(self, names: Iterable[str] = ()) -> None:
         """Note that jobs of these names, or of any name, became ready."""
         self._times_ready += 1
-        if names:
-            self._exhausted = {others for others in self._exhausted if not _share(others, names)}
+        if ready := frozenset(names):
+            self._exhausted = {others for others in self._exhausted if ready.isdisjoint(others)}
         else:
             self._exhausted.clear()
 
@@ -262,14 +262,18 @@ class Dispatcher:
                 self._wake.set()
                 return
 
-    def _wanted_claims(self, names: Collection[str] = ()) -> list[tuple[Member, WantedClaim]]:
+    def _wanted_claims(self, names: Iterable[str] = ()) -> list[tuple[Member, WantedClaim]]:
         """Return the claims to make now, in one round trip; if names are given, only for workers that run some of
         these."""
         candidates = self._fleet.candidates(self._exhausted, self._plenty)
+        if ready := frozenset(names):
+            candidates = [c for c in candidates if not ready.isdisjoint(c.names)]
+        if not candidates:
+            return []
         # Limit the jobs to the limit of one script, because the store executes commands that arrive together without a
         # pause.
         assignments = next_assignments(
-            [c for c in candidates if _share(c.names, names)] if names else candidates,
+            candidates,
             max_jobs_per_push=self._max_push_jobs.current,
             max_jobs=MAX_PER_CALL,
         )
@@ -366,7 +370,3 @@ class Dispatcher:
             case NotClaimed.FULL:
                 member.busy = max(0, member.worker.spec.max_jobs - member.freed_meanwhile)
         return None
-
-
-def _share(some: Collection[str], others: Collection[str]) -> bool:
-    return any(name in others for name in some)

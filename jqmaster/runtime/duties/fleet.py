@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.matching.requirement import name_of, queues_for
+from jqmaster.domain.matching.requirement import SEPARATOR, name_of, queues_for
 from jqmaster.domain.why.facts import Reachability
 from jqmaster.domain.workers.assignment import Candidate
 from jqmaster.domain.workers.breaker import DEFAULT_POLICY, Breaker, BreakerPolicy
@@ -147,7 +147,7 @@ class Fleet:
 
     def add_queues(self, names: Collection[str]) -> None:
         """Add the queues among these names, which the store may not have reported yet."""
-        new = {name for name in names if name_of(name) != name and name not in self._queues}
+        new = {name for name in names if SEPARATOR in name and name not in self._queues}
         if new:
             self._queues |= new
             self._registered = None
@@ -249,8 +249,8 @@ class Fleet:
                 if m.breaker.is_half_open(now_s) and m.busy < m.worker.spec.max_jobs
                 else m.worker.spec.max_jobs,
                 m.busy,
-                m.names,
-                plenty.get(m.names, 0),
+                names,
+                plenty.get(names, 0),
             )
             for worker_id, m in self._members.items()
             if worker_id != self.reserved
@@ -259,8 +259,8 @@ class Fleet:
             and m.can_receive_jobs(now_s)
             and m.busy < m.worker.spec.max_jobs
             and self._is_available(m, now_s)
-            and m.names
-            and m.names not in exhausted
+            and (names := m.names)
+            and names not in exhausted
         ]
 
     def _defer_to_others(self, now_s: float) -> None:

@@ -22,8 +22,8 @@ NOTE_USES_S: Final = 60.0
 
 
 class IdentityDirectory:
-    """Component. Checks tokens against a copy of the store's tokens that is never older than `TRUSTED_S`. All methods
-    but `find` and `has_any` raise what the store raises."""
+    """Component. Checks tokens against a copy of the store's tokens that is never older than `TRUSTED_S`. `has_any`:
+    there is a token or user, as far as is known. All methods but `find` raise what the store raises."""
 
     def __init__(
         self, store: CredentialStore, logins: LoginStore, clock: Clock, configured: ConfiguredTokens
@@ -33,6 +33,7 @@ class IdentityDirectory:
         self._clock = clock
         self._configured = configured
         self._directory = Directory(0, 0, {}, 0)
+        self.has_any = False
         self._principals: dict[str, Principal] = {}
         self._read_at_s = float("-inf")
         self._used_ms: dict[str, int] = {}
@@ -62,6 +63,7 @@ class IdentityDirectory:
             directory = await self._store.load()
             self._principals = {t.id: principal_of(t) for t in directory.tokens.values()}
             self._directory = directory
+            self.has_any = bool(directory.tokens or directory.user_count)
         else:
             self._directory = replace(self._directory, now_ms=now_ms)
         # Take the time before the read, because the copy lacks later changes.
@@ -91,11 +93,6 @@ class IdentityDirectory:
     def used_ms(self) -> Mapping[str, int]:
         """Return the times of last use on this master that are not stored yet, by token ID."""
         return self._used_ms
-
-    @property
-    def has_any(self) -> bool:
-        """Return whether there is a token or user, as far as is known."""
-        return bool(self._directory.tokens or self._directory.user_count)
 
     @property
     def has_users(self) -> bool:

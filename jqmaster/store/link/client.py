@@ -99,7 +99,9 @@ class StoreClient:
         Raises StoreUnavailableError when it certainly did not run, OutcomeUnknownError when it may have,
         DamagedError when a key is not of the type that it must be, StaleEpochError when it was refused for its epoch.
         """
-        return (await self.run_all([ScriptCall(load(script), keys, args)], replicas=replicas))[0]
+        call = ScriptCall(load(script), keys, args)
+        (reply,) = await self._replies([call], replicas)
+        return self._read(call, reply)
 
     async def run_all(
         self,
@@ -190,27 +192,19 @@ class StoreClient:
             # An empty write never leaves the buffer of asyncio's own transport (since Python 3.12): the loop spins,
             # and the connection does not close.
             return []
-        for call in calls:
-            call.script.check_call(call.keys, call.args)
         guard = self._locator.guard if isinstance(self._locator, ClusterLocator) else None
         is_guarded, is_sharded = guard is not None, self.publishes_sharded
-        commands = [
-            (
-                "EVALSHA",
-                call.script.digest(is_guarded=is_guarded, is_sharded=is_sharded),
-                len(call.keys) + is_guarded,
-                *call.keys,
-                *((guard,) if guard is not None else ()),
-                *call.args,
-            )
-            for call in calls
-        ]
-        writes = any(c.script.writes for c in calls)
+        commands: list[tuple[Arg, ...]] = []
+        writes = False
+        for call in calls:
+            commands.append(call.script.command(call.keys, call.args, guard, is_sharded=is_sharded))
+            writes = writes or call.script.writes
 
         async def evaluate(connection: AbstractConnection, todo: Sequence[int]) -> list[Any]:
-            replies = await self._pool.exchange(connection, [commands[i] for i in todo], writes=writes)
-            missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-            if missing:
+            asked = commands if len(todo) == len(commands) else [commands[i] for i in todo]
+            replies = await self._pool.exchange(connection, asked, writes=writes)
+            if NoScriptError in map(type, replies):
+                missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
                 # EVAL loads the script too: after a failover or SCRIPT FLUSH it costs one more round trip, once.
                 repeats = [
                     (
@@ -251,6 +245,9 @@ class StoreClient:
     ) -> list[Any]:
         """Return the replies to `count` commands. Commands that came to the wrong node did nothing there; they go to
         the right one, in order. `ask` gets a connection and the numbers of commands."""
+        if not isinstance(self._locator, ClusterLocator):
+            async with self._pool.connection() as connection:
+                return await ask(connection, range(count))
         replies: list[Any] = [None] * count
         todo: Sequence[int] = range(count)
         for _ in range(1 + _MOST_MOVES):
@@ -258,7 +255,7 @@ class StoreClient:
                 for n, reply in zip(todo, await ask(connection, todo), strict=True):
                     replies[n] = reply
             todo = [n for n in todo if isinstance(replies[n], MovedError)]
-            if not todo or not isinstance(self._locator, ClusterLocator):
+            if not todo:
                 break
             self._locator.follow(replies[todo[-1]])
         return replies

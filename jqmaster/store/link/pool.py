@@ -110,7 +110,7 @@ class StorePool:
         Raises StoreUnavailableError when none was done, OutcomeUnknownError when `writes` may have been done.
         """
         # hiredis packs in C; redis-py's asyncio connection would do it argument by argument in Python.
-        packed = b"".join([hiredis.pack_command(command) for command in commands])  # type: ignore[arg-type]
+        packed = b"".join(map(hiredis.pack_command, commands))  # type: ignore[arg-type]
         # Kept, because redis-py drops a connection that failed before its caller hears of it.
         transport: asyncio.WriteTransport | None = getattr(
             getattr(connection, "_writer", None), "transport", None

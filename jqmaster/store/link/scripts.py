@@ -50,17 +50,19 @@ class Script:
         sharded too, it publishes to the shard's node alone."""
         return _guarded(self.source, is_sharded)[0] if is_guarded else self.source
 
-    def digest(self, *, is_guarded: bool, is_sharded: bool = False) -> str:
-        """Return the digest for EVALSHA."""
-        return _guarded(self.source, is_sharded)[1] if is_guarded else self.sha
-
-    def check_call(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
-        """Raise ScriptHeaderError when the counts do not fit the header."""
+    def command(
+        self, keys: Sequence[str], args: Sequence[Arg], guard: str | None, *, is_sharded: bool
+    ) -> tuple[Arg, ...]:
+        """Return the command that runs this script by its digest. `guard`: see `text`. Raise ScriptHeaderError when the
+        counts do not fit the header."""
         keys_fit = len(keys) == len(self.keys) or (self.has_more_keys and len(keys) > len(self.keys))
         more = len(args) - len(self.args)
         args_fit = more == 0 or (self.group > 0 and more > 0 and more % self.group == 0)
         if not (keys_fit and args_fit):
             raise ScriptHeaderError(f"{self.name} called with {len(keys)} keys and {len(args)} arguments")
+        if guard is None:
+            return ("EVALSHA", self.sha, len(keys), *keys, *args)
+        return ("EVALSHA", _guarded(self.source, is_sharded)[1], len(keys) + 1, *keys, guard, *args)
 
     def read_reply(self, reply: Any) -> tuple[str, list[Any]]:
         """Return the status word and the data behind it."""
