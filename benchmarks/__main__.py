@@ -28,6 +28,7 @@ from benchmarks import (
     overload,
     pull,
     suite,
+    targets,
     unique,
 )
 from benchmarks.load import ROOT, loop_ns
@@ -71,6 +72,7 @@ SCENARIOS: list[Scenario] = [
     *microblog.SCENARIOS,
     *definitions.SCENARIOS,
     *challenges.SCENARIOS,
+    *targets.SCENARIOS,
     *logs.SCENARIOS,
     *unique.SCENARIOS,
 ]

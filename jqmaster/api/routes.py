@@ -17,6 +17,7 @@ from jqmaster.api.operations import declaration_routes as declarations
 from jqmaster.api.operations import routes as operations
 from jqmaster.api.operations import settings_routes as settings
 from jqmaster.api.operations import stats_routes as stats
+from jqmaster.api.targets import routes as targets
 from jqmaster.api.workers import routes as workers
 
 OPERATIONS: Final = [
@@ -31,6 +32,7 @@ OPERATIONS: Final = [
     *batches.OPERATIONS,
     *challenges.OPERATIONS,
     *notices.OPERATIONS,
+    *targets.OPERATIONS,
     *declarations.OPERATIONS,
     *operations.OPERATIONS,
     *agents.OPERATIONS,

@@ -44,6 +44,9 @@ from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.search_turns import SearchTurns
 from jqmaster.service.operations.stats import StatsService
+from jqmaster.service.targets.editor import TargetEditor
+from jqmaster.service.targets.reader import TargetReader
+from jqmaster.service.targets.samples import TargetSamples
 from jqmaster.service.workers.contracts import ContractService
 from jqmaster.service.workers.figures import FiguresCache
 from jqmaster.service.workers.masters import MasterService
@@ -116,6 +119,9 @@ class Services:
     deliveries: DeliveryReader
     notices: NoticeReader
     notice_editor: NoticeEditor
+    targets: TargetReader
+    target_editor: TargetEditor
+    target_samples: TargetSamples
     declarations: DeclarationStore
     audit: AuditStore
     audit_writer: AuditWriter

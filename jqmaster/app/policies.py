@@ -49,6 +49,8 @@ class Policies:
             lambda s: max(s.max_intake_bytes, s.max_body_bytes)
         )
         self.max_push_jobs = live.derive(lambda s: s.max_push_jobs)
+        self.max_result_bytes = live.derive(lambda s: s.max_result_bytes)
+        self.lease_s = live.derive(lambda s: s.lease_ms / 1000)
         self.heartbeat_s = live.derive(lambda s: s.heartbeat_interval_s)
         self.push_timeout_s = live.derive(lambda s: s.push_timeout_s)
         self.failed_registrations = live.derive(lambda s: s.failed_registrations_per_minute)

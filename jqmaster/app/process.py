@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from jqmaster import __version__
 from jqmaster.api.app import build_app
-from jqmaster.api.http.auth import AccessPolicy, configured_tokens
+from jqmaster.api.encoding.json_bridge import json_to_msgpack
+from jqmaster.api.http.auth import AccessPolicy, configured_tokens, is_loopback
 from jqmaster.api.http.server import MasterServer
 from jqmaster.app.departure import Departure
 from jqmaster.app.outside_logins import oidc_provider, provider_policy, proxy_login
@@ -29,6 +30,7 @@ from jqmaster.runtime.leadership.local_leader import LocalLeader
 from jqmaster.runtime.leadership.master_client import PeerClient
 from jqmaster.runtime.leadership.own_address import at_port, own_url
 from jqmaster.runtime.outbound.mail_client import mail_client
+from jqmaster.runtime.outbound.target_client import TargetClient
 from jqmaster.runtime.outbound.webhook_client import WebhookClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.identity.identity import Identity
@@ -113,7 +115,9 @@ class Master:
             masters=PeerClient(to_masters),
             workers=WorkerClient(self.guard, tls=to_workers, timeout_s=policies.push_timeout_s),
             webhooks=WebhookClient(webhook_guard, webhook_secrets),
+            targets=TargetClient(webhook_guard, json_to_msgpack, policies.max_result_bytes),
             mail=mail_client(settings),
+            callback_base=self._callback_base,
             loop_failures=LoopFailures(clock),
             fail=self._fail,
             failure=lambda: self.failure,
@@ -128,6 +132,7 @@ class Master:
             *([tracing] if tracing else []),
             self.shared.workers,
             self.shared.webhooks,
+            self.shared.targets,
             self.shared.masters,
             self.live,
             *self.shard.lower_components(),
@@ -154,7 +159,14 @@ class Master:
             __version__,
             started_at_ms,
             self.shard.services.link.client.listens_sharded,
+            delivers=True,
         )
+
+    def _callback_base(self) -> str | None:
+        if self.settings.public_url is not None:
+            return self.settings.public_url.rstrip("/")
+        # Without tokens, and so without other machines, the address of this process is enough.
+        return self.server.own_url if is_loopback(self.settings.host) else None
 
     async def _admit_url(self, url: str) -> str:
         target = self.guard.parse(url)

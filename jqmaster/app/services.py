@@ -10,10 +10,8 @@ from jqmaster.app.readiness import ReadinessCheck
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
 from jqmaster.domain.operations.latency import Traffic
-from jqmaster.service.challenges.challenges import ChallengeService
 from jqmaster.service.challenges.forms import ChallengeForms
 from jqmaster.service.challenges.reader import ChallengeReader
-from jqmaster.service.challenges.request_ids import RequestIds
 from jqmaster.service.constraints.pauses import Pauses
 from jqmaster.service.constraints.preview import Previews, PreviewTurns
 from jqmaster.service.constraints.reader import ConstraintReader
@@ -38,6 +36,9 @@ from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.search_turns import SearchTurns
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.operations.store_facts import StoreFactsReader
+from jqmaster.service.targets.editor import TargetEditor
+from jqmaster.service.targets.reader import TargetReader
+from jqmaster.service.targets.samples import TargetSamples
 from jqmaster.service.workers.figures import FiguresCache
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.service.workers.owners import WorkerOwners
@@ -97,8 +98,9 @@ class RequestServices:
         shared, services, stores, clock = self._shared, self._services, self._stores, self._shared.clock
         audit, traffic, turns = AuditStore(services.link), Traffic(), PreviewTurns(clock)
         constraints = self._make_reader(turns)
-        audit_writer, request_ids = AuditWriter(audit), RequestIds(clock)
+        audit_writer, request_ids = AuditWriter(audit), services.request_ids
         definitions = DefinitionReader(stores.definitions, services.store_time_ms)
+        targets = TargetReader(stores.targets, stores.workers, stores.masters)
         return Services(
             live=shared.live,
             enqueue=services.enqueue,
@@ -133,7 +135,7 @@ class RequestServices:
             events=EventReader(stores.events),
             batches=services.batches,
             flows=services.flows,
-            challenges=ChallengeService(stores.challenges, request_ids, services.figures.challenges),
+            challenges=services.challenges,
             challenge_forms=ChallengeForms(
                 stores.challenges, request_ids, services.figures.challenges, audit_writer
             ),
@@ -141,6 +143,9 @@ class RequestServices:
             deliveries=DeliveryReader(stores.records, services.job_actions),
             notices=services.notices,
             notice_editor=self._make_notice_editor(audit),
+            targets=targets,
+            target_editor=TargetEditor(stores.targets, services.store_time_ms),
+            target_samples=TargetSamples(targets, services.target_deliveries.send_sample),
             declarations=stores.declarations,
             audit=audit,
             audit_writer=audit_writer,

@@ -100,7 +100,9 @@ class ServedShard:
         first. The lead starts last and stops first, so that another master may take it while requests still finish
         here."""
         leading: list[Component] = [self._membership, self._sub_leader, self.leader]
-        return [self.services.polls, *self._shared.departure.around(leading)]
+        # Deliveries end before polls, which bring their jobs.
+        asking = [self.services.polls, self.services.target_deliveries]
+        return [*asking, *self._shared.departure.around(leading)]
 
     def duty_faults(self) -> dict[str, str]:
         """Return, by name, the faults of side duties of this master or of the leader."""

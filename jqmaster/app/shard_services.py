@@ -1,5 +1,8 @@
 """The stores of one shard, and the services that requests and the leader's duties share."""
 
+from jqmaster.api.encoding.answers import RawMsgpack, encode
+from jqmaster.api.encoding.json_bridge import json_to_msgpack
+from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.app.shared import Shared
 from jqmaster.app.stores import ServingStore, Stores
 from jqmaster.config import Durability
@@ -10,10 +13,15 @@ from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.runtime.duties.messenger import Messenger
 from jqmaster.runtime.outbound.carriers import carriers_of
 from jqmaster.runtime.outbound.commands import CancelCommands, WorkerCommands
+from jqmaster.runtime.targets.deliveries import TargetDeliveries
+from jqmaster.runtime.targets.delivery import Conversions
+from jqmaster.runtime.targets.target_worker import DeliveryParts
 from jqmaster.runtime.watch.outside_check import OutsideCheck
 from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.service.batches.batches import BatchService
 from jqmaster.service.batches.follow_ups import BatchExpiry, BatchFollowUps
+from jqmaster.service.challenges.challenges import ChallengeService
+from jqmaster.service.challenges.request_ids import RequestIds
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.key_values import KeyValues
@@ -119,6 +127,11 @@ class ShardServices:
         self.workers = self._make_workers()
         self.worker_actions = self._make_worker_actions()
         self.reports = self._make_reports()
+        self.request_ids = RequestIds(clock)
+        self.challenges = ChallengeService(
+            stores.challenges, self.request_ids, self.figures.challenges, stores.records
+        )
+        self.target_deliveries = self._make_target_deliveries()
         self.notices = NoticeReader(stores.notices)
         self.messenger = self._make_messenger()
         self.follow_ups = self._make_follow_ups()
@@ -203,6 +216,34 @@ class ShardServices:
             settlements=stores.settlements,
             challenges=stores.challenges,
             records=stores.records,
+        )
+
+    def _make_target_deliveries(self) -> TargetDeliveries:
+        shared, stores = self._shared, self.stores
+        parts = DeliveryParts(
+            shared.targets,
+            Conversions(_to_json, json_to_msgpack),
+            shared.clock,
+            workers=self.workers,
+            contracts=self.contracts,
+            polls=self.polls,
+            reports=self.reports,
+            challenges=self.challenges,
+            heartbeat_s=shared.policies.heartbeat_s,
+            lease_s=shared.policies.lease_s,
+            breaker=shared.policies.breaker,
+            callback_base=shared.callback_base,
+        )
+        return TargetDeliveries(
+            stores.targets,
+            stores.masters,
+            stores.workers,
+            parts,
+            master_id=shared.master_id,
+            version=lambda: shared.live.targets_version,
+            follow=shared.live.follow_targets,
+            pace=shared.policies.pace,
+            figures=self.figures.targets,
         )
 
     def _make_messenger(self) -> Messenger:
@@ -341,3 +382,7 @@ class ShardServices:
     async def store_time_ms(self) -> int:
         seconds, microseconds = await self.link.client.command("TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
+
+
+def _to_json(packed: bytes) -> bytes:
+    return encode(RawMsgpack(packed), Encoding.JSON)

@@ -10,6 +10,7 @@ from jqmaster.config import Settings
 from jqmaster.lifecycle import LoopFailures
 from jqmaster.runtime.leadership.master_client import PeerClient
 from jqmaster.runtime.outbound.mail_client import MailClient
+from jqmaster.runtime.outbound.target_client import TargetClient
 from jqmaster.runtime.outbound.webhook_client import WebhookClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.operations.live_settings import LiveSettings
@@ -21,6 +22,8 @@ from worker_sdk.transport.tls import LiveContext, client_context
 class Shared:
     """Objects that a process has once. `settings`: the configured ones; `live`: the settings in force; `policies`: the
     values that components read from them.
+
+    `callback_base`: returns the address at which outside systems reach this service; None: it is unknown.
 
     `mail` None: no mail server is configured. `fail` ends the process with a reason; `failure` returns that reason, or
     None.
@@ -35,7 +38,9 @@ class Shared:
     masters: PeerClient
     workers: WorkerClient
     webhooks: WebhookClient
+    targets: TargetClient
     mail: MailClient | None
+    callback_base: Callable[[], str | None]
     loop_failures: LoopFailures
     fail: Callable[[str], None]
     failure: Callable[[], str | None]

@@ -39,6 +39,7 @@ from jqmaster.store.notices.notices import NoticeStore
 from jqmaster.store.operations.bulk_actions import ActionStore
 from jqmaster.store.operations.declarations import DeclarationStore
 from jqmaster.store.operations.history import HistoryStore
+from jqmaster.store.targets.targets import TargetStore
 from jqmaster.store.workers.contracts import ContractStore
 from jqmaster.store.workers.polls import PollStore
 from jqmaster.store.workers.workers import WorkerStore
@@ -90,6 +91,7 @@ class Stores:
     follow_ups: FollowUpStore
     batches: BatchStore
     notices: NoticeStore
+    targets: TargetStore
     declarations: DeclarationStore
     leadership: LeadershipStore
     masters: MasterStore
@@ -135,6 +137,7 @@ class Stores:
             follow_ups=FollowUpStore(shard),
             batches=BatchStore(shard, tally),
             notices=NoticeStore(shard),
+            targets=TargetStore(shard),
             declarations=DeclarationStore(shard),
             leadership=LeadershipStore(shard),
             masters=MasterStore(shard),

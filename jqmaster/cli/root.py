@@ -45,6 +45,7 @@ COMMANDS: Final = (
     CommandOnDemand("events", f"{_ROOM}events:app", "Time"),
     CommandOnDemand("challenges", f"{_ROOM}challenges:app", "People and other systems"),
     CommandOnDemand("notices", f"{_ROOM}notices:app", "People and other systems"),
+    CommandOnDemand("targets", f"{_ROOM}targets:app", "People and other systems"),
     CommandOnDemand("webhooks", f"{_ROOM}webhooks:app", "People and other systems"),
     CommandOnDemand("health", f"{_ROOM}health:health", "Operate"),
     CommandOnDemand("stats", f"{_ROOM}stats:stats", "Operate"),

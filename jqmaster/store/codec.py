@@ -381,6 +381,7 @@ class ClaimedRecord:
     # A push of the job contains values that its record does not have: a checkpoint, callbacks, or results of
     # predecessors.
     needs_more: bool = field(default=False, compare=False)
+    created_at_ms: int = field(default=0, compare=False)
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
@@ -422,6 +423,7 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
             after,
             flags & FLAG_UNIQUE != 0,
             flags & (FLAG_HAS_PROGRESS | FLAG_HAS_CHALLENGE) != 0 or after is not None,
+            created_at_ms,
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a claimed job cannot be read") from exc

@@ -341,6 +341,13 @@ class Keys:
         "while not empty",
         "what must follow from changes of jobs, as `kind:subject`; score: the number of the entry",
     )
+    targets = Key("hash", "while not empty", "by name: ETag, then the target as MessagePack")
+    target_figures = PairKey(
+        "string",
+        "expires",
+        "one master's figures of the requests to a target, as MessagePack; kept 5 min",
+        of=("target", "master_id"),
+    )
     batches = Key("sorted set", "while not empty", "batches; score: created, ms")
     batches_due = Key(
         "sorted set", "while not empty", "batches that expire or are removed by time; score: when, ms"
@@ -471,7 +478,8 @@ class Keys:
     settings = Key(
         "hash",
         "always",
-        "`version` of the settings that were changed at run time, and `document`: the changed ones, as MessagePack",
+        "`version` of the settings that were changed at run time, and `document`: the changed ones, as MessagePack; "
+        "`targets`: version of the targets",
     )
     fence = Key("string", "always", "the newest fence given to a claim")
     generation = Key(

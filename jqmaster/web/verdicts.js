@@ -23,10 +23,7 @@ export function verdictText(verdict, why) {
       return constraintText(verdict, why);
     case "scheduled":
     case "retrying":
-      return t(`why.text.${verdict.code}`, {
-        due: relativeText(Date.parse(verdict.due_at)),
-        count: verdict.failures,
-      });
+      return dueText(verdict);
     case "ahead":
       return aheadText(verdict);
     case "no_worker":
@@ -72,6 +69,15 @@ export function verdictText(verdict, why) {
     default:
       return tOr(`why.text.${verdict.code}`, visible(verdict.text));
   }
+}
+
+/** @param {any} verdict */
+function dueText(verdict) {
+  const text = t(`why.text.${verdict.code}`, {
+    due: relativeText(Date.parse(verdict.due_at)),
+    count: verdict.failures,
+  });
+  return verdict.put_off ? `${text} ${t("why.text.put_off", { reason: visible(verdict.put_off) })}` : text;
 }
 
 /** @param {any} verdict @param {any} why */

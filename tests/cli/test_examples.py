@@ -30,7 +30,14 @@ NOT_RUN = frozenset({"serve", "worker", "outbox", "mcp", "conformance worker", "
 # The queue of this test has failures, which may be counted only later.
 BY_THE_QUEUE = {"health": (0, 1)}
 # Examples that say by their exit code what they found.
-CODES = {"plan": 6, "constraints plan": 6, "masters demote": 4, "remove-contracts": 3, "erase-log": 3}
+CODES = {
+    "plan": 6,
+    "constraints plan": 6,
+    "masters demote": 4,
+    "remove-contracts": 3,
+    "erase-log": 3,
+    "targets test": 1,
+}
 FILES = {
     "jobs.jsonl": '{"name": "mail.send"}\n{"name": "mail.send", "tags": ["import"]}\n',
     "partner.toml": 'matcher = {field = "name", op = "glob", value = "partner.*"}\nconcurrency = 2\n',
@@ -40,6 +47,7 @@ FILES = {
     "concurrency = 3\n",
     "nightly.toml": 'schedule = {cron = "0 2 * * *"}\ntime_zone = "Asia/Tokyo"\njob = {name = "report.nightly"}\n',
     "failures.toml": 'when = "job_failed"\nto = [{webhook = "http://127.0.0.1:9/hook"}]\n',
+    "shop.toml": 'names = ["shop.*"]\nurl = "http://127.0.0.1:9/jobs/{name}"\n',
     "password.txt": "correct horse battery staple\n",
     "new.txt": "correct horse battery stapler\n",
 }

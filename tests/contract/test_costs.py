@@ -13,16 +13,19 @@ import pytest
 
 from jqmaster.api.http import endpoint
 from jqmaster.domain.ids import new_id
+from jqmaster.runtime.targets.deliveries import TargetDeliveries
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pool import StorePool
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.operations.settings import SettingsStore
 from tests.support.admin import admin_of
 from tests.support.events import Events
 from tests.support.master import master_on
 from tests.support.server import StoreServer, started
 from tests.support.store import StoreWorld
 from tests.support.unique import unique
+from tests.support.waiting import wait_until
 from worker_sdk import Pusher, Worker
 from worker_sdk.worker import asgi
 
@@ -242,6 +245,35 @@ async def test_round_trips_of_a_lone_job(monkeypatch: pytest.MonkeyPatch) -> Non
     # Claims go with the write that makes them possible. The rest come from the dispatcher's clock, once a second.
     assert trips.count(["enqueue", "claim"]) >= 0.9 * jobs
     assert_at_most("round trips of a lone job, until it is settled", len(trips) / jobs, 2.3)
+
+
+async def test_an_installation_without_targets_pays_nothing_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masters learn of targets with the version of the settings, by one command for both."""
+    rounds = Counter[str]()
+    round_of = TargetDeliveries._round
+
+    async def counted(self: TargetDeliveries) -> None:
+        rounds["all"] += 1
+        await round_of(self)
+
+    monkeypatch.setattr(TargetDeliveries, "_round", counted)
+    server = StoreServer()
+    with started(server):
+        async with master_on(server.url) as (master, api):
+            job_id = await api.enqueue("work")
+            link = master.shard.services.link
+            redis = admin_of(link.client)
+            await redis.config_resetstat()
+            store = SettingsStore(link)
+            assert await store.versions() == (0, 0)
+            commands = await redis.info("commandstats")
+            assert commands.get("cmdstat_smembers", {}).get("calls", 0) == 0
+            assert rounds["all"] == 0
+            target = {"names": ["other"], "url": "http://127.0.0.1:1/"}
+            assert (await api.call("PUT", "/api/targets/shop", target))[0] == 201
+            await wait_until(lambda: rounds["all"], what="a round, once there is a target")
+            assert (await api.call("DELETE", "/api/targets/shop"))[0] == 204
+            assert await api.state(job_id) == "ready"
 
 
 async def _done(argument: Any) -> None:

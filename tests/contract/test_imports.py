@@ -59,6 +59,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "logs": {"jobs"},
         "notices": {"", "matching", "jobs"},
         "content": {"identity", "matching", "jobs"},
+        "targets": {"", "matching", "jobs", "notices.webhook", "challenges.challenge"},
     },
     "api": {
         "": {
@@ -73,6 +74,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "challenges",
             "logs",
             "notices",
+            "targets",
             "identity",
             "operations",
         },
@@ -104,6 +106,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "challenges": {"http", "encoding", ".schemas"},
         "logs": {"http", "jobs.handlers", ".schemas"},
         "notices": {"http", "jobs.schemas", "jobs.views", "constraints.handlers", ".schemas"},
+        "targets": {"http", "constraints.handlers", ".schemas"},
         "identity": {"http", ".schemas"},
         "operations": {"http", "encoding", "identity.audit", "jobs.action_views", ".schemas"},
     },
@@ -117,6 +120,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "challenges": {"jobs.reader", "identity.audit_writer"},
         "logs": {"jobs"},
         "notices": {"constraints", "jobs"},
+        "targets": {"constraints.editor"},
         "identity": {"jobs.coalescing"},
         "operations": {
             "constraints",
@@ -137,6 +141,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "workers": {"", "link", "jobs.claims", "identity.audit"},
         "logs": {"", "link"},
         "notices": {"", "link", "jobs.records", "jobs.challenges", "identity.audit"},
+        "targets": {"", "link", "identity.audit"},
         "leadership": {"", "link", "identity.audit"},
         "identity": {"", "link"},
         "operations": {"", "link", "identity.audit"},
@@ -156,6 +161,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "leadership": {".periodic_loop"},
         "duties": {"outbound", ".periodic_loop"},
         "outbound": set(),
+        "targets": {"outbound"},
         "watch": {"duties", ".periodic_loop"},
     },
     "app": {"": set()},

@@ -36,6 +36,14 @@ class NoAnswerError(Exception):
     """Something of the request may have been sent, and no valid answer came back."""
 
 
+class TooLargeAnswerError(NoAnswerError):
+    """The answer has more bytes than the client takes. `status` is its status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("the answer is too large")
+        self.status = status
+
+
 class ClosedError(NoAnswerError):
     """The connection ended before the answer was complete."""
 
@@ -97,6 +105,7 @@ class HttpClient:
     * `kept_fields`: lower-case names of the fields that are read from answers.
     * `is_end_an_answer`: accept answers without a length, which end with their connection. One of these may have been
       cut off.
+    * `max_idle_s`: a kept connection that has been idle for longer is not used again.
     """
 
     def __init__(
@@ -107,8 +116,10 @@ class HttpClient:
         kept_fields: frozenset[bytes] = frozenset({b"retry-after"}),
         keeps_connections: bool = True,
         is_end_an_answer: bool = False,
+        max_idle_s: float = MAX_IDLE_S,
     ) -> None:
         self._route = route
+        self._max_idle_s = max_idle_s
         self._keeps_connections = keeps_connections
         self._policy = _Policy(max_answer_bytes + _MAX_HEAD_BYTES, kept_fields, is_end_an_answer)
         self._idle: defaultdict[str, list[_Connection]] = defaultdict(list)
@@ -211,7 +222,7 @@ class HttpClient:
         idle = self._idle.get(address)
         while idle:
             connection = idle.pop()
-            if connection.may_be_used and now_s - connection.idle_since_s < MAX_IDLE_S:
+            if connection.may_be_used and now_s - connection.idle_since_s < self._max_idle_s:
                 return connection
             connection.abort()
         return None
@@ -219,7 +230,7 @@ class HttpClient:
     def _keep(self, address: str, connection: "_Connection") -> None:
         self._idle[address].append(connection)
         if self._sweeper is None:
-            self._sweeper = asyncio.get_running_loop().call_later(MAX_IDLE_S, self._sweep)
+            self._sweeper = asyncio.get_running_loop().call_later(self._max_idle_s, self._sweep)
 
     def _sweep(self) -> None:
         """Close connections that have been idle for long. Forget addresses that are no longer called."""
@@ -227,13 +238,13 @@ class HttpClient:
         self._sweeper = None
         for address in list(self._idle):
             for connection in list(self._idle[address]):
-                if loop.time() - connection.idle_since_s >= MAX_IDLE_S:
+                if loop.time() - connection.idle_since_s >= self._max_idle_s:
                     self._idle[address].remove(connection)
                     connection.abort()
             if not self._idle[address]:
                 del self._idle[address]
         if self._idle:
-            self._sweeper = loop.call_later(MAX_IDLE_S / 2, self._sweep)
+            self._sweeper = loop.call_later(self._max_idle_s / 2, self._sweep)
 
     def _lost(self, address: str, connection: "_Connection") -> None:
         self._open.discard(connection)
@@ -383,8 +394,11 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
-        if self._waiter is None or self._received > self._policy.max_received:
+        if self._waiter is None:
             self._fail(NoAnswerError("more than an answer"))
+            return
+        if self._received > self._policy.max_received:
+            self._fail(TooLargeAnswerError(self._parser.get_status_code()))
             return
         try:
             self._parser.feed_data(data)

@@ -49,6 +49,7 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:  # noqa: PLR0912 - a row for e
                 "due_at": iso_ms(verdict.due_at_ms),
                 "in_s": verdict.in_ms / 1000,
                 "failures": verdict.failures,
+                "put_off": verdict.put_off or None,
             }
         case Expired():
             return {"expires_at": iso_ms(verdict.expires_at_ms)}

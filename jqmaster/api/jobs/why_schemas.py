@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from jqmaster.api.schemas import Answer, JobId, Timestamp
+from jqmaster.api.schemas import SINCE, Answer, JobId, Timestamp
 from jqmaster.domain.constraints.limit_kinds import CLOSERS
 from jqmaster.domain.jobs.job import JobState
 
@@ -64,6 +64,10 @@ class DueVerdict(Answer):
     due_at: Timestamp
     in_s: float = Field(description="Negative where the instant is past and the leader is about to act.")
     failures: int
+    put_off: str | None = Field(
+        description="Why its last attempt was put off. Null: it was not, or the caller may not see it.",
+        json_schema_extra=SINCE,
+    )
 
 
 class ExpiredVerdict(Answer):

@@ -41,7 +41,7 @@ def export(  # noqa: PLR0917 - options of a command
         bool,
         typer.Option(
             "--with-secrets",
-            help="Write the hashes of passwords and tokens, and the addresses and secrets of notices, too.",
+            help="Write the hashes of passwords and tokens, and the addresses and secrets of notices and targets, too.",
         ),
     ] = False,
     as_json: JsonOption = False,

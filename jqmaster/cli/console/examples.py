@@ -102,6 +102,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "notices mute": ("jqmaster notices mute failures --for 2h",),
     "notices ack": ("jqmaster notices ack failures",),
     "notices delete": ("jqmaster notices delete failures",),
+    "targets put": ("jqmaster targets put shop shop.toml --new",),
+    "targets list": ("jqmaster targets list",),
+    "targets show": ("jqmaster targets show shop",),
+    "targets test": ("jqmaster targets test shop '{\"order\": 42}'",),
+    "targets delete": ("jqmaster targets delete shop",),
     # Operate
     "mcp": ("jqmaster mcp --master https://jobs.example.org --token-file ~/.jqmaster-token",),
     "health": ("jqmaster health", "jqmaster health --json"),

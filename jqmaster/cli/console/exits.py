@@ -25,7 +25,8 @@ TABLE: Final = (
     (OK, "done"),
     (
         FAILED,
-        "the job did not succeed (in time), or health, doctor, fsck, conformance or seal check found a fault",
+        "the job did not succeed (in time), or health, doctor, fsck, conformance, seal check or targets test found a "
+        "fault",
     ),
     (
         USAGE,

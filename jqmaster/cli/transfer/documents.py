@@ -19,8 +19,10 @@ from jqmaster.domain.workers.slot_rule import SlotRule
 from jqmaster.errors import JqmasterError
 from jqmaster.service.definitions import documents as definition_documents
 from jqmaster.service.notices import documents as notice_documents
+from jqmaster.service.targets import documents as target_documents
 from jqmaster.store.identity.credentials import StoredToken, StoredUser
 from jqmaster.store.notices.documents import StoredNotice
+from jqmaster.store.targets.documents import StoredTarget
 
 # A document, and the facts beside it. Facts of None are left out of the line.
 Parts = tuple[dict[str, Any], dict[str, Any]]
@@ -108,6 +110,14 @@ def of_notice(stored: StoredNotice, *, has_secrets: bool) -> Parts:
     document = notice_documents.describe(stored.notice)
     if has_secrets:
         document["to"] = [_destination(one) for one in stored.notice.to]
+    return document, {}
+
+
+def of_target(stored: StoredTarget, *, has_secrets: bool) -> Parts:
+    """Without secrets, the target is shown as the API shows it."""
+    document = target_documents.describe(stored.target)
+    if has_secrets:
+        document |= {"headers": dict(stored.target.headers), "secret": stored.target.secret.present}
     return document, {}
 
 

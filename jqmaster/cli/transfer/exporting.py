@@ -31,6 +31,7 @@ from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, pages
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.notices.documents import decode_notice
 from jqmaster.store.operations.settings import SettingsStore
+from jqmaster.store.targets.documents import decode_target
 from jqmaster.store.workers.workers import WorkerStore
 
 StoredT = TypeVar("StoredT")
@@ -88,6 +89,8 @@ class Exporting:
             yield "definition", name, documents.of_definition(definition.definition)
         for name, notice in await self._decoded(k.notices, decode_notice):
             yield "notice", name, documents.of_notice(notice, has_secrets=has_secrets)
+        for name, target in await self._decoded(k.targets, decode_target):
+            yield "target", name, documents.of_target(target, has_secrets=has_secrets)
         for rule in await WorkerStore(self._shard, LiveValue(self._times)).slot_rules():
             yield "slot_rule", rule.id, documents.of_slot_rule(rule)
         for name, user in await self._decoded(k.users, StoredUser.decode):

@@ -15,6 +15,7 @@ from jqmaster.api.constraints.schemas import ConstraintRequest
 from jqmaster.api.definitions.schemas import DefinitionRequest
 from jqmaster.api.jobs.schemas import JobRequest
 from jqmaster.api.notices.schemas import NoticeRequest
+from jqmaster.api.targets.schemas import TargetRequest
 from jqmaster.cli.transfer import models
 from jqmaster.cli.transfer.installation import Installation
 from jqmaster.cli.transfer.lines import END, HEAD, ExportLine, LineError, Unknown, checked, parsed, raw_lines
@@ -154,6 +155,8 @@ def _made_of(line: ExportLine, unknown: Unknown) -> Any:
             return _definition_of(line, unknown)
         case "notice":
             return checked(NoticeRequest, line, document, unknown)
+        case "target":
+            return checked(TargetRequest, line, document, unknown)
         case "slot_rule":
             return checked(models.SlotRuleDocument, line, document, unknown)
         case "user":
@@ -248,6 +251,7 @@ class Importing:
             "constraint": self._put_constraint,
             "definition": self._put_definition,
             "notice": self._put_notice,
+            "target": self._put_target,
             "slot_rule": self._put_slot_rule,
             "batch": self._put_batch,
         }
@@ -285,7 +289,7 @@ class Importing:
             )
         return done
 
-    # --- settings, constraints, definitions, notices, rules of slots, batches
+    # --- settings, constraints, definitions, notices, targets, rules of slots, batches
 
     async def _import_object(self, line: ExportLine, unknown: Unknown) -> None:
         try:
@@ -327,6 +331,11 @@ class Importing:
         if any("…" in (one.slack or "") or one.has_secret is not None for one in made.to):
             return "its destinations are secrets, which the export does not have: export with --with-secrets"
         return bool(await self._parts.notice_editor.put(name, made.model_dump(), who=WHO, demands=_NEW))
+
+    async def _put_target(self, name: str, made: TargetRequest) -> bool | str:
+        if "…" in made.headers.values() or (made.has_secret and made.secret is None):
+            return "its headers or its secret are not in the export: export with --with-secrets"
+        return bool(await self._parts.target_editor.put(name, made.model_dump(), who=WHO, demands=_NEW))
 
     async def _put_slot_rule(self, rule_id: str, made: models.SlotRuleDocument) -> bool:
         rule = SlotRule(made.node_id, made.labels, made.max_jobs, made.set_by, made.set_at)

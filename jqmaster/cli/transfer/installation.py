@@ -18,6 +18,7 @@ from jqmaster.service.definitions.editor import DefinitionEditor
 from jqmaster.service.definitions.firing import DefinitionFiring
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.operations.live_settings import LiveSettings
+from jqmaster.service.targets.editor import TargetEditor
 from jqmaster.store.backup import loading
 from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.constraints.constraints import ConstraintStore
@@ -33,6 +34,7 @@ from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.notices.notices import NoticeStore
 from jqmaster.store.operations.settings import SettingsStore
+from jqmaster.store.targets.targets import TargetStore
 from jqmaster.store.workers.workers import WorkerStore
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ class Installation:
         self.notice_editor = NoticeEditor(
             NoticeStore(shard), self.audit, shard.now_ms, can_sign=True, can_mail=True
         )
+        self.target_editor = TargetEditor(TargetStore(shard), shard.now_ms)
         self.workers = WorkerStore(shard, LiveValue(policies.job_times(settings)))
         self.batches = BatchStore(shard, tally)
         self.credentials = CredentialStore(shard)

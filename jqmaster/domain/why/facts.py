@@ -29,7 +29,8 @@ class JobsAhead:
 class Snapshot:
     """The facts in the store at one instant. `lease_until_ms`: of a running job, the end of its lease or its deadline,
     whichever is sooner. `jobs_ahead`: None if the job is not ready, or waits in a lane of older constraints.
-    `index_fault`: the fault of the index that hides a ready job from claims; empty: none.
+    `index_fault`: the fault of the index that hides a ready job from claims; empty: none. `put_off`: why the last
+    attempt was put off; empty: it was not.
     """
 
     now_ms: int
@@ -45,6 +46,7 @@ class Snapshot:
     # The predecessors that it waits for: the first of them with their states, and the number of all.
     awaits: tuple[tuple[str, str | None], ...] = ()
     awaits_count: int = 0
+    put_off: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,6 +133,9 @@ def _workers(
         elif reach.breaker == "open":
             counts["broken"] += 1
             broken_why |= {reach.why} - {""}
+        elif worker.unreachable:
+            counts["broken"] += 1
+            broken_why.add(f"target {worker.spec.target} {worker.unreachable}")
         elif worker.busy >= worker.spec.max_jobs:
             counts["full"] += 1
         elif reach.paused_ms > 0:
@@ -148,7 +151,7 @@ def _workers(
         full=counts["full"],
         draining=counts["draining"],
         pulling=counts["pulling"],
-        broken=counts["broken"] if is_known else None,
+        broken=counts["broken"] if is_known or broken_why else None,
         paused=counts["paused"] if is_known else None,
         refusing=counts["refusing"] if is_known else None,
         busy=sum(worker.busy for worker in live),

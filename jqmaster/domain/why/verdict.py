@@ -21,23 +21,26 @@ MAX_NAMED_JOBS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The job waits for its time. `code`: its state. `in_ms`: negative if the instant is past."""
+    """The job waits for its time. `code`: its state. `in_ms`: negative if the instant is past. `put_off`: why its last
+    attempt was put off; empty: it was not."""
 
     code: str
     due_at_ms: int
     in_ms: int
     failures: int
+    put_off: str = ""
 
     @property
     def text(self) -> str:
+        put_off = f" Its last attempt was put off: {self.put_off}." if self.put_off else ""
         if self.code == JobState.RETRYING:
             what = f"Waits for a retry after {_count(self.failures, 'failed attempt')}"
         else:
             what = "Scheduled for later"
         at = iso_ms(self.due_at_ms)
         if self.in_ms > 0:
-            return f"{what}: it is due at {at}, in {span(self.in_ms)}."
-        return f"{what}: it has been due since {at}, and the leader is about to make it ready."
+            return f"{what}: it is due at {at}, in {span(self.in_ms)}.{put_off}"
+        return f"{what}: it has been due since {at}, and the leader is about to make it ready.{put_off}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +273,8 @@ def not_ready_verdict(snapshot: Snapshot) -> list[Verdict]:
     if job.state is JobState.AWAITING_JOBS:
         return [AwaitingJobs(snapshot.awaits, snapshot.awaits_count)]
     if job.state in TIMED:
-        return [Due(str(job.state), job.due_at_ms, job.due_at_ms - snapshot.now_ms, job.failures)]
+        in_ms = job.due_at_ms - snapshot.now_ms
+        return [Due(str(job.state), job.due_at_ms, in_ms, job.failures, snapshot.put_off)]
     return []
 
 

@@ -24,9 +24,14 @@ def crowd_last_seen_ms(
     """Return the time at which the last worker of a crowd was last heard; None if no crowd fell silent.
 
     Ignores workers that were last heard at `after_ms` or before, because their silence has been handled. Also ignores
-    workers that an operator detached or that have a successor, because their silence is expected.
+    workers that an operator detached or that have a successor, because their silence is expected, and the built-in
+    workers of masters, which fall silent together with their master.
     """
-    members = [worker for worker in workers if worker.detached_by in (None, "silence")]
+    members = [
+        worker
+        for worker in workers
+        if worker.detached_by in (None, "silence") and not worker.spec.is_built_in
+    ]
     seen = sorted(worker.last_seen_ms for worker in members)
     registered = sorted(worker.registered_at_ms for worker in members)
     silent = seen[bisect_right(seen, after_ms) : bisect_left(seen, now_ms - rules.stale_ms)]

@@ -15,7 +15,7 @@ WorkerState = Literal["fresh", "stale", "draining", "detached"]
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
     """The facts that a worker registers. `url`: None: it pulls. `place`: see RegisterRequest. `contracts`: by name, the
-    digest of the contract that it declared."""
+    digest of the contract that it declared. `target`: the HTTP target to which it delivers; empty: none."""
 
     url: str | None
     names: tuple[str, ...]
@@ -27,12 +27,15 @@ class WorkerSpec:
     secret: str
     place: str = ""
     contracts: Mapping[str, str] = field(default_factory=dict)
+    target: str = ""
 
     @property
     def is_built_in(self) -> bool:
-        """Return whether the worker is part of a master. Only such a worker may register reserved names, and it has no
-        other names."""
-        return bool(self.names) and all(name.startswith(RESERVED_PREFIX) for name in self.names)
+        """Return whether the worker is part of a master: it delivers to a target, or it runs the masters' own jobs.
+        Only the latter may register reserved names, and it has no other names."""
+        return bool(self.target) or (
+            bool(self.names) and all(name.startswith(RESERVED_PREFIX) for name in self.names)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,8 @@ class Worker:
     """A registered worker. `busy`: the number of its claims. `alone_with`: the last job that it got to run alone; as
     long as it holds that job, it gets no other. `polls_until_ms`: the end of its long poll; 0: it does not poll, or was
     answered. `spec.max_jobs`: the number of slots, which an operator may have changed; `own_max_jobs`: the number that
-    it registered. `companion_of`: the ID of the master in whose process it runs; empty: none.
+    it registered. `companion_of`: the ID of the master in whose process it runs; empty: none. `unreachable`: why the
+    target to which it delivers cannot be reached; empty: it can, or there is none.
     """
 
     id: str
@@ -56,6 +60,7 @@ class Worker:
     polls_until_ms: int = 0
     own_max_jobs: int = 0
     companion_of: str = ""
+    unreachable: str = ""
 
     @property
     def is_pulling(self) -> bool:

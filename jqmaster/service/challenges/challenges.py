@@ -1,6 +1,7 @@
 """Challenges for the workers that open them, and for the outside systems that answer."""
 
 import hashlib
+import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,9 +15,12 @@ from jqmaster.domain.challenges.challenge import (
 )
 from jqmaster.domain.challenges.challenge_form import Audience, Form
 from jqmaster.domain.ids import is_id
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.targets.callback import EARLY_WAIT_MS, TARGET_NONCE
 from jqmaster.errors import ConflictError, ForbiddenError, unknown_worker
 from jqmaster.service.challenges.request_ids import RequestIds
-from jqmaster.store.jobs.challenges import AskedForm, ChallengeStore, OpenedChallenge
+from jqmaster.store.jobs.challenges import AskedForm, ChallengeStore, OpenedChallenge, ReceivedCallback
+from jqmaster.store.jobs.records import RecordStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,13 @@ class NewChallenge:
 class ChallengeService:
     """Methods raise what the store raises."""
 
-    def __init__(self, store: ChallengeStore, ids: RequestIds, figures: ChallengeFigures) -> None:
+    def __init__(
+        self, store: ChallengeStore, ids: RequestIds, figures: ChallengeFigures, records: RecordStore
+    ) -> None:
         self._store = store
         self._ids = ids
         self._figures = figures
+        self._records = records
 
     async def open(self, worker_id: str, new: NewChallenge) -> RequestId:
         """Open a challenge for the attempt that holds a job. Raise NotFoundError for a worker that is not registered,
@@ -85,6 +92,8 @@ class ChallengeService:
         request = self._ids.read(request_id, address)
         identity = hashlib.sha256(key.encode()).digest()[:16] if key else callback.digest
         received = await self._store.take(request, callback, identity)
+        if _is_unknown(received) and await self._open_for_target(request):
+            received = await self._store.take(request, callback, identity)
         if isinstance(received, CallbackSignature):
             if not received.is_valid(headers.get(received.header.lower(), ""), callback.body):
                 raise ForbiddenError(
@@ -101,6 +110,20 @@ class ChallengeService:
             self._ids.refuse(received.answer, address)
         return False
 
+    async def _open_for_target(self, request: RequestId) -> bool:
+        """Open the challenge of a delivery whose endpoint calls back before it has answered. Return False if the
+        request ID is not that of a delivery that is under way."""
+        job = (await self._records.get_without_argument([request.job_id])).get(request.job_id)
+        if job is None or job.state is not JobState.RUNNING:
+            return False
+        own = new_request_id(job.id, job.token, TARGET_NONCE)
+        if not hmac.compare_digest(own.digest, request.digest):
+            return False
+        opened = await self._store.open(
+            job.worker_id, job.token, request, wait_ms=EARLY_WAIT_MS, expect=1, meta=None
+        )
+        return isinstance(opened, OpenedChallenge)
+
     async def report_progress(
         self, request_id: str, fraction: float | None, message: str, *, address: str
     ) -> None:
@@ -108,3 +131,7 @@ class ChallengeService:
         answer = await self._store.report_progress(self._ids.read(request_id, address), fraction, message)
         if answer is not CallbackAnswer.TAKEN:
             self._ids.refuse(answer, address)
+
+
+def _is_unknown(received: object) -> bool:
+    return isinstance(received, ReceivedCallback) and received.answer is CallbackAnswer.UNKNOWN

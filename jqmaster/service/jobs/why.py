@@ -76,6 +76,7 @@ class WhyService:
         # Reload after reading the gates, so that constraints created meanwhile are known.
         known = await self._constraints.reload()
         constraints = {one.cid: one for one in known.constraint_set.constraints}
+        snapshot = await self._with_last_end(snapshot, access.for_name(snapshot.job.name))
         snapshot = _covered(snapshot, constraints, access.for_name(snapshot.job.name))
         return Explanation(
             snapshot.job.state,
@@ -85,6 +86,17 @@ class WhyService:
                 ((found, gate) for gate in snapshot.gates if (found := constraint_of(gate, constraints))),
                 key=lambda pair: pair[0].name,
             ),
+        )
+
+    async def _with_last_end(self, snapshot: Snapshot, access: ContentAccess) -> Snapshot:
+        """Return the snapshot with the reason why the last attempt was put off, if the caller may see it."""
+        job = snapshot.job
+        if job.state is not JobState.SCHEDULED or not job.attempt or access.error_text_cover is not None:
+            return snapshot
+        last = await self._store.last_end(job.id)
+        is_put_off = last is not None and last.outcome in ("deferred", "not_ready")
+        return (
+            replace(snapshot, put_off=(last.message or "").rstrip(".")) if last and is_put_off else snapshot
         )
 
 

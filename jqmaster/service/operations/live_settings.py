@@ -69,6 +69,9 @@ class LiveSettings:
         self._store = store
         self._stored = NO_CHANGES
         self._followers: list[Callable[[Settings], None]] = []
+        # The version of the targets, which comes with that of the settings.
+        self.targets_version = 0
+        self._target_followers: list[Callable[[], None]] = []
         self._wake = asyncio.Event()
         self._loops = BackgroundLoops("settings", is_vital=True)
 
@@ -88,6 +91,10 @@ class LiveSettings:
     def follow(self, obey: Callable[[Settings], None]) -> None:
         """Call `obey` with the settings at every change, for code that cannot read a live value."""
         self._followers.append(obey)
+
+    def follow_targets(self, obey: Callable[[], None]) -> None:
+        """Call `obey` when `targets_version` has changed."""
+        self._target_followers.append(obey)
 
     def derive(self, make: Callable[[Settings], T]) -> LiveValue[T]:
         """Return a live value that `make` computes from the settings in force, at every change."""
@@ -155,9 +162,14 @@ class LiveSettings:
 
     async def _look(self) -> None:
         try:
+            versions = await self._store.versions()
             # Compare for inequality, because a restored store may have a lower version.
-            if await self._store.version() != self.version:
+            if versions.settings != self.version:
                 self._take(await self._store.load())
+            if versions.targets != self.targets_version:
+                self.targets_version = versions.targets
+                for obey in self._target_followers:
+                    obey()
         except JqmasterError as exc:
             logger.warning("cannot look at the settings: %s", exc.detail)
 

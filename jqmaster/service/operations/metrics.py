@@ -34,6 +34,8 @@ from jqmaster.domain.notices.delivery import (
 from jqmaster.domain.notices.incident import MessageKind
 from jqmaster.domain.operations.latency import BOUNDS_S, Latencies, Latency, Traffic
 from jqmaster.domain.operations.tally import OTHER, Tally
+from jqmaster.domain.targets.answer import DeliveryResult
+from jqmaster.domain.targets.figures import TargetFigures
 from jqmaster.errors import JqmasterError
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
@@ -139,6 +141,12 @@ METRICS: Final = {
         MetricInfo("jqmaster_notice_deliveries", "counter", ("channel", "outcome"),
                    "Attempts of this master to deliver by mail or slack, by outcome: delivered, failed, deferred, gone "
                    "or refused. Webhooks of notices are among the calls of webhooks."),
+        MetricInfo("jqmaster_target_requests", "counter", ("target", "result"),
+                   "Requests of this master to HTTP targets, by result: succeeded, awaiting (a callback), not_ready "
+                   "(429 or 503), unreachable (not sent), failed or rejected (final)."),
+        MetricInfo("jqmaster_target_request_seconds", "histogram", ("target",),
+                   "Time between a request of this master to an HTTP target and the answer, or the end of the wait for "
+                   "it."),
         MetricInfo("jqmaster_workers", "gauge", ("state",), "Registered workers: fresh, stale, draining, detached."),
         MetricInfo("jqmaster_worker_slots", "gauge", ("state",), "Slots of the fresh workers: busy, free."),
         MetricInfo("jqmaster_is_leader", "gauge", (), "1 if this master leads."),
@@ -239,6 +247,7 @@ class ProcessFigures:
     archive: ArchiveFigures = field(default_factory=ArchiveFigures)
     challenges: ChallengeFigures = field(default_factory=ChallengeFigures)
     deliveries: DeliveryFigures = field(default_factory=DeliveryFigures)
+    targets: dict[str, TargetFigures] = field(default_factory=dict)
 
 
 class Metrics(Collector):
@@ -297,6 +306,7 @@ class Metrics(Collector):
             yield family
         yield from self._challenge_counts()
         yield from self._webhook_counts()
+        yield from self._target_counts()
         yield from self._http()
         yield from self._store()
         yield from self._process()
@@ -386,6 +396,15 @@ class Metrics(Collector):
                     (channel, str(outcome)), self._figures.deliveries.outcomes[name, outcome]
                 )
         yield from (calls, messages, deliveries)
+
+    def _target_counts(self) -> Iterator[Metric]:
+        requests = _counter("jqmaster_target_requests")
+        seconds = _histogram("jqmaster_target_request_seconds")
+        for target, figures in list(self._figures.targets.items()):
+            for result in DeliveryResult:
+                requests.add_metric((target, str(result)), figures.results[result])
+            _add_durations(seconds, (target,), figures.took)
+        yield from (requests, seconds)
 
     def _http(self) -> Iterator[Metric]:
         requests = _counter("jqmaster_http_requests")

@@ -88,6 +88,13 @@ class WorkerService:
             return await self._reattach(worker_id, claims, answer)
         return answer
 
+    async def change_target_worker(
+        self, worker_id: str, names: Sequence[str], max_jobs: int, unreachable: str
+    ) -> None:
+        """Change a worker that delivers to a target; see `WorkerStore`. Raise NotFoundError."""
+        if not await self._workers.change_target_worker(worker_id, names, max_jobs, unreachable):
+            raise unknown_worker(worker_id)
+
     async def announce_leave(self, worker_id: str) -> None:
         """Give no more jobs to a worker whose process is ending. Raise NotFoundError."""
         if not (is_id(worker_id) and await self._workers.announce_leave(worker_id)):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from jqmaster.domain.constraints.gate_check import GateCheck, Holder
-from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.job import Attempt, JobState
 from jqmaster.domain.matching.requirement import name_of
 from jqmaster.domain.why.facts import Accuracy, JobsAhead, Snapshot
 from jqmaster.store import codec
@@ -26,6 +26,10 @@ class WhyStore:
     def __init__(self, shard: Shard, records: RecordStore) -> None:
         self._shard = shard
         self._records = records
+
+    async def last_end(self, job_id: str) -> Attempt | None:
+        """Return the end of the last attempt in the job's history; None: there is none."""
+        return (await self._records.last_ends([job_id]))[0]
 
     async def snapshot(
         self, job_id: str, rivals: Sequence[str] = (), *, is_keyed: bool = True

@@ -57,6 +57,7 @@ class MasterStore:
             "version": record.version,
             "started_at_ms": record.started_at_ms,
             "listens_sharded": record.listens_sharded,
+            "delivers": record.delivers,
         }
         if record.duty_faults:
             faults = islice(record.duty_faults.items(), MAX_FAULTS)
@@ -130,5 +131,6 @@ def _record(master_id: str, fields: Mapping[str, Any]) -> MasterRecord:
         started_at_ms=int(fields["started_at_ms"]),
         # Masters of older releases do not send these fields.
         listens_sharded=fields.get("listens_sharded") is True,
+        delivers=fields.get("delivers") is True,
         duty_faults={str(name): str(fault) for name, fault in fields.get("duty_faults", {}).items()},
     )

@@ -128,6 +128,8 @@ class WorkerStore:
         }
         if companion_of:
             described["companion_of"] = companion_of
+        if spec.target:
+            described["target"] = spec.target
         if spec.contracts:
             described["contracts"] = codec.pack(dict(spec.contracts))
         fields = [part for field in described.items() for part in field]
@@ -227,6 +229,19 @@ class WorkerStore:
                 return False
         self._shard.leader.wake(WorkersChanged())
         return True
+
+    async def change_target_worker(
+        self, worker_id: str, names: Sequence[str], max_jobs: int, unreachable: str
+    ) -> bool:
+        """Change the names and slots of a worker that delivers to a target. `unreachable`: why the target cannot be
+        reached; empty: it can. False: the worker is not registered."""
+        word, _ = await self._client.run(
+            "change_target_worker",
+            (self._keys.worker(worker_id),),
+            (codec.pack(list(names)), max_jobs, unreachable, self._shard.wake_channel),
+        )
+        self._shard.leader.wake(WorkersChanged())
+        return word == "ok"
 
     # --- orders of people, written down with the change
 
@@ -448,6 +463,7 @@ def _worker(worker_id: str, fields: dict[str, bytes], last_seen_ms: int, busy: i
             version=fields["version"].decode(),
             secret=fields["secret"].decode(),
             contracts=msgpack.unpackb(fields["contracts"]) if "contracts" in fields else {},
+            target=fields.get("target", b"").decode(),
         ),
         registered_at_ms=int(fields["registered_at_ms"]),
         last_seen_ms=last_seen_ms,
@@ -460,6 +476,7 @@ def _worker(worker_id: str, fields: dict[str, bytes], last_seen_ms: int, busy: i
         polls_until_ms=int(fields.get("poll_until_ms", 0)),
         own_max_jobs=int(fields.get("own_max_jobs") or fields["max_jobs"]),
         companion_of=fields.get("companion_of", b"").decode(),
+        unreachable=fields.get("unreachable", b"").decode(errors="replace"),
     )
 
 

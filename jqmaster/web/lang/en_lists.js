@@ -83,6 +83,7 @@ export default {
   "why.text.others": "1 other job waits for it.||{count} other jobs wait for it.",
   "why.text.eta": "At this rate the job starts in about {duration}.",
   "why.text.scheduled": "Scheduled for later: due {due}.",
+  "why.text.put_off": "Its last attempt was put off: {reason}.",
   "why.text.retrying":
     "Waits for a retry after 1 failed attempt: due {due}.||Waits for a retry after {count} failed attempts: due {due}.",
   "why.text.awaiting_callback":

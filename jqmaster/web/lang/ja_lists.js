@@ -65,6 +65,7 @@ export default {
   "why.text.others": "ほかに {count} 件のジョブが待っています。",
   "why.text.eta": "この速度では約 {duration}後に開始します。",
   "why.text.scheduled": "予約されています(予定: {due})。",
+  "why.text.put_off": "前回の試行は延期されました: {reason}。",
   "why.text.retrying": "{count} 回失敗し、再試行を待っています(予定: {due})。",
   "why.text.awaiting_callback":
     "試行 {attempt} の作業は外部システムが行っています。コールバックの待機期限: {due}。",

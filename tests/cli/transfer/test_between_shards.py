@@ -103,6 +103,7 @@ async def fill(world: StoreWorld) -> dict[str, str]:
     from jqmaster.api.constraints.schemas import ConstraintRequest
     from jqmaster.api.definitions.schemas import DefinitionRequest
     from jqmaster.api.notices.schemas import NoticeRequest
+    from jqmaster.api.targets.schemas import TargetRequest
 
     request = ConstraintRequest.model_validate(constraint)
     await parts.constraint_editor.put("three", request.model_dump(), "ada", parts.access, ANYHOW)
@@ -122,6 +123,11 @@ async def fill(world: StoreWorld) -> dict[str, str]:
     ):
         notice = NoticeRequest.model_validate({"when": "job_failed", "to": to})
         await parts.notice_editor.put(name, notice.model_dump(), who="ada")
+    target = TargetRequest.model_validate(
+        {"names": ["shop.*"], "url": "https://shop.example/{name}", "secret": "whsec_" + "B" * 32,
+         "headers": {"X-Key": "token=1"}}
+    )  # fmt: skip
+    await parts.target_editor.put("shop", target.model_dump(), who="ada")
     await parts.workers.add_slot_rule(SlotRule("web-1", {"gpu": "1"}, 7, "ada", world.now_ms))
     credentials = CredentialStore(world.shard)
     hashed = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$" + "A" * 22
@@ -137,7 +143,8 @@ async def test_everything_arrives_once_and_a_repeat_changes_nothing(
     ids = await fill(source)
     text = await exported(source, has_secrets=True)
     assert end_of(text)["lines"] == {
-        "setting": 1, "constraint": 1, "definition": 2, "notice": 2, "slot_rule": 1, "user": 1, "token": 1, "job": 4,
+        "setting": 1, "constraint": 1, "definition": 2, "notice": 2, "target": 1, "slot_rule": 1, "user": 1, "token": 1,
+        "job": 4,
     }  # fmt: skip
     done = await imported(target, text)
     assert (done.left_out, dict(done.new)) == ([], end_of(text)["lines"])
@@ -176,6 +183,7 @@ async def test_without_secrets_no_hash_and_no_address_that_lets_others_in_is_in_
     done = await imported(target, text)
     assert {(one.kind, one.id) for one in done.left_out} == {
         ("notice", "hook"),
+        ("target", "shop"),
         ("user", "ada"),
         ("token", "tok1"),
     }

@@ -13,7 +13,7 @@ ENTRY = encode_entry(who="ada", action="settings.change", target="lease_s", befo
 async def test_settings_change_only_as_they_were_read(world: StoreWorld) -> None:
     store, k = SettingsStore(world.shard), world.shard.keys
     assert await store.load() == StoredSettings(0, {})
-    assert await store.version() == 0
+    assert (await store.versions()).settings == 0
     async with world.published(k.wake_channel, "settings"):
         first = await store.put(0, {"lease_s": 9}, ENTRY, is_access=False)
     assert first
@@ -25,7 +25,7 @@ async def test_settings_change_only_as_they_were_read(world: StoreWorld) -> None
     assert second
     assert second.version > first.version
     assert await store.load() == second
-    assert await store.version() == second.version
+    assert (await store.versions()).settings == second.version
 
 
 async def test_a_change_of_access_is_written_down_among_the_access_events(world: StoreWorld) -> None:

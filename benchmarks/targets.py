@@ -1,0 +1,118 @@
+"""Measure HTTP targets: deliveries a second, and the master's memory while thousands of endpoints hang.
+
+`python -m benchmarks.targets PORT` is the endpoint: `/ok` answers at once, `/hang` never.
+"""
+
+import asyncio
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from benchmarks.load import ROOT, System, free_port, running_system
+from benchmarks.scenario import Figures, Scenario
+
+PAGE: Final = 500
+WITHIN_S: Final = 600.0
+_ANSWER: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+_NETWORKS: Final = "127.0.0.0/8"
+
+
+class _Endpoint(asyncio.Protocol):
+    """Answers each request as soon as its head and body are there. The bodies of the load are short."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if not data.startswith(b"POST /hang"):
+            self._transport.write(_ANSWER)
+
+
+def deliveries(*, jobs: int = 10_000, running: int = 200, masters: int = 1) -> Figures:
+    """Measure deliveries a second to one endpoint over kept connections, and their CPU at master and store, in µs."""
+    with _endpoint() as url, _system(masters=masters) as system:
+        _enqueue(system, jobs)
+        before, began_s = system.cpu_s(), time.monotonic()
+        _put(system, f"{url}/ok", max_running=running)
+        _until(lambda: system.counts()["succeeded"] >= jobs)
+        seconds, after = time.monotonic() - began_s, system.cpu_s()
+        spent = {part: after[part] - before[part] for part in ("master", "store")}
+        return {"per_s": jobs / seconds, **{f"cpu_us_{part}": s / jobs * 1e6 for part, s in spent.items()}}
+
+
+def hanging(*, endpoints: int = 5_000, for_s: float = 20.0) -> Figures:
+    """Measure the master's memory for requests that nobody answers, in KiB each and as growth over `for_s`, in KiB."""
+    with _endpoint() as url, _system(masters=1) as system:
+        before = _rss(system)
+        _put(system, f"{url}/hang", max_running=endpoints)
+        _enqueue(system, endpoints)
+        _until(lambda: system.counts()["running"] >= endpoints)
+        time.sleep(for_s / 2)
+        first = _rss(system)
+        time.sleep(for_s)
+        return {"kib_each": (first - before) / endpoints, "growth_kib": _rss(system) - first}
+
+
+def _rss(system: System) -> float:
+    return float(sum(master.memory_info().rss for master in system.master_processes())) / 1024
+
+
+@contextmanager
+def _system(*, masters: int) -> Iterator[System]:
+    with running_system(
+        workers=0, masters=masters, allowed_webhook_networks=_NETWORKS, retention_succeeded_s=3600
+    ) as system:
+        yield system
+
+
+@contextmanager
+def _endpoint() -> Iterator[str]:
+    port = free_port()
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.targets", str(port)], cwd=ROOT)
+    try:
+        time.sleep(1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _put(system: System, url: str, *, max_running: int) -> None:
+    target = {"names": ["deliver"], "url": url, "max_running": max_running}
+    system.http.put(f"{system.url}/api/targets/load", json=target).raise_for_status()
+
+
+def _enqueue(system: System, count: int) -> None:
+    for start in range(0, count, PAGE):
+        jobs = [{"name": "deliver", "argument": {"order": 42}, "timeout": 3600}] * min(PAGE, count - start)
+        system.http.post(f"{system.url}/api/jobs/bulk", json={"jobs": jobs}).raise_for_status()
+
+
+def _until(is_true: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WITHIN_S
+    while not is_true():
+        if time.monotonic() > deadline_s:
+            raise SystemExit("the deliveries did not come so far")
+        time.sleep(0.1)
+
+
+async def _serve(port: int) -> None:
+    server = await asyncio.get_running_loop().create_server(_Endpoint, "127.0.0.1", port, backlog=4096)
+    await server.serve_forever()
+
+
+SCENARIOS: Final = [
+    Scenario("deliveries", deliveries, params=[{}, {"masters": 2}], quick={"jobs": 200}, group="targets"),
+    Scenario("hanging_endpoints", hanging, quick={"endpoints": 20, "for_s": 1.0}, group="targets"),
+]
+
+
+if __name__ == "__main__":
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    asyncio.run(_serve(int(sys.argv[1])))

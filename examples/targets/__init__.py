@@ -1,0 +1,1 @@
+"""Endpoints that do jobs without an SDK."""

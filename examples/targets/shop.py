@@ -1,0 +1,80 @@
+"""A web application whose jobs come back to it: an order is taken, and its mail is sent later by a job.
+
+    pip install starlette uvicorn httpx
+    SECRET=$(jqmaster webhooks secret) JQMASTER_URL=http://127.0.0.1:8080 uvicorn examples.targets.shop:app --port 8001
+
+The target, with the same secret:
+
+    curl -X PUT localhost:8080/api/targets/shop -H 'Content-Type: application/json' \
+      -d '{"names": ["shop.*"], "url": "http://127.0.0.1:8001/jobs/{name}", "secret": "'$SECRET'"}'
+"""
+
+import base64
+import hmac
+import os
+import time
+
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+MASTER = os.environ.get("JQMASTER_URL", "http://127.0.0.1:8080")
+SECRET = base64.b64decode(os.environ["SECRET"].removeprefix("whsec_"))
+# In a real application: a table with the fence of the last delivery of each order.
+orders: dict[int, str] = {}
+fences: dict[int, int] = {}
+
+
+async def take_order(request: Request) -> Response:
+    """Take an order, and leave the mail to a job."""
+    number = len(orders) + 1
+    orders[number] = "taken"
+    async with httpx.AsyncClient() as http:
+        job = {"name": "shop.mail", "argument": {"order": number}, "keep_result": True}
+        answer = await http.post(f"{MASTER}/api/jobs", json=job, headers={"Accept": "application/json"})
+        answer.raise_for_status()
+    return JSONResponse({"order": number, "job": answer.json()["id"]}, 201)
+
+
+async def send_mail(request: Request) -> Response:
+    """Do the job. 2xx: it is done, and the body is its result. 404: it fails for good. Any other status: it is tried
+    again."""
+    body = await request.body()
+    if not is_signed(request, body):
+        return Response(status_code=401)
+    order = (await request.json())["order"]
+    if order not in orders:
+        return JSONResponse({"error": f"no order {order}"}, 404)
+    # A delivery may be repeated, and an older one may come late. The fence grows with each.
+    fence = int(request.headers["JQ-Fence"])
+    if fence < fences.get(order, 0):
+        return JSONResponse({"error": "a newer delivery has begun"}, 410)
+    fences[order] = fence
+    orders[order] = "mailed"
+    return JSONResponse({"order": order, "to": "ada@shop.example"})
+
+
+def is_signed(request: Request, body: bytes) -> bool:
+    """Check the signature as Standard Webhooks describes it. There are libraries for this, too."""
+    sent_at = request.headers.get("webhook-timestamp", "0")
+    if abs(time.time() - int(sent_at)) > 300:
+        return False
+    signed = f"{request.headers.get('webhook-id')}.{sent_at}.".encode() + body
+    expected = "v1," + base64.b64encode(hmac.digest(SECRET, signed, "sha256")).decode()
+    given = request.headers.get("webhook-signature", "").split()
+    return any(hmac.compare_digest(one, expected) for one in given)
+
+
+async def show_order(request: Request) -> Response:
+    return JSONResponse({"state": orders.get(request.path_params["order"])})
+
+
+app = Starlette(
+    routes=[
+        Route("/orders", take_order, methods=["POST"]),
+        Route("/orders/{order:int}", show_order),
+        Route("/jobs/shop.mail", send_mail, methods=["POST"]),
+    ]
+)

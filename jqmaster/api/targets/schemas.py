@@ -1,0 +1,244 @@
+"""HTTP models of targets."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from jqmaster.api.schemas import (
+    Answer,
+    AnyValue,
+    Count,
+    Distribution,
+    JobId,
+    JobName,
+    Milliseconds,
+    Request,
+    Seconds,
+    Timestamp,
+)
+from jqmaster.domain.notices.webhook import MAX_URL_CHARS
+from jqmaster.domain.targets.answer import DeliveryResult
+from jqmaster.domain.targets.target import (
+    DEFAULT_FINAL,
+    DEFAULT_NOT_READY_S,
+    DEFAULT_OK,
+    DEFAULT_RUNNING,
+    MAX_DESCRIPTION,
+    MAX_HEADER_CHARS,
+    MAX_HEADERS,
+    MAX_HOSTS,
+    MAX_NAME_CHARS,
+    MAX_NAMES,
+    MAX_NOT_READY_S,
+    MAX_RUNNING,
+    MAX_STATUSES,
+    MAX_TIMEOUT_S,
+    NAME_PATTERN,
+    BodyForm,
+)
+
+TargetName = Annotated[str, Field(pattern=NAME_PATTERN, examples=["shop"])]
+Method = Literal["POST", "PUT", "PATCH", "GET", "DELETE"]
+_Url = Annotated[str, Field(min_length=1, max_length=MAX_URL_CHARS)]
+_Status = Annotated[int, Field(ge=200, le=599)] | Annotated[str, Field(max_length=3)]
+_Statuses = Annotated[list[_Status], Field(max_length=MAX_STATUSES)]
+_Hosts = Annotated[list[Annotated[str, Field(min_length=1, max_length=255)]], Field(max_length=MAX_HOSTS)]
+
+
+class AddressSource(Request):
+    """The place of a URL in the argument of each job."""
+
+    from_: str = Field(
+        alias="from",
+        max_length=500,
+        description="Path in the argument, such as argument.url. Its host must be in `allow_hosts`.",
+    )
+
+
+class TargetRequest(Request):
+    """A target to create or replace."""
+
+    name: TargetName | None = Field(None, description="Must be the name in the path, if given.")
+    names: list[Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]] = Field(
+        min_length=1,
+        max_length=MAX_NAMES,
+        description="Job names, and patterns with *, ? and [abc]. A listed name shares its jobs with workers that "
+        "serve it. A pattern leaves names to workers. A listed name comes before patterns, and a longer pattern before "
+        "a shorter one.",
+    )
+    url: _Url | AddressSource = Field(
+        description="Address to call, with {name} and {job_id} as the only placeholders, in the path or query; or "
+        '{"from": "argument.url"}: each job has its own address.'
+    )
+    method: Method = "POST"
+    body: BodyForm = Field(
+        BodyForm.ARGUMENT,
+        strict=False,
+        description="argument: the argument as JSON. envelope: {id, name, attempt, argument, created_at}.",
+    )
+    headers: Annotated[
+        dict[
+            Annotated[str, Field(min_length=1, max_length=100)],
+            Annotated[str, Field(max_length=MAX_HEADER_CHARS)],
+        ],
+        Field(max_length=MAX_HEADERS),
+    ] = Field(
+        default_factory=dict,
+        description="Further headers of each request. Their values are not shown again. A value that is sent back as … "
+        "stays as it is.",
+    )
+    secret: Annotated[str, Field(max_length=200)] | None = Field(
+        None,
+        description="Secret that signs requests by the Standard Webhooks convention, as whsec_… Never shown again. "
+        "Absent: it stays as it is. Empty: requests are not signed. For 24 hours after a change, the former secret "
+        "signs, too.",
+    )
+    max_running: int = Field(
+        DEFAULT_RUNNING,
+        ge=1,
+        le=MAX_RUNNING,
+        description="Most requests under way at once, of all masters together.",
+    )
+    max_running_per_host: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_RUNNING,
+        description="Most requests under way at once to one host, where jobs have addresses of their own. Null: only "
+        "`max_running` applies.",
+    )
+    ok: _Statuses = Field(
+        default_factory=lambda: list(DEFAULT_OK),
+        description="Statuses that mean that the job succeeded: numbers, and classes such as 2xx.",
+    )
+    final: _Statuses = Field(
+        default_factory=lambda: list(DEFAULT_FINAL),
+        description="Statuses after which the job fails without a retry. A class does not include 429 and 503.",
+    )
+    timeout: Seconds | None = Field(
+        None,
+        gt=0,
+        le=MAX_TIMEOUT_S,
+        description="Most seconds for one request. Null: the timeout of the job applies, which is never exceeded.",
+    )
+    not_ready_for_s: Seconds = Field(
+        DEFAULT_NOT_READY_S,
+        gt=0,
+        le=MAX_NOT_READY_S,
+        description="Seconds after which a job fails whose requests were answered with 429 or 503, or could not be "
+        "sent, all the time. Such requests use no retry.",
+    )
+    allow_hosts: _Hosts = Field(
+        default_factory=list,
+        description="Hosts that jobs may name, such as app.example, or *.app.example for all below it.",
+    )
+    description: str = Field("", max_length=MAX_DESCRIPTION)
+    has_secret: bool | None = Field(
+        None, description="Ignored, so that a target can be sent back as it was shown."
+    )
+    previous_secret_until: str | None = Field(None, max_length=40, description="Ignored, as `has_secret`.")
+
+
+class TargetAnswerView(Answer):
+    """One of the newest answers of a target."""
+
+    at: Timestamp
+    job_id: JobId
+    attempt: int
+    result: DeliveryResult
+    status: int | None = Field(description="Null: no answer came.")
+    took_ms: Milliseconds
+    detail: str
+    body: str | None = Field(description="Beginning of the body. Null if the caller may not see job content.")
+
+
+class TargetFiguresView(Answer):
+    """Requests to a target at all masters, since each of them started."""
+
+    results: dict[str, Count] = Field(description="Number of requests by result.")
+    requests_per_s: float = Field(description="Requests that were sent, of the last minute.")
+    took: Distribution | None = Field(description="Time to the answer. Null: no request was sent.")
+    last: list[TargetAnswerView] = Field(description="The newest answers, the newest first.")
+
+
+class UrlSource(Answer):
+    """The place of a URL in the argument of each job."""
+
+    from_: str = Field(alias="from")
+
+
+class TargetView(Answer):
+    """A target, without its credentials."""
+
+    name: TargetName
+    names: list[str]
+    url: str | UrlSource
+    method: Method
+    body: BodyForm
+    headers: dict[str, str] = Field(description="Names of the further headers. Each value is shown as … .")
+    has_secret: bool = Field(description="Whether requests are signed.")
+    previous_secret_until: Timestamp | None = Field(
+        description="Until when the former secret signs, too. Null: there is none."
+    )
+    max_running: int
+    max_running_per_host: int | None
+    ok: list[int | str]
+    final: list[int | str]
+    timeout: float | None
+    not_ready_for_s: float
+    allow_hosts: list[str]
+    description: str
+    etag: str = Field(description="Value for `If-Match`.")
+    created_at: Timestamp
+    changed_at: Timestamp
+    created_by: str
+
+
+class TargetDetail(TargetView):
+    """A target, and what it does at present."""
+
+    serving: list[str] = Field(description="Job names that it serves now, those of its patterns included.")
+    running: Count = Field(description="Requests under way.")
+    unreachable: list[str] = Field(
+        description="Why masters cannot reach it. Empty: they can, or have not tried."
+    )
+    figures: TargetFiguresView
+
+
+class TargetList(Answer):
+    """All targets by name."""
+
+    targets: list[TargetDetail]
+
+
+class TargetTestRequest(Request):
+    """The job that a test pretends to deliver."""
+
+    job_name: JobName | None = Field(None, description="Null: the first name that the target lists.")
+    argument: AnyValue = Field(default_factory=lambda: b"\x80", description="Default: an empty map.")
+
+
+class TargetTestRequestView(Answer):
+    """The request that a test sent."""
+
+    method: str
+    url: str
+    headers: dict[str, str] = Field(description="Without the values of the further headers.")
+    body: str
+
+
+class TargetTestAnswerView(Answer):
+    """The answer to a test."""
+
+    status: int
+    headers: dict[str, str] = Field(description="Content-Type, Retry-After and JQ-Await, if present.")
+    body: str = Field(description="Beginning of the body.")
+
+
+class TargetTest(Answer):
+    """A test: the request, the answer, and what it would mean for a job."""
+
+    request: TargetTestRequestView
+    answer: TargetTestAnswerView | None = Field(description="Null: no answer came.")
+    took_ms: Milliseconds
+    result: DeliveryResult
+    detail: str

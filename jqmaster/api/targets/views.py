@@ -1,0 +1,71 @@
+"""Targets as clients see them."""
+
+from typing import Any
+
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.targets.figures import LastAnswer, SummedFigures
+from jqmaster.service.targets.documents import describe
+from jqmaster.service.targets.reader import ShownTarget
+from jqmaster.service.targets.samples import Exchange
+
+
+def target_view(shown: ShownTarget, access: ContentAccess) -> dict[str, Any]:
+    """Return a `TargetDetail`."""
+    stored = shown.stored
+    return {
+        **describe(stored.target),
+        "etag": stored.etag,
+        "created_at": iso_ms(stored.created_at_ms),
+        "changed_at": iso_ms(stored.changed_at_ms),
+        "created_by": stored.created_by,
+        "serving": list(shown.serving),
+        "running": shown.running,
+        "unreachable": list(shown.unreachable),
+        "figures": _figures(shown.figures, access),
+    }
+
+
+def _figures(figures: SummedFigures, access: ContentAccess) -> dict[str, Any]:
+    return {
+        "results": dict(figures.results),
+        "requests_per_s": round(figures.per_s, 3),
+        "took": figures.took.distribution(),
+        "last": [_answer(one, access) for one in figures.last],
+    }
+
+
+def _answer(one: LastAnswer, access: ContentAccess) -> dict[str, Any]:
+    return {
+        "at": iso_ms(one.at_ms),
+        "job_id": one.job_id,
+        "attempt": one.attempt,
+        "result": str(one.result),
+        "status": one.status or None,
+        "took_ms": one.took_ms,
+        "detail": one.detail,
+        # Endpoints repeat what they were sent, as errors of handlers do.
+        "body": one.excerpt if access.error_text_cover is None else None,
+    }
+
+
+def test_view(exchange: Exchange) -> dict[str, Any]:
+    """Return a `TargetTest`."""
+    return {
+        "request": {
+            "method": exchange.method,
+            "url": exchange.url,
+            "headers": dict(exchange.headers),
+            "body": exchange.request_body,
+        },
+        "answer": {
+            "status": exchange.status,
+            "headers": dict(exchange.answer_headers),
+            "body": exchange.body,
+        }
+        if exchange.status
+        else None,
+        "took_ms": exchange.took_ms,
+        "result": exchange.meaning,
+        "detail": exchange.detail,
+    }

@@ -1,0 +1,1 @@
+"""HTTP targets: endpoints that do jobs without a worker."""

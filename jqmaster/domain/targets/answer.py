@@ -1,0 +1,97 @@
+"""The meaning of an endpoint's answer for its job."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from jqmaster.domain.challenges.challenge import MAX_WAIT_S
+from jqmaster.domain.instant import span
+from jqmaster.domain.targets.target import ASKS_FOR_TIME, HttpTarget
+
+# The wait after a 429 or 503 without Retry-After, and after a call that could not be sent.
+DEFAULT_WAIT_S: Final = 5.0
+# Further waits are twice as long each time, up to this, unless the endpoint asks for a longer one.
+MAX_OWN_WAIT_S: Final = 300.0
+AWAIT_FIELD: Final = "jq-await"
+
+
+class DeliveryResult(StrEnum):
+    """The result of one request to a target."""
+
+    SUCCEEDED = "succeeded"
+    # The endpoint accepted the job, and answers by callback.
+    AWAITING = "awaiting"
+    # The endpoint asked for time. No retry is used.
+    NOT_READY = "not_ready"
+    # Nothing was sent: the endpoint cannot be reached, or has as many requests as it may have. No retry is used.
+    UNREACHABLE = "unreachable"
+    FAILED = "failed"
+    # The job fails without a retry.
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryEnd:
+    """The end of one request. `detail` is for people. `wait_s`: the time until the next request; None: as the job's
+    retries say. `await_s`: how long the callback is awaited. `result`: as MessagePack. `code`: for programs."""
+
+    result: DeliveryResult
+    detail: str
+    status: int = 0
+    wait_s: float | None = None
+    await_s: float = 0.0
+    value: bytes | None = None
+    code: str = ""
+
+
+def judged(
+    target: HttpTarget, status: int, *, retry_after_s: float | None = None, await_text: str | None = None
+) -> DeliveryEnd:
+    """Return what an answer means. `retry_after_s`: its Retry-After; `await_text`: its JQ-Await, if it has one. The
+    caller adds the value of an answer that means success."""
+    if status == 202 and await_text is not None:
+        await_s = read_await_s(await_text)
+        if await_s is None:
+            return DeliveryEnd(
+                DeliveryResult.REJECTED,
+                f"status 202 with JQ-Await: {await_text[:50]}, which is not a number of seconds up to {MAX_WAIT_S}",
+                status,
+                code="bad_await",
+            )
+        return DeliveryEnd(
+            DeliveryResult.AWAITING,
+            f"status 202: it answers within {span(round(await_s * 1000))}",
+            status,
+            await_s=await_s,
+        )
+    if target.is_ok(status):
+        return DeliveryEnd(DeliveryResult.SUCCEEDED, f"status {status}", status)
+    if target.is_final(status):
+        return DeliveryEnd(
+            DeliveryResult.REJECTED, f"status {status}, which is final", status, code=f"status_{status}"
+        )
+    if status in ASKS_FOR_TIME:
+        wait = (
+            "asks for time" if retry_after_s is None else f"asks to wait {span(round(retry_after_s * 1000))}"
+        )
+        return DeliveryEnd(
+            DeliveryResult.NOT_READY, f"the target answered {status} and {wait}", status, wait_s=retry_after_s
+        )
+    if 300 <= status < 400:
+        return DeliveryEnd(
+            DeliveryResult.FAILED,
+            f"status {status}: redirects are not followed",
+            status,
+            code=f"status_{status}",
+        )
+    return DeliveryEnd(DeliveryResult.FAILED, f"status {status}", status, code=f"status_{status}")
+
+
+def read_await_s(text: str) -> float | None:
+    """Return the seconds of a JQ-Await field; None: it has none."""
+    try:
+        seconds = float(text.strip())
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and 0 < seconds <= MAX_WAIT_S else None

@@ -1,0 +1,186 @@
+"""Send requests to HTTP targets. A call returns its end and does not raise, because an endpoint that misbehaves is an
+everyday outcome."""
+
+import functools
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from jqmaster.domain.notices.webhook import origin_of, path_of, signature
+from jqmaster.domain.targets.answer import AWAIT_FIELD, DeliveryEnd, DeliveryResult, judged
+from jqmaster.domain.targets.figures import MAX_EXCERPT_CHARS
+from jqmaster.domain.targets.target import HttpTarget
+from jqmaster.errors import AddressRefusedError, JqmasterError
+from jqmaster.live_value import LiveValue
+from jqmaster.net.egress import EgressGuard, GuardedRoute
+from jqmaster.net.webhook_secret import secret_bytes
+from jqmaster.runtime.outbound.webhook_client import retry_after_s
+from worker_sdk.transport.http_client import (
+    HttpAnswer,
+    HttpClient,
+    NoAnswerError,
+    NotSentError,
+    TooLargeAnswerError,
+    field_lines,
+)
+
+CONNECT_TIMEOUT_S: Final = 5.0
+# Larger answers are cut off. It is the largest value of `max_result_bytes`.
+MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
+# Many servers close a connection that has been idle for 5 s, and a request must not meet that end.
+MAX_IDLE_S: Final = 4.0
+_KEPT: Final = frozenset({b"retry-after", b"content-type", AWAIT_FIELD.encode()})
+_JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRequest:
+    """One request. `fields`: those that tell of the job. `timeout_s`: for the whole exchange."""
+
+    url: str = field(repr=False)
+    job_id: str
+    body: bytes = field(repr=False)
+    fields: Mapping[str, str]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAnswer:
+    """The end of a request. `was_sent`: something of it may have reached the endpoint. `fields` and `body`: of the
+    answer; the body is cut for people."""
+
+    end: DeliveryEnd
+    was_sent: bool
+    fields: Mapping[str, str] = field(default_factory=dict)
+    excerpt: str = ""
+    is_refused: bool = False
+    timed_out: bool = False
+
+
+class TargetClient:
+    """Component. Connects only where `guard` lets it, keeps connections, and follows no redirects. `read_json` turns
+    JSON into MessagePack, or raises JqmasterError. `max_result_bytes`: the largest result of a job."""
+
+    def __init__(
+        self,
+        guard: EgressGuard,
+        read_json: Callable[[bytes], bytes],
+        max_result_bytes: LiveValue[int],
+    ) -> None:
+        self._read_json = read_json
+        self._max_result_bytes = max_result_bytes
+        self._http = HttpClient(
+            GuardedRoute(guard, _system_context),
+            max_answer_bytes=MAX_ANSWER_BYTES,
+            kept_fields=_KEPT,
+            is_end_an_answer=True,
+            max_idle_s=MAX_IDLE_S,
+        )
+
+    async def start(self) -> None:
+        """Do nothing: nothing runs before the first request."""
+
+    async def stop(self) -> None:
+        await self._http.close()
+
+    @property
+    def open_connections(self) -> int:
+        return self._http.open_connections
+
+    async def call(self, target: HttpTarget, request: TargetRequest) -> TargetAnswer:
+        """Send a request once."""
+        body = request.body if target.has_body else None
+        try:
+            answer = await self._http.call(
+                target.method,
+                origin_of(request.url),
+                path_of(request.url),
+                body,
+                field_lines(self.fields_of(target, request)),
+                timeout_s=request.timeout_s,
+                connect_timeout_s=min(CONNECT_TIMEOUT_S, request.timeout_s),
+            )
+        except AddressRefusedError as exc:
+            if exc.code == "address_unresolved":
+                return _unsent(f"cannot be reached ({exc.detail})")
+            end = DeliveryEnd(DeliveryResult.FAILED, f"not called: {exc.detail}", code="address_refused")
+            return TargetAnswer(end, was_sent=False, is_refused=True)
+        except (NotSentError, ssl.SSLError) as exc:
+            return _unsent(f"cannot be reached ({exc})")
+        except TooLargeAnswerError as exc:
+            return self._too_large(exc.status)
+        except NoAnswerError as exc:
+            end = DeliveryEnd(DeliveryResult.FAILED, f"no answer ({exc})", code="no_answer")
+            return TargetAnswer(end, was_sent=True, timed_out=str(exc) == "timed out")
+        except ValueError:
+            end = DeliveryEnd(DeliveryResult.REJECTED, "the address cannot be called", code="bad_address")
+            return TargetAnswer(end, was_sent=False)
+        return self._judged(target, answer)
+
+    @staticmethod
+    def fields_of(target: HttpTarget, request: TargetRequest) -> dict[str, str]:
+        """Return all fields of a request's head, with its signature."""
+        fields = {"User-Agent": "jqmaster", "Accept": _JSON, "Accept-Encoding": "identity"}
+        if target.has_body:
+            fields["Content-Type"] = _JSON
+        fields |= request.fields
+        # The real time, because endpoints compare it with their own clocks.
+        now_s = time.time()
+        if secrets := target.secret.at(int(now_s * 1000)):
+            body = request.body if target.has_body else b""
+            # The same for each attempt of a job: it identifies the message, as Standard Webhooks has it.
+            fields |= {
+                "webhook-id": request.job_id,
+                "webhook-timestamp": str(int(now_s)),
+                "webhook-signature": signature(map(secret_bytes, secrets), request.job_id, int(now_s), body),
+            }
+        return fields | target.headers
+
+    def _judged(self, target: HttpTarget, answer: HttpAnswer) -> TargetAnswer:
+        end = judged(
+            target,
+            answer.status,
+            retry_after_s=retry_after_s(answer.retry_after),
+            await_text=answer.fields.get(AWAIT_FIELD.encode()),
+        )
+        fields = {name.decode(): value for name, value in answer.fields.items()}
+        excerpt = excerpt_of(answer.body)
+        if end.result is DeliveryResult.SUCCEEDED and answer.body:
+            try:
+                value = self._read_json(answer.body)
+            except JqmasterError as exc:
+                # The job is done. Doing it again for the sake of its result would be worse than having none.
+                end = DeliveryEnd(
+                    end.result, f"status {answer.status}; its body is no result ({exc.detail})", answer.status
+                )
+            else:
+                if len(value) > self._max_result_bytes.current:
+                    return self._too_large(answer.status)
+                end = DeliveryEnd(end.result, end.detail, answer.status, value=value)
+        return TargetAnswer(end, was_sent=True, fields=fields, excerpt=excerpt)
+
+    def _too_large(self, status: int) -> TargetAnswer:
+        end = DeliveryEnd(
+            DeliveryResult.REJECTED,
+            f"status {status}, and the answer is larger than {self._max_result_bytes.current} bytes "
+            "(max_result_bytes); it is not sent again",
+            status,
+            code="answer_too_large",
+        )
+        return TargetAnswer(end, was_sent=True)
+
+
+def excerpt_of(body: bytes) -> str:
+    """Return the beginning of a body, for people."""
+    return body[: 4 * MAX_EXCERPT_CHARS].decode(errors="replace")[:MAX_EXCERPT_CHARS]
+
+
+def _unsent(detail: str) -> TargetAnswer:
+    return TargetAnswer(DeliveryEnd(DeliveryResult.UNREACHABLE, detail, code="unreachable"), was_sent=False)
+
+
+@functools.cache
+def _system_context() -> ssl.SSLContext:
+    return ssl.create_default_context()

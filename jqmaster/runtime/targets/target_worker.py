@@ -1,0 +1,503 @@
+"""The worker that delivers jobs to one target. It is part of a master, and pulls."""
+
+import asyncio
+import functools
+import logging
+import os
+import secrets
+import socket
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from jqmaster import __version__
+from jqmaster.clock import Clock, wait_for_event
+from jqmaster.domain.jobs.outcome import Outcome
+from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
+from jqmaster.domain.notices.webhook import origin_of
+from jqmaster.domain.targets.answer import DeliveryEnd, DeliveryResult
+from jqmaster.domain.targets.callback import TARGET_NONCE
+from jqmaster.domain.targets.figures import LastAnswer, TargetFigures
+from jqmaster.domain.targets.target import AddressError, HttpTarget
+from jqmaster.domain.workers.breaker import Breaker, BreakerPolicy
+from jqmaster.domain.workers.worker import WorkerSpec
+from jqmaster.errors import ConflictError, JqmasterError, NotFoundError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.live_value import LiveValue
+from jqmaster.runtime.outbound.target_client import TargetAnswer, TargetClient
+from jqmaster.runtime.targets.delivery import Conversions, outcome_of, outcome_of_callback, request_of
+from jqmaster.service.challenges.challenges import ChallengeService, NewChallenge
+from jqmaster.service.workers.contracts import ContractService
+from jqmaster.service.workers.polls import Ask, PollDesk
+from jqmaster.service.workers.reports import ReportService
+from jqmaster.service.workers.workers import WorkerService
+from jqmaster.store.jobs.claims import ClaimedJob
+from jqmaster.store.workers.polls import Offer
+
+logger = logging.getLogger(__name__)
+
+POLL_S: Final = 20.0
+RETRY_S: Final = 1.0
+# How long requests may take to end when the target was deleted, or when this master stops.
+FINISH_WITHIN_S: Final = 5.0
+# A job whose host has as many requests as it may have waits this long.
+HOST_BUSY_AFTER_S: Final = 2.0
+# Requests end this much before the lease does, unless a heartbeat renews it.
+LEASE_MARGIN_S: Final = 2.0
+MAX_REPORTS_PER_CALL: Final = 500
+MAX_REPEATS: Final = 20
+# Hosts with failures that are remembered.
+MAX_BREAKERS: Final = 10_000
+
+ClaimId = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryParts:
+    """What all workers of targets use. `callback_base`: returns the address of this service for outside systems; None:
+    it is unknown. `lease_s`: the length of leases."""
+
+    client: TargetClient
+    conversions: Conversions
+    clock: Clock
+    workers: WorkerService
+    contracts: ContractService
+    polls: PollDesk
+    reports: ReportService
+    challenges: ChallengeService
+    heartbeat_s: LiveValue[float]
+    lease_s: LiveValue[float]
+    breaker: LiveValue[BreakerPolicy]
+    callback_base: Callable[[], str | None]
+
+
+@dataclass(slots=True)
+class _Tenure:
+    """One registration. `calls`: by job and token, the deliveries whose ends are not reported yet. `sent_s` and
+    `heard_s`: when the last heartbeat that was answered was sent, and when its answer came, with the store's time in
+    it."""
+
+    worker_id: str
+    calls: dict[ClaimId, asyncio.Task[None]] = field(default_factory=dict)
+    ends: list[Outcome] = field(default_factory=list)
+    has_ends: asyncio.Event = field(default_factory=asyncio.Event)
+    # Set when there may be more room for jobs.
+    has_changed: asyncio.Event = field(default_factory=asyncio.Event)
+    sent_s: float = 0.0
+    heard_s: float = 0.0
+    store_ms: int = 0
+
+    def latest_ms(self, now_s: float) -> int:
+        """Return the latest time that the store can have now."""
+        return self.store_ms + round((now_s - self.sent_s) * 1000)
+
+    def earliest_ms(self, now_s: float) -> int:
+        """Return the earliest time that the store can have now."""
+        return self.store_ms + round((now_s - self.heard_s) * 1000)
+
+
+class TargetWorker:
+    """Registers, asks for jobs, delivers them, keeps their leases and reports their ends. `slots`: how many requests
+    this master may have under way."""
+
+    def __init__(
+        self,
+        target: HttpTarget,
+        names: tuple[str, ...],
+        slots: int,
+        figures: TargetFigures,
+        parts: DeliveryParts,
+    ) -> None:
+        self.target = target
+        self._names = names
+        self._slots = slots
+        self._figures = figures
+        self._parts = parts
+        self._loops = BackgroundLoops(f"target {target.name}", is_vital=False)
+        self._tenure: _Tenure | None = None
+        self._breakers: dict[str, Breaker] = {}
+        self._calls_of: Counter[str] = Counter()
+        self._is_ending = False
+        # Set to end a poll that waits.
+        self._hangs_up = asyncio.Event()
+        self._told = (names, slots, "")
+
+    async def start(self) -> None:
+        self._loops.spawn("run", self._run)
+
+    async def change(self, target: HttpTarget, names: tuple[str, ...], slots: int) -> None:
+        """Follow a change of the target. Requests that are under way end under the terms that they began with."""
+        if target != self.target:
+            # The address may have been mended.
+            self._breakers.clear()
+        self.target, self._names, self._slots = target, names, slots
+        if self._tenure is not None:
+            self._tenure.has_changed.set()
+        await self._tell()
+
+    async def stop(self) -> None:
+        """Take no more jobs, let requests end for a while, hand back the other jobs, and unregister."""
+        self._is_ending = True
+        self._hangs_up.set()
+        tenure = self._tenure
+        if tenure is not None:
+            ends_s = self._parts.clock.monotonic_s() + FINISH_WITHIN_S
+            while tenure.calls and (left_s := ends_s - self._parts.clock.monotonic_s()) > 0:
+                tenure.has_changed.clear()
+                await wait_for_event(tenure.has_changed, left_s)
+        await self._loops.stop()
+        if tenure is not None:
+            await self._leave(tenure)
+
+    @property
+    def unreachable(self) -> str:
+        """Return why the target cannot be reached; empty: it can, or jobs have addresses of their own."""
+        if self.target.url_from:
+            return ""
+        now_s = self._parts.clock.monotonic_s()
+        return next((b.why for b in self._breakers.values() if b.state(now_s) != "closed"), "")
+
+    @property
+    def running(self) -> int:
+        return len(self._tenure.calls) if self._tenure else 0
+
+    # --- the worker's side of the protocol
+
+    async def _run(self) -> None:
+        while not self._is_ending:
+            try:
+                tenure = await self._register()
+            except JqmasterError as exc:
+                logger.warning("cannot register to deliver to target %s: %s", self.target.name, exc.detail)
+                await asyncio.sleep(RETRY_S)
+                continue
+            tasks = [
+                asyncio.create_task(body(tenure), name=f"target {self.target.name}.{role}")
+                for role, body in (
+                    ("heartbeat", self._keep_alive), ("take", self._take_all), ("report", self._report_all),
+                )
+            ]  # fmt: skip
+            try:
+                # Each ends when the registration is over.
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                ends = await asyncio.gather(*tasks, return_exceptions=True)
+                if not self._is_ending:
+                    self._tenure = None
+                    await _stopped(list(tenure.calls.values()))
+            for end in ends:
+                if isinstance(end, Exception):
+                    raise end  # it is logged and shown, and this loop begins again
+            await asyncio.sleep(RETRY_S)
+
+    async def _register(self) -> _Tenure:
+        # A push to a name that only a target serves is no push to nobody.
+        await self._parts.contracts.declare(self._names, {})
+        names, slots = self._names, self._slots
+        spec = WorkerSpec(
+            url=None,
+            names=names,
+            max_jobs=slots,
+            node_id=socket.gethostname(),
+            pid=os.getpid(),
+            labels={"role": "master", "target": self.target.name},
+            version=__version__,
+            secret=secrets.token_urlsafe(32),
+            target=self.target.name,
+        )
+        sent_s = self._parts.clock.monotonic_s()
+        # No caller can have such a name, so none can act for this worker.
+        registered = await self._parts.workers.register(spec, f"{RESERVED_PREFIX}master")
+        tenure = _Tenure(registered.worker_id, sent_s=sent_s, heard_s=self._parts.clock.monotonic_s())
+        tenure.store_ms = registered.store_time_ms
+        self._tenure = tenure
+        self._told = (names, slots, "")
+        return tenure
+
+    async def _tell(self) -> None:
+        """Tell the store the present names and slots, and whether the target can be reached."""
+        tenure, present = self._tenure, (self._names, self._slots, self.unreachable)
+        if tenure is None or present == self._told:
+            return
+        try:
+            if new := set(self._names) - set(self._told[0]):
+                await self._parts.contracts.declare(sorted(new), {})
+            await self._parts.workers.change_target_worker(tenure.worker_id, *present)
+        except JqmasterError as exc:
+            # The next heartbeat tries again.
+            logger.warning("cannot change the worker of target %s: %s", self.target.name, exc.detail)
+        else:
+            self._told = present
+
+    async def _keep_alive(self, tenure: _Tenure) -> None:
+        clock = self._parts.clock
+        while True:
+            sent_s = clock.monotonic_s()
+            try:
+                answer = await self._parts.workers.heartbeat(
+                    tenure.worker_id,
+                    list(tenure.calls),
+                    max(0, self._slots - len(tenure.calls)),
+                    tenure.earliest_ms(sent_s),
+                    asks_to_continue=True,
+                )
+            except NotFoundError:
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot renew the leases of target %s: %s", self.target.name, exc.detail)
+                if clock.monotonic_s() - tenure.sent_s > self._parts.lease_s.current - LEASE_MARGIN_S:
+                    # The leases may be over, and other masters may deliver these jobs.
+                    await _stopped(list(tenure.calls.values()))
+            else:
+                tenure.sent_s, tenure.heard_s, tenure.store_ms = sent_s, clock.monotonic_s(), answer.now_ms
+                if answer.is_detached:
+                    return
+                for claim in answer.lost | answer.to_cancel:
+                    if call := tenure.calls.get(claim):
+                        call.cancel()
+                await self._tell()
+            await asyncio.sleep(self._parts.heartbeat_s.current)
+
+    async def _take_all(self, tenure: _Tenure) -> None:
+        while not self._is_ending:
+            tenure.has_changed.clear()
+            room = self._room(tenure)
+            if room <= 0:
+                await wait_for_event(tenure.has_changed, self._until_change_s())
+                continue
+            try:
+                reply = await self._parts.polls.poll(tenure.worker_id, Ask(room, POLL_S), self._hung_up)
+            except (NotFoundError, ConflictError):
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot take jobs for target %s: %s", self.target.name, exc.detail)
+                await asyncio.sleep(RETRY_S)
+                continue
+            for offer in reply.offers:
+                self._begin(tenure, offer)
+            # Let the requests begin, which tells a breaker that its target is being tried.
+            await asyncio.sleep(0)
+            if reply.is_draining:
+                await asyncio.sleep(RETRY_S)
+        # `stop` ends the other loops.
+        await asyncio.get_running_loop().create_future()
+
+    async def _hung_up(self) -> None:
+        await self._hangs_up.wait()
+
+    def _room(self, tenure: _Tenure) -> int:
+        """Return how many jobs to ask for. A target that cannot be reached gets one at a time, to try it."""
+        room = self._slots - len(tenure.calls)
+        breaker, now_s = self._own_breaker(), self._parts.clock.monotonic_s()
+        if breaker is None:
+            return room
+        if not breaker.admits(now_s):
+            return 0
+        return min(room, 1) if breaker.is_half_open(now_s) else room
+
+    def _until_change_s(self) -> float:
+        """Return the most seconds to wait for room: until the target is tried again, unless it is being tried."""
+        breaker = self._own_breaker()
+        if breaker is None or breaker.open_s == 0.0 or breaker.is_probing:
+            return POLL_S
+        return max(breaker.open_until_s - self._parts.clock.monotonic_s(), 0.05)
+
+    def _own_breaker(self) -> Breaker | None:
+        """Return the breaker of the target's address; None: it works, or jobs have addresses of their own."""
+        return None if self.target.url_from else self._breakers.get(self._origin())
+
+    def _origin(self) -> str:
+        return origin_of(self.target.url)
+
+    def _begin(self, tenure: _Tenure, offer: Offer) -> None:
+        job = offer.job
+        claim = (job.job_id, job.token)
+        if claim in tenure.calls:
+            return
+        if tenure.latest_ms(self._parts.clock.monotonic_s()) > offer.not_after_ms:
+            # The offer may be over, and the job another master's. If it is not, its lease returns it.
+            return
+        call = asyncio.create_task(self._deliver(tenure, job), name=f"delivery {job.job_id}")
+        tenure.calls[claim] = call
+        call.add_done_callback(functools.partial(self._ended, tenure, claim))
+
+    def _ended(self, tenure: _Tenure, claim: ClaimId, call: asyncio.Task[None]) -> None:
+        """Free the slot of a call that reports nothing. The others keep their leases until they are reported."""
+        if call.cancelled() or call.exception() is not None:
+            tenure.calls.pop(claim, None)
+            tenure.has_changed.set()
+            if not call.cancelled():
+                logger.error("a delivery failed; it is made again", exc_info=call.exception())
+
+    async def _report_all(self, tenure: _Tenure) -> None:
+        while True:
+            await tenure.has_ends.wait()
+            batch = tenure.ends[:MAX_REPORTS_PER_CALL]
+            if not await self._report(tenure, batch):
+                return
+            # Not before: `stop` may end this loop, and reports what is left.
+            del tenure.ends[: len(batch)]
+            if not tenure.ends:
+                tenure.has_ends.clear()
+            for outcome in batch:
+                tenure.calls.pop((outcome.job_id, outcome.token), None)
+            tenure.has_changed.set()
+
+    async def _report(self, tenure: _Tenure, batch: list[Outcome]) -> bool:
+        """Report these ends. Return False if the worker is no longer registered."""
+        for _ in range(MAX_REPEATS):
+            try:
+                await self._parts.reports.results(tenure.worker_id, batch)
+                return True
+            except NotFoundError:
+                return False
+            except JqmasterError as exc:
+                logger.warning("cannot report deliveries to target %s: %s", self.target.name, exc.detail)
+            await asyncio.sleep(RETRY_S)
+        return True  # their leases end by themselves
+
+    async def _leave(self, tenure: _Tenure) -> None:
+        held = [claim for claim in tenure.calls if not any(claim == (o.job_id, o.token) for o in tenure.ends)]
+        await _stopped(list(tenure.calls.values()))
+        outcomes = tenure.ends + [Outcome(job_id, token, "handed_back") for job_id, token in held]
+        try:
+            if outcomes:
+                await self._parts.reports.results(tenure.worker_id, outcomes)
+            await self._parts.workers.leave(tenure.worker_id)
+        except JqmasterError as exc:
+            # best effort: the leases end by themselves.
+            logger.warning(
+                "deliveries to target %s could not be handed back: %s", self.target.name, exc.detail
+            )
+
+    # --- one delivery
+
+    async def _deliver(self, tenure: _Tenure, job: ClaimedJob) -> None:
+        target, parts = self.target, self._parts
+        if job.callbacks:
+            outcome = outcome_of_callback(
+                job, job.callbacks[0], parts.conversions.to_msgpack, self._now_ms(tenure)
+            )
+        else:
+            began_s = parts.clock.monotonic_s()
+            answer = await self._call(tenure, target, job)
+            took_ms = round((parts.clock.monotonic_s() - began_s) * 1000)
+            self._note(tenure, job, answer, took_ms)
+            outcome = outcome_of(target, job, answer, self._now_ms(tenure))
+            if answer.end.result is DeliveryResult.AWAITING:
+                outcome = await self._await_callback(tenure, job, answer, outcome)
+        tenure.ends.append(outcome)
+        tenure.has_ends.set()
+
+    def _now_ms(self, tenure: _Tenure) -> int:
+        return tenure.earliest_ms(self._parts.clock.monotonic_s())
+
+    async def _call(self, tenure: _Tenure, target: HttpTarget, job: ClaimedJob) -> TargetAnswer:
+        parts = self._parts
+        try:
+            request = request_of(
+                target,
+                job,
+                parts.conversions,
+                now_ms=self._now_ms(tenure),
+                callback_base=parts.callback_base(),
+            )
+        except (AddressError, ValueError, JqmasterError) as exc:
+            detail = exc.detail if isinstance(exc, JqmasterError) else str(exc)
+            return TargetAnswer(
+                DeliveryEnd(DeliveryResult.REJECTED, f"not sent: {detail}", code="invalid_argument"),
+                was_sent=False,
+            )
+        origin = origin_of(request.url)
+        breaker = self._breakers.get(origin)
+        now_s = parts.clock.monotonic_s()
+        if breaker is not None and not breaker.admits(now_s):
+            wait_s = max(0.1, breaker.open_until_s - now_s)
+            return _unsent(f"{breaker.why}; it is tried again in {wait_s:.0f} s", wait_s)
+        most = target.max_running_per_host
+        if most is not None and self._calls_of[origin] >= self._share_of(most):
+            return _unsent(f"{origin} has {most} requests, as many as it may have", HOST_BUSY_AFTER_S)
+        if breaker is not None:
+            breaker.begin_call()
+        self._calls_of[origin] += 1
+        try:
+            answer = await parts.client.call(target, request)
+        except asyncio.CancelledError:
+            if breaker is not None:
+                breaker.is_probing = False
+            raise
+        finally:
+            self._calls_of[origin] -= 1
+            if not self._calls_of[origin]:
+                del self._calls_of[origin]
+        self._note_reach(origin, answer)
+        return answer
+
+    def _share_of(self, most: int) -> int:
+        """Return this master's part of a limit, as large as its part of the slots."""
+        return max(1, most * self._slots // self.target.max_running)
+
+    def _note_reach(self, origin: str, answer: TargetAnswer) -> None:
+        """Open or close the breaker of a host. Only what was not sent counts as a failure, because anything else may be
+        the fault of one job."""
+        breaker = self._breakers.get(origin)
+        if answer.end.result is DeliveryResult.UNREACHABLE:
+            if breaker is None:
+                if len(self._breakers) >= MAX_BREAKERS:
+                    self._breakers.pop(next(iter(self._breakers)))
+                breaker = self._breakers[origin] = Breaker(policy=lambda: self._parts.breaker.current)
+            breaker.failed(self._parts.clock.monotonic_s(), answer.end.detail)
+        elif breaker is not None:
+            del self._breakers[origin]
+        if self._tenure is not None and not self.target.url_from:
+            self._tenure.has_changed.set()
+
+    async def _await_callback(
+        self, tenure: _Tenure, job: ClaimedJob, answer: TargetAnswer, outcome: Outcome
+    ) -> Outcome:
+        """Open the challenge of an attempt whose endpoint answers later. Return the report."""
+        if self._parts.callback_base() is None:
+            return Outcome(
+                job.job_id, job.token, "failure", should_retry=False, code="no_public_url",
+                message="status 202 with JQ-Await, but the request had no JQ-Callback-Url; set public_url",
+                finished_at=outcome.finished_at,
+            )  # fmt: skip
+        new = NewChallenge(
+            job.job_id, job.token, max(1, round(answer.end.await_s * 1000)), nonce=TARGET_NONCE
+        )
+        for _ in range(MAX_REPEATS):
+            try:
+                await self._parts.challenges.open(tenure.worker_id, new)
+            except (ConflictError, NotFoundError):
+                # The callback came before this answer, or the report finds that the claim is over.
+                pass
+            except JqmasterError as exc:
+                logger.warning("cannot await the callback of job %s: %s", job.job_id, exc.detail)
+                await asyncio.sleep(RETRY_S)
+                continue
+            break
+        return outcome
+
+    def _note(self, tenure: _Tenure, job: ClaimedJob, answer: TargetAnswer, took_ms: int) -> None:
+        end = answer.end
+        self._figures.add(
+            LastAnswer(
+                self._now_ms(tenure), job.job_id, job.record.attempt, end.result, end.status, took_ms, end.detail,
+                answer.excerpt,
+            ),
+            was_sent=answer.was_sent,
+        )  # fmt: skip
+
+
+def _unsent(detail: str, wait_s: float) -> TargetAnswer:
+    end = DeliveryEnd(DeliveryResult.UNREACHABLE, detail, wait_s=wait_s, code="unreachable")
+    return TargetAnswer(end, was_sent=False)
+
+
+async def _stopped(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,81 @@
+"""Targets as clients write and read them."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jqmaster.domain.instant import iso_or_none
+from jqmaster.domain.matching.checks import Loc
+from jqmaster.domain.targets.target import (
+    RESERVED_NAMES,
+    BodyForm,
+    HttpTarget,
+    SigningSecret,
+    TargetError,
+    check_target,
+    kept_headers,
+)
+from jqmaster.errors import FieldError, InvalidError, NotFoundError
+from jqmaster.net.webhook_secret import secret_bytes
+
+
+def draft_of(name: str, fields: Mapping[str, Any], old: HttpTarget | None, now_ms: int) -> HttpTarget:
+    """Return the target of a checked request. `old`: the present one, whose secret and hidden header values stay unless
+    the request has others. Raise InvalidError that names the rule."""
+    if name in RESERVED_NAMES:
+        raise refusal(("name",), "is a path of its own, and so no name")
+    with refusing():
+        url, secret = fields["url"], fields["secret"]
+        has_own = isinstance(url, Mapping)
+        kept = old.secret if old else SigningSecret()
+        if secret:
+            try:
+                secret_bytes(secret)
+            except ValueError as exc:
+                raise TargetError(("secret",), str(exc)) from None
+        target = HttpTarget(
+            name=name,
+            names=tuple(fields["names"]),
+            url="" if has_own else url,
+            url_from=url["from_"] if has_own else "",
+            method=fields["method"],
+            body=BodyForm(fields["body"]),
+            headers=kept_headers(fields["headers"], old.headers if old else {}),
+            secret=kept if secret is None else kept.replaced(secret, now_ms),
+            max_running=fields["max_running"],
+            max_running_per_host=fields["max_running_per_host"],
+            ok=tuple(fields["ok"]),
+            final=tuple(fields["final"]),
+            timeout_s=fields["timeout"],
+            not_ready_for_s=fields["not_ready_for_s"],
+            allow_hosts=tuple(fields["allow_hosts"]),
+            description=fields["description"],
+        )
+        check_target(target)
+        return target
+
+
+def describe(target: HttpTarget) -> dict[str, Any]:
+    """Return the document of a target as clients read it, without its credentials."""
+    return target.shown() | {
+        "previous_secret_until": iso_or_none(target.secret.previous_until_ms if target.secret.previous else 0)
+    }
+
+
+@contextlib.contextmanager
+def refusing() -> Iterator[None]:
+    """Convert the refusal of a part of the document to InvalidError that names the part."""
+    try:
+        yield
+    except TargetError as error:
+        raise refusal(error.loc, error.msg) from None
+
+
+def refusal(loc: Loc, msg: str) -> InvalidError:
+    """Return the refusal of a target because of the part at `loc`."""
+    return InvalidError("the target is not valid", errors=[FieldError(loc, msg)])
+
+
+def unknown_target(name: str) -> NotFoundError:
+    """Return the error for a target that is not there."""
+    return NotFoundError(f"no target {name[:100]}", code="unknown_target")

@@ -1,0 +1,97 @@
+"""Operators' changes of targets."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from jqmaster.domain.targets.target import HttpTarget
+from jqmaster.domain.targets.target_set import TargetSet
+from jqmaster.errors import ConflictError, FieldError, PreconditionFailedError, StoreUnavailableError
+from jqmaster.service.constraints.editor import ANYHOW, Precondition
+from jqmaster.service.targets.documents import describe, draft_of, unknown_target
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.targets.documents import StoredTarget, new_etag
+from jqmaster.store.targets.targets import TargetStore
+
+# The most repeats, each because somebody else changed the target meanwhile.
+MAX_REPEATS: Final = 20
+
+
+class TargetEditor:
+    """Methods raise what the store raises."""
+
+    def __init__(self, store: TargetStore, now_ms: Callable[[], Awaitable[int]]) -> None:
+        self._store = store
+        self._now_ms = now_ms
+
+    async def put(
+        self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
+    ) -> bool:
+        """Create or replace the target; return whether it is new. A request that changes nothing writes nothing. The
+        secret, and header values that are sent back as they were shown, stay.
+
+        Raises InvalidError, PreconditionFailedError, ConflictError if there are too many or if another target has one
+        of the names, StoreUnavailableError if others change it all the time.
+        """
+        for _ in range(MAX_REPEATS):
+            present = await self._store.get(name)
+            _check(demands, name, present)
+            now_ms = await self._now_ms()
+            target = draft_of(name, fields, present.target if present else None, now_ms)
+            if present and target == present.target:
+                return False
+            await self._check_names(target)
+            new = StoredTarget(
+                target,
+                new_etag(),
+                present.created_at_ms if present else now_ms,
+                now_ms,
+                present.created_by if present else who,
+            )
+            entry = encode_entry(
+                who=who,
+                action="target.put",
+                target=name,
+                before=describe(present.target) if present else None,
+                after=describe(target),
+            )
+            if await self._store.put(name, present, new, entry):
+                return present is None
+        raise _too_busy(name)
+
+    async def delete(self, name: str, *, who: str, demands: Precondition = ANYHOW) -> None:
+        """Remove the target. Requests that are under way end as usual. Raise NotFoundError,
+        PreconditionFailedError."""
+        for _ in range(MAX_REPEATS):
+            present = await self._store.get(name)
+            _check(demands, name, present)
+            if present is None:
+                raise unknown_target(name)
+            entry = encode_entry(
+                who=who, action="target.delete", target=name, before=describe(present.target), after=None
+            )
+            if await self._store.put(name, present, None, entry):
+                return
+        raise _too_busy(name)
+
+    async def _check_names(self, target: HttpTarget) -> None:
+        """Raise ConflictError if another target lists one of the names."""
+        stored = await self._store.load()
+        others = TargetSet(one.target for one in stored.targets.values())
+        if taken := others.other_with(target):
+            name, other = taken
+            rule = f"must not contain {name}, which target {other} serves; remove it there first"
+            raise ConflictError(rule, code="target_name_taken", errors=[FieldError(("names",), rule)])
+
+
+def _check(demands: Precondition, name: str, present: StoredTarget | None) -> None:
+    """Raise PreconditionFailedError unless the precondition holds."""
+    etag = present.etag if present else None
+    if demands.match is not None and (etag is None or not demands.match & {etag, "*"}):
+        what = "was deleted, or never was" if etag is None else "was changed by somebody else"
+        raise PreconditionFailedError(f"target {name} {what}; read it again")
+    if demands.none_match is not None and etag is not None and demands.none_match & {etag, "*"}:
+        raise PreconditionFailedError(f"target {name} exists", code="target_exists")
+
+
+def _too_busy(name: str) -> StoreUnavailableError:
+    return StoreUnavailableError(f"target {name} changes faster than it can be followed", retry_after_s=1.0)

@@ -1,0 +1,48 @@
+"""Samples: one request to a target, without a job, so that people see what it sends and what comes back."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from jqmaster.domain.targets.target import HttpTarget
+from jqmaster.service.targets.reader import TargetReader
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The job that a sample pretends to deliver. `argument`: as MessagePack."""
+
+    name: str
+    argument: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and what became of it. `headers` of the request lack credentials. `status` 0: no answer came. `body`:
+    the beginning of the answer's body. `meaning`: see `DeliveryResult`."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    request_body: str
+    status: int
+    answer_headers: Mapping[str, str]
+    body: str
+    took_ms: int
+    meaning: str
+    detail: str
+
+
+SendSample = Callable[[HttpTarget, Sample], Awaitable[Exchange]]
+
+
+class TargetSamples:
+    """`send`: sends a sample from this master. Methods raise what the store raises."""
+
+    def __init__(self, targets: TargetReader, send: SendSample) -> None:
+        self._targets = targets
+        self._send = send
+
+    async def send(self, name: str, sample: Sample) -> Exchange:
+        """Send a sample to a target. Raise NotFoundError."""
+        stored = await self._targets.stored(name)
+        return await self._send(stored.target, sample)

@@ -1,0 +1,30 @@
+#!lua flags=allow-oom
+-- Creates, changes or removes a target, writes the audit entry and tells all masters. Works in a full store, too, because
+-- a target that does its jobs makes room.
+-- KEYS targets:hash settings:hash audit:stream
+-- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) audit_entry audit_max max_targets
+--   wake_channel
+-- REPLY ok | changed | full
+-- CHECKS FIRST that the target is as the caller read it; that a new one is not one too many
+-- include lib/clock.lua
+-- include lib/identity/audit_log.lua
+local targets_key, settings_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, name, expected_etag, document = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local audit_entry, audit_max, max_targets, wake_channel = ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8]
+local ETAG_LENGTH = 16
+
+local present = redis.call('HGET', targets_key, name) or ''
+if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed'} end
+if present == '' and redis.call('HLEN', targets_key) >= max_targets then return {'full'} end
+if document == '' then
+  redis.call('HDEL', targets_key, name)
+else
+  redis.call('HSET', targets_key, name, document)
+end
+-- Masters read the version together with that of the settings, so that following targets costs no command of its own.
+-- It is at least the clock's time, so that a store restored to an older state does not use one twice.
+local version = tonumber(redis.call('HGET', settings_key, 'targets') or '0')
+redis.call('HSET', settings_key, 'targets', string.format('%.0f', math.max(version + 1, now_ms)))
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
+redis.call('PUBLISH', wake_channel, 'settings')
+return {'ok'}

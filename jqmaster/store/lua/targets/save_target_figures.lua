@@ -1,0 +1,11 @@
+#!lua
+-- Saves one master's figures of targets for a while, so that every master can show the sum.
+-- KEYS [+ target_figures:string]
+-- ARGV kept_ms [+ figures(MessagePack)]
+-- REPLY ok
+-- CHECKS FIRST nothing: the newest figures replace those before
+local kept_ms = ARGV[1]
+local FIRST = 2
+
+for n = 1, #KEYS do redis.call('SET', KEYS[n], ARGV[FIRST + n - 1], 'PX', kept_ms) end
+return {'ok'}

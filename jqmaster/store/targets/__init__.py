@@ -1,0 +1,1 @@
+"""HTTP targets in the store."""

@@ -1,0 +1,112 @@
+"""The endpoints of examples/targets do jobs of a real master."""
+
+import asyncio
+import base64
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import real_time
+from tests.support.master import Api, master_on
+from tests.support.ports import free_port
+from tests.support.processes import ROOT
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.req("M13"), real_time.MASTER]
+
+SECRET = "whsec_" + base64.b64encode(b"the secret of the examples, 32 b").decode()
+
+
+@pytest.fixture
+async def api(store_server: StoreServer) -> AsyncIterator[Api]:
+    async with master_on(store_server.url, allowed_webhook_networks="127.0.0.0/8") as (_, one):
+        yield one
+
+
+@contextlib.asynccontextmanager
+async def started(port: int, *command: str, **environment: str) -> AsyncIterator[None]:
+    """Run a receiver until the end of the block."""
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env={**os.environ, **environment})
+    try:
+
+        async def listens() -> bool:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                return True
+            return False
+
+        await wait_until(listens, what="the receiver listens")
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def put(api: Api, **fields: Any) -> None:
+    status, answer = await api.call("PUT", "/api/targets/example", fields)
+    assert status == 201, answer
+
+
+async def result(api: Api, job_id: str) -> Any:
+    status, found = await api.call("GET", f"/api/jobs/{job_id}/result?wait=20")
+    assert status == 200
+    return found["result"]
+
+
+async def test_a_web_application_does_its_own_jobs(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    import uvicorn
+
+    monkeypatch.setenv("SECRET", SECRET)
+    monkeypatch.setenv("JQMASTER_URL", str(api.http.base_url).rstrip("/"))
+    from examples.targets import shop
+
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(shop.app, port=port, log_level="warning", ws="none"))
+    serving = asyncio.create_task(server.serve())
+    try:
+        await wait_until(lambda: server.started, what="the application serves")
+        await put(api, names=["shop.*"], url=f"http://127.0.0.1:{port}/jobs/{{name}}", secret=SECRET)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as browser:
+            order = (await browser.post("/orders")).json()
+            assert await result(api, order["job"]) == {"order": order["order"], "to": "ada@shop.example"}
+            assert (await browser.get(f"/orders/{order['order']}")).json() == {"state": "mailed"}
+            assert (await browser.post("/jobs/shop.mail", json={"order": 1})).status_code == 401
+        gone = await api.enqueue("shop.mail", {"order": 99})
+        assert (await api.until_state(gone, "failed"))["attempts"][-1]["code"] == "status_404"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+async def test_a_receiver_in_plain_python_answers_later(api: Api) -> None:
+    port = free_port()
+    async with started(port, sys.executable, "examples/targets/receiver.py", str(port)):
+        await put(api, names=["film.cut"], url=f"http://127.0.0.1:{port}/")
+        job_id = await api.enqueue("film.cut", {"minutes": 90}, keep_result=True)
+        assert await result(api, job_id) == {"minutes": 90, "cut": True}
+        assert (await api.job(job_id))["attempt"] == 1
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+async def test_a_receiver_in_node_checks_signatures_and_asks_for_time(api: Api) -> None:
+    port = free_port()
+    receiver = ("node", "examples/targets/receiver.mjs", str(port))
+    async with started(port, *receiver, SECRET=SECRET, MOST_AT_ONCE="1"):
+        await put(api, names=["photo.*"], url=f"http://127.0.0.1:{port}/{{name}}", secret=SECRET)
+        job_ids = [
+            await api.enqueue("photo.resize", {"id": n}, keep_result=True, max_retry=0) for n in range(1, 4)
+        ]
+        found = [await result(api, job_id) for job_id in job_ids]
+        assert [one["id"] for one in found] == [1, 2, 3]
+        bad = await api.enqueue("photo.resize", {})
+        assert (await api.until_state(bad, "failed"))["attempts"][-1]["code"] == "status_422"
+        async with httpx.AsyncClient(trust_env=False) as stranger:
+            assert (await stranger.post(f"http://127.0.0.1:{port}/", json={})).status_code == 401

@@ -1,0 +1,397 @@
+"""Deliveries to targets: what an endpoint gets, and what each of its answers does to the job."""
+
+import asyncio
+import datetime as dt
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from jqmaster.app import Master
+from tests.support import real_time
+from tests.support.endpoint import Endpoint, Hang, HangUp, Request, endpoint, reply
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+from tests.support.webhook_receiver import SECRET
+
+pytestmark = [pytest.mark.req("M13"), real_time.MASTER]
+
+QUICK_RETRY = {"base_s": 0.01, "factor": 1.0, "max_s": 0.01, "jitter": False}
+
+
+@pytest.fixture
+async def one(store_server: StoreServer) -> AsyncIterator[tuple[Master, Api]]:
+    settings: dict[str, Any] = {"allowed_webhook_networks": "127.0.0.0/8", "breaker_first_open_s": 0.2}
+    async with master_on(store_server.url, **settings) as found:
+        yield found
+
+
+@pytest.fixture
+def api(one: tuple[Master, Api]) -> Api:
+    return one[1]
+
+
+async def put(api: Api, shop: Endpoint | str, name: str = "shop", **fields: Any) -> None:
+    url = shop if isinstance(shop, str) else shop.url
+    status, shown = await api.call("PUT", f"/api/targets/{name}", {"names": ["order"], "url": url, **fields})
+    assert status in (200, 201), shown
+
+
+async def push(api: Api, argument: Any = None, **fields: Any) -> str:
+    return await api.enqueue("order", argument, **{"keep_result": True, "retry": QUICK_RETRY, **fields})
+
+
+async def result(api: Api, job_id: str) -> Any:
+    status, found = await api.call("GET", f"/api/jobs/{job_id}/result?wait=15")
+    assert status == 200, found
+    return found
+
+
+async def test_the_request_tells_of_the_job(api: Api) -> None:
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    async with endpoint(lambda _: reply(200, {"total": 99})) as shop:
+        await put(api, f"{shop.url}/jobs/{{name}}/{{job_id}}", secret=SECRET, headers={"X-Key": "k"})
+        argument = {"order": 42, "photo": b"\x00\x01", "when": dt.datetime(2026, 11, 21, tzinfo=dt.UTC)}
+        job_id = await push(api, argument, timeout=30.0, headers={"traceparent": trace})
+        found = await result(api, job_id)
+        (request,) = shop.requests
+    assert (found["type"], found["result"]) == ("success", {"total": 99})
+    assert (request.method, request.path) == ("POST", f"/jobs/order/{job_id}")
+    assert request.json == {"order": 42, "photo": {"$bin": "AAE="}, "when": "2026-11-21T00:00:00.000Z"}
+    fields = request.fields
+    assert fields["content-type"] == "application/json"
+    assert (fields["jq-job-id"], fields["idempotency-key"], fields["jq-job-name"]) == (
+        job_id,
+        job_id,
+        "order",
+    )
+    assert (fields["jq-attempt"], fields["x-key"], fields["traceparent"]) == ("1", "k", trace)
+    assert int(fields["jq-fence"]) > 0
+    left_s = (dt.datetime.fromisoformat(fields["jq-deadline"]) - dt.datetime.now(dt.UTC)).total_seconds()
+    assert 10 < left_s < 40
+    assert request.is_signed_with(SECRET)
+
+
+async def test_an_envelope_has_the_facts_of_the_job(api: Api) -> None:
+    async with endpoint() as shop:
+        await put(api, shop, body="envelope", method="PUT")
+        job_id = await push(api, [1, "ü"])
+        await api.until_state(job_id, "succeeded")
+        (request,) = shop.requests
+        job = await api.job(job_id)
+    assert request.method == "PUT"
+    assert request.json == {
+        "id": job_id, "name": "order", "attempt": 1, "argument": [1, "ü"], "created_at": job["created_at"],
+    }  # fmt: skip
+
+
+async def test_an_answer_without_json_is_no_result(api: Api) -> None:
+    bodies = [b"", b"<p>ok</p>", b'{"a": ', b"[NaN]", b'{"a": 1e999}', b'"\\ud800"', b"[" * 5000]
+    async with endpoint() as shop:
+
+        def answer(_: Request) -> bytes:
+            body = bodies[len(shop.requests) - 1]
+            return (
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+                + body
+            )
+
+        shop.answer = answer
+        await put(api, shop, max_running=1)
+        job_ids = [await push(api) for _ in bodies]
+        for job_id in job_ids:
+            found = await result(api, job_id)
+            assert (found["type"], found["result"]) == ("success", None)
+
+
+async def test_a_deferral_uses_no_retry_and_why_says_so(api: Api) -> None:
+    async with endpoint(lambda _: reply(503, Retry_After="20")) as shop:
+        await put(api, shop)
+        job_id = await push(api, max_retry=0)
+        job = await api.until_state(job_id, "scheduled")
+        assert (job["failures"], job["attempts"][-1]["outcome"]) == (0, "not_ready")
+        (verdict,) = (await api.call("GET", f"/api/jobs/{job_id}/why"))[1]["verdicts"]
+        assert verdict["put_off"] == "the target answered 503 and asks to wait 20 s"
+        assert "the target answered 503 and asks to wait 20 s" in verdict["text"]
+        assert 10 < verdict["in_s"] <= 20
+
+
+async def test_a_deferral_is_bounded(api: Api) -> None:
+    async with endpoint(lambda _: reply(429, Retry_After="0")) as shop:
+        await put(api, shop, not_ready_for_s=0.3)
+        job = await api.until_state(await push(api, max_retry=0), "failed")
+    assert job["cause"] == "not_ready"
+    assert len(shop.requests) > 1
+
+
+async def test_failures_are_retried_and_final_statuses_are_not(api: Api) -> None:
+    async with endpoint(lambda request: reply(int(request.json))) as shop:
+        await put(api, shop, final=[404])
+        failed, gone, moved = (
+            await push(api, 500, max_retry=2),
+            await push(api, 404),
+            await push(api, 302, max_retry=0),
+        )
+        for job_id, code, attempts in (
+            (failed, "status_500", 3),
+            (gone, "status_404", 1),
+            (moved, "status_302", 1),
+        ):
+            job = await api.until_state(job_id, "failed")
+            assert (job["attempts"][-1]["code"], job["attempt"]) == (code, attempts)
+    assert "redirects are not followed" in (await api.job(moved))["attempts"][-1]["message"]
+
+
+async def test_what_goes_wrong_on_the_way_is_a_failed_attempt(api: Api) -> None:
+    async def drip(_: Request) -> bytes:
+        await asyncio.sleep(60)
+        return b""
+
+    def hang(_: Request) -> bytes:
+        raise Hang
+
+    def hang_up(_: Request) -> bytes:
+        raise HangUp
+
+    answers: dict[str, Any] = {
+        "never": hang,
+        "closed": hang_up,
+        "slow": drip,
+        "garbage": lambda _: b"HELLO\r\n\r\n",
+        "cut": lambda _: b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
+    }
+    async with endpoint(lambda request: answers[request.json](request)) as shop:
+        await put(api, shop, timeout=0.5)
+        jobs = {kind: await push(api, kind, max_retry=0) for kind in answers}
+        found = {kind: await api.until_state(job_id, "failed") for kind, job_id in jobs.items()}
+    assert {kind: job["cause"] for kind, job in found.items()} == {
+        "never": "timeout", "slow": "timeout", "closed": "error", "garbage": "error", "cut": "error",
+    }  # fmt: skip
+
+
+async def test_one_byte_a_second_ends_in_time(api: Api) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b" " * 1000:
+                writer.write(bytes((byte,)))
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        await put(api, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", timeout=0.5)
+        assert (await api.until_state(await push(api, max_retry=0), "failed"))["cause"] == "timeout"
+
+
+async def test_a_huge_answer_is_cut_off_and_not_asked_for_again(one: tuple[Master, Api]) -> None:
+    _, api = one
+    sent = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")
+        try:
+            while sent < 1 << 30:
+                writer.write(b" " * (1 << 20))
+                sent += 1 << 20
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.transport.abort()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        await put(api, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        job = await api.until_state(await push(api), "failed")
+    assert job["attempts"][-1]["code"] == "answer_too_large"
+    assert sent < 64 << 20
+
+
+async def test_other_kinds_of_http_are_understood(api: Api) -> None:
+    answers = [
+        b"HTTP/1.0 200 OK\r\n\r\n[1]",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[2]",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[3]\r\n0\r\n\r\n",
+    ]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        writer.write(answers[int(await reader.readexactly(length))])
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        await put(api, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        for number in range(3):
+            found = await result(api, await push(api, number))
+            assert found["result"] == [number + 1]
+
+
+async def test_a_job_may_choose_its_address_among_allowed_hosts(api: Api) -> None:
+    async with endpoint() as shop:
+        await put(api, shop, url={"from": "argument.url"}, allow_hosts=["127.0.0.1"])
+        await api.until_state(await push(api, {"url": f"{shop.url}/a?b=c"}), "succeeded")
+        for argument in ({"url": "http://localhost/"}, {}):
+            job = await api.until_state(await push(api, argument), "failed")
+            assert job["attempts"][-1]["code"] == "invalid_argument"
+            assert job["attempt"] == 1
+    assert [request.path for request in shop.requests] == ["/a?b=c"]
+
+
+async def test_requests_share_connections_and_stay_within_the_slots(api: Api) -> None:
+    async def answer(_: Request) -> bytes:
+        await asyncio.sleep(0.01)
+        return reply()
+
+    async with endpoint(answer) as shop:
+        await put(api, shop, max_running=3)
+        job_ids = [await push(api) for _ in range(30)]
+        for job_id in job_ids:
+            await api.until_state(job_id, "succeeded")
+    assert shop.most_open <= 3
+    assert shop.connections <= 6
+    assert len(shop.requests) == 30
+
+
+async def test_an_endpoint_that_is_down_costs_no_retry(api: Api) -> None:
+    async with endpoint() as shop:
+        port = shop.port
+    await put(api, f"http://127.0.0.1:{port}/")
+    job_ids = [await push(api, max_retry=0) for _ in range(10)]
+
+    async def is_told() -> Any:
+        return (await api.call("GET", "/api/targets/shop"))[1]["unreachable"]
+
+    (why,) = await wait_until(is_told, what="the target is unreachable")
+    assert "connection refused" in why
+    late = await push(api, max_retry=0)
+
+    async def is_explained() -> bool:
+        verdicts = (await api.call("GET", f"/api/jobs/{late}/why"))[1]["verdicts"]
+        return any("connection refused" in verdict["text"] for verdict in verdicts)
+
+    await wait_until(is_explained, what="why names the fault")
+    async with endpoint(port=port):
+        for job_id in [*job_ids, late]:
+            if (await api.job(job_id))["state"] == "scheduled":
+                await api.call("POST", f"/api/jobs/{job_id}/run")
+            job = await api.until_state(job_id, "succeeded")
+            assert job["failures"] == 0
+
+
+async def test_a_private_address_is_not_called(store_server: StoreServer) -> None:
+    async with endpoint() as shop, master_on(store_server.url) as (_, api):
+        await put(api, shop)
+        job = await api.until_state(await push(api, max_retry=1), "failed")
+    assert job["attempts"][-1]["code"] == "address_refused"
+    assert shop.requests == []
+
+
+async def test_an_endpoint_may_answer_by_callback(api: Api) -> None:
+    async with endpoint(lambda _: reply(202, JQ_Await="3600")) as shop:
+        await put(api, shop)
+        job_id = await push(api)
+        await api.until_state(job_id, "awaiting_callback")
+        (request,) = shop.requests
+        url = request.fields["jq-callback-url"]
+        answer = await api.http.post(
+            url, content=b'{"total": 7}', headers={"Content-Type": "application/json"}
+        )
+        assert answer.status_code == 202
+        found = await result(api, job_id)
+    assert (found["type"], found["result"]) == ("success", {"total": 7})
+    assert len(shop.requests) == 1
+
+
+async def test_a_callback_may_report_a_failure(api: Api) -> None:
+    bodies: list[bytes] = [
+        json.dumps(
+            {"type": "failure", "message": "no stock", "should_retry": False, "code": "stock"}
+        ).encode(),
+        b"not JSON",
+    ]
+    async with endpoint(lambda _: reply(202, JQ_Await="60")) as shop:
+        await put(api, shop)
+        for body, code in zip(bodies, ("stock", "bad_callback"), strict=True):
+            job_id = await push(api)
+            await api.until_state(job_id, "awaiting_callback")
+            await api.http.post(shop.requests[-1].fields["jq-callback-url"], content=body)
+            job = await api.until_state(job_id, "failed")
+            assert job["attempts"][-1]["code"] == code
+
+
+async def test_a_callback_that_comes_before_the_answer_counts(api: Api) -> None:
+    async def answer(request: Request) -> bytes:
+        called = await api.http.post(request.fields["jq-callback-url"], content=b"[1]")
+        assert called.status_code == 202
+        return reply(202, JQ_Await="60")
+
+    async with endpoint(answer) as shop:
+        await put(api, shop)
+        found = await result(api, await push(api))
+    assert found["result"] == [1]
+
+
+async def test_an_answer_besides_a_callback_ends_the_wait(api: Api) -> None:
+    async def answer(request: Request) -> bytes:
+        await api.http.post(request.fields["jq-callback-url"], content=b"[1]")
+        return reply(200, {"direct": True})
+
+    async with endpoint(answer) as shop:
+        await put(api, shop)
+        found = await result(api, await push(api))
+        assert found["result"] == {"direct": True}
+        late = await api.http.post(shop.requests[0].fields["jq-callback-url"], content=b"[2]")
+        assert late.status_code in (404, 409, 410)
+
+
+async def test_a_canceled_job_ends_its_request(api: Api) -> None:
+    def answer(_: Request) -> bytes:
+        raise Hang
+
+    async with endpoint(answer) as shop:
+        await put(api, shop)
+        job_id = await push(api)
+        await shop.until(1)
+        await api.call("POST", f"/api/jobs/{job_id}/cancel")
+        await api.until_state(job_id, "canceled")
+        await wait_until(lambda: shop.open == 0, what="the request ended")
+
+
+async def test_a_change_applies_to_jobs_that_wait(api: Api) -> None:
+    async with endpoint(lambda _: reply(503, Retry_After="0")) as old, endpoint() as new:
+        await put(api, old)
+        job_id = await push(api)
+        await old.until(1)
+        await put(api, new)
+        await api.until_state(job_id, "succeeded")
+        assert len(new.requests) == 1
+
+
+async def test_requests_to_one_host_are_limited(api: Api) -> None:
+    async def answer(_: Request) -> bytes:
+        await asyncio.sleep(0.02)
+        return reply()
+
+    async with endpoint(answer) as shop:
+        await put(
+            api,
+            shop,
+            url={"from": "argument.url"},
+            allow_hosts=["127.0.0.1"],
+            max_running=10,
+            max_running_per_host=2,
+        )
+        job_ids = [await push(api, {"url": shop.url}) for _ in range(6)]
+        for job_id in job_ids:
+            assert (await api.until_state(job_id, "succeeded"))["failures"] == 0
+    assert shop.most_open <= 2

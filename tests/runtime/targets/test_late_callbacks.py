@@ -1,0 +1,79 @@
+"""Callbacks that come hours after the endpoint accepted the job, by injected time."""
+
+import contextlib
+import json
+
+import pytest
+
+from jqmaster.api.encoding.json_bridge import json_to_msgpack
+from jqmaster.clock import SystemClock
+from jqmaster.domain.challenges.challenge import Callback, ChallengeFigures, new_request_id
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Outcome
+from jqmaster.domain.targets.callback import TARGET_NONCE
+from jqmaster.errors import ConflictError
+from jqmaster.runtime.targets.delivery import outcome_of_callback
+from jqmaster.service.challenges.challenges import ChallengeService, NewChallenge
+from jqmaster.service.challenges.request_ids import RequestIds
+from jqmaster.service.workers.reports import ReportService
+from tests.support.store import StoreWorld
+
+pytestmark = pytest.mark.req("M13")
+
+JOBS = 1_000
+HOUR_MS = 3_600_000
+
+
+async def test_a_thousand_callbacks_hours_later_are_results(world: StoreWorld) -> None:
+    challenges = ChallengeService(
+        world.challenges, RequestIds(SystemClock()), ChallengeFigures(), world.records
+    )
+    reports = ReportService(
+        world.workers,
+        world.constraints,
+        settlements=world.settlements,
+        challenges=world.challenges,
+        records=world.records,
+    )
+    ids = await world.enqueue_many(JOBS, keep_result=True)
+    worker_id = await world.worker(max_jobs=JOBS)
+    requests = {}
+    while claimed := await world.claim(worker_id, limit=500):
+        ends = []
+        for number, job in enumerate(claimed):
+            request = new_request_id(job.job_id, job.token, TARGET_NONCE)
+            requests[job.job_id] = request.text
+            if number % 3 == 0:
+                # The callback comes before the endpoint's answer.
+                body = json.dumps({"job": job.job_id}).encode()
+                assert await challenges.call_back(
+                    request.text, Callback("application/json", body), key="", headers={}, address="10.0.0.1"
+                )
+            ends.append(Outcome(job.job_id, job.token, "challenged", request_id=request.text))
+            # The challenge is answered already if its callback came first.
+            with contextlib.suppress(ConflictError) if number % 3 == 0 else contextlib.nullcontext():
+                await challenges.open(
+                    worker_id, NewChallenge(job.job_id, job.token, 24 * HOUR_MS, nonce=TARGET_NONCE)
+                )
+        accepted, _ = await reports.results(worker_id, ends)
+        assert len(accepted) == len(claimed)
+    world.pass_ms(7 * HOUR_MS)
+    for job_id, request_id in requests.items():
+        body = json.dumps({"job": job_id}).encode()
+        await challenges.call_back(
+            request_id, Callback("application/json", body), key="", headers={}, address="10.0.0.1"
+        )
+    worker_id = await world.worker(max_jobs=JOBS)
+    settled = 0
+    while claimed := await world.claim(worker_id, limit=500):
+        given = await world.challenges.give_callbacks(claimed)
+        outcomes = [
+            outcome_of_callback(job, job.callbacks[0], json_to_msgpack, world.now_ms) for job in given
+        ]
+        accepted, stale = await reports.results(worker_id, outcomes)
+        assert stale == []
+        settled += len(accepted)
+    assert settled == JOBS
+    jobs = await world.records.get_without_argument(ids)
+    assert {job.state for job in jobs.values()} == {JobState.SUCCEEDED}
+    assert all(job.failures == 0 and job.attempt == 1 for job in jobs.values())

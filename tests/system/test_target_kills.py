@@ -1,0 +1,147 @@
+"""Jobs of a target under kills of masters and of the endpoint: each is done at least once and settled once, and none is
+delivered twice while the lease of a delivery lives."""
+
+import asyncio
+import contextlib
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import real_time
+from tests.support.endpoint import Endpoint, Request, reply
+from tests.support.long import size
+from tests.support.processes import MasterProcess, running
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+from worker_sdk import Pusher
+
+pytestmark = [pytest.mark.system, pytest.mark.req("M13"), pytest.mark.timeout(900), real_time.PROCESSES]
+
+WITHIN_S = 600.0
+SETTINGS: dict[str, Any] = {
+    "allowed_webhook_networks": "127.0.0.0/8",
+    "breaker_first_open_s": 0.2,
+    "breaker_longest_open_s": 1.0,
+}
+
+
+class Book:
+    """Writes down each delivery, and whether two of one job were open at once."""
+
+    def __init__(self) -> None:
+        self.done: Counter[str] = Counter()
+        self.open: Counter[str] = Counter()
+        self.fences: defaultdict[str, list[int]] = defaultdict(list)
+        self.faults: list[str] = []
+
+    async def answer(self, request: Request) -> bytes:
+        job_id, fence = request.fields["jq-job-id"], int(request.fields["jq-fence"])
+        if self.open[job_id]:
+            self.faults.append(f"{job_id} was delivered twice at once")
+        if self.fences[job_id] and fence <= self.fences[job_id][-1]:
+            self.faults.append(f"{job_id}: fence {fence} after {self.fences[job_id]}")
+        self.fences[job_id].append(fence)
+        self.open[job_id] += 1
+        try:
+            await asyncio.sleep(0.005)
+            self.done[job_id] += 1
+            return reply(200, {"job": job_id})
+        finally:
+            self.open[job_id] -= 1
+
+
+class Killable:
+    """An endpoint that can be killed: its connections end at once, and nothing listens for a while."""
+
+    def __init__(self, book: Book) -> None:
+        self._endpoint = Endpoint(book.answer)
+        self._server: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        return f"{self._endpoint.url}/"
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._endpoint.serve, "127.0.0.1", self._endpoint.port)
+        self._endpoint.port = self._server.sockets[0].getsockname()[1]
+
+    async def kill(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for writer in list(self._endpoint.writers):
+            writer.transport.abort()
+        # Requests that were being answered end without their answers.
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.sized
+async def test_jobs_of_a_target_survive_kills_of_masters_and_of_the_endpoint(
+    tmp_path: Path, lone_server: StoreServer
+) -> None:
+    jobs, every_s = size(150, 10_000), 1.0
+    masters = []
+    for number in range(2):
+        folder = tmp_path / f"m{number}"
+        folder.mkdir()
+        masters.append(MasterProcess(folder, lone_server.url, shard=f"t{tmp_path.name[-6:]}", **SETTINGS))
+    book = Book()
+    shop = Killable(book)
+    await shop.start()
+    rng = random.Random(7)
+    with running(*masters):
+        async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
+            made = await http.put(
+                f"{masters[0].url}/api/targets/shop",
+                json={"names": ["order"], "url": shop.url, "max_running": 8},
+            )
+            assert made.status_code == 201, made.text
+        async with Pusher([one.url for one in masters], max_wait_s=60) as pusher:
+            ids = await pusher.enqueue_many(
+                [{"name": "order", "argument": n, "max_retry": 50, "rerun_lost": True} for n in range(jobs)]
+            )
+
+            async def states() -> Counter[str]:
+                for one in masters:
+                    with contextlib.suppress(httpx.HTTPError, KeyError):
+                        async with httpx.AsyncClient(trust_env=False, timeout=5) as http:
+                            counts = (await http.get(f"{one.url}/api/jobs?limit=1")).json()["counts"]
+                            return Counter(counts)
+                return Counter()
+
+            async def disturb() -> None:
+                while True:
+                    await asyncio.sleep(every_s)
+                    if rng.random() < 0.5:
+                        victim = rng.choice(masters)
+                        await asyncio.to_thread(victim.kill)
+                        await asyncio.to_thread(victim.start)
+                    else:
+                        await shop.kill()
+                        await asyncio.sleep(0.2)
+                        await shop.start()
+
+            disturbing = asyncio.create_task(disturb())
+            try:
+
+                async def are_over() -> bool:
+                    found = await states()
+                    return found["succeeded"] + found["failed"] >= jobs
+
+                await asyncio.sleep(2 * every_s)
+                disturbing.cancel()
+                await asyncio.gather(disturbing, return_exceptions=True)
+                await shop.kill()
+                await shop.start()
+                await wait_until(are_over, timeout_s=WITHIN_S, what="all jobs are over")
+            finally:
+                disturbing.cancel()
+                await asyncio.gather(disturbing, return_exceptions=True)
+                await shop.kill()
+            found = await states()
+    assert book.faults == []
+    assert set(book.done) == set(ids)
+    assert (found["succeeded"], found["failed"]) == (jobs, 0)
