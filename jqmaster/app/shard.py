@@ -101,7 +101,7 @@ class ServedShard:
         here."""
         leading: list[Component] = [self._membership, self._sub_leader, self.leader]
         # Deliveries end before polls, which bring their jobs.
-        asking = [self.services.polls, self.services.target_deliveries]
+        asking: list[Component] = [self.services.polls, self.services.target_deliveries]
         return [*asking, *self._shared.departure.around(leading)]
 
     def duty_faults(self) -> dict[str, str]:

@@ -52,8 +52,8 @@ HOMONYMS: tuple[Homonym, ...] = (
     ),
     Homonym(
         ("delivery", "deliveries", "delivered"),
-        "a message to people, or a webhook",
-        (r"/notices/", r"outbound/carriers\.py$"),
+        "a message to people, a webhook, or a request to an HTTP target",
+        (r"/notices/", r"/targets/", r"outbound/carriers\.py$"),
         "offer (claims to a worker), report (results to a master)",
         dict.fromkeys(("Delivered", "NotDelivered", "MaybeDelivered"), "an outcome of a push: traces show the name"),
     ),

@@ -107,11 +107,11 @@ class TargetRequest(Request):
         "`max_running` applies.",
     )
     ok: _Statuses = Field(
-        default_factory=lambda: list(DEFAULT_OK),
+        default_factory=lambda: [*DEFAULT_OK],
         description="Statuses that mean that the job succeeded: numbers, and classes such as 2xx.",
     )
     final: _Statuses = Field(
-        default_factory=lambda: list(DEFAULT_FINAL),
+        default_factory=lambda: [*DEFAULT_FINAL],
         description="Statuses after which the job fails without a retry. A class does not include 429 and 503.",
     )
     timeout: Seconds | None = Field(

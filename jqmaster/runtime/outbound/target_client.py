@@ -36,7 +36,7 @@ _JSON: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class TargetRequest:
+class JobRequestToTarget:
     """One request. `fields`: those that tell of the job. `timeout_s`: for the whole exchange."""
 
     url: str = field(repr=False)
@@ -89,7 +89,7 @@ class TargetClient:
     def open_connections(self) -> int:
         return self._http.open_connections
 
-    async def call(self, target: HttpTarget, request: TargetRequest) -> TargetAnswer:
+    async def call(self, target: HttpTarget, request: JobRequestToTarget) -> TargetAnswer:
         """Send a request once."""
         body = request.body if target.has_body else None
         try:
@@ -120,7 +120,7 @@ class TargetClient:
         return self._judged(target, answer)
 
     @staticmethod
-    def fields_of(target: HttpTarget, request: TargetRequest) -> dict[str, str]:
+    def fields_of(target: HttpTarget, request: JobRequestToTarget) -> dict[str, str]:
         """Return all fields of a request's head, with its signature."""
         fields = {"User-Agent": "jqmaster", "Accept": _JSON, "Accept-Encoding": "identity"}
         if target.has_body:
@@ -136,7 +136,7 @@ class TargetClient:
                 "webhook-timestamp": str(int(now_s)),
                 "webhook-signature": signature(map(secret_bytes, secrets), request.job_id, int(now_s), body),
             }
-        return fields | target.headers
+        return {**fields, **target.headers}
 
     def _judged(self, target: HttpTarget, answer: HttpAnswer) -> TargetAnswer:
         end = judged(

@@ -15,7 +15,7 @@ from jqmaster.domain.targets.answer import DEFAULT_WAIT_S, MAX_OWN_WAIT_S, Deliv
 from jqmaster.domain.targets.callback import TARGET_NONCE
 from jqmaster.domain.targets.target import BodyForm, HttpTarget, address_of
 from jqmaster.errors import JqmasterError
-from jqmaster.runtime.outbound.target_client import TargetAnswer, TargetRequest
+from jqmaster.runtime.outbound.target_client import JobRequestToTarget, TargetAnswer
 from jqmaster.store import codec
 from jqmaster.store.jobs.claims import ClaimedJob
 
@@ -40,7 +40,7 @@ def request_of(
     *,
     now_ms: int,
     callback_base: str | None,
-) -> TargetRequest:
+) -> JobRequestToTarget:
     """Return the request for a job. `callback_base`: the address of this service for outside systems; None: unknown.
     Raise AddressError if the job names no address that the target may call."""
     record = job.record
@@ -69,7 +69,7 @@ def request_of(
         body = conversions.to_json(record.argument)
         if target.body is BodyForm.ENVELOPE:
             body = _enveloped(job, body)
-    return TargetRequest(url, job.job_id, body, fields, timeout_s)
+    return JobRequestToTarget(url, job.job_id, body, fields, timeout_s)
 
 
 def _enveloped(job: ClaimedJob, argument: bytes) -> bytes:

@@ -55,7 +55,9 @@ ClaimId = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class DeliveryParts:
-    """What all workers of targets use. `callback_base`: returns the address of this service for outside systems; None:
+    """Services and clients that all workers of targets share.
+
+    `callback_base`: returns the address of this service for outside systems; None:
     it is unknown. `lease_s`: the length of leases."""
 
     client: TargetClient
@@ -73,7 +75,7 @@ class DeliveryParts:
 
 
 @dataclass(slots=True)
-class _Tenure:
+class _Registration:
     """One registration. `calls`: by job and token, the deliveries whose ends are not reported yet. `sent_s` and
     `heard_s`: when the last heartbeat that was answered was sent, and when its answer came, with the store's time in
     it."""
@@ -115,7 +117,7 @@ class TargetWorker:
         self._figures = figures
         self._parts = parts
         self._loops = BackgroundLoops(f"target {target.name}", is_vital=False)
-        self._tenure: _Tenure | None = None
+        self._tenure: _Registration | None = None
         self._breakers: dict[str, Breaker] = {}
         self._calls_of: Counter[str] = Counter()
         self._is_ending = False
@@ -193,8 +195,8 @@ class TargetWorker:
                     raise end  # it is logged and shown, and this loop begins again
             await asyncio.sleep(RETRY_S)
 
-    async def _register(self) -> _Tenure:
-        # A push to a name that only a target serves is no push to nobody.
+    async def _register(self) -> _Registration:
+        # Otherwise a push would be told that nobody serves the name.
         await self._parts.contracts.declare(self._names, {})
         names, slots = self._names, self._slots
         spec = WorkerSpec(
@@ -211,7 +213,7 @@ class TargetWorker:
         sent_s = self._parts.clock.monotonic_s()
         # No caller can have such a name, so none can act for this worker.
         registered = await self._parts.workers.register(spec, f"{RESERVED_PREFIX}master")
-        tenure = _Tenure(registered.worker_id, sent_s=sent_s, heard_s=self._parts.clock.monotonic_s())
+        tenure = _Registration(registered.worker_id, sent_s=sent_s, heard_s=self._parts.clock.monotonic_s())
         tenure.store_ms = registered.store_time_ms
         self._tenure = tenure
         self._told = (names, slots, "")
@@ -232,7 +234,7 @@ class TargetWorker:
         else:
             self._told = present
 
-    async def _keep_alive(self, tenure: _Tenure) -> None:
+    async def _keep_alive(self, tenure: _Registration) -> None:
         clock = self._parts.clock
         while True:
             sent_s = clock.monotonic_s()
@@ -261,7 +263,7 @@ class TargetWorker:
                 await self._tell()
             await asyncio.sleep(self._parts.heartbeat_s.current)
 
-    async def _take_all(self, tenure: _Tenure) -> None:
+    async def _take_all(self, tenure: _Registration) -> None:
         while not self._is_ending:
             tenure.has_changed.clear()
             room = self._room(tenure)
@@ -288,7 +290,7 @@ class TargetWorker:
     async def _hung_up(self) -> None:
         await self._hangs_up.wait()
 
-    def _room(self, tenure: _Tenure) -> int:
+    def _room(self, tenure: _Registration) -> int:
         """Return how many jobs to ask for. A target that cannot be reached gets one at a time, to try it."""
         room = self._slots - len(tenure.calls)
         breaker, now_s = self._own_breaker(), self._parts.clock.monotonic_s()
@@ -312,7 +314,7 @@ class TargetWorker:
     def _origin(self) -> str:
         return origin_of(self.target.url)
 
-    def _begin(self, tenure: _Tenure, offer: Offer) -> None:
+    def _begin(self, tenure: _Registration, offer: Offer) -> None:
         job = offer.job
         claim = (job.job_id, job.token)
         if claim in tenure.calls:
@@ -324,7 +326,7 @@ class TargetWorker:
         tenure.calls[claim] = call
         call.add_done_callback(functools.partial(self._ended, tenure, claim))
 
-    def _ended(self, tenure: _Tenure, claim: ClaimId, call: asyncio.Task[None]) -> None:
+    def _ended(self, tenure: _Registration, claim: ClaimId, call: asyncio.Task[None]) -> None:
         """Free the slot of a call that reports nothing. The others keep their leases until they are reported."""
         if call.cancelled() or call.exception() is not None:
             tenure.calls.pop(claim, None)
@@ -332,7 +334,7 @@ class TargetWorker:
             if not call.cancelled():
                 logger.error("a delivery failed; it is made again", exc_info=call.exception())
 
-    async def _report_all(self, tenure: _Tenure) -> None:
+    async def _report_all(self, tenure: _Registration) -> None:
         while True:
             await tenure.has_ends.wait()
             batch = tenure.ends[:MAX_REPORTS_PER_CALL]
@@ -346,7 +348,7 @@ class TargetWorker:
                 tenure.calls.pop((outcome.job_id, outcome.token), None)
             tenure.has_changed.set()
 
-    async def _report(self, tenure: _Tenure, batch: list[Outcome]) -> bool:
+    async def _report(self, tenure: _Registration, batch: list[Outcome]) -> bool:
         """Report these ends. Return False if the worker is no longer registered."""
         for _ in range(MAX_REPEATS):
             try:
@@ -359,7 +361,7 @@ class TargetWorker:
             await asyncio.sleep(RETRY_S)
         return True  # their leases end by themselves
 
-    async def _leave(self, tenure: _Tenure) -> None:
+    async def _leave(self, tenure: _Registration) -> None:
         held = [claim for claim in tenure.calls if not any(claim == (o.job_id, o.token) for o in tenure.ends)]
         await _stopped(list(tenure.calls.values()))
         outcomes = tenure.ends + [Outcome(job_id, token, "handed_back") for job_id, token in held]
@@ -375,7 +377,7 @@ class TargetWorker:
 
     # --- one delivery
 
-    async def _deliver(self, tenure: _Tenure, job: ClaimedJob) -> None:
+    async def _deliver(self, tenure: _Registration, job: ClaimedJob) -> None:
         target, parts = self.target, self._parts
         if job.callbacks:
             outcome = outcome_of_callback(
@@ -392,10 +394,10 @@ class TargetWorker:
         tenure.ends.append(outcome)
         tenure.has_ends.set()
 
-    def _now_ms(self, tenure: _Tenure) -> int:
+    def _now_ms(self, tenure: _Registration) -> int:
         return tenure.earliest_ms(self._parts.clock.monotonic_s())
 
-    async def _call(self, tenure: _Tenure, target: HttpTarget, job: ClaimedJob) -> TargetAnswer:
+    async def _call(self, tenure: _Registration, target: HttpTarget, job: ClaimedJob) -> TargetAnswer:
         parts = self._parts
         try:
             request = request_of(
@@ -456,7 +458,7 @@ class TargetWorker:
             self._tenure.has_changed.set()
 
     async def _await_callback(
-        self, tenure: _Tenure, job: ClaimedJob, answer: TargetAnswer, outcome: Outcome
+        self, tenure: _Registration, job: ClaimedJob, answer: TargetAnswer, outcome: Outcome
     ) -> Outcome:
         """Open the challenge of an attempt whose endpoint answers later. Return the report."""
         if self._parts.callback_base() is None:
@@ -481,7 +483,7 @@ class TargetWorker:
             break
         return outcome
 
-    def _note(self, tenure: _Tenure, job: ClaimedJob, answer: TargetAnswer, took_ms: int) -> None:
+    def _note(self, tenure: _Registration, job: ClaimedJob, answer: TargetAnswer, took_ms: int) -> None:
         end = answer.end
         self._figures.add(
             LastAnswer(

@@ -1,6 +1,6 @@
 """Targets for views: with the workers that deliver to them, and the figures of all masters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jqmaster.domain.targets.figures import SummedFigures, summed
@@ -49,7 +49,7 @@ class TargetReader:
         (shown,) = await self._shown({name: await self.stored(name)})
         return shown
 
-    async def _shown(self, targets: Mapping[str, StoredTarget]) -> Sequence[ShownTarget]:
+    async def _shown(self, targets: Mapping[str, StoredTarget]) -> list[ShownTarget]:
         if not targets:
             return []
         registry = await self._masters.look()

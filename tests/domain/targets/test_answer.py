@@ -1,4 +1,4 @@
-"""What an answer means for the job."""
+"""The meaning of each answer for its job."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a target may be, and which address a job gets."""
+"""The rules for targets, and the address of each job."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def test_valid_targets_are_accepted() -> None:
         ({"names": ("jq.mail",)}, ("names", 0), "belong to the masters"),
         ({"names": ("a b",)}, ("names", 0), "characters"),
         ({"names": ("a]",)}, ("names", 0), "outside of a set"),
-        ({"names": ("*" + "[ab]" * 40 + "*",)}, ("names", 0), "part between two"),
+        ({"names": ("*" + "[ab]" * 40 + "*",)}, ("names", 0), "between two"),
         ({"names": ("a", "a")}, ("names",), "twice"),
         ({"url": "ftp://shop.example"}, ("url",), "http"),
         ({"url": "https://{name}.example/"}, ("url",), "in the host"),

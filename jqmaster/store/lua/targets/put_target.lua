@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Creates, changes or removes a target, writes the audit entry and tells all masters. Works in a full store, too, because
--- a target that does its jobs makes room.
+-- Creates, changes or removes a target, writes the audit entry and tells all masters. Works in a full store, too,
+-- because a target that does its jobs makes room.
 -- KEYS targets:hash settings:hash audit:stream
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) audit_entry audit_max max_targets
 --   wake_channel
