@@ -14,14 +14,16 @@ from jqmaster.runtime.targets.delivery import outcome_of_callback
 from jqmaster.service.challenges.challenges import ChallengeService, NewChallenge
 from jqmaster.service.challenges.request_ids import RequestIds
 from jqmaster.service.workers.reports import ReportService
+from tests.support.long import size
 from tests.support.store import StoreWorld
 
 pytestmark = pytest.mark.req("M13")
 
-JOBS = 1_000
+JOBS = size(100, 1_000)
 HOUR_MS = 3_600_000
 
 
+@pytest.mark.sized
 async def test_a_thousand_callbacks_hours_later_are_results(world: StoreWorld) -> None:
     challenges = ChallengeService(
         world.challenges, RequestIds(SystemClock()), ChallengeFigures(), world.records
