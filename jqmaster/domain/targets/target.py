@@ -14,6 +14,9 @@ from jqmaster.domain.matching.glob import compile_glob
 from jqmaster.domain.matching.paths import parse_path
 from jqmaster.domain.notices.webhook import url_fault
 
+# A status such as 404, or a class such as `2xx`.
+Status = int | str
+
 # The tags and labels of a target's workers contain its name.
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,100}$"
 # These names have a special meaning in a URL path.
@@ -34,8 +37,8 @@ MAX_TIMEOUT_S: Final = 86_400
 MAX_NOT_READY_S: Final = 366 * 86_400
 DEFAULT_NOT_READY_S: Final = 3 * 86_400
 MAX_DESCRIPTION: Final = 500
-DEFAULT_OK: Final = ("2xx",)
-DEFAULT_FINAL: Final = (400, 404, 410, 422)
+DEFAULT_OK: Final[tuple[Status, ...]] = ("2xx",)
+DEFAULT_FINAL: Final[tuple[Status, ...]] = (400, 404, 410, 422)
 METHODS: Final = ("POST", "PUT", "PATCH", "GET", "DELETE")
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 # How long requests are also signed with the secret before the present one.
@@ -59,8 +62,6 @@ _OWN_FIELDS: Final = frozenset(
      "user-agent"}
 )  # fmt: skip
 _OWN_PREFIXES: Final = ("jq-", "webhook-", "proxy-")
-
-Status = int | str
 
 
 class TargetError(ValueError):

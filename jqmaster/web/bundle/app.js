@@ -7086,10 +7086,7 @@ function verdictText(verdict, why) {
       return constraintText(verdict, why);
     case "scheduled":
     case "retrying":
-      return t(`why.text.${verdict.code}`, {
-        due: relativeText(Date.parse(verdict.due_at)),
-        count: verdict.failures
-      });
+      return dueText(verdict);
     case "ahead":
       return aheadText(verdict);
     case "no_worker":
@@ -7128,6 +7125,13 @@ function verdictText(verdict, why) {
     default:
       return tOr(`why.text.${verdict.code}`, visible(verdict.text));
   }
+}
+function dueText(verdict) {
+  const text = t(`why.text.${verdict.code}`, {
+    due: relativeText(Date.parse(verdict.due_at)),
+    count: verdict.failures
+  });
+  return verdict.put_off ? `${text} ${t("why.text.put_off", { reason: visible(verdict.put_off) })}` : text;
 }
 function constraintText(verdict, why) {
   const applied = why.constraints.find(
