@@ -133,7 +133,7 @@ PAGES: tuple[Page, ...] = (
         (
             Entry("worker.worker.Worker"),
             Entry("worker.context.Context", is_constructed=False),
-            Entry("worker.context.CancelSignal"),
+            Entry("worker.cancel_signal.CancelSignal"),
             Entry("errors.Interrupted", is_constructed=False),
             Entry("worker.gather.Gather"),
             Entry("worker.gather.GatherContext", is_constructed=False),
@@ -446,13 +446,27 @@ def _example(page: Page, entry: Entry) -> str:
     )
 
 
+# Base classes that hold a part of the methods of one class. The page shows these methods as those of the class.
+HALVES = {"EnqueueCalls": "worker.enqueue_calls"}
+
+
 def definition(entry: Entry) -> Definition:
     """Return the source of a name; of several overloads, their implementation."""
-    tree = ast.parse((ROOT / "worker_sdk" / f"{entry.module.replace('.', '/')}.py").read_text("utf-8"))
+    node = _node(entry.module, entry.name)
+    for base in list(node.bases) if isinstance(node, ast.ClassDef) else ():
+        if isinstance(base, ast.Name) and base.id in HALVES:
+            half = _node(HALVES[base.id], base.id)
+            node.bases.remove(base)
+            node.body += [one for one in half.body if isinstance(one, Function)]
+    return node
+
+
+def _node(module: str, name: str) -> Any:
+    tree = ast.parse((ROOT / "worker_sdk" / f"{module.replace('.', '/')}.py").read_text("utf-8"))
     found = [
         node
         for node in tree.body
-        if isinstance(node, Definition) and entry.name in (getattr(node, "name", ""), _target(node))
+        if isinstance(node, Definition) and name in (getattr(node, "name", ""), _target(node))
     ]
     return found[-1]
 

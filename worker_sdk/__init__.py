@@ -72,8 +72,9 @@ if TYPE_CHECKING:
     from worker_sdk.tasks.parts import PartStream
     from worker_sdk.tasks.signature import INJECTED, INPUT, INPUTS
     from worker_sdk.tasks.task import Task, TaskJob
+    from worker_sdk.worker.cancel_signal import CancelSignal
     from worker_sdk.worker.challenge import Callback, Challenge
-    from worker_sdk.worker.context import CancelSignal, Context
+    from worker_sdk.worker.context import Context
     from worker_sdk.worker.gather import Gather, GatherContext
     from worker_sdk.worker.inputs import Input, Inputs
     from worker_sdk.worker.policies import discard_on, retry_on
@@ -181,7 +182,7 @@ _MODULES: Final = {
     "Approval": "worker_sdk.approval",
     "Batch": "worker_sdk.tasks.batch",
     "Callback": "worker_sdk.worker.challenge",
-    "CancelSignal": "worker_sdk.worker.context",
+    "CancelSignal": "worker_sdk.worker.cancel_signal",
     "Challenge": "worker_sdk.worker.challenge",
     "Choice": "worker_sdk.forms",
     "CommandOutput": "worker_sdk.tasks.command",

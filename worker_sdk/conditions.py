@@ -9,7 +9,8 @@ from urllib.parse import quote, urlencode
 
 from worker_sdk.errors import Defer, RefusedError
 from worker_sdk.outside import Ready
-from worker_sdk.worker.context import is_in_loop, pushers_of
+from worker_sdk.worker.context import pushers_of
+from worker_sdk.worker.enqueue_calls import is_in_loop
 from worker_sdk.worker.lease import now_s
 
 if TYPE_CHECKING:

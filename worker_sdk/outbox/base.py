@@ -19,8 +19,7 @@ from worker_sdk.worker.context import pushers_of, running_job
 if TYPE_CHECKING:
     from worker_sdk.enqueueing import EnqueueChain
     from worker_sdk.outbox.steps import Steps
-    from worker_sdk.pusher.by_process import LazyPushers
-    from worker_sdk.worker.context import Pushers
+    from worker_sdk.pusher.by_process import LazyPushers, Pushers
 
 logger = logging.getLogger("worker_sdk.outbox")
 

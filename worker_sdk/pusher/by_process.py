@@ -2,7 +2,7 @@
 are slow to import."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from worker_sdk.loading import OF_ASYNC_CALLS, OF_SYNC_CALLS, load
 from worker_sdk.masters.masters import Masters
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 
 # A handler waits longer than a web request may: an attempt should not fail because a master is being restarted.
 _MAX_WAIT_S: Final = 60.0
+
+
+class Pushers(Protocol):
+    """The pushers of `ctx.enqueue`. Each is made at its first use."""
+
+    def pusher(self) -> "Pusher": ...
+
+    def sync_pusher(self) -> "SyncPusher": ...
 
 
 class LazyPushers:

@@ -14,8 +14,8 @@ from worker_sdk.tasks.client import outbox_pushers, pushers_for
 from worker_sdk.tasks.task import TaskJob
 
 if TYPE_CHECKING:
+    from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.tasks.collection import Tasks
-    from worker_sdk.worker.context import Pushers
 
 # The fields of a callback, as the master takes them. The master generates the callback's ID.
 _CALLBACK_FIELDS: Final = frozenset({"name", "argument", "delay", *STORED_OPTIONS})

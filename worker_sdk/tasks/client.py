@@ -7,8 +7,7 @@ from worker_sdk.environment import configuration, masters_or_default, token_or_d
 from worker_sdk.worker.context import pushers_of, running_job
 
 if TYPE_CHECKING:
-    from worker_sdk.pusher.by_process import LazyPushers
-    from worker_sdk.worker.context import Pushers
+    from worker_sdk.pusher.by_process import LazyPushers, Pushers
 
 
 class ProcessPushers:

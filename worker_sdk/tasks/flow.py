@@ -12,8 +12,7 @@ from worker_sdk.tasks.handle import AnyTask, JobHandle
 from worker_sdk.tasks.task import TaskJob
 
 if TYPE_CHECKING:
-    from worker_sdk.pusher.by_process import LazyPushers
-    from worker_sdk.worker.context import Pushers
+    from worker_sdk.pusher.by_process import LazyPushers, Pushers
 
 ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)

@@ -21,12 +21,12 @@ from worker_sdk.errors import (
 from worker_sdk.pusher.unique import is_duplicate, is_replaced
 
 if TYPE_CHECKING:
+    from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.pusher.logs import JobLogLevel
     from worker_sdk.pusher.results import JobProgress, JobResult
     from worker_sdk.sealing import Seal
     from worker_sdk.tasks.log_stream import LogStream
     from worker_sdk.tasks.parts import PartStream
-    from worker_sdk.worker.context import Pushers
 
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 PartT = TypeVar("PartT")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from worker_sdk.pusher.logs import JobLogLevel, JobLogLine, line_of
 
 if TYPE_CHECKING:
-    from worker_sdk.worker.context import Pushers
+    from worker_sdk.pusher.by_process import Pushers
 
 _WAIT_S: Final = 60.0
 

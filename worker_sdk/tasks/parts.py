@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from worker_sdk.pusher.parts import BEGINNING, JobPart, part_of
 
 if TYPE_CHECKING:
-    from worker_sdk.worker.context import Pushers
+    from worker_sdk.pusher.by_process import Pushers
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -21,12 +21,12 @@ from worker_sdk.tasks.signature import Signature
 from worker_sdk.worker.policies import ExceptionType, RetryOn
 
 if TYPE_CHECKING:
-    from worker_sdk.pusher.by_process import LazyPushers
+    from worker_sdk.pusher.by_process import LazyPushers, Pushers
     from worker_sdk.sealing import Seal
     from worker_sdk.tasks.codec import Codec
     from worker_sdk.tasks.handle import JobHandle
     from worker_sdk.tasks.options import TaskOptions
-    from worker_sdk.worker.context import Context, Pushers
+    from worker_sdk.worker.context import Context
     from worker_sdk.worker.gather import Gather, GatherContext
 
 P = ParamSpec("P")

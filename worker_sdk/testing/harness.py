@@ -23,18 +23,18 @@ from worker_sdk.transport.suggestions import suggestion
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.executor import Executor
+from worker_sdk.worker.kept_steps import own_value, results_of, with_results
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outcomes import Fields
 from worker_sdk.worker.registry import Registry
 from worker_sdk.worker.run import JobRun
-from worker_sdk.worker.steps import own_value, results_of, with_results
 from worker_sdk.worker.worker import Worker
 
 if TYPE_CHECKING:
     from worker_sdk.conditions import Condition
     from worker_sdk.protocol import Dispatch, JobInput
+    from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.tasks.collection import Tasks
-    from worker_sdk.worker.context import Pushers
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,11 @@ from worker_sdk.testing.runner import (
 )
 from worker_sdk.testing.unique import UniqueRule
 from worker_sdk.wire import decode
-from worker_sdk.worker.context import Pushers, running_job
+from worker_sdk.worker.context import running_job
 
 if TYPE_CHECKING:
     from worker_sdk.protocol import JobInput
+    from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.tasks.collection import Tasks
     from worker_sdk.worker.worker import Worker
 

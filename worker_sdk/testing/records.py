@@ -14,7 +14,7 @@ from worker_sdk.testing.progress import KeptReports
 from worker_sdk.transport.suggestions import suggestion
 from worker_sdk.unsendable import sendable
 from worker_sdk.wire import decode
-from worker_sdk.worker.steps import own_value, results_of
+from worker_sdk.worker.kept_steps import own_value, results_of
 
 if TYPE_CHECKING:
     from worker_sdk.sealing import Seal, What

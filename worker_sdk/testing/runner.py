@@ -13,13 +13,14 @@ from worker_sdk.testing.lazy_worker import LazyWorker
 from worker_sdk.testing.records import Run
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker import outcomes
-from worker_sdk.worker.context import Context, Pushers, running_job
+from worker_sdk.worker.context import Context, running_job
 from worker_sdk.worker.gather import Gather, GatherContext, GatheredLog, ends_of
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.registry import Handler
 
 if TYPE_CHECKING:
     from worker_sdk.protocol import JobInput
+    from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.tasks.collection import Tasks
     from worker_sdk.worker.worker import Worker
 

@@ -2,22 +2,20 @@
 
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, overload
 
+from worker_sdk.worker.cancel_signal import CancelSignal
+from worker_sdk.worker.enqueue_calls import EnqueueCalls, is_in_loop
 from worker_sdk.worker.lease import now_s
 
 if TYPE_CHECKING:  # slow to import, and a module of handlers does not need it
-    import asyncio
     import logging
-    import threading
     from concurrent.futures import Future
     from datetime import datetime
 
     from worker_sdk.forms import Form
     from worker_sdk.protocol import JobInput
-    from worker_sdk.pusher.client import Pusher
-    from worker_sdk.pusher.jobs import JobLike, JobOptions
-    from worker_sdk.pusher.sync_client import SyncPusher
+    from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.sealing import Seal
     from worker_sdk.worker.challenge import Callback, Challenge, Opened
     from worker_sdk.worker.challenges import Challenges
@@ -26,16 +24,6 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers does not need it
     from worker_sdk.worker.job_log import LogLines
     from worker_sdk.worker.progress import Reports
     from worker_sdk.worker.steps import JobSteps
-
-    class JobId(str):
-        """The result of `ctx.enqueue`: the ID in a sync handler, an awaitable of the ID in an async one."""
-
-        def __await__(self) -> Generator[Any, None, str]: ...
-
-    class JobIds(list[str]):
-        """The result of `ctx.enqueue_many`, in the same way."""
-
-        def __await__(self) -> Generator[Any, None, list[str]]: ...
 
     class Saved:
         """The result of `ctx.save` and `ctx.emit`: an awaitable in an async handler."""
@@ -55,99 +43,13 @@ def pushers_of(ctx: "Context") -> "Pushers":
     return ctx._pushers
 
 
-class CancelSignal:
-    """Tells a handler to stop: at its timeout, when its job was canceled, or when the worker ends.
-
-    The signal is set once. Use `if ctx.cancelled:` or `ctx.cancelled.wait(1.0)` in a `def` handler. An `async def`
-    handler is cancelled besides (`asyncio.CancelledError`); `await ctx.cancelled` waits for the signal in a task of its
-    own. In a process that a handler forks it is never set.
-
-    For example:
-
-        for number in range(3):
-            if ctx.cancelled:
-                break
-    """
-
-    # These are class attributes until one is needed: every job gets a signal, and most are never looked at.
-    _is_set = False
-    _event: "threading.Event | None" = None
-    _waiters: "list[asyncio.Future[None]] | None" = None
-
-    def __bool__(self) -> bool:
-        return self._is_set
-
-    def __repr__(self) -> str:
-        return f"<CancelSignal, {'set' if self._is_set else 'not set'}>"
-
-    def is_set(self) -> bool:
-        """Return whether the handler should stop.
-
-        For example:
-
-            print(ctx.cancelled.is_set())
-        """
-        return self._is_set
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Block until the signal is set, for at most `timeout_s`, and return whether the handler should stop.
-
-        For example:
-
-            if ctx.cancelled.wait(0.01):
-                print("it was told to stop")
-        """
-        event = self._event
-        if event is None:
-            import threading
-
-            from worker_sdk import forked
-
-            event = self.__dict__.setdefault("_event", threading.Event())
-            forked.renew_in_child(self)
-        # Check the mark after making the event, because `set` looks for the event after setting the mark: one of the
-        # two sees the other. A lock would do as well, but another thread may hold it when a handler forks.
-        return self._is_set or event.wait(timeout_s)
-
-    def renew(self) -> None:
-        self.__dict__.pop("_event", None)
-
-    def __await__(self) -> Generator[Any, None, None]:
-        """Wait until the signal is set. For async handlers."""
-        if not self._is_set:
-            import asyncio
-
-            waiter = asyncio.get_running_loop().create_future()
-            if self._waiters is None:
-                self._waiters = []
-            self._waiters.append(waiter)
-            yield from waiter.__await__()
-
-    def set(self) -> None:
-        """Set the signal; call it from the event loop only."""
-        self._is_set = True
-        if self._event is not None:
-            self._event.set()
-        for waiter in self._waiters or ():
-            if not waiter.done():
-                waiter.set_result(None)
-
-
 def _callbacks_of(sent: Iterable[Mapping[str, Any]]) -> "list[Callback]":
     from worker_sdk.worker.challenge import callback_of
 
     return [callback_of(one) for one in sent]
 
 
-class Pushers(Protocol):
-    """The pushers of `ctx.enqueue`. Each is made at its first use."""
-
-    def pusher(self) -> "Pusher": ...
-
-    def sync_pusher(self) -> "SyncPusher": ...
-
-
-class Context:
+class Context(EnqueueCalls):
     """One attempt of a job: the second argument of a handler, and the parameter of a task that is annotated so:
 
         def resize(argument: list[str], ctx: Context) -> int:
@@ -175,8 +77,6 @@ class Context:
         "_inputs",
         "_log",
         "_logger",
-        "_once_calls",
-        "_pushers",
         "_reports",
         "_seal",
         "_steps",
@@ -190,7 +90,6 @@ class Context:
         "deadline_s",
         "fence",
         "headers",
-        "job_id",
         "name",
         "unsaved",
     )
@@ -203,7 +102,7 @@ class Context:
         fence: int,
         headers: Mapping[str, str],
         deadline_s: float,
-        pushers: Pushers,
+        pushers: "Pushers",
         reports: "Reports",
         token: str,
         checkpoint: bytes | None = None,
@@ -377,7 +276,7 @@ class Context:
         value."""
         if self._checkpoint is None:
             return None
-        from worker_sdk.worker.steps import own_value
+        from worker_sdk.worker.kept_steps import own_value
 
         return own_value(self._checkpoint)
 
@@ -497,7 +396,7 @@ class Context:
     def _kept_steps(self) -> "JobSteps | None":
         """Return the steps of this job. Return None if the job has no steps so far."""
         if self._steps is None and self._checkpoint is not None:
-            from worker_sdk.worker.steps import has_steps
+            from worker_sdk.worker.kept_steps import has_steps
 
             if has_steps(self._checkpoint):
                 return self._new_steps()
@@ -596,93 +495,3 @@ class Context:
                 {"job_id": self.job_id, "job_name": self.name, "attempt": self.attempt},
             )
         return self._logger
-
-    @property
-    def pusher(self) -> "Pusher":
-        """A `Pusher` to the worker's masters, for `async def` handlers. It repeats a call for up to 60 s."""
-        return self._pushers.pusher()
-
-    @property
-    def sync_pusher(self) -> "SyncPusher":
-        """A `SyncPusher` to the worker's masters, for `def` handlers. It repeats a call for up to 60 s."""
-        return self._pushers.sync_pusher()
-
-    def enqueue(
-        self, name: str, argument: Any = None, *, once: bool = False, **options: "Unpack[JobOptions]"
-    ) -> "JobId":
-        """Enqueue a job from inside a job, as `Pusher.enqueue` does, and return its ID.
-
-        * `name`, `argument`, `options`: as for `Pusher.enqueue`.
-        * `once`: give the job an ID that follows from this job and from how many jobs this attempt enqueued with
-          `once` before. A repeated attempt that enqueues the same jobs in the same order then creates none of them
-          again for as long as they are kept: a succeeded one for `retention_succeeded_s` (1 h by default). If the next
-          attempt may begin later than that, give each job a `key` as well, which is remembered for `key_ttl`. Another
-          job in the place of one is refused (`id_taken`).
-
-        Await it in an `async def` handler; in a `def` handler it blocks.
-
-        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within 60 s:
-
-            job_id = ctx.enqueue("thumbnail.make", {"photo_id": 42}, once=True)
-        """
-        if once:
-            options["id"] = self._next_once_id(options)
-        if is_in_loop():
-            return cast("JobId", self._pushers.pusher().enqueue(name, argument, **options))
-        # Do not go through the worker's loop: an isolated handler has none, and a busy loop would delay the call.
-        return cast("JobId", self._pushers.sync_pusher().enqueue(name, argument, **options))
-
-    def enqueue_sync(
-        self, name: str, argument: Any = None, *, once: bool = False, **options: "Unpack[JobOptions]"
-    ) -> str:
-        """Enqueue a job as `enqueue` does, but always block, also where an event loop runs, and return its ID.
-
-        * `name`, `argument`, `once`, `options`: as for `enqueue`.
-
-        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within 60 s:
-
-            job_id = ctx.enqueue_sync("thumbnail.make", {"photo_id": 42})
-        """
-        if once:
-            options["id"] = self._next_once_id(options)
-        return self._pushers.sync_pusher().enqueue(name, argument, **options)
-
-    def enqueue_many(self, jobs: "Iterable[JobLike]", *, once: bool = False) -> "JobIds":
-        """Enqueue any number of jobs from inside a job, as `Pusher.enqueue_many` does, and return their IDs in order.
-
-        * `jobs`: maps with the arguments of `make_job`, or pairs `(name, argument)`.
-        * `once`: as for `enqueue`, for each of the jobs.
-
-        Await it in an `async def` handler; in a `def` handler it blocks.
-
-        Raise RefusedError if the master refuses one, and UnavailableError if no master answers within 60 s:
-
-            ids = ctx.enqueue_many([("thumbnail.make", {"photo_id": number}) for number in range(3)], once=True)
-        """
-        given = map(self._once, jobs) if once else jobs
-        if is_in_loop():
-            return cast("JobIds", self._pushers.pusher().enqueue_many(given))
-        return cast("JobIds", self._pushers.sync_pusher().enqueue_many(given))
-
-    def _once(self, job: "JobLike") -> "JobLike":
-        fields = {"name": job[0], "argument": job[1]} if isinstance(job, tuple) else dict(job)
-        return {**fields, "id": self._next_once_id(fields)}
-
-    def _next_once_id(self, options: Mapping[str, Any]) -> str:
-        if options.get("id") is not None:
-            raise ValueError("once sets the ID of the job: do not pass id")
-        from worker_sdk.worker.once import derived_id
-
-        number, self._once_calls = self._once_calls, self._once_calls + 1
-        return derived_id(self.job_id, number)
-
-
-def is_in_loop() -> bool:
-    """Return whether the caller runs in an event loop, and must not block."""
-    import asyncio
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from worker_sdk import forked
+from worker_sdk.pusher.by_process import Pushers
 from worker_sdk.wire import Undecodable
 from worker_sdk.worker import outcomes
-from worker_sdk.worker.context import Pushers
 from worker_sdk.worker.descriptors import Descriptors
 from worker_sdk.worker.endings import Endings, Settlements, log_failure
 from worker_sdk.worker.handler_calls import HandlerCalls

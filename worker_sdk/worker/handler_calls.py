@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from worker_sdk import tracing
-from worker_sdk.worker.context import Context, Pushers
+from worker_sdk.pusher.by_process import Pushers
+from worker_sdk.worker.context import Context
 from worker_sdk.worker.endings import Endings
 from worker_sdk.worker.isolated_calls import IsolatedCalls
 from worker_sdk.worker.job_log import RunLog, running_log

@@ -1,4 +1,4 @@
-"""Membership: register, report and renew leases, from a thread of its own with a client of its own.
+"""Heartbeats: report and renew leases, from a thread of its own with a client of its own.
 
 A handler that blocks the event loop must not look like a dead worker: nothing here waits for the loop.
 """
@@ -6,93 +6,41 @@ A handler that blocks the event loop must not look like a dead worker: nothing h
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from worker_sdk.errors import CheckpointNotSaved
 from worker_sdk.masters.blocking_client import BlockingClient
-from worker_sdk.masters.masters import MasterAnswer, MasterUnreachableError, backoff_s, pause_s
+from worker_sdk.masters.masters import MasterAnswer, MasterUnreachableError, backoff_s
 from worker_sdk.wire import encode
 from worker_sdk.worker import health_file, job_log
+from worker_sdk.worker.heartbeat_answer import (
+    NONSENSE,
+    QUESTION_PAUSE_S,
+    QUESTIONS,
+    TOO_MUCH,
+    ParsedAnswer,
+    refused_fields,
+)
 from worker_sdk.worker.identity import Registered, WorkerIdentity
 from worker_sdk.worker.lease import StoreClock, margin_s, now_s
 from worker_sdk.worker.progress import PendingReport, PendingReports, refuse
-from worker_sdk.worker.refusals import GIVE_UP_S, REPEAT_S, advice
+from worker_sdk.worker.refusals import REPEAT_S
+from worker_sdk.worker.registration import Registration
 from worker_sdk.worker.run import JobRun
 
 if TYPE_CHECKING:
-    from worker_sdk.protocol import (
-        HeartbeatAnswer,
-        HeartbeatRequest,
-        RegisterAnswer,
-        RegisterRequest,
-        ReportedClaim,
-    )
+    from worker_sdk.protocol import HeartbeatAnswer, HeartbeatRequest, ReportedClaim
 
 logger = logging.getLogger(__name__)
 
-_REGISTER_TIMEOUT_S: Final = 10.0
-# A detached worker asks whether it may go on. If nobody has confirmed this after this many questions, it stops its
-# jobs. Masters tell these two values, except older releases.
-_QUESTIONS: Final = 3
-_QUESTION_PAUSE_S: Final = 0.3
-# How often to check whether the jobs of the former membership have ended.
-_JOIN_PAUSE_S: Final = 0.05
-# Codes that refuse a body as too large. A registration is too large only because of its contracts.
-_TOO_MUCH: Final = ("body_too_large", "too_many_nodes", "too_deep")
 # How long claims are sent in several calls after a master refused them as one.
 _IN_PIECES_S: Final = 60.0
-
-
-# The exceptions that reading an invalid answer raises.
-_NONSENSE: Final = (KeyError, TypeError, ValueError, OverflowError)
 # Fields of a claim in a heartbeat that hold reports on its job.
 _REPORTS: Final = (["progress"], ["checkpoint"])
 # How long no reports are sent to masters after a refusal. They may be replaced by newer ones meanwhile.
 _NO_REPORTS_S: Final = 30.0
 _OLD_MASTERS: Final = "the masters refuse progress and checkpoints: they are of an older release"
 _NOT_OURS: Final = "the job is not this worker's any more"
-
-
-@dataclass(slots=True)
-class _ParsedAnswer:
-    """The answer to a heartbeat, which is checked as a whole before any of it is carried out."""
-
-    store_time_ms: int
-    lease_until_ms: int
-    fence: int
-    epoch: int
-    lost: set[str]
-    cancel: list[tuple[str, str]]
-    drain: bool
-    detached: bool
-    # None: a master older than the field does not tell.
-    max_jobs: int | None
-    questions: int
-    question_pause_s: float
-
-    @classmethod
-    def read(cls, body: "HeartbeatAnswer") -> "_ParsedAnswer":
-        """Return the parsed answer. Raise one of `_NONSENSE`."""
-        return cls(
-            int(body["store_time_ms"]),
-            int(body["lease_until_ms"]),
-            # Masters older than the field do not send it.
-            int(body.get("fence") or 0),
-            int(body["epoch"]),
-            {str(claim["token"]) for claim in body["lost"]},
-            [(str(claim["job_id"]), str(claim["token"])) for claim in body["cancel"]],
-            bool(body["drain"]),
-            bool(body["detached"]),
-            max(1, int(body["max_jobs"])) if body.get("max_jobs") else None,
-            max(1, int(body.get("continue_questions") or _QUESTIONS)),
-            max(0.0, float(body.get("continue_pause_s") or _QUESTION_PAUSE_S)),
-        )
-
-    def add(self, earlier: "_ParsedAnswer") -> None:
-        """Add the answer to an earlier call of the same heartbeat, which named other claims."""
-        self.lost |= earlier.lost
-        self.cancel += earlier.cancel
 
 
 class Ledger(Protocol):
@@ -114,11 +62,12 @@ class MasterCommands(Protocol):
 
 
 class Heartbeat:
-    """`place()`: see Place; called before each registration. `free`: the slots that a master may fill. `may_join`:
-    whether no job runs any more that another worker could get once this one is registered again: a registration at the
-    same address ends the leases of the former one at once. `registration`: what is registered besides a `secret()` for
-    each try, the place and the contracts. `contracts`: what masters are told about the names.
-    `watch(late_s)` is called before each heartbeat, which comes `late_s` later than intended."""
+    """Keeps a worker registered, and its leases.
+
+    * `registration`: makes the worker a member, at the start and whenever masters do not know it any more.
+    * `free`: the slots that a master may fill.
+    * `watch(late_s)`: called before each heartbeat, which comes `late_s` later than intended.
+    """
 
     def __init__(
         self,
@@ -126,33 +75,24 @@ class Heartbeat:
         client: BlockingClient,
         identity: WorkerIdentity,
         clock: StoreClock,
+        registration: Registration,
         ledger: Ledger,
         free: Callable[[], int],
-        may_join: Callable[[], bool],
         commands: MasterCommands,
-        registration: Mapping[str, Any],
-        secret: Callable[[], str],
         reports: PendingReports,
-        place: Callable[[], str] = lambda: "",
         watch: Callable[[float], object] = lambda late_s: None,
-        contracts: Mapping[str, Any] | None = None,
     ) -> None:
         self._client = client
         self._identity = identity
         self._clock = clock
+        self._registration = registration
         self._ledger = ledger
         self._free = free
-        self._may_join = may_join
         self._commands = commands
-        self._registration = registration
-        self._secret = secret
         self._reports = reports
         reports.on_report = self._request_beat
         self._no_reports_until_s = 0.0
-        self._place = place
         self._watch = watch
-        self._contracts = contracts or {}
-        self._masters_take_place = True
         self._wake = threading.Event()
         self._must_beat = False
         self._is_stopping = False
@@ -163,15 +103,10 @@ class Heartbeat:
         self.is_leaving = False
         self._told_leaving = ""
         self._asked: int | None = None  # number of questions so far while the worker is detached
-        self._questions, self._question_pause_s = _QUESTIONS, _QUESTION_PAUSE_S
-        self._complaint = ""
+        self._questions, self._question_pause_s = QUESTIONS, QUESTION_PAUSE_S
         # The fields that masters left out of the last heartbeat: each is logged once.
         self._told_ignored: list[str] = []
         self._complained_s = float("-inf")
-        # Called once if no master ever registered this worker, and its token is refused for long.
-        self.on_rejected: Callable[[MasterAnswer], object] = lambda answer: None
-        self._was_registered = False
-        self._rejected_since_s: float | None = None
         self._thread = threading.Thread(target=self._main, name="jq-heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -201,7 +136,7 @@ class Heartbeat:
             member = self._identity.member
             try:
                 self._watch(late_s)
-                wait_s = self._register(tries) if member is None else self._beat(member, tries)
+                wait_s = self._join(tries) if member is None else self._beat(member, tries)
                 if self.is_leaving and member is not None and wait_s is not None:
                     self._announce_leave(member)
             except Exception:
@@ -247,89 +182,12 @@ class Heartbeat:
         # before the lease ends.
         return backoff_s(tries, max_s=min(1.0, member.heartbeat_interval_s, member.lease_s / 8))
 
-    # --- registering
-
-    def _register(self, tries: int) -> float | None:
-        """Register. Return the seconds until the first heartbeat, or None if the worker is not registered."""
+    def _join(self, tries: int) -> float | None:
         # Without a membership there are no claims. A handler that waits for a checkpoint would keep the worker from
         # registering again.
         self._reports.refuse_all("this worker is not registered")
-        if not self._may_join():
-            return _JOIN_PAUSE_S
-        sent_s = now_s()
-        try:
-            answer = self._client.call(
-                "POST", "/api/workers", encode(self._described()), timeout_s=_REGISTER_TIMEOUT_S
-            )
-        except MasterUnreachableError as exc:
-            self._log_once(f"no master answers ({exc})")
-            return None
-        if not answer.is_ok:
-            if self._masters_take_place and ["place"] in _refused_fields(answer):
-                # This master is older than the field. Without it, it does no less for the worker than before.
-                self._masters_take_place = False
-                return _JOIN_PAUSE_S
-            refused = [loc for loc in _refused_fields(answer) if loc[:1] == ["contracts"]]
-            if self._leave_out_contracts([["contracts"]] if answer.code in _TOO_MUCH else refused):
-                logger.warning("registering without contracts that the master refused: %s", answer)
-                return _JOIN_PAUSE_S
-            # The address cannot be proven before the server listens, so a first refusal is normal.
-            hint = advice(answer, self._registration["url"], self._client.masters.current)
-            if answer.code != "address_unverified" or tries >= 3:
-                self._log_once(f"a master refused the registration: {answer}{hint}")
-            self._note_rejection(answer, hint, sent_s)
-            return pause_s(tries + 1, answer.retry_after_s) if answer.retry_after_s else None
-        body = cast("RegisterAnswer", answer.body)
-        try:
-            self._clock.observe(int(body["store_time_ms"]), sent_s, now_s())
-            member = self._identity.joined(body)
-        except _NONSENSE as exc:
-            self._log_once(f"a master answered with nonsense ({exc!r})")
-            return None
-        affinity = self._client.masters.affinity
-        # As long as a lease may last, a master of the former store may still answer.
-        affinity.patience_s = max(affinity.patience_s, member.lease_s)
-        self._complaint = ""
-        self._was_registered = True
         self._asked = None
-        health_file.touch()
-        logger.info("registered as worker %s", self._identity.worker_id)
-        return 0.0
-
-    def _leave_out_contracts(self, refused: Sequence[Sequence[Any]]) -> bool:
-        """Leave out the contracts at these paths, and return whether that changed anything. Jobs run without them."""
-        names = {str(loc[1]) for loc in refused if len(loc) > 1} & self._contracts.keys()
-        if any(len(loc) == 1 for loc in refused):  # for example by a master that does not know the field
-            names = set(self._contracts)
-        self._contracts = {name: one for name, one in self._contracts.items() if name not in names}
-        return bool(names)
-
-    def _described(self) -> "RegisterRequest":
-        described: dict[str, Any] = {**self._registration, "secret": self._secret()}
-        if self._contracts:
-            described["contracts"] = self._contracts
-        if self._masters_take_place and (place := self._place()):
-            described["place"] = place
-        return cast("RegisterRequest", described)
-
-    def _log_once(self, text: str) -> None:
-        """Log each failure once, and again after a while, but not at each retry."""
-        if text != self._complaint or now_s() - self._complained_s >= REPEAT_S:
-            self._complaint, self._complained_s = text, now_s()
-            logger.warning("not registered, trying on: %s", text)
-
-    def _note_rejection(self, answer: MasterAnswer, hint: str, sent_s: float) -> None:
-        """Give up if a worker that was never registered keeps being refused because of its token. One that was
-        registered tries on: its token may just be replaced."""
-        if answer.status not in (401, 403) or self._was_registered:
-            self._rejected_since_s = None
-            return
-        if self._rejected_since_s is None:
-            self._rejected_since_s = sent_s
-        elif now_s() - self._rejected_since_s >= GIVE_UP_S:
-            self._rejected_since_s = None
-            logger.error("no master takes this worker: %s%s", answer, hint)
-            self.on_rejected(answer)
+        return self._registration.attempt(tries)
 
     # --- reporting
 
@@ -401,11 +259,11 @@ class Heartbeat:
             return self._refused(member, tries, answer, reports, len(running))
         said = cast("HeartbeatAnswer", answer.body)
         try:
-            parsed = _ParsedAnswer.read(said)
+            parsed = ParsedAnswer.read(said)
             for other in others:
-                parsed.add(_ParsedAnswer.read(cast("HeartbeatAnswer", other.body)))
+                parsed.add(ParsedAnswer.read(cast("HeartbeatAnswer", other.body)))
             member = self._identity.update(member, said)
-        except _NONSENSE as exc:
+        except NONSENSE as exc:
             # Treat it as no answer: another master may do better.
             self._was_answered = False
             self._client.masters.failed(self._client.masters.current)
@@ -418,7 +276,7 @@ class Heartbeat:
     def _end_reports(
         self,
         reports: Mapping[str, PendingReport],
-        parsed: _ParsedAnswer,
+        parsed: ParsedAnswer,
         ignored: Mapping[str, CheckpointNotSaved],
     ) -> None:
         gone = parsed.lost | {token for _, token in parsed.cancel}
@@ -435,10 +293,10 @@ class Heartbeat:
     ) -> tuple[float | None, bool]:
         """Return what `_beat_with` returns when a master refused the heartbeat. The leases must not end because of
         anything that the heartbeat can do without."""
-        is_too_much = answer.code in _TOO_MUCH
+        is_too_much = answer.code in TOO_MUCH
         if is_too_much and self._send_fewer(claims):
             return 0.0, False
-        if reports and (is_too_much or any(loc[2:3] in _REPORTS for loc in _refused_fields(answer))):
+        if reports and (is_too_much or any(loc[2:3] in _REPORTS for loc in refused_fields(answer))):
             # Either the master's release does not have these fields, or no master takes these reports.
             logger.warning("progress and checkpoints are refused: %s", answer)
             self._no_reports_until_s = now_s() + _NO_REPORTS_S
@@ -511,7 +369,7 @@ class Heartbeat:
         return unsaved
 
     def _apply_answer(
-        self, member: Registered, parsed: _ParsedAnswer, runs: list[JobRun], sent_s: float
+        self, member: Registered, parsed: ParsedAnswer, runs: list[JobRun], sent_s: float
     ) -> float:
         # Count from the instant of sending: the store renewed the lease no earlier than that.
         lease_s = (parsed.lease_until_ms - parsed.store_time_ms) / 1000
@@ -564,12 +422,3 @@ class Heartbeat:
         if self._identity.lost(worker_id):
             logger.warning("%s: its jobs are stopped, and it registers anew", why)
             self._commands.unknown(worker_id)
-
-
-def _refused_fields(answer: MasterAnswer) -> list[Any]:
-    """Return the fields that a problem names."""
-    errors = answer.body.get("errors")
-    given = (
-        [error.get("loc") for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
-    )
-    return [loc for loc in given if isinstance(loc, list)]

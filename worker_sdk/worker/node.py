@@ -36,6 +36,7 @@ from worker_sdk.worker.loop_watch import LoopWatch
 from worker_sdk.worker.parts import PartSender
 from worker_sdk.worker.progress import PendingReports
 from worker_sdk.worker.puller import Puller
+from worker_sdk.worker.registration import Registration
 from worker_sdk.worker.report_queue import ReportQueue
 from worker_sdk.worker.run import Stop
 from worker_sdk.worker.siblings import Siblings
@@ -202,16 +203,13 @@ class Node:
 
     def _start_beating(self, url: str | None) -> None:
         config = self._config
-        self._heartbeat = Heartbeat(
-            client=BlockingClient(self._heard_masters, config.token),
+        client = BlockingClient(self._heard_masters, config.token)
+        registration = Registration(
+            client=client,
             identity=self.identity,
             clock=self._clock,
-            ledger=self.executor,
-            reports=self._reports,
-            free=lambda: self._admission.free,
-            commands=self,
             may_join=self._may_join,
-            registration={
+            fields={
                 "url": url,
                 "names": self._registry.names,
                 "max_jobs": config.max_jobs,
@@ -223,9 +221,19 @@ class Node:
             secret=self._signature.secret_to_register,
             contracts=self._registry.contracts(),
             place=lambda: self._worker_lock.take(url) if url else "",
+            on_rejected=self._rejected,
+        )
+        self._heartbeat = Heartbeat(
+            client=client,
+            identity=self.identity,
+            clock=self._clock,
+            registration=registration,
+            ledger=self.executor,
+            reports=self._reports,
+            free=lambda: self._admission.free,
+            commands=self,
             watch=self._watch(),
         )
-        self._heartbeat.on_rejected = self._rejected
         self._heartbeat.start()
 
     def _watch(self) -> Callable[[float], None]:

@@ -6,7 +6,7 @@ import msgpack
 import pytest
 
 from jqmaster.domain.jobs.steps import EXTENSION, JobStep, steps_of
-from worker_sdk.worker import steps as of_worker
+from worker_sdk.worker import kept_steps as of_worker
 
 
 def checkpoint(told: Any, code: int = EXTENSION) -> bytes:

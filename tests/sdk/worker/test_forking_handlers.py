@@ -19,7 +19,7 @@ from tests.support.forking import Child, with_hooks
 from tests.support.processes import Process
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
-from worker_sdk.worker.context import CancelSignal
+from worker_sdk.worker.cancel_signal import CancelSignal
 
 # Python warns about threads when it forks, and tests always have some. This tests that they are harmless.
 pytestmark = [pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning"), real_time.PROCESSES]

@@ -11,7 +11,7 @@ from tests.support.cli import jqmaster
 from tests.support.waiting import wait_until
 from worker_sdk import RefusedError, Worker
 from worker_sdk.masters.masters import MasterAnswer
-from worker_sdk.worker import heartbeat, report_queue
+from worker_sdk.worker import heartbeat, registration, report_queue
 from worker_sdk.worker.refusals import advice
 
 pytestmark = real_time.WORKER
@@ -36,8 +36,8 @@ def messages(caplog: pytest.LogCaptureFixture, text: str) -> int:
 async def test_a_refusal_is_logged_again_while_it_lasts(
     master: FakeMaster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeat, "REPEAT_S", 0.2)
-    monkeypatch.setattr(report_queue, "REPEAT_S", 0.2)
+    for module in (heartbeat, registration, report_queue):
+        monkeypatch.setattr(module, "REPEAT_S", 0.2)
     master.hooks["workers"] = lambda body: (403, {"code": "forbidden"}, {})
     worker = Worker(master.url, token=master.token, grace_s=0.1)
     worker.handler("x")(lambda argument: None)
@@ -53,7 +53,7 @@ async def test_a_refusal_is_logged_again_while_it_lasts(
 async def test_a_worker_that_was_never_registered_ends_when_its_token_stays_refused(
     master: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeat, "GIVE_UP_S", 0.3)
+    monkeypatch.setattr(registration, "GIVE_UP_S", 0.3)
     master.hooks["workers"] = lambda body: (401, {"code": "unauthorized"}, {})
     worker = Worker(master.url, token=master.token, grace_s=0.1)
     worker.handler("x")(lambda argument: None)
@@ -64,7 +64,7 @@ async def test_a_worker_that_was_never_registered_ends_when_its_token_stays_refu
 async def test_a_worker_that_was_registered_outlives_the_change_of_its_token(
     master: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeat, "GIVE_UP_S", 0.1)
+    monkeypatch.setattr(registration, "GIVE_UP_S", 0.1)
     worker = Worker(master.url, token=master.token, grace_s=0.1)
     worker.handler("x")(lambda argument: None)
     async with worker.running():

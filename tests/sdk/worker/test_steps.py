@@ -20,9 +20,9 @@ from tests.sdk.worker.test_progress import told
 from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import INJECTED, CheckpointNotSaved, Context, Fail, Tasks, Worker
+from worker_sdk.pusher.by_process import Pushers
 from worker_sdk.testing import WorkerHarness, drain
-from worker_sdk.worker import steps as kept_steps
-from worker_sdk.worker.context import Pushers
+from worker_sdk.worker import kept_steps
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.progress import MAX_CHECKPOINT_BYTES
 

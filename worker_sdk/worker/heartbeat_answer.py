@@ -1,0 +1,68 @@
+"""Answers of masters to heartbeats and registrations, as the worker reads them."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from worker_sdk.masters.masters import MasterAnswer
+
+if TYPE_CHECKING:
+    from worker_sdk.protocol import HeartbeatAnswer
+
+# A detached worker asks whether it may go on. If nobody has confirmed this after this many questions, it stops its
+# jobs. Masters tell these two values, except older releases.
+QUESTIONS: Final = 3
+QUESTION_PAUSE_S: Final = 0.3
+# The exceptions that reading an invalid answer raises.
+NONSENSE: Final = (KeyError, TypeError, ValueError, OverflowError)
+# Codes that refuse a body as too large. A registration is too large only because of its contracts.
+TOO_MUCH: Final = ("body_too_large", "too_many_nodes", "too_deep")
+
+
+@dataclass(slots=True)
+class ParsedAnswer:
+    """The answer to a heartbeat, which is checked as a whole before any of it is carried out."""
+
+    store_time_ms: int
+    lease_until_ms: int
+    fence: int
+    epoch: int
+    lost: set[str]
+    cancel: list[tuple[str, str]]
+    drain: bool
+    detached: bool
+    # None: a master older than the field does not tell.
+    max_jobs: int | None
+    questions: int
+    question_pause_s: float
+
+    @classmethod
+    def read(cls, body: "HeartbeatAnswer") -> "ParsedAnswer":
+        """Return the parsed answer. Raise one of `NONSENSE`."""
+        return cls(
+            int(body["store_time_ms"]),
+            int(body["lease_until_ms"]),
+            # Masters older than the field do not send it.
+            int(body.get("fence") or 0),
+            int(body["epoch"]),
+            {str(claim["token"]) for claim in body["lost"]},
+            [(str(claim["job_id"]), str(claim["token"])) for claim in body["cancel"]],
+            bool(body["drain"]),
+            bool(body["detached"]),
+            max(1, int(body["max_jobs"])) if body.get("max_jobs") else None,
+            max(1, int(body.get("continue_questions") or QUESTIONS)),
+            max(0.0, float(body.get("continue_pause_s") or QUESTION_PAUSE_S)),
+        )
+
+    def add(self, earlier: "ParsedAnswer") -> None:
+        """Add the answer to an earlier call of the same heartbeat, which named other claims."""
+        self.lost |= earlier.lost
+        self.cancel += earlier.cancel
+
+
+def refused_fields(answer: MasterAnswer) -> list[Any]:
+    """Return the fields that a problem names."""
+    errors = answer.body.get("errors")
+    given = (
+        [error.get("loc") for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
+    )
+    return [loc for loc in given if isinstance(loc, list)]
