@@ -34,6 +34,7 @@ master gave it. docs/upgrading.md says which release writes what.
 
 import functools
 import hashlib
+import operator
 import struct
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -203,30 +204,15 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
 def added_extras(spec: JobSpec) -> dict[str, Any]:
     """Return, by key, the fields that were added after 0.1 and do not have their default. They are stored in the job's
     extras. A job without such fields is stored in the form of 0.1, so that masters of that release can read it."""
+    values = _added_of(spec)
     # Fast path: each push calls this, and most jobs have no such field.
-    if (
-        spec.origin is None
-        and spec.batch is None
-        and spec.callback_of is None
-        and spec.notify is None
-        and spec.after is None
-        and spec.requires is None
-    ):
-        return {} if spec.unique is None else {"unique": _encode_unique(spec.unique)}
-    fields = {
-        # Scripts read the first, second and fourth part: lib/jobs/uniqueness.lua.
-        "unique": spec.unique and _encode_unique(spec.unique),
-        "origin": spec.origin and [spec.origin.definition, spec.origin.due_at_ms],
-        # Scripts read it: lib/jobs/followed.lua.
-        "batch": spec.batch,
-        "callback_of": spec.callback_of and [*spec.callback_of],
-        # Scripts read the second part: lib/jobs/followed.lua.
-        "notify": spec.notify and _encode_notify(spec.notify),
-        # Scripts read both parts: lib/jobs/dependents.lua.
-        "after": spec.after and _encode_after(spec.after),
-        "requires": spec.requires and dict(sorted(spec.requires.items())),
+    if values == _NONE_ADDED:
+        return {}
+    return {
+        key: encode(value)
+        for (key, encode), value in zip(_ADDED.items(), values, strict=True)
+        if value is not None
     }
-    return {key: value for key, value in fields.items() if value is not None}
 
 
 def decode_job(job_id: str, record: bytes) -> Job:
@@ -625,6 +611,24 @@ def _decode_notify(extras: bytes) -> Notify | None:
 
 def _encode_after(after: After) -> list[Any]:
     return [WHEN_CODES[after.when], "".join(after.jobs)]
+
+
+# Fields that were added after 0.1: how the extras hold each, by its key, which is its name in JobSpec.
+_ADDED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    # Scripts read the first, second and fourth part: lib/jobs/uniqueness.lua.
+    "unique": _encode_unique,
+    "origin": lambda origin: [origin.definition, origin.due_at_ms],
+    # Scripts read it: lib/jobs/followed.lua.
+    "batch": str,
+    "callback_of": list,
+    # Scripts read the second part: lib/jobs/followed.lua.
+    "notify": _encode_notify,
+    # Scripts read both parts: lib/jobs/dependents.lua.
+    "after": _encode_after,
+    "requires": lambda labels: dict(sorted(labels.items())),
+}
+_NONE_ADDED: Final = (None,) * len(_ADDED)
+_added_of: Final[Callable[[JobSpec], tuple[Any, ...]]] = operator.attrgetter(*_ADDED)
 
 
 def _decode_after(extras: bytes) -> After | None:
