@@ -108,20 +108,13 @@ def scan(  # noqa: PLR0912, PLR0915  one loop without a call for the common valu
                     is_map = tag < 0x90
                     pos += 1
                 elif tag in _STR_WIDTH:
-                    begin, end = _counted(data, pos, _STR_WIDTH[tag])
-                    text = data[begin:end]
-                    if not text.isascii():
-                        text.decode()
-                    pos = end
-                    continue
-                elif tag in _BIN_WIDTH:
-                    pos = _counted(data, pos, _BIN_WIDTH[tag])[1]
+                    pos = _long_text_end(data, pos, _STR_WIDTH[tag])
                     continue
                 elif tag in _ARRAY_WIDTH or tag in _MAP_WIDTH:
                     is_map = tag in _MAP_WIDTH
                     count, pos = _long_header(data, pos, 2 if tag in (0xDC, 0xDE) else 4)
                 else:
-                    pos = _extension(data, pos)
+                    pos = _opaque_end(data, pos)
                     continue
                 stack.append((left, pairs, keys))
                 if is_map:
@@ -202,8 +195,19 @@ def _counted(data: bytes, pos: int, width: int) -> tuple[int, int]:
     return begin, begin + int.from_bytes(data[pos + 1 : begin], "big")
 
 
-def _extension(data: bytes, pos: int) -> int:
+def _long_text_end(data: bytes, pos: int, width: int) -> int:
+    begin, end = _counted(data, pos, width)
+    text = data[begin:end]
+    if not text.isascii():
+        text.decode()
+    return end
+
+
+def _opaque_end(data: bytes, pos: int) -> int:
+    """Return the end of a binary or an extension."""
     tag = data[pos]
+    if tag in _BIN_WIDTH:
+        return _counted(data, pos, _BIN_WIDTH[tag])[1]
     if tag in _FIXEXT_SIZE:
         begin, length = pos + 2, _FIXEXT_SIZE[tag]
     elif tag in _EXT_WIDTH:
