@@ -14,6 +14,16 @@ const MAX_NAMED_JOBS = 3;
 
 /**
  * @param {any} verdict
+ * @returns {string}
+ */
+function noWorkerText(verdict) {
+  const known = verdict.stale + verdict.detached;
+  const key = known > 0 ? "why.text.no_worker.silent" : verdict.similar ? "why.text.no_worker.similar" : "why.text.no_worker";
+  return t(key, { name: visible(verdict.name), count: known, similar: visible(verdict.similar ?? "") });
+}
+
+/**
+ * @param {any} verdict
  * @param {any} why The whole answer.
  * @returns {string} The master's own text for a verdict that this page does not know.
  */
@@ -27,10 +37,7 @@ export function verdictText(verdict, why) {
     case "ahead":
       return aheadText(verdict);
     case "no_worker":
-      return t(verdict.stale + verdict.detached > 0 ? "why.text.no_worker.silent" : "why.text.no_worker", {
-        name: visible(verdict.name),
-        count: verdict.stale + verdict.detached,
-      });
+      return noWorkerText(verdict);
     case "no_matching_worker":
       return t("why.text.no_matching_worker", {
         name: visible(verdict.name),

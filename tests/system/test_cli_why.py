@@ -62,7 +62,7 @@ async def test_a_finished_job_is_over_and_has_no_table(api: Api) -> None:
     code, out, _ = await why(api, job)
     assert code == 0
     assert out.splitlines()[1:] == [out.splitlines()[1]]
-    assert re.fullmatch(r"- It ended at \S+: canceled \(cause: canceled\)\.", out.splitlines()[1])
+    assert re.match(r"- It ended at \S+: canceled \(cause: canceled\)\. `jqmaster job ", out.splitlines()[1])
 
 
 async def test_a_key_value_of_others_does_not_drive_the_terminal(api: Api) -> None:

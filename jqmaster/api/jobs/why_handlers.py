@@ -63,7 +63,7 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:  # noqa: PLR0912 - a row for e
             return _closed(verdict)
         case NoWorker():
             last_seen_at = _time(verdict.last_seen_ms)
-            return {**_same(verdict, "name", "stale", "detached"), "last_seen_at": last_seen_at}
+            return {**_same(verdict, "name", "stale", "detached", "similar"), "last_seen_at": last_seen_at}
         case NoMatchingWorker():
             nearest = list(map(_near, verdict.nearest))
             return {

@@ -125,6 +125,11 @@ class NoWorkerVerdict(Answer):
     stale: int = Field(description="Number of silent workers that know the name.")
     detached: int
     last_seen_at: Timestamp | None
+    similar: str | None = Field(
+        description="A name that live workers run jobs of, and that the job's name resembles, if no worker knows the "
+        "job's name. Null: none.",
+        json_schema_extra=SINCE,
+    )
 
 
 class MissingLabel(Answer):

@@ -299,7 +299,7 @@ def job(
     view = http.get(job_path(job_id))
     if http.says_json(view):
         return
-    apart = ("argument", "attempts", "events", "steps", "after", "dependents")
+    apart = ("argument", "result", "attempts", "events", "steps", "after", "dependents")
     # A line for each thing that is not so would hide what matters.
     output.show_fields(
         (field, json.dumps(value, ensure_ascii=False) if value and isinstance(value, dict | list) else value)
@@ -308,6 +308,8 @@ def job(
     )
     print("argument")
     output.show_value(view["argument"])
+    if view["result"]:
+        _show_result(view["result"])
     if view["attempts"]:
         output.show_table(
             ("ATTEMPT", "WORKER", "STARTED", "FINISHED", "OUTCOME", "MESSAGE"),
@@ -335,6 +337,24 @@ def job(
         output.show_table(("DEPENDENT", "STATE"), ((one["id"], one["state"]) for one in dependents))
         if view["dependents_count"] > len(dependents):
             print(f"and {view['dependents_count'] - len(dependents):,} more")
+
+
+def _show_result(result: Mapping[str, Any]) -> None:
+    """Print a result or an error apart from the other fields. A traceback keeps its lines. They are indented, so that
+    none of them looks like another part of the output."""
+    if result["type"] == "success":
+        print("result")
+        output.show_value(result["result"])
+        return
+    error = result["error"]
+    trace = error.get("traceback") if isinstance(error, dict) else None
+    if isinstance(trace, str) and trace:
+        print("traceback")
+        for line in trace.splitlines():
+            output.say(f"  {line}")
+        error = {name: value for name, value in error.items() if name != "traceback"}
+    print("error")
+    output.show_value(error)
 
 
 def result(

@@ -25,6 +25,7 @@ from jqmaster.domain.why.verdict import (
 )
 from jqmaster.domain.why.worker_verdicts import NearWorker, NoMatchingWorker, NoWorker, WorkersUnavailable
 from jqmaster.domain.workers.worker import Worker
+from worker_sdk.transport.suggestions import closest
 
 MAX_NAMED_REASONS: Final = 3
 
@@ -34,7 +35,7 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
     cid."""
     job, now_ms = snapshot.job, snapshot.now_ms
     if job.state in FINISHED:
-        return [Finished(job.state, job.cause, job.finished_at_ms)]
+        return [Finished(job.id, job.state, job.cause, job.finished_at_ms)]
     if job.state is JobState.RUNNING:
         return [_running(snapshot, fleet)]
     if job.state is JobState.AWAITING_CALLBACK:
@@ -112,7 +113,8 @@ def _workers(
     live = [worker for worker in known if not worker.is_detached and worker.is_fresh(now_ms, fleet.stale_ms)]
     if not live:
         last_seen_ms = max((worker.last_seen_ms for worker in known), default=None)
-        return NoWorker(name, len(known) - len(detached), len(detached), last_seen_ms, now_ms)
+        similar = None if known else closest(name, _served_names(now_ms, fleet))
+        return NoWorker(name, len(known) - len(detached), len(detached), last_seen_ms, now_ms, similar)
     if job.requires:
         matching = [worker for worker in live if is_met(job.requires, worker.spec.labels)]
         if not matching:
@@ -158,6 +160,16 @@ def _workers(
         max_jobs=sum(worker.spec.max_jobs for worker in live),
         broken_why=tuple(sorted(broken_why)[:MAX_NAMED_REASONS]),
     )
+
+
+def _served_names(now_ms: int, fleet: FleetFacts) -> set[str]:
+    """Return the names of jobs that live workers run."""
+    return {
+        name
+        for worker in fleet.workers
+        if not worker.is_detached and worker.is_fresh(now_ms, fleet.stale_ms)
+        for name in worker.spec.names
+    }
 
 
 def _running(snapshot: Snapshot, fleet: FleetFacts) -> Running:

@@ -250,7 +250,10 @@ class AwaitingJobs:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
+    """The job is over."""
+
     code: ClassVar = "finished"
+    job_id: str
     state: JobState
     cause: Cause
     finished_at_ms: int
@@ -258,8 +261,23 @@ class Finished:
     @property
     def text(self) -> str:
         cause = "" if self.cause is Cause.NONE else f" (cause: {self.cause.name.lower()})"
-        return f"It ended at {iso_ms(self.finished_at_ms)}: {self.state}{cause}."
+        return f"It ended at {iso_ms(self.finished_at_ms)}: {self.state}{cause}.{self._next_step}"
 
+    @property
+    def _next_step(self) -> str:
+        shown = _SHOWN_OF.get(self.state)
+        if shown is None:
+            return ""
+        return (
+            f" `jqmaster job {self.job_id}` shows {shown}, and `jqmaster retry {self.job_id}` runs it again."
+        )
+
+
+# What people look at before they retry a job, by its state.
+_SHOWN_OF: Final[Mapping[JobState, str]] = {
+    JobState.FAILED: "its error",
+    JobState.CANCELED: "its history",
+}
 
 Verdict = (
     Due | Expired | NoLeader | ConstraintsChanging | ByConstraint | NoWorker | NoMatchingWorker | WorkersUnavailable

@@ -9,7 +9,8 @@ from jqmaster.domain.instant import span
 
 @dataclass(frozen=True, slots=True)
 class NoWorker:
-    """No live worker is registered for the name. Others that serve it are silent or detached."""
+    """No live worker is registered for the name. Others that serve it are silent or detached. `similar`: a name like it
+    that live workers serve, if no worker knows this one."""
 
     code: ClassVar = "no_worker"
     name: str
@@ -17,11 +18,13 @@ class NoWorker:
     detached: int
     last_seen_ms: int | None
     now_ms: int
+    similar: str | None = None
 
     @property
     def text(self) -> str:
         if not (self.stale or self.detached):
-            return f"No worker is registered for jobs named {self.name}."
+            end = f"; did you mean {self.similar}?" if self.similar else "."
+            return f"No worker is registered for jobs named {self.name}{end}"
         known = [
             f"{count} {what}"
             for count, what in ((self.stale, "silent"), (self.detached, "detached"))

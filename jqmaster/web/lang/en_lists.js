@@ -101,6 +101,7 @@ export default {
   "why.text.ahead.unknown": "Other jobs may come before it, but there are too many to count.",
   "why.text.ahead.others": "Other names: {names}.",
   "why.text.no_worker": "No worker is registered for jobs named {name}.",
+  "why.text.no_worker.similar": "No worker is registered for jobs named {name}; did you mean {similar}?",
   "why.text.no_worker.silent":
     "No live worker is registered for jobs named {name}; 1 worker that knows the name is silent or detached.||No live worker is registered for jobs named {name}; {count} workers that know the name are silent or detached.",
   "why.text.no_matching_worker":

@@ -263,6 +263,25 @@ def test_no_worker_at_all() -> None:
     assert only(snapshot(), fleet(worker(1, "feed"))) == "No worker is registered for jobs named mail."
 
 
+@pytest.mark.parametrize(
+    ("workers", "similar"),
+    [
+        ([worker(1, "feed"), worker(2, "mails")], "mails"),
+        ([worker(1, "mails", is_detached=True)], None),
+        ([worker(1, "mails", age_ms=60_000)], None),
+        ([worker(1, "mails"), worker(2, age_ms=60_000)], None),
+    ],
+)
+def test_a_name_that_no_worker_knows_and_that_resembles_a_served_one_is_questioned(
+    workers: list[Worker], similar: str | None
+) -> None:
+    (verdict,) = verdicts(snapshot(), {}, fleet(*workers))
+    assert isinstance(verdict, NoWorker)
+    assert verdict.similar == similar
+    end = "No worker is registered for jobs named mail; did you mean mails?"
+    assert (verdict.text == end) is (similar is not None)
+
+
 def test_silent_and_detached_workers_are_counted() -> None:
     gone = fleet(
         worker(1, age_ms=20_000), worker(2, age_ms=6_000), worker(3, is_detached=True, age_ms=60_000)
@@ -418,8 +437,18 @@ def test_a_running_job_tells_where_and_how_long() -> None:
     ("state", "cause", "text"),
     [
         (JobState.SUCCEEDED, Cause.NONE, f"It ended at {AT}: succeeded."),
-        (JobState.FAILED, Cause.TIMEOUT, f"It ended at {AT}: failed (cause: timeout)."),
-        (JobState.CANCELED, Cause.CANCELED, f"It ended at {AT}: canceled (cause: canceled)."),
+        (
+            JobState.FAILED,
+            Cause.TIMEOUT,
+            f"It ended at {AT}: failed (cause: timeout). `jqmaster job {JOB.id}` shows its error, and `jqmaster retry "
+            f"{JOB.id}` runs it again.",
+        ),
+        (
+            JobState.CANCELED,
+            Cause.CANCELED,
+            f"It ended at {AT}: canceled (cause: canceled). `jqmaster job {JOB.id}` shows its history, and `jqmaster "
+            f"retry {JOB.id}` runs it again.",
+        ),
         (JobState.SKIPPED, Cause.EXPIRED, f"It ended at {AT}: skipped (cause: expired)."),
     ],
 )
