@@ -52,7 +52,7 @@ from jqmaster.service.workers.figures import FiguresCache
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.service.workers.owners import WorkerOwners
-from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.polls import HeldPolls
 from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.worker_sets import WorkerSets
 from jqmaster.service.workers.workers import WorkerService
@@ -101,7 +101,7 @@ class Services:
     worker_actions: WorkerActions
     worker_sets: WorkerSets
     owners: WorkerOwners
-    polls: PollDesk
+    polls: HeldPolls
     waiting: WaitingPlaces
     constraints: ConstraintReader
     replays: Replays

@@ -79,7 +79,7 @@ class LeaderDuties:
             "definitions", services.definition_firing.fire_due, "cannot fire definitions"
         )
         self.events = self._make_due_loop(
-            "events", services.event_gathering.end_due, "cannot end groups of events"
+            "events", services.event_grouping.end_due, "cannot end groups of events"
         )
         self.follow_ups = self._make_due_loop("follow-ups", self._follow_up, "cannot carry out follow-ups")
         self.challenges = ChallengeExpiry(
@@ -183,7 +183,7 @@ class LeaderDuties:
             challenges=self._stores.challenges,
             predecessors=self._stores.predecessors,
             fleet=services.fleet,
-            desk=services.polls,
+            held_polls=services.polls,
             client=self._shared.workers,
             report=services.reports.results,
             clock=self._shared.clock,
@@ -201,7 +201,7 @@ class LeaderDuties:
             workers=stores.workers,
             constraints=services.constraints,
             fleet=services.fleet,
-            desk=services.polls,
+            held_polls=services.polls,
             clock=self._shared.clock,
             max_push_jobs=self._shared.policies.max_push_jobs,
             on_stale=self._leader.step_down,

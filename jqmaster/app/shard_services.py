@@ -28,7 +28,7 @@ from jqmaster.service.constraints.key_values import KeyValues
 from jqmaster.service.constraints.preview import Previews, PreviewTurns
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.definitions.firing import DefinitionFiring
-from jqmaster.service.events.gathering import EventGathering
+from jqmaster.service.events.grouping import EventGrouping
 from jqmaster.service.events.intake import EventIntake
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.flows import FlowReader
@@ -55,7 +55,7 @@ from jqmaster.service.notices.webhooks import WebhookFollowUps
 from jqmaster.service.operations.metrics import ProcessFigures
 from jqmaster.service.workers.contracts import ContractService
 from jqmaster.service.workers.operator_actions import WorkerActions
-from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.polls import HeldPolls
 from jqmaster.service.workers.registrations import Registrations
 from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.schema_judge import SchemaJudge
@@ -94,7 +94,7 @@ class ShardServices:
         self.fleet = Fleet(
             clock, stale_ms=policies.stale_ms, breaker=policies.breaker, master_id=shared.master_id
         )
-        self.polls = PollDesk(
+        self.polls = HeldPolls(
             stores.polls, stores.leases, stores.progress, stores.challenges, stores.predecessors
         )
         self.waiters = FinishWaiters()
@@ -104,7 +104,7 @@ class ShardServices:
         self.definition_firing = DefinitionFiring(
             stores.definitions, self.constraints, kept=policies.kept_runs, figures=self.figures.firing
         )
-        self.event_gathering = EventGathering(
+        self.event_grouping = EventGrouping(
             stores.event_groups, self.constraints, kept=policies.kept_runs, figures=self.figures.events
         )
         self.intake = Intake(PushPace(stores.inspector.load, clock), policies.max_intake_bytes)

@@ -13,7 +13,7 @@ from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.service.operations.live_settings import LiveSettings
-from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.polls import HeldPolls
 from jqmaster.store.link.wake import (
     BulkActionsChanged,
     ConstraintsChanged,
@@ -88,7 +88,7 @@ class WakeRouter:
         *,
         identity: IdentityDirectory,
         settings: LiveSettings,
-        polls: PollDesk,
+        polls: HeldPolls,
         waiters: FinishWaiters,
         leader: Leader,
         duties: Callable[[], WokenDuties | None],

@@ -10,7 +10,7 @@ from jqmaster.runtime.duties.claim_offers import ClaimOffers
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.outbound.worker_client import WorkerClient
-from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.polls import HeldPolls
 from jqmaster.service.workers.reports import ReportService
 from jqmaster.store.jobs.claims import ClaimStore
 from jqmaster.store.leadership.leadership import Leadership
@@ -51,7 +51,9 @@ class Dispatching:
         self._stack = stack
         self._dispatchers: list[Dispatcher] = []
         self.claims = self.claim_store(offer_ms=round(OFFER_S * 1000))
-        self.desk = PollDesk(world.polls, world.leases, world.progress, world.challenges, world.predecessors)
+        self.held_polls = HeldPolls(
+            world.polls, world.leases, world.progress, world.challenges, world.predecessors
+        )
         self.reports = ReportService(
             world.workers,
             world.constraints,
@@ -90,7 +92,7 @@ class Dispatching:
             challenges=self.world.challenges,
             predecessors=self.world.predecessors,
             fleet=self.fleet,
-            desk=self.desk,
+            held_polls=self.held_polls,
             client=self.client,
             report=self.reports.results,
             clock=SystemClock(),
@@ -104,7 +106,7 @@ class Dispatching:
             workers=self.world.workers,
             constraints=self.world.constraints,
             fleet=self.fleet,
-            desk=self.desk,
+            held_polls=self.held_polls,
             clock=SystemClock(),
             max_push_jobs=LiveValue(200),
             on_stale=on_stale,

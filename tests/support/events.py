@@ -16,7 +16,7 @@ from jqmaster.domain.matching.fields import EVENT_FIELDS
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.domain.matching.paths import parse_path
 from jqmaster.live_value import LiveValue
-from jqmaster.service.events.gathering import EventGathering
+from jqmaster.service.events.grouping import EventGrouping
 from jqmaster.service.events.intake import EventIntake
 from jqmaster.store import codec
 from jqmaster.store.definitions.definitions import DefinitionChange, KeptRuns, KnownDefinition
@@ -43,7 +43,7 @@ class Events:
         self.kept = LiveValue(KeptEvents(DEDUPE_MS, most, 10**12, 1000, 10**12, max_argument_bytes))
         self.figures = EventFigures()
         self.intake = self.master()
-        self.gathering = EventGathering(
+        self.grouping = EventGrouping(
             self.groups, world.constraints, kept=LiveValue(RUNS), figures=self.figures
         )
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from worker_sdk.dependencies.depends import Dependency
-from worker_sdk.dependencies.steps import Step, steps_for
+from worker_sdk.dependencies.value_calls import ValueCall, value_calls
 from worker_sdk.generators import AsyncYieldContext, YieldContext
 
 if TYPE_CHECKING:
@@ -21,28 +21,28 @@ class WorkerValues:
     """The values that live as long as a worker. `values` is filled by `open`."""
 
     def __init__(self) -> None:
-        self._steps: dict[Dependency, Step] = {}
+        self._calls: dict[Dependency, ValueCall] = {}
         self._opened: Opened = []
         self.values: Values = {}
 
     @property
     def is_incomplete(self) -> bool:
         """Return whether some added values are not made yet."""
-        return not self._steps.keys() <= self.values.keys()
+        return not self._calls.keys() <= self.values.keys()
 
     def add(self, dependencies: Iterable[Dependency]) -> None:
         """Add dependencies with the scope `worker`, and the values that these need."""
-        for step in steps_for(dependencies):
-            if step.dependency.scope == "worker":
-                self._steps[step.dependency] = step
+        for call in value_calls(dependencies):
+            if call.dependency.scope == "worker":
+                self._calls[call.dependency] = call
 
     async def open(self) -> None:
         """Make the values that are not there yet. If a function raises, clean up what was made, and raise its
         exception."""
         try:
-            for dependency, step in self._steps.items():
+            for dependency, call in self._calls.items():
                 if dependency not in self.values:
-                    self.values[dependency] = await _make_value(step, self.values, None, self._opened)
+                    self.values[dependency] = await _make_value(call, self.values, None, self._opened)
         except BaseException as exc:
             await _close(self._opened, exc, None)
             self.values.clear()
@@ -70,21 +70,21 @@ def with_dependencies(
 
     Raise TypeError if a dependency is async and the handler is not.
     """
-    steps = [step for step in steps_for(wanted.values()) if step.dependency.scope == "job"]
+    calls = [call for call in value_calls(wanted.values()) if call.dependency.scope == "job"]
     if is_async:
-        return _async_call(function, steps, wanted, shared, takes_context)
-    for step in steps:
-        if step.is_async:
+        return _async_call(function, calls, wanted, shared, takes_context)
+    for call in calls:
+        if call.is_async:
             raise TypeError(
-                f"handler {name}: the dependency {step.name} is async, and the handler is a def. "
+                f"handler {name}: the dependency {call.name} is async, and the handler is a def. "
                 'Make the handler an async def, or give the dependency scope="worker".'
             )
-    return _sync_call(function, steps, wanted, shared, takes_context)
+    return _sync_call(function, calls, wanted, shared, takes_context)
 
 
 def _async_call(
     function: Callable[..., Any],
-    steps: Sequence[Step],
+    calls: Sequence[ValueCall],
     wanted: Mapping[str, Dependency],
     shared: Mapping[Dependency, Any],
     takes_context: bool,
@@ -93,8 +93,8 @@ def _async_call(
         opened: Opened = []
         values = dict(shared)
         try:
-            for step in steps:
-                values[step.dependency] = await _make_value(step, values, ctx, opened)
+            for one in calls:
+                values[one.dependency] = await _make_value(one, values, ctx, opened)
             given = {parameter: values[dependency] for parameter, dependency in wanted.items()}
             if takes_context:
                 result = await function(argument, ctx, **given)
@@ -111,7 +111,7 @@ def _async_call(
 
 def _sync_call(
     function: Callable[..., Any],
-    steps: Sequence[Step],
+    calls: Sequence[ValueCall],
     wanted: Mapping[str, Dependency],
     shared: Mapping[Dependency, Any],
     takes_context: bool,
@@ -120,8 +120,8 @@ def _sync_call(
         opened: Opened = []
         values = dict(shared)
         try:
-            for step in steps:
-                values[step.dependency] = _make_value_now(step, values, ctx, opened)
+            for one in calls:
+                values[one.dependency] = _make_value_now(one, values, ctx, opened)
             given = {parameter: values[dependency] for parameter, dependency in wanted.items()}
             result = function(argument, ctx, **given) if takes_context else function(argument, **given)
         except BaseException as exc:
@@ -133,34 +133,34 @@ def _sync_call(
     return call
 
 
-def _called(step: Step, values: Mapping[Dependency, Any], ctx: "Context | None") -> Any:
-    given = {parameter: values[dependency] for parameter, dependency in step.needs.items()}
-    if step.context is not None:
-        given[step.context] = ctx
-    return step.dependency.function(**given)
+def _called(call: ValueCall, values: Mapping[Dependency, Any], ctx: "Context | None") -> Any:
+    given = {parameter: values[dependency] for parameter, dependency in call.needs.items()}
+    if call.context is not None:
+        given[call.context] = ctx
+    return call.dependency.function(**given)
 
 
 async def _make_value(
-    step: Step, values: Mapping[Dependency, Any], ctx: "Context | None", opened: Opened
+    call: ValueCall, values: Mapping[Dependency, Any], ctx: "Context | None", opened: Opened
 ) -> Any:
-    if not step.is_async:
-        return _make_value_now(step, values, ctx, opened)
-    made = _called(step, values, ctx)
-    if not step.is_generator:
+    if not call.is_async:
+        return _make_value_now(call, values, ctx, opened)
+    made = _called(call, values, ctx)
+    if not call.is_generator:
         return await made
-    around = AsyncYieldContext(made, f"the dependency {step.name}")
+    around = AsyncYieldContext(made, f"the dependency {call.name}")
     value = await around.enter()
     opened.append(around)
     return value
 
 
 def _make_value_now(
-    step: Step, values: Mapping[Dependency, Any], ctx: "Context | None", opened: Opened
+    call: ValueCall, values: Mapping[Dependency, Any], ctx: "Context | None", opened: Opened
 ) -> Any:
-    made = _called(step, values, ctx)
-    if not step.is_generator:
+    made = _called(call, values, ctx)
+    if not call.is_generator:
         return made
-    around = YieldContext(made, f"the dependency {step.name}")
+    around = YieldContext(made, f"the dependency {call.name}")
     value = around.enter()
     opened.append(around)
     return value

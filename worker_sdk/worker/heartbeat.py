@@ -25,7 +25,7 @@ from worker_sdk.worker.identity import Registered, WorkerIdentity
 from worker_sdk.worker.lease import StoreClock, margin_s, now_s
 from worker_sdk.worker.progress import PendingReport, PendingReports, refuse
 from worker_sdk.worker.refusals import REPEAT_S
-from worker_sdk.worker.registration import Registration
+from worker_sdk.worker.registration import WorkerRegistration
 from worker_sdk.worker.run import JobRun
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Heartbeat:
         client: BlockingClient,
         identity: WorkerIdentity,
         clock: StoreClock,
-        registration: Registration,
+        registration: WorkerRegistration,
         ledger: Ledger,
         free: Callable[[], int],
         commands: MasterCommands,

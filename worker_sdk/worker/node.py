@@ -36,7 +36,7 @@ from worker_sdk.worker.loop_watch import LoopWatch
 from worker_sdk.worker.parts import PartSender
 from worker_sdk.worker.progress import PendingReports
 from worker_sdk.worker.puller import Puller
-from worker_sdk.worker.registration import Registration
+from worker_sdk.worker.registration import WorkerRegistration
 from worker_sdk.worker.report_queue import ReportQueue
 from worker_sdk.worker.run import Stop
 from worker_sdk.worker.siblings import Siblings
@@ -204,7 +204,7 @@ class Node:
     def _start_beating(self, url: str | None) -> None:
         config = self._config
         client = BlockingClient(self._heard_masters, config.token)
-        registration = Registration(
+        registration = WorkerRegistration(
             client=client,
             identity=self.identity,
             clock=self._clock,

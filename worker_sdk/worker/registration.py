@@ -23,7 +23,7 @@ _REGISTER_TIMEOUT_S: Final = 10.0
 _JOIN_PAUSE_S: Final = 0.05
 
 
-class Registration:
+class WorkerRegistration:
     """What a worker tells a master to become a member.
 
     * `may_join`: whether no job runs any more that another worker could get once this one is registered again: a

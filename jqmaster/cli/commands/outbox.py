@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import importlib
 import logging
 import signal
 from dataclasses import asdict
@@ -45,8 +44,8 @@ def outbox(
     Any number of relays may run at a time.
     """
     found = object_at(target)
-    # Import it by name: the packages do not import one another.
-    sdk = importlib.import_module("worker_sdk.outbox")
+    from worker_sdk import outbox as sdk
+
     if not isinstance(found, sdk.Outbox):
         exits.fail(exits.USAGE, f"{target} is not an outbox of worker_sdk")
     if status:

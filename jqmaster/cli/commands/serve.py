@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import importlib
 import os
 import signal
 import sys
@@ -63,8 +62,9 @@ def serve(
 
     Every setting can also be a JQMASTER_… variable or a line of the --config file.
     """
-    # Import it by name: the package of the server must not import the one of workers.
-    importlib.import_module("worker_sdk.worker.first_process").give_way()
+    from worker_sdk.worker import first_process
+
+    first_process.give_way()
     with _collection_put_off():
         settings = load_settings(
             config,

@@ -18,7 +18,7 @@ MAX_KNOWN_LANES: Final = 10_000
 MAX_KNOWN_GATES: Final = 10_000
 
 
-class _MatchStep(NamedTuple):
+class _PlanEntry(NamedTuple):
     """One enabled constraint, prepared for the jobs of one name."""
 
     constraint: Constraint
@@ -36,7 +36,7 @@ class NamePlan:
 
     __slots__ = ("is_decided", "sole_lane", "steps")
 
-    def __init__(self, steps: tuple[_MatchStep, ...]) -> None:
+    def __init__(self, steps: tuple[_PlanEntry, ...]) -> None:
         self.steps = steps
         self.is_decided = all(step.matches is None and step.gate is not None for step in steps)
         # This is filled on first use.
@@ -72,7 +72,7 @@ class ConstraintSet:
         # Sort the constraints by their gates, so that the gates of a job need no sorting.
         pairs = sorted(zip(enabled, gates, strict=True), key=lambda pair: pair[1].id if pair[1] else "")
         self._enabled = [
-            _MatchStep(constraint, constraint.matcher.matches, gate, 1 << i, constraint.key_reader)
+            _PlanEntry(constraint, constraint.matcher.matches, gate, 1 << i, constraint.key_reader)
             for i, (constraint, gate) in enumerate(pairs)
         ]
         self._plans: dict[str, NamePlan] = {}
@@ -90,7 +90,7 @@ class ConstraintSet:
             plan = self._plans[queue] = NamePlan(tuple(self._steps(name_of(queue))))
         return plan
 
-    def _steps(self, name: str) -> Iterator[_MatchStep]:
+    def _steps(self, name: str) -> Iterator[_PlanEntry]:
         for step in self._enabled:
             verdict = step.constraint.matcher.for_name(name)
             if verdict is not False:

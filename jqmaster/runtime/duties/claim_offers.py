@@ -23,7 +23,7 @@ from jqmaster.runtime.outbound.worker_client import (
     Rejection,
     WorkerClient,
 )
-from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.polls import HeldPolls
 from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.jobs.leases import LeaseStore
@@ -65,7 +65,7 @@ class ClaimOffers:
         challenges: ChallengeStore,
         predecessors: PredecessorStore,
         fleet: Fleet,
-        desk: PollDesk,
+        held_polls: HeldPolls,
         client: WorkerClient,
         report: Callable[[str, Sequence[Outcome]], Awaitable[object]],
         clock: Clock,
@@ -80,7 +80,7 @@ class ClaimOffers:
         self._challenges = challenges
         self._predecessors = predecessors
         self._fleet = fleet
-        self._desk = desk
+        self._held_polls = held_polls
         self._client = client
         self._report = report
         self._clock = clock
@@ -139,10 +139,10 @@ class ClaimOffers:
 
     def _answer_poll(self, worker_id: str, claim: Claim) -> None:
         if self._is_trusted():
-            self._desk.answer(worker_id, reply_of(self._leadership.number, claim))
+            self._held_polls.answer(worker_id, reply_of(self._leadership.number, claim))
         else:
             # This process may have been suspended, so only the present state of the store counts.
-            self._desk.look(worker_id)
+            self._held_polls.look(worker_id)
 
     async def _run(self, push: _Push) -> None:
         member = push.member

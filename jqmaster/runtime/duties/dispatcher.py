@@ -15,7 +15,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.claim_offers import ClaimOffers
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.service.constraints.cache import ConstraintCache
-from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.polls import HeldPolls
 from jqmaster.store.jobs.claims import Claim, ClaimStore, NotClaimed, WantedClaim
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.leader_port import TravellingClaim
@@ -69,7 +69,7 @@ class Dispatcher:
         workers: WorkerStore,
         constraints: ConstraintCache,
         fleet: Fleet,
-        desk: PollDesk,
+        held_polls: HeldPolls,
         clock: Clock,
         max_push_jobs: LiveValue[int],
         on_stale: Callable[[], None],
@@ -81,7 +81,7 @@ class Dispatcher:
         self._claims = claims
         self._workers = workers
         self._fleet = fleet
-        self._desk = desk
+        self._held_polls = held_polls
         self._clock = clock
         self._max_push_jobs = max_push_jobs
         self._constraints = constraints
@@ -282,7 +282,7 @@ class Dispatcher:
             worker_id = assignment.worker_id
             member = self._fleet.get(worker_id)
             assert member
-            one = WantedClaim(worker_id, member.names, assignment.limit, self._desk.holds(worker_id))
+            one = WantedClaim(worker_id, member.names, assignment.limit, self._held_polls.holds(worker_id))
             wanted.append((member, one))
         return wanted
 

@@ -29,7 +29,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.runtime.outbound.carriers import CANNOT_READ, Carrier
 from jqmaster.runtime.outbound.webhook_client import CallEnd
 from jqmaster.service.workers.contracts import ContractService
-from jqmaster.service.workers.polls import Ask, PollDesk
+from jqmaster.service.workers.polls import Ask, HeldPolls
 from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.jobs.claims import ClaimedJob
@@ -70,7 +70,7 @@ class Messenger:
         *,
         workers: WorkerService,
         contracts: ContractService,
-        polls: PollDesk,
+        polls: HeldPolls,
         reports: ReportService,
         heartbeat_s: LiveValue[float],
         figures: DeliveryFigures,

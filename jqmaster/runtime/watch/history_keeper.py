@@ -14,7 +14,7 @@ from jqmaster.domain.operations.tally import TOTAL, NameCounts, TakenCounts, Tal
 from jqmaster.errors import DamagedError, JqmasterError
 from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.link.pages import pages
-from jqmaster.store.operations.history import MAX_PER_CALL, GroupCount, HistoryStore
+from jqmaster.store.operations.history import MAX_PER_CALL, CountedFailures, HistoryStore
 
 logger = logging.getLogger(__name__)
 
@@ -104,8 +104,8 @@ class HistoryKeeper(PeriodicLoop):
         self._parts.append((self._number, part))
 
 
-def _groups(batch: TakenCounts) -> list[GroupCount]:
-    groups: dict[str, GroupCount] = {}
+def _groups(batch: TakenCounts) -> list[CountedFailures]:
+    groups: dict[str, CountedFailures] = {}
     for (name, cause, message), failure in batch.failures.items():
         cause_word = cause.name.lower()
         group_id = failure_group_id(name, cause_word, message)
@@ -113,7 +113,7 @@ def _groups(batch: TakenCounts) -> list[GroupCount]:
         if before := groups.get(group_id):
             count += before.count
             workers.update(before.worker_ids)
-        groups[group_id] = GroupCount(
+        groups[group_id] = CountedFailures(
             group_id, name, cause_word, normalise(message), count, failure.example_job_id, workers
         )
     return list(groups.values())

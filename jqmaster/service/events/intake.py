@@ -48,8 +48,8 @@ MAX_WAITING: Final = 5_000
 MAX_REPEATS: Final = 10
 
 
-class _IntakeStep:
-    """Events that are stored in one step, with their positions in the call."""
+class _StoreCall:
+    """Events that are stored by one call of a script, with their positions in the call of the publisher."""
 
     __slots__ = ("_matches", "_size", "edition", "events", "numbers")
 
@@ -151,8 +151,8 @@ class EventIntake:
         answers: list[ReceivedEvent | Exception | None] = [None] * len(events)
         for _ in range(MAX_REPEATS):
             try:
-                for step in self._steps(events, answers):
-                    await self._send(step, answers)
+                for call in self._store_calls(events, answers):
+                    await self._send(call, answers)
             except StaleDefinitions:
                 await self._reload()
             except Exception as exc:
@@ -162,12 +162,12 @@ class EventIntake:
         error = StoreUnavailableError("definitions change too fast to be followed", retry_after_s=1.0)
         return [answer or error for answer in answers]
 
-    def _steps(
+    def _store_calls(
         self, events: Sequence[Event], answers: list[ReceivedEvent | Exception | None]
-    ) -> Iterator[_IntakeStep]:
-        """Yield the unanswered events in groups that one step of the store can take."""
+    ) -> Iterator[_StoreCall]:
+        """Yield the unanswered events in groups that one call of the store can take."""
         index, max_argument_bytes = self._index, self._kept.current.max_argument_bytes
-        step = _IntakeStep(index.edition)
+        call = _StoreCall(index.edition)
         for n, event in enumerate(events):
             if answers[n] is not None:
                 continue
@@ -175,24 +175,24 @@ class EventIntake:
             if len(matched.matches) > MAX_MATCHES:
                 answers[n] = _too_many(event, len(matched.matches))
                 continue
-            if not step.has_room(matched):
-                yield step
-                step = _IntakeStep(index.edition)
-            step.add(n, matched)
-        if step.events:
-            yield step
+            if not call.has_room(matched):
+                yield call
+                call = _StoreCall(index.edition)
+            call.add(n, matched)
+        if call.events:
+            yield call
 
-    async def _send(self, step: _IntakeStep, answers: list[ReceivedEvent | Exception | None]) -> None:
+    async def _send(self, call: _StoreCall, answers: list[ReceivedEvent | Exception | None]) -> None:
         send = functools.partial(
             self._store.send,
-            step.events,
-            edition=step.edition,
+            call.events,
+            edition=call.edition,
             kept=self._kept.current,
             replicas=self._admit(None),
         )
         received = await self._constraints.under(send)
         self._figures.add(received)
-        for n, answer in zip(step.numbers, received, strict=True):
+        for n, answer in zip(call.numbers, received, strict=True):
             answers[n] = answer
 
     async def _reload(self) -> None:

@@ -7,7 +7,7 @@ from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.failures import GroupedFailures, Ignore
 from jqmaster.errors import NotFoundError
-from jqmaster.service.jobs.failures import FailureReader, ShownGroup
+from jqmaster.service.jobs.failures import FailureReader, ShownFailures
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.operations.history import HistoryStore
 
@@ -27,7 +27,7 @@ class FailureActions:
 
     async def ignore(
         self, group_id: str, *, duration_s: float | None, reason: str, who: str, access: ContentAccess
-    ) -> ShownGroup:
+    ) -> ShownFailures:
         """Ignore the group for `duration_s`, or until it changes."""
         group = await self._existing(group_id)
         now_ms = await self._history.now_ms()
@@ -45,7 +45,7 @@ class FailureActions:
         logger.warning("failures %s of %s are ignored, by %s", group_id, group.name, who)
         return await self._shown(group_id, access)
 
-    async def unignore(self, group_id: str, *, who: str, access: ContentAccess) -> ShownGroup:
+    async def unignore(self, group_id: str, *, who: str, access: ContentAccess) -> ShownFailures:
         """Stop ignoring the group."""
         group = await self._existing(group_id)
         entry = encode_entry(
@@ -65,7 +65,7 @@ class FailureActions:
             raise unknown_group(group_id)
         return group
 
-    async def _shown(self, group_id: str, access: ContentAccess) -> ShownGroup:
+    async def _shown(self, group_id: str, access: ContentAccess) -> ShownFailures:
         (shown,) = await self._reader.shown([await self._existing(group_id)], access)
         return shown
 

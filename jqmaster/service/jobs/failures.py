@@ -21,7 +21,7 @@ _JOBS_PER_READ: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class ShownGroup:
+class ShownFailures:
     """A group with its text. `is_hidden`: the text is replaced, because the caller may not see it."""
 
     group: GroupedFailures
@@ -51,7 +51,7 @@ class FailureReader:
         groups = [replace(group, message="") for group in groups]
         return groups if access.is_granted else _merged(groups, await self._types_of(groups))
 
-    async def shown(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> list[ShownGroup]:
+    async def shown(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> list[ShownFailures]:
         """Return these groups, each with the text that the caller may see."""
         types = await self._types_of(groups) if access.shows_error_type else {}
         cover = access.error_text_cover
@@ -59,7 +59,7 @@ class FailureReader:
         found = []
         for group in groups:
             text = texts.get(group.id, cover or REDACTED)
-            found.append(ShownGroup(group, text, group.id not in texts, types.get(_key(group))))
+            found.append(ShownFailures(group, text, group.id not in texts, types.get(_key(group))))
         return found
 
     async def _types_of(self, groups: Sequence[GroupedFailures]) -> Mapping[tuple[str, int], str | None]:

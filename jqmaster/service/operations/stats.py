@@ -19,7 +19,7 @@ from jqmaster.domain.jobs.failures import Ignore
 from jqmaster.domain.operations.tally import COUNTED, TOTAL, NameCounts
 from jqmaster.errors import InvalidError, NotFoundError
 from jqmaster.live_value import LiveValue
-from jqmaster.service.jobs.failures import FailureReader, ShownGroup
+from jqmaster.service.jobs.failures import FailureReader, ShownFailures
 from jqmaster.service.operations.remembered import Remembered
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.store.health.inspect import Inspector
@@ -318,7 +318,7 @@ def _buckets(histogram: Histogram) -> list[dict[str, int | None]]:
     return [{"le_ms": le_ms, "count": count} for le_ms, count in histogram.buckets()]
 
 
-def failure_group_view(shown: ShownGroup, now_ms: int) -> dict[str, Any]:
+def failure_group_view(shown: ShownFailures, now_ms: int) -> dict[str, Any]:
     """Return a group of failures as the API gives it."""
     group = shown.group
     return {

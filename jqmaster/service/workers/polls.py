@@ -61,7 +61,7 @@ class _Hanging:
         self.news.set()
 
 
-class PollDesk:
+class HeldPolls:
     """Component. A poll offers capacity for claims of the leader. The poll is in the store, so that any leader finds
     it, and so are the jobs that it was given, so that any master can answer a repeat. A waiting poll costs a future,
     but no connection to the store."""

@@ -20,7 +20,7 @@ from typing import IO, Any, Final
 import msgpack
 
 from jqmaster.errors import ConflictError, DamagedError, InvalidError, JqmasterError, NotFoundError
-from jqmaster.store.backup.sealing import BackupSeal, KeyDerivation
+from jqmaster.store.backup.encryption import BackupCipher, KeyDerivation
 from jqmaster.store.backup.values import TYPES, Record
 
 FORMAT: Final = 1
@@ -68,7 +68,7 @@ class BackupWriter:
     def __init__(self, directory: Path, passphrase: str | None) -> None:
         self._directory = directory
         self._derivation = KeyDerivation.fresh() if passphrase is not None else None
-        self._seal = BackupSeal(passphrase, self._derivation) if passphrase and self._derivation else None
+        self._cipher = BackupCipher(passphrase, self._derivation) if passphrase and self._derivation else None
         self._pack = msgpack.Packer(autoreset=True)
         self._files: list[DataFile] = []
         self._stream: IO[bytes] | None = None
@@ -148,7 +148,7 @@ class BackupWriter:
                 self._end_file()
             document = asdict(manifest) | {"files": [asdict(file) for file in self._files]}
             line = json.dumps(document, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
-            mac = b"hmac-sha256 " + self._seal.mac(line).encode() + b"\n" if self._seal else b""
+            mac = b"hmac-sha256 " + self._cipher.mac(line).encode() + b"\n" if self._cipher else b""
             text = line + mac + b"sha256 " + hashlib.sha256(line + mac).hexdigest().encode() + b"\n"
             self._manifest.write(text)
             _to_disk(self._manifest)
@@ -167,7 +167,7 @@ class BackupWriter:
             self._digest = hashlib.sha256()
             self._frames = self._records = self._bytes = 0
             self._put(_MAGIC)
-        frame = self._seal.encrypt(number, self._frames, plain) if self._seal else plain
+        frame = self._cipher.encrypt(number, self._frames, plain) if self._cipher else plain
         self._put(_LENGTH.pack(len(frame)))
         self._put(frame)
         self._frames += 1
@@ -201,10 +201,10 @@ class BackupReader:
         self._directory = directory
         line, mac = _read_manifest(directory)
         self.manifest = manifest = _manifest_of(line)
-        self._seal: BackupSeal | None = None
+        self._cipher: BackupCipher | None = None
         if manifest.encryption is not None and passphrase is not None:
-            self._seal = BackupSeal(passphrase, KeyDerivation.of(manifest.encryption))
-            if not hmac.compare_digest(mac, self._seal.mac(line)):
+            self._cipher = BackupCipher(passphrase, KeyDerivation.of(manifest.encryption))
+            if not hmac.compare_digest(mac, self._cipher.mac(line)):
                 raise InvalidError(
                     "the passphrase is not that of this backup, or its manifest was changed by somebody without it"
                 )
@@ -212,7 +212,7 @@ class BackupReader:
     @property
     def is_readable(self) -> bool:
         """Return whether the content can be read: a backup that is encrypted needs its passphrase."""
-        return self.manifest.encryption is None or self._seal is not None
+        return self.manifest.encryption is None or self._cipher is not None
 
     def check(self) -> int:
         """Check every bit of the data files, and every record if they can be read. Return the number of records.
@@ -230,7 +230,9 @@ class BackupReader:
             count = 0
             for frame, text in self._frames(number, file):
                 try:
-                    plain = zlib.decompress(self._seal.decrypt(number, frame, text) if self._seal else text)
+                    plain = zlib.decompress(
+                        self._cipher.decrypt(number, frame, text) if self._cipher else text
+                    )
                     for found in msgpack.Unpacker(_Whole(plain), raw=True, use_list=True, max_buffer_size=0):
                         record = Record(*found)
                         if not isinstance(record.key, bytes) or record.kind not in range(len(TYPES)):
@@ -299,9 +301,9 @@ def _read_manifest(directory: Path) -> tuple[bytes, str]:
         ) from None
     except OSError as error:
         raise NotFoundError(f"{path} cannot be read: {error.strerror}") from error
-    line, *macs, seal = text.splitlines(keepends=True) if text.count(b"\n") in (2, 3) else (b"", b"")
+    line, *macs, digest = text.splitlines(keepends=True) if text.count(b"\n") in (2, 3) else (b"", b"")
     mac = b"".join(macs)
-    if seal != b"sha256 " + hashlib.sha256(line + mac).hexdigest().encode() + b"\n":
+    if digest != b"sha256 " + hashlib.sha256(line + mac).hexdigest().encode() + b"\n":
         raise DamagedError(f"{path} is damaged: its checksum is wrong")
     return line, mac.decode("ascii", "replace").removeprefix("hmac-sha256 ").strip()
 

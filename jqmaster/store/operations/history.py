@@ -39,7 +39,7 @@ _VERSIONS_KEPT: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class GroupCount:
+class CountedFailures:
     """Failures of one kind, to be added to their group. `worker_ids`: how many failures on each worker."""
 
     id: str
@@ -99,7 +99,7 @@ class HistoryStore:
         )
         return word == "ok"
 
-    async def add_failures(self, number: int, groups: Sequence[GroupCount]) -> bool:
+    async def add_failures(self, number: int, groups: Sequence[CountedFailures]) -> bool:
         """Add failures to their groups. `number` and the answer are those of `add_counts`."""
         k = self._keys
         versions = await self._versions_of({worker_id for g in groups for worker_id in g.worker_ids})

@@ -18,7 +18,7 @@ async def never() -> None:
 
 
 async def hanging(dispatching: Dispatching, worker_id: str, max_jobs: int = 10) -> "asyncio.Task[PollReply]":
-    poll = asyncio.create_task(dispatching.desk.poll(worker_id, Ask(max_jobs, 30, "p"), never))
+    poll = asyncio.create_task(dispatching.held_polls.poll(worker_id, Ask(max_jobs, 30, "p"), never))
 
     async def is_open() -> bool:
         worker = await dispatching.world.workers.get(worker_id)
@@ -90,7 +90,7 @@ async def test_a_leader_that_is_not_trusted_lets_the_store_speak(dispatching: Di
     worker_id = await puller(dispatching)
     poll = await hanging(dispatching, worker_id)
     told: list[PollReply] = []
-    dispatching.desk.answer = lambda worker_id, reply: told.append(reply)  # type: ignore[method-assign]
+    dispatching.held_polls.answer = lambda worker_id, reply: told.append(reply)  # type: ignore[method-assign]
     job_id = await dispatching.world.enqueue()
     assert [offer.job.job_id for offer in (await poll).offers] == [job_id]
     assert told == []
@@ -108,5 +108,5 @@ async def test_a_poll_whose_end_the_leader_did_not_hear_of_costs_one_claim(dispa
     assert await dispatching.world.workers.claims(worker_id) == []
     poll.cancel()
     await asyncio.gather(poll, return_exceptions=True)
-    reply = await dispatching.desk.poll(worker_id, Ask(10, 30, "q"), never)
+    reply = await dispatching.held_polls.poll(worker_id, Ask(10, 30, "q"), never)
     assert [offer.job.job_id for offer in reply.offers] == [job_id]

@@ -105,7 +105,7 @@ async def test_a_callback_is_claimed_in_the_round_trip_that_stores_it(
     await dispatching.start()
     if is_pulled:
         worker_id = await world.worker(url=None)
-        poll = asyncio.create_task(dispatching.desk.poll(worker_id, Ask(10, 30, "p"), never))
+        poll = asyncio.create_task(dispatching.held_polls.poll(worker_id, Ask(10, 30, "p"), never))
 
         def asks_and_has_its_answer() -> bool:
             member = dispatching.fleet.get(worker_id)

@@ -12,7 +12,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.claim_offers import ClaimOffers
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.outbound.worker_client import MaybeDelivered, NotDelivered, PushResult
-from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.polls import HeldPolls
 from jqmaster.store.jobs.claims import Claim
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support import real_time
@@ -56,7 +56,7 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
         challenges=world.challenges,
         predecessors=world.predecessors,
         fleet=Fleet(clock, stale_ms=LiveValue(5_000)),
-        desk=PollDesk(world.polls, world.leases, world.progress, world.challenges, world.predecessors),
+        held_polls=HeldPolls(world.polls, world.leases, world.progress, world.challenges, world.predecessors),
         client=client,  # type: ignore[arg-type]
         report=nobody_reports,
         clock=clock,

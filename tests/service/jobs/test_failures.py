@@ -8,7 +8,7 @@ from jqmaster.domain.jobs.failure_group import failure_group_id
 from jqmaster.domain.jobs.failures import HOUR_MS, GroupedFailures
 from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.store.identity.audit import encode_entry
-from jqmaster.store.operations.history import GroupCount, HistoryStore
+from jqmaster.store.operations.history import CountedFailures, HistoryStore
 from tests.support.store import StoreWorld
 
 pytestmark = pytest.mark.req("P8", "D18")
@@ -27,7 +27,7 @@ class Failing:
     async def fail(self, message: str, count: int = 1) -> None:
         self._number += 1
         group_id = failure_group_id("work", "error", message)
-        group = GroupCount(group_id, "work", "error", message, count, f"job of {message}")
+        group = CountedFailures(group_id, "work", "error", message, count, f"job of {message}")
         await self.history.add_failures(self._number, [group])
 
     async def ignore(self, message: str, until_ms: int = 0) -> None:

@@ -188,11 +188,11 @@ async def test_a_clock_of_the_store_that_is_set_back_silences_nothing(notices: N
 
 
 async def test_new_failure_groups_are_told_once(notices: Notices) -> None:
-    from jqmaster.store.operations.history import GroupCount
+    from jqmaster.store.operations.history import CountedFailures
 
     await begun(notices, when="new_failure_group", at_most_every_s=10)
     (job_id,) = await notices.fail(1)
-    group = GroupCount("a" * 16, "work", "error", "no", 1, job_id)
+    group = CountedFailures("a" * 16, "work", "error", "no", 1, job_id)
     await notices.history.add_failures(1, [group])
     await notices.rounds(14)
     assert await notices.subjects() == ["1 new kind of failure"]

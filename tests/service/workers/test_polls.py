@@ -1,4 +1,4 @@
-"""The desk that holds polls, on a real store. Only the test leads here."""
+"""The polls that a master holds, on a real store. Only the test leads here."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ import pytest
 
 from jqmaster.errors import ConflictError, NotFoundError, OverloadedError, RateLimitedError
 from jqmaster.service.workers import polls
-from jqmaster.service.workers.polls import Ask, PollDesk
+from jqmaster.service.workers.polls import Ask, HeldPolls
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.workers.polls import NoPoll, PollReply, reply_of
 from tests.support import real_time
@@ -22,17 +22,17 @@ async def never() -> None:
 
 
 @pytest.fixture
-async def desk(world: StoreWorld) -> AsyncIterator[PollDesk]:
-    one = PollDesk(world.polls, world.leases, world.progress, world.challenges, world.predecessors)
+async def held(world: StoreWorld) -> AsyncIterator[HeldPolls]:
+    one = HeldPolls(world.polls, world.leases, world.progress, world.challenges, world.predecessors)
     await one.start()
     yield one
     await one.stop()
 
 
 async def hanging(
-    world: StoreWorld, desk: PollDesk, worker_id: str, poll_id: str = "p", wait_s: float = 30
+    world: StoreWorld, held: HeldPolls, worker_id: str, poll_id: str = "p", wait_s: float = 30
 ) -> "asyncio.Task[PollReply]":
-    poll = asyncio.create_task(desk.poll(worker_id, Ask(10, wait_s, poll_id), never))
+    poll = asyncio.create_task(held.poll(worker_id, Ask(10, wait_s, poll_id), never))
 
     async def is_open() -> bool:
         worker = await world.workers.get(worker_id)
@@ -42,34 +42,36 @@ async def hanging(
     return poll
 
 
-async def test_the_leader_at_this_desk_hands_over_what_it_claimed(world: StoreWorld, desk: PollDesk) -> None:
+async def test_the_leader_in_this_process_hands_over_what_it_claimed(
+    world: StoreWorld, held: HeldPolls
+) -> None:
     worker_id = await world.worker(url=None)
-    poll = await hanging(world, desk, worker_id)
+    poll = await hanging(world, held, worker_id)
     await world.enqueue()
-    assert desk.holds(worker_id)
+    assert held.holds(worker_id)
     claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
     assert isinstance(claim, Claim)
-    desk.answer(worker_id, reply_of(7, claim))
+    held.answer(worker_id, reply_of(7, claim))
     reply = await poll
     assert ([offer.job for offer in reply.offers], reply.epoch) == (claim.jobs, 7)
-    assert not desk.holds(worker_id)
+    assert not held.holds(worker_id)
 
 
-async def test_a_leader_elsewhere_is_heard_of_by_a_message(world: StoreWorld, desk: PollDesk) -> None:
+async def test_a_leader_elsewhere_is_heard_of_by_a_message(world: StoreWorld, held: HeldPolls) -> None:
     worker_id = await world.worker(url=None)
-    poll = await hanging(world, desk, worker_id)
+    poll = await hanging(world, held, worker_id)
     await world.enqueue()
     (job,) = await world.claim(worker_id)
-    desk.look("somebody")
-    desk.look(worker_id)
+    held.look("somebody")
+    held.look(worker_id)
     assert [offer.job for offer in (await poll).offers] == [job]
 
 
 async def test_what_no_message_told_is_found_by_looking(
-    world: StoreWorld, desk: PollDesk, monkeypatch: pytest.MonkeyPatch
+    world: StoreWorld, held: HeldPolls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(polls, "LOOK_S", 0.05)
-    quick = PollDesk(world.polls, world.leases, world.progress, world.challenges, world.predecessors)
+    quick = HeldPolls(world.polls, world.leases, world.progress, world.challenges, world.predecessors)
     await quick.start()
     worker_id = await world.worker(url=None)
     poll = await hanging(world, quick, worker_id)
@@ -80,7 +82,7 @@ async def test_what_no_message_told_is_found_by_looking(
 
 
 async def test_what_was_claimed_while_the_caller_hung_up_is_for_the_next_poll(
-    world: StoreWorld, desk: PollDesk
+    world: StoreWorld, held: HeldPolls
 ) -> None:
     worker_id = await world.worker(url=None)
     left = asyncio.Event()
@@ -88,8 +90,8 @@ async def test_what_was_claimed_while_the_caller_hung_up_is_for_the_next_poll(
     async def gone() -> None:
         await left.wait()
 
-    poll = asyncio.create_task(desk.poll(worker_id, Ask(10, 30, "p"), gone))
-    await wait_until(lambda: desk.holds(worker_id))
+    poll = asyncio.create_task(held.poll(worker_id, Ask(10, 30, "p"), gone))
+    await wait_until(lambda: held.holds(worker_id))
 
     async def is_open() -> bool:
         worker = await world.workers.get(worker_id)
@@ -101,34 +103,36 @@ async def test_what_was_claimed_while_the_caller_hung_up_is_for_the_next_poll(
     assert isinstance(claim, Claim)
     left.set()
     assert not (await poll).offers
-    desk.answer(worker_id, reply_of(7, claim))
-    reply = await desk.poll(worker_id, Ask(10, 30, "q"), never)
+    held.answer(worker_id, reply_of(7, claim))
+    reply = await held.poll(worker_id, Ask(10, 30, "q"), never)
     assert [offer.job for offer in reply.offers] == claim.jobs
 
 
-async def test_what_finds_nobody_to_tell_is_for_the_next_poll(world: StoreWorld, desk: PollDesk) -> None:
+async def test_what_finds_nobody_to_tell_is_for_the_next_poll(world: StoreWorld, held: HeldPolls) -> None:
     worker_id = await world.worker(url=None)
     await world.polls.open(worker_id, "p", 10, 30_000)
     await world.enqueue()
     claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
     assert isinstance(claim, Claim)
-    desk.answer(worker_id, reply_of(7, claim))
-    await wait_until(lambda: not desk._drops)
-    reply = await desk.poll(worker_id, Ask(10, 30, "q"), never)
+    held.answer(worker_id, reply_of(7, claim))
+    await wait_until(lambda: not held._drops)
+    reply = await held.poll(worker_id, Ask(10, 30, "q"), never)
     assert [offer.job for offer in reply.offers] == claim.jobs
 
 
-async def test_a_later_poll_of_the_same_worker_ends_the_one_before(world: StoreWorld, desk: PollDesk) -> None:
+async def test_a_later_poll_of_the_same_worker_ends_the_one_before(
+    world: StoreWorld, held: HeldPolls
+) -> None:
     worker_id = await world.worker(url=None)
-    first = await hanging(world, desk, worker_id, "p1")
-    second = asyncio.create_task(desk.poll(worker_id, Ask(10, 0.3, "p2"), never))
+    first = await hanging(world, held, worker_id, "p1")
+    second = asyncio.create_task(held.poll(worker_id, Ask(10, 0.3, "p2"), never))
     with pytest.raises(RateLimitedError):
         await first
     assert not (await second).offers
 
 
 async def test_the_newest_of_many_polls_gets_the_jobs_however_slowly_the_first_is_opened(
-    world: StoreWorld, desk: PollDesk, monkeypatch: pytest.MonkeyPatch
+    world: StoreWorld, held: HeldPolls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker_id = await world.worker(url=None)
     may_open, opened, open_at_once = asyncio.Event(), list[str](), world.polls.open
@@ -142,8 +146,8 @@ async def test_the_newest_of_many_polls_gets_the_jobs_however_slowly_the_first_i
     monkeypatch.setattr(world.polls, "open", open_late)
 
     async def at_the_desk(poll_id: str) -> "asyncio.Task[PollReply]":
-        poll = asyncio.create_task(desk.poll(worker_id, Ask(10, 30, poll_id), never))
-        await wait_until(lambda: worker_id in desk._hanging and desk._hanging[worker_id].id == poll_id)
+        poll = asyncio.create_task(held.poll(worker_id, Ask(10, 30, poll_id), never))
+        await wait_until(lambda: worker_id in held._hanging and held._hanging[worker_id].id == poll_id)
         return poll
 
     polls_of_one = [await at_the_desk(poll_id) for poll_id in ("first", "second", "third")]
@@ -160,59 +164,59 @@ async def test_the_newest_of_many_polls_gets_the_jobs_however_slowly_the_first_i
         return await world.claim(worker_id)
 
     (job,) = await wait_until(claimed)
-    desk.look(worker_id)
+    held.look(worker_id)
     assert [offer.job for offer in (await polls_of_one[2]).offers] == [job]
 
 
 async def test_a_poll_that_another_master_took_over_ends_when_it_looks(
-    world: StoreWorld, desk: PollDesk
+    world: StoreWorld, held: HeldPolls
 ) -> None:
     worker_id = await world.worker(url=None)
-    poll = await hanging(world, desk, worker_id, "p1")
+    poll = await hanging(world, held, worker_id, "p1")
     await world.polls.open(worker_id, "p2", 10, 30_000)
-    desk.look_all()
+    held.look_all()
     with pytest.raises(RateLimitedError):
         await poll
 
 
-async def test_its_end_answers_all_and_lets_nobody_in(world: StoreWorld, desk: PollDesk) -> None:
-    waiting = [await hanging(world, desk, await world.worker(url=None)) for _ in range(3)]
+async def test_its_end_answers_all_and_lets_nobody_in(world: StoreWorld, held: HeldPolls) -> None:
+    waiting = [await hanging(world, held, await world.worker(url=None)) for _ in range(3)]
     with_job = await world.worker("other", url=None)
-    poll = await hanging(world, desk, with_job)
+    poll = await hanging(world, held, with_job)
     await world.enqueue("other")
     (job,) = await world.claim(with_job, "other")
-    await desk.stop()
+    await held.stop()
     assert not [offer for one in waiting for offer in (await one).offers]
     assert [offer.job for offer in (await poll).offers] == [job]
     with pytest.raises(OverloadedError):
-        await desk.poll(with_job, Ask(1, 0), never)
+        await held.poll(with_job, Ask(1, 0), never)
     assert [worker.polls_until_ms for worker in await world.workers.all()] == [0, 0, 0, 0]
 
 
-async def test_who_cannot_poll_is_told_why(world: StoreWorld, desk: PollDesk) -> None:
+async def test_who_cannot_poll_is_told_why(world: StoreWorld, held: HeldPolls) -> None:
     with pytest.raises(NotFoundError):
-        await desk.poll("nobody", Ask(1, 0), never)
+        await held.poll("nobody", Ask(1, 0), never)
     with pytest.raises(ConflictError, match="pushed"):
-        await desk.poll(await world.worker(), Ask(1, 0), never)
+        await held.poll(await world.worker(), Ask(1, 0), never)
     worker_id = await world.worker(url=None)
     with pytest.raises(ConflictError, match="newest"):
-        await desk.poll(worker_id, Ask(1, 0, "p", withdraws=True), never)
+        await held.poll(worker_id, Ask(1, 0, "p", withdraws=True), never)
 
 
 @pytest.mark.req("P6", "J8")
 async def test_a_job_that_is_canceled_between_the_claim_of_its_callback_and_the_answer_is_not_given(
-    world: StoreWorld, desk: PollDesk
+    world: StoreWorld, held: HeldPolls
 ) -> None:
     _, job, request = await world.awaiting()
     _, other, other_request = await world.awaiting()
     worker_id = await world.worker(url=None)
-    poll = await hanging(world, desk, worker_id)
+    poll = await hanging(world, held, worker_id)
     await world.call_back(request)
     await world.call_back(other_request)
     claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
     assert isinstance(claim, Claim)
     assert len(claim.jobs) == 2
     await world.operator_actions.cancel(job.job_id)
-    desk.answer(worker_id, reply_of(7, claim))
+    held.answer(worker_id, reply_of(7, claim))
     (offer,) = (await poll).offers
     assert (offer.job.job_id, offer.job.callbacks[0].body) == (other.job_id, b"done")

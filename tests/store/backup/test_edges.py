@@ -15,9 +15,9 @@ from jqmaster.errors import (
 )
 from jqmaster.store.backup import copying, loading
 from jqmaster.store.backup.copying import Copier
+from jqmaster.store.backup.encryption import BackupCipher, KeyDerivation
 from jqmaster.store.backup.files import MANIFEST, BackupReader, BackupWriter
 from jqmaster.store.backup.hold import held
-from jqmaster.store.backup.sealing import BackupSeal, KeyDerivation
 from jqmaster.store.backup.tracked import TrackedConnection, _error, tracked
 from jqmaster.store.backup.values import TYPES, Record, whole
 from jqmaster.store.link.access import StoreAccess
@@ -169,11 +169,11 @@ def test_an_encryption_of_a_later_version_and_a_changed_part_are_refused() -> No
     for change in ({"kdf": "later"}, {"cipher": "later"}, {"n": 2**40}, {"salt": "no hex"}, {"more": 1}):
         with pytest.raises(DamagedError, match="does not know"):
             KeyDerivation.of(known.document() | change)
-    seal = BackupSeal("passphrase", known)
-    sealed = seal.encrypt(1, 2, b"text")
-    assert seal.decrypt(1, 2, sealed) == b"text"
+    cipher = BackupCipher("passphrase", known)
+    encrypted = cipher.encrypt(1, 2, b"text")
+    assert cipher.decrypt(1, 2, encrypted) == b"text"
     with pytest.raises(DamagedError, match="does not decrypt"):
-        seal.decrypt(1, 3, sealed)
+        cipher.decrypt(1, 3, encrypted)
 
 
 def test_each_type_is_read_by_its_own_command() -> None:

@@ -255,11 +255,11 @@ async def test_groups_whose_events_or_definition_cannot_be_read_wait_for_people(
     document = await world.redis.hget(k.definitions, "b")
     await world.redis.hset(k.definitions, "b", b"damaged")
     world.pass_ms(1000)
-    assert await events.gathering.end_due(world.epoch) is None
+    assert await events.grouping.end_due(world.epoch) is None
     assert f"event group {groups['a']} cannot be read" in caplog.text
     assert "definition b: its document cannot be read; its events wait" in caplog.text
     assert await events.jobs() == []
     await world.redis.hset(k.definitions, "b", document)
-    assert await events.gathering.end_due(world.epoch) == 0
+    assert await events.grouping.end_due(world.epoch) == 0
     assert [job.id for job in await events.jobs()] == [groups["b"]]
     await world.redis.delete(k.event_group(groups["a"]), k.event_groups)

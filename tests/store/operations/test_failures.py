@@ -10,7 +10,7 @@ from jqmaster.domain.jobs.failure_group import failure_group_id
 from jqmaster.domain.jobs.failures import HOUR_MS, MAX_VERSIONS, QUIET_MS, GroupedFailures
 from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.store.identity.audit import AuditStore, encode_entry
-from jqmaster.store.operations.history import KEEP_GROUPS_MS, GroupCount, HistoryStore
+from jqmaster.store.operations.history import KEEP_GROUPS_MS, CountedFailures, HistoryStore
 from tests.support.store import StoreWorld
 
 ENTRY = encode_entry(who="ada", action="failure.ignore", target="x", before=None, after=None)
@@ -21,9 +21,9 @@ def history(world: StoreWorld) -> HistoryStore:
     return HistoryStore(world.shard, master_id="master-1")
 
 
-def boom(count: int = 1, **workers: int) -> GroupCount:
+def boom(count: int = 1, **workers: int) -> CountedFailures:
     group_id = failure_group_id("work", "error", "boom")
-    return GroupCount(group_id, "work", "error", "boom", count, "job", workers)
+    return CountedFailures(group_id, "work", "error", "boom", count, "job", workers)
 
 
 async def worker_of(world: StoreWorld, version: str) -> str:
@@ -163,7 +163,7 @@ async def test_a_decision_goes_with_its_group(world: StoreWorld, history: Histor
     await history.add_failures(2, [boom()])
     await history.ignore(group.id, ignore, ENTRY)
     world.pass_ms(KEEP_GROUPS_MS + 1)
-    later = GroupCount("0" * 16, "work", "error", "late", 1, "job-2")
+    later = CountedFailures("0" * 16, "work", "error", "late", 1, "job-2")
     await history.add_failures(3, [later])
     assert not await world.redis.exists(world.shard.keys.failure_ignores)
 

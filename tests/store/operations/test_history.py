@@ -16,7 +16,7 @@ from jqmaster.store.operations.history import (
     KEEP_MS,
     MAX_GROUPS,
     STEP_MS,
-    GroupCount,
+    CountedFailures,
     HistoryStore,
 )
 from tests.support.constraints import ConstrainedWorld
@@ -41,8 +41,10 @@ def values(of: NameCounts | None) -> tuple[object, ...]:
     return (*(getattr(of, word) for word in COUNTED), of.backlog, of.oldest_wait_ms, *histograms)
 
 
-def group(message: str, count: int = 1, job_id: str = "job") -> GroupCount:
-    return GroupCount(failure_group_id("work", "error", message), "work", "error", message, count, job_id)
+def group(message: str, count: int = 1, job_id: str = "job") -> CountedFailures:
+    return CountedFailures(
+        failure_group_id("work", "error", message), "work", "error", message, count, job_id
+    )
 
 
 def pushed(count: int) -> NameCounts:

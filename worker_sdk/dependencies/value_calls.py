@@ -10,7 +10,7 @@ from worker_sdk.dependencies.depends import Dependency, dependencies_of, is_cont
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ValueCall:
     """One call that makes a value. `context`: the parameter for the context. `needs`: the dependencies that fill the
     other parameters."""
 
@@ -26,34 +26,34 @@ class Step:
         return self.dependency.name
 
 
-def steps_for(dependencies: Iterable[Dependency]) -> list[Step]:
+def value_calls(dependencies: Iterable[Dependency]) -> list[ValueCall]:
     """Return the calls that make these values, in order. Raise TypeError for a function that cannot be called this way,
     and for functions that depend on each other in a circle."""
-    steps: dict[Dependency, Step] = {}
+    calls: dict[Dependency, ValueCall] = {}
     path: list[Dependency] = []
 
     def add(dependency: Dependency) -> None:
-        if dependency in steps:
+        if dependency in calls:
             return
         if dependency in path:
             circle = [*path[path.index(dependency) :], dependency]
             raise TypeError(f"dependencies in a circle: {' → '.join(one.name for one in circle)}")
         path.append(dependency)
-        step = _step_of(dependency)
-        for needed in step.needs.values():
+        call = _call_of(dependency)
+        for needed in call.needs.values():
             add(needed)
         path.pop()
-        steps[dependency] = step
+        calls[dependency] = call
 
     for dependency in dependencies:
         add(dependency)
-    return list(steps.values())
+    return list(calls.values())
 
 
 _FILLED_BY_CALLS: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _step_of(dependency: Dependency) -> Step:
+def _call_of(dependency: Dependency) -> ValueCall:
     function = dependency.function
     called = function
     if not (inspect.isroutine(function) or inspect.isclass(function) or hasattr(function, "func")):
@@ -61,7 +61,7 @@ def _step_of(dependency: Dependency) -> Step:
     is_async_generator = inspect.isasyncgenfunction(called)
     needs = dependencies_of(function)
     contexts = _contexts_of(function)
-    step = Step(
+    call = ValueCall(
         dependency,
         is_async=is_async_generator or inspect.iscoroutinefunction(called),
         is_generator=is_async_generator or inspect.isgeneratorfunction(called),
@@ -69,21 +69,21 @@ def _step_of(dependency: Dependency) -> Step:
         needs=needs,
     )
     for name, parameter in _parameters_of(function).items():
-        is_filled = name in needs or name == step.context
+        is_filled = name in needs or name == call.context
         if is_filled and parameter.kind is parameter.POSITIONAL_ONLY:
-            raise TypeError(f"dependency {step.name}: {name} cannot be positional-only")
+            raise TypeError(f"dependency {call.name}: {name} cannot be positional-only")
         if not is_filled and parameter.default is parameter.empty and parameter.kind not in _FILLED_BY_CALLS:
             raise TypeError(
-                f"dependency {step.name}: nothing fills {name}. Give it Depends(…), a default or the type Context."
+                f"dependency {call.name}: nothing fills {name}. Give it Depends(…), a default or the type Context."
             )
     if dependency.scope == "worker":
         short = [one.name for one in needs.values() if one.scope == "job"]
         if contexts or short:
             what = "the Context" if contexts else short[0]
             raise TypeError(
-                f"dependency {step.name}: it lives as long as the worker, and cannot need {what} of one job"
+                f"dependency {call.name}: it lives as long as the worker, and cannot need {what} of one job"
             )
-    return step
+    return call
 
 
 def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

@@ -47,7 +47,7 @@ class KeyDerivation:
         return asdict(self)
 
 
-class BackupSeal:
+class BackupCipher:
     """The keys of one backup. The nonce of a frame is its position, so none is used twice."""
 
     def __init__(self, passphrase: str, derivation: KeyDerivation) -> None:
@@ -65,13 +65,13 @@ class BackupSeal:
         place = _place(file, frame)
         return self._aead.encrypt(place, plain, place)
 
-    def decrypt(self, file: int, frame: int, sealed: bytes) -> bytes:
+    def decrypt(self, file: int, frame: int, encrypted: bytes) -> bytes:
         """Raises DamagedError."""
         from cryptography.exceptions import InvalidTag
 
         place = _place(file, frame)
         try:
-            return self._aead.decrypt(place, sealed, place)
+            return self._aead.decrypt(place, encrypted, place)
         except InvalidTag as error:
             raise DamagedError("a part of the backup does not decrypt: it was changed") from error
 

@@ -17,7 +17,7 @@ from jqmaster.store.events.groups import ClosedGroup, EventGroupStore, FoundDefi
 _SHORT: Final = 16
 
 
-class EventGathering:
+class EventGrouping:
     """Methods raise what the store raises. `figures` counts the groups that became a job."""
 
     def __init__(

@@ -15,7 +15,7 @@ def loop_on(events: Events, epoch: str, stale: list[str] | None = None) -> DueLo
     return DueLoop(
         "events",
         Leadership(epoch, "master-1"),
-        events.gathering.end_due,
+        events.grouping.end_due,
         ManualClock(),
         complaint="cannot end groups of events",
         on_stale=lambda: told.append("stale"),
