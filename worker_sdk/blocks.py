@@ -73,7 +73,7 @@ class NoBlock:
 
 def _wrong_form(block: Any, needed: str) -> TypeError:
     name = getattr(block, "name", None) or type(block).__name__
-    what = f"{name} needs `{needed}`" if needed else f"{name} is no block"
+    what = f"{name} needs `{needed}`" if needed else f"{name} is not a block"
     return TypeError(f"{what}; {block.other_form}" if block.other_form else what)
 
 

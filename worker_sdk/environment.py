@@ -118,7 +118,7 @@ def set_up_logs(level: str | None = None) -> None:
 
     level = level or os.environ.get("JQMASTER_WORKER_LOG_LEVEL") or "info"
     if level.lower() not in LOG_LEVELS:
-        raise ValueError(f"JQMASTER_WORKER_LOG_LEVEL: {level!r} is none of {', '.join(LOG_LEVELS)}")
+        raise ValueError(f"JQMASTER_WORKER_LOG_LEVEL: {level!r} is not one of {', '.join(LOG_LEVELS)}")
     logging.basicConfig(level=level.upper(), handlers=[console_handler()])
 
 

@@ -67,7 +67,7 @@ class Seal:
         self.clear = tuple(clear)
         for path in self.clear:
             if not path or not all(path.split(".")) or path.split(".")[0] in (SEALED_WITH, SEALED):
-                raise ValueError(f"{path!r} is no path of a value that can stay readable")
+                raise ValueError(f"{path!r} is not the path of a value that can stay readable")
 
     def __repr__(self) -> str:
         return f"<Seal with {', '.join(self.key_ids)}>"
@@ -236,12 +236,12 @@ def is_sealed(value: Any) -> bool:
 
 def _key_of(key_id: str, key: bytes | str) -> bytes:
     if not isinstance(key_id, str) or not _KEY_ID.fullmatch(key_id):
-        raise ValueError(f"{key_id!r} is no ID of a key: up to 40 letters, digits and _ . -")
+        raise ValueError(f"{key_id!r} is not the ID of a key: up to 40 letters, digits and _ . -")
     if isinstance(key, str):
         try:
             key = base64.b64decode(key, validate=True)
         except binascii.Error:
-            raise ValueError(f"the key {key_id} is no base64 text") from None
+            raise ValueError(f"the key {key_id} is not base64 text") from None
     if len(key) != _KEY_BYTES:
         raise ValueError(
             f"the key {key_id} has {len(key)} bytes, and {_KEY_BYTES} are needed: see Seal.new_key()"

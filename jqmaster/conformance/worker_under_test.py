@@ -217,7 +217,7 @@ class WorkerUnderTest:
 def verdicts(answer: Any, job_ids: list[str]) -> dict[str, str]:
     """Return the verdicts in the answer to a push, one per job. Raise FailedError if the answer does not have the
     expected form."""
-    expect(isinstance(answer, dict), "the answer to a push is no map")
+    expect(isinstance(answer, dict), "the answer to a push is not a map")
     accepted, rejected = answer.get("accepted"), answer.get("rejected")
     expect(
         isinstance(accepted, list) and isinstance(rejected, list), "`accepted` and `rejected` must be arrays"

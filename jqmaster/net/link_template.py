@@ -39,7 +39,7 @@ class LinkTemplate:
             raise ValueError(f"{label}: a brace has no other one")
         for name in _PLACEHOLDER.findall(url):
             if name not in FIELDS:
-                raise ValueError(f"{label}: {{{name[:40]}}} is none of {', '.join(FIELDS)}")
+                raise ValueError(f"{label}: {{{name[:40]}}} is not one of {', '.join(FIELDS)}")
         try:
             parts = urlsplit(rest)
             # A job must not choose the host.

@@ -168,7 +168,7 @@ function App() {
     return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
   const entries = ENTRIES.filter((entry) => may(session, entry.scope));
   const leave = async () => {
-    // Calls under way are refused from now on. That is no reason to ask for a login.
+    // Calls under way are refused from now on, which must not lead to the login.
     isAsking.current = true;
     try {
       const elsewhere = await logOut();

@@ -1,4 +1,4 @@
-/** One definition: what starts its job, what became of its instants or events, and the job itself. */
+/** One definition: what starts its job, the outcomes of its instants or events, and the job itself. */
 import { html, useState } from "./lib.js";
 import { get, may, toJson } from "./api.js";
 import { ComingTable, useComing } from "./definition_coming.js";

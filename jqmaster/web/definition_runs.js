@@ -1,4 +1,4 @@
-/** What became of the due instants of a definition: as a strip, and in words. */
+/** The outcomes of the due instants of a definition: as a strip, and in words. */
 import { number, t, tOr } from "./i18n.js";
 import { html } from "./lib.js";
 import { href } from "./router.js";

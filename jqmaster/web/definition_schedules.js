@@ -10,7 +10,7 @@ export const DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const HOUR = 60;
 /** A Monday. */
 const MONDAY_MS = Date.UTC(2024, 0, 1);
-// What the form writes for a day of the month; other expressions stay as they are.
+// The expressions that the form writes for a day of the month; others stay as they are.
 const MONTHLY = /^(\d{1,2}) (\d{1,2}) (\d{1,2}|L) \* \*$/;
 
 /** @type {Values} */

@@ -1,4 +1,4 @@
-/** What people do with events: send one to try definitions, or send a kept one again. */
+/** Dialogs about events: send one to try definitions, or send a kept one again. */
 import { Problem, call, parseExact, post, toJson } from "./api.js";
 import { useKnownTypes } from "./event_trigger_form.js";
 import { t } from "./i18n.js";

@@ -1,4 +1,4 @@
-/** What this browser remembers of its user: theme, language, times, columns. Nothing secret is kept. */
+/** Preferences that this browser remembers: theme, language, times, columns. Nothing secret is kept. */
 import { useEffect, useState } from "./lib.js";
 
 const PREFIX = "jqmaster.";

@@ -1,4 +1,4 @@
-/** Values of the audit log in words: what was asked for, what was limited, and what became of it. */
+/** Values of the audit log in words: requests, limits and outcomes. */
 import { toJson } from "./api.js";
 import { scheduleText } from "./definition_schedules.js";
 import { number, t, tOr } from "./i18n.js";

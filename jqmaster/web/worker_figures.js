@@ -1,4 +1,4 @@
-/** What workers did in the last minutes: rate, run times and failures, and which of them stand out. */
+/** Figures of workers in the last minutes: rate, run times and failures, and the workers that stand out. */
 import { html } from "./lib.js";
 import { number, t, tOr } from "./i18n.js";
 import { visible } from "./text.js";

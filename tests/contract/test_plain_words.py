@@ -1,7 +1,8 @@
 """Texts for users are plain English: whole sentences, and words that a reader can look up.
 
-Checked are the OpenAPI documents, the settings, the help of all commands, the web UI, the documents, the
-docstrings and comments of the rooms in `ROOMS`, and the comments of the scripts.
+Checked are the OpenAPI documents, the settings, the help of all commands, the web UI, the documents, the docstrings,
+comments and errors of the rooms in `ROOMS`, the comments of the scripts, and the comments and errors of the SDK for
+TypeScript and of the sources of the web UI.
 """
 
 import ast
@@ -21,7 +22,12 @@ from jqmaster.spec.openapi import master_document, worker_document
 from tests.contract.lexicon import SAY_INSTEAD
 
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = sorted(
+    page
+    for place in (".", "changes.d", "clients/*", "clients/*/examples", "docs/**", "examples/**", "worker_sdk")
+    for page in ROOT.glob(f"{place}/*.md")
+    if "node_modules" not in page.parts
+)
 ROOMS = [
     ROOT / "jqmaster",
     ROOT / "benchmarks",
@@ -30,6 +36,17 @@ ROOMS = [
     ROOT / "tests",
 ]
 SCRIPTS = sorted((ROOT / "jqmaster" / "store").rglob("*.lua"))
+# Sources in JavaScript and TypeScript, without what others wrote or what is built.
+CLIENTS = sorted(
+    file
+    for place in (
+        "clients/typescript/src/**/*.ts",
+        "jqmaster/web/*.js",
+        "jqmaster/web/pages/*.js",
+        "jqmaster/web/ui/*.js",
+    )
+    for file in ROOT.glob(place)
+)
 LANGUAGES = sorted((ROOT / "jqmaster" / "web" / "lang").glob("en*.js"))
 
 # A relative clause in the place of a subject makes the reader start again. Questions may begin so.
@@ -150,6 +167,37 @@ def code_texts() -> Iterator[tuple[str, str]]:
                 yield place, ast.get_docstring(node) or ""
         for comment in re.findall(r"^ *# .*(?:\n *# .*)*", source, re.MULTILINE):
             yield place, re.sub(r"^ *# ", "", comment, flags=re.MULTILINE)
+        if not place.startswith("tests"):
+            yield from ((place, text) for text in raised_texts(source))
+
+
+def raised_texts(source: str) -> Iterator[str]:
+    """Yield the texts with which exceptions are made, with an x for each value."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and re.search(r"(?:Error|fail|Fail)$", ast.unparse(node.func)):
+            for given in node.args:
+                if isinstance(given, ast.Constant) and isinstance(given.value, str):
+                    yield given.value
+                elif isinstance(given, ast.JoinedStr):
+                    parts = (part.value if isinstance(part, ast.Constant) else "x" for part in given.values)
+                    yield "".join(map(str, parts))
+
+
+def client_texts() -> Iterator[tuple[str, str]]:
+    """Yield the comments in JavaScript and TypeScript, without their code and tags, and the texts of errors."""
+    for file in CLIENTS:
+        source, place = file.read_text("utf-8"), str(file.relative_to(ROOT))
+        for block in re.findall(r"^ */\*\*(.*?)\*/", source, re.DOTALL | re.MULTILINE):
+            text = re.sub(
+                r"```.*?```", "", re.sub(r"^ *\* ?", "", block, flags=re.MULTILINE), flags=re.DOTALL
+            )
+            # A tag ends the text before it, and a type in braces is code.
+            for part in re.split(r"@\w+", re.sub(r"\{[^}]*\}", "x", text)):
+                yield from ((place, paragraph) for paragraph in re.split(r"\n\s*\n", part))
+        for comment in re.findall(r"^ *// .*(?:\n *// .*)*", source, re.MULTILINE):
+            yield place, re.sub(r"^ *// ", "", comment, flags=re.MULTILINE)
+        for text in re.findall(r"Error\(\s*[\"`]([^\"`]+)[\"`]", source):
+            yield place, re.sub(r"\$\{[^}]*\}", "x", text)
 
 
 def script_texts() -> Iterator[tuple[str, str]]:
@@ -174,6 +222,7 @@ SOURCES = {
     "web UI": ui_texts,
     "code": code_texts,
     "scripts": script_texts,
+    "clients": client_texts,
 }
 
 

@@ -186,7 +186,7 @@ async def test_sync_async_and_isolated_functions_are_tasks_with_the_context_wher
         ({}, [["photo_id", "is missing"]]),
         (None, [["photo_id", "is missing"]]),
         ("secret", [["argument", "Expected a map of parameters, got `str`"]]),
-        ({"photo_id": 1, "old": 2}, [["old", "is no parameter"]]),
+        ({"photo_id": 1, "old": 2}, [["old", "is not a parameter"]]),
         ({"photo_id": 1, "colour": "secret"}, [["colour", "Invalid enum value, got `str`"]]),
         ({"photo_id": 1, "boxes": [{"left": "secret"}]}, [["boxes[0].left", "Expected `int`, got `str`"]]),
         (

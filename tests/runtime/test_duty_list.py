@@ -37,7 +37,7 @@ async def test_every_class_of_duties_is_built_and_every_duty_that_is_built_is_st
         found = list_them(self)
         listed.extend(found)
         parts = [one for one in vars(self).values() if hasattr(one, "start") and hasattr(one, "stop")]
-        # The leader starts the duties, and is none of them.
+        # The leader starts the duties, but is not one of them.
         assert [one for one in parts if one not in listed and one is not self._leader] == []
         return found
 

@@ -110,7 +110,9 @@ async def test_a_class_with_a_block_takes_both_forms_or_names_the_right_one(kind
         assert (await refused(make, "with")).startswith(f"{kind.__name__} needs `async with`")
     elif issubclass(kind, NoBlock):
         for form in ("with", "async with"):
-            assert (await refused(make, form)).startswith(f"{kind.__name__} is no block; write `async with ")
+            assert (await refused(make, form)).startswith(
+                f"{kind.__name__} is not a block; write `async with "
+            )
     else:
         assert all(hasattr(kind, name) for name in ("__enter__", "__exit__", "__aenter__", "__aexit__"))
 

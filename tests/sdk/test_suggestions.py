@@ -211,7 +211,7 @@ def test_only_shows_the_arguments_of_what_was_enqueued() -> None:
 
 
 def test_a_misspelt_parameter_comes_with_the_nearest() -> None:
-    with pytest.raises(TypeError, match=r"userid: is no parameter; did you mean user_id\?"):
+    with pytest.raises(TypeError, match=r"userid: is not a parameter; did you mean user_id\?"):
         send.enqueue(userid=1)  # type: ignore[call-arg]
 
 

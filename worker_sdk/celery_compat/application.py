@@ -253,7 +253,7 @@ class Celery(Tasks):
             return found
         if args:
             raise TypeError(
-                f"send_task: {name} is no task of this process, so the names of its parameters are not known: give "
+                f"send_task: {name} is not a task of this process, so the names of its parameters are not known: give "
                 f"kwargs instead of args; {GUIDE}"
             )
         queue = self.conf.queue_of(name)

@@ -72,11 +72,11 @@ def _value_of(option: WorkerOption) -> Callable[[str], Any]:
 
     def convert(text: str) -> Any:
         if option.choices and text not in option.choices:
-            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(option.choices)}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(option.choices)}")
         try:
             value = option.kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
         if option.least is not None and value < option.least:
             raise argparse.ArgumentTypeError(f"{text} is less than {option.least:g}")
         if option.most is not None and value > option.most:

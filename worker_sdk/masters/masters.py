@@ -184,7 +184,7 @@ def read_answer(
                 raise MasterUnreachableError(f"an answer that cannot be decoded: {exc}") from None
     elif 200 <= status < 300 and status != 204:
         # A server that answers 200 with something else is not a master.
-        raise MasterUnreachableError("an answer that is no MessagePack")
+        raise MasterUnreachableError("an answer that is not MessagePack")
     retry_after_s = None if retry_after is None else _seconds(retry_after)
     return MasterAnswer(
         status, body if isinstance(body, dict) else {}, retry_after_s, job_id, store, unserved

@@ -148,7 +148,7 @@ class Codec:
         """Yield everything that is wrong, as pairs of a path and a reason."""
         if not isinstance(argument, dict):
             return [("argument", f"Expected a map of parameters, got `{type(argument).__name__}`")]
-        problems = [(str(name), "is no parameter") for name in argument if name not in self.types]
+        problems = [(str(name), "is not a parameter") for name in argument if name not in self.types]
         problems += [(name, "is missing") for name in self._required if name not in argument]
         for name in self.types:
             if name in argument:

@@ -208,7 +208,7 @@ def checked_type(what: str, annotation: Any) -> Any:
         return _by_pydantic(what, annotation)
     if others := [one for one in found if not _is_known(one)]:
         return _by_pydantic(
-            what, annotation, f"{getattr(others[0], '__name__', others[0])} is none that can travel"
+            what, annotation, f"{getattr(others[0], '__name__', others[0])} is not a type that can travel"
         )
     return annotation
 

@@ -92,7 +92,7 @@ class Iteration(Generic[T]):
         if position is None:
             return 0
         if type(position) is not int or position < 0:
-            raise TypeError("the checkpoint of this job is no position: use either iterate or save")
+            raise TypeError("the checkpoint of this job is not a position: use either iterate or save")
         return position
 
     def _items(self, done: int) -> "Items[T]":

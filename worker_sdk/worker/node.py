@@ -460,7 +460,7 @@ def _bound(app: App, config: NodeConfig) -> "WorkerServer":
     except OSError as exc:
         if exc.errno == errno.EADDRNOTAVAIL:
             raise OSError(
-                exc.errno, f"{config.host} is no address of this machine; 0.0.0.0 is all of them"
+                exc.errno, f"{config.host} is not an address of this machine; 0.0.0.0 is all of them"
             ) from exc
         if exc.errno != errno.EADDRINUSE:
             raise

@@ -24,7 +24,7 @@ _JOIN_PAUSE_S: Final = 0.05
 
 
 class WorkerRegistration:
-    """What a worker tells a master to become a member.
+    """The request by which a worker becomes a member.
 
     * `may_join`: whether no job runs any more that another worker could get once this one is registered again: a
       registration at the same address ends the leases of the former one at once.

@@ -221,7 +221,7 @@ def _spec(job: _Job, limits: ScanLimits) -> JobSpec:
         spec.unique = _unique(job.unique, job.name, argument)
     if job.batch is not UNSET:
         if not _is_batch(job.batch):
-            raise _NotUsualError("the ID of a batch is none")
+            raise _NotUsualError("the ID of a batch has another form")
         spec.batch = job.batch
     return spec
 
@@ -274,7 +274,7 @@ def _milliseconds(encoded: msgspec.Raw, term: Term[float]) -> int:
 def _outcome(item: _Success, limits: ScanLimits) -> Outcome:
     """Raises one of `_NOT_USUAL`."""
     if not _is_reported_time(item.finished_at):
-        raise _NotUsualError("a time is none")
+        raise _NotUsualError("a time has another form")
     result = bytes(item.result)
     if not _is_plain(result):
         scan(result, limits=limits)

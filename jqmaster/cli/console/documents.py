@@ -23,7 +23,7 @@ def document_in(file: str) -> dict[str, Any]:
     """Return the document of a file, as `parsed` does. End the command if the file holds another value."""
     data = parsed(file)
     if not isinstance(data, dict):
-        exits.fail(exits.USAGE, f"{file} is no map")
+        exits.fail(exits.USAGE, f"{file} is not a map")
     return data
 
 

@@ -61,7 +61,7 @@ def _tables_of_file(file: str) -> dict[str, list[dict[str, Any]]]:
             exits.fail(exits.USAGE, f"{file}: expected tables named `constraint` and `definition`{hint}")
         tables = data[name]
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            exits.fail(exits.USAGE, f"{file}: `{name}` is no list of tables")
+            exits.fail(exits.USAGE, f"{file}: `{name}` is not a list of tables")
     return {kind: data.get(kind, []) for kind in KINDS}
 
 
@@ -71,7 +71,7 @@ def _tables_of_module(target: str) -> dict[str, list[dict[str, Any]]]:
 
     found = object_at(target)
     if not callable(getattr(found, "definitions", None)):
-        exits.fail(exits.USAGE, f"{target} is no worker_sdk.Tasks")
+        exits.fail(exits.USAGE, f"{target} is not a worker_sdk.Tasks")
     try:
         documents = found.definitions()
         definitions = [json.loads(encode(document, Encoding.JSON)) for document in documents.values()]

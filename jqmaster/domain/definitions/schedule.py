@@ -184,7 +184,7 @@ def _cron(document: Mapping[str, Any]) -> Schedule:
     # The library raises other exceptions for texts that it cannot read, such as L/2 among the hours.
     except (CronSimError, ValueError, TypeError, AssertionError) as exc:
         why = str(exc) if isinstance(exc, CronSimError) else "cannot be read"
-        raise DefinitionError(loc, f"is no cron expression: {why[:1].lower()}{why[1:]}") from None
+        raise DefinitionError(loc, f"is not a cron expression: {why[:1].lower()}{why[1:]}") from None
     if first is None:
         raise DefinitionError(loc, "never fires")
     return LocalTimes(cron, {"cron": text.strip()})

@@ -273,7 +273,7 @@ class Finished:
         )
 
 
-# What people look at before they retry a job, by its state.
+# The part of a job that people read before they retry it, by its state.
 _SHOWN_OF: Final[Mapping[JobState, str]] = {
     JobState.FAILED: "its error",
     JobState.CANCELED: "its history",

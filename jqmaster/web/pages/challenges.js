@@ -1,4 +1,4 @@
-/** Challenges: work that other systems and people do, what is asked, and what became of it. */
+/** Challenges: work that other systems and people do, the questions, and the outcomes. */
 import {
   AnswerButton,
   CHALLENGE_STATES,

@@ -1,4 +1,4 @@
-/** Jobs by the clock and by events: when each definition is due, what became of it lately; made, changed, paused and run here. */
+/** Jobs by the clock and by events: when each definition is due, and its last outcomes. People make, change, pause and run definitions here. */
 import { html, useState } from "../lib.js";
 import { get, may } from "../api.js";
 import { DefinitionDialogs, RowActions } from "../definition_dialogs.js";

@@ -1,4 +1,4 @@
-/** Enqueue a job by hand, from a form or an edited old job. What will limit it is shown before it is sent. */
+/** Enqueue a job by hand, from a form or an edited old job. The page shows the constraints that will limit the job before it is sent. */
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { Problem, call, get, may, parseExact, toJson } from "../api.js";
 import { ArgumentForm, useArgument, useContract } from "../argument_form.js";

@@ -1,4 +1,4 @@
-/** One job: what became of it, why it waits, what it carries, and what can be done to it. */
+/** One job: its outcome, why it waits, its content, and the actions of operators. */
 import { html, useEffect, useState } from "../lib.js";
 import { Problem, del, get, may, patch, post, toJson } from "../api.js";
 import { AnswerButton, Answers, ChallengeState, Phases, subjectOf } from "../challenge_parts.js";

@@ -1,4 +1,4 @@
-/** Inputs that filter a list. What is typed stays; the address of the page follows it, and not the other way round. */
+/** Inputs that filter a list. Typed text stays; the address of the page follows it, and not the other way round. */
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
 import { Field } from "./forms.js";
 import { LATEST, inZone, inputOf, instantIn, useZone } from "./instants.js";

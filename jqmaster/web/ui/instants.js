@@ -36,7 +36,7 @@ export function inputOf(at) {
 
 /**
  * @param {string} text Of an input.
- * @returns {string} ISO 8601 in UTC; "" for what is no instant.
+ * @returns {string} ISO 8601 in UTC; "" for other texts.
  */
 export function instantIn(text) {
   if (!text || text > LATEST) return "";

@@ -84,7 +84,7 @@ def test_an_unknown_option_is_refused_where_it_is_given() -> None:
         ((), {}, "photo_id: is missing"),
         ((1, 2, 3), {}, "arguments: 3 were given by position, at most 2 fit"),
         ((1,), {"photo_id": 2}, "photo_id: is given twice"),
-        ((1,), {"siz": 2}, "siz: is no parameter"),
+        ((1,), {"siz": 2}, "siz: is not a parameter"),
         ((1,), {"ctx": None}, "ctx: is the context, which the worker gives"),
         (("1",), {}, "photo_id: Expected `int`, got `str`"),
         ((1,), {"size": None}, "size: Expected `int`, got `null`"),

@@ -216,7 +216,7 @@ def test_commands_are_tasks_for_pushers_and_tests() -> None:
     with recording() as jobs:
         report.enqueue(day="2026-11-23")
         assert (jobs.only(report).arguments, jobs[0]["timeout"]) == ({"day": "2026-11-23"}, 60)
-        with pytest.raises(TypeError, match="is no parameter"):
+        with pytest.raises(TypeError, match="is not a parameter"):
             report.enqueue(dya="2026-11-23")
     with inline():
         output = report.enqueue(day="2026-11-23").get()

@@ -10,7 +10,7 @@ const ASK_AGAIN_S = 30;
 const MAX_WAIT_S = 300;
 
 /**
- * What `challenge` gets: the address at which the other system answers, and what its call needs.
+ * The argument of `challenge`: the address at which the other system answers, and the facts that its call needs.
  *
  * @example
  * ```ts
@@ -163,7 +163,7 @@ function decided(error: unknown, retryCodes: readonly string[]): unknown {
 }
 
 function answerIn(callback: Callback): unknown {
-  if (!/json/i.test(callback.contentType)) throw new TypeError(`the callback is no JSON, but ${JSON.stringify(callback.contentType)}`);
+  if (!/json/i.test(callback.contentType)) throw new TypeError(`the callback is not JSON, but ${JSON.stringify(callback.contentType)}`);
   return callback.json();
 }
 

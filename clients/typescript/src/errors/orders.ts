@@ -1,4 +1,4 @@
-/** What a handler throws to say how its job goes on. */
+/** Exceptions by which a handler says how its job goes on. */
 
 /** The constraint that a deferral holds, also for others: its name, or its name and one value of its key. */
 export type Hold = string | { readonly constraint: string; readonly key: unknown };
@@ -6,7 +6,7 @@ export type Hold = string | { readonly constraint: string; readonly key: unknown
 // A worker recognizes the orders of every copy of this package in the process, and `instanceof` does not.
 const ORDER = Symbol.for("jqmaster-sdk.order");
 
-/** An order to the worker. Not an error: nothing is wrong. */
+/** A decision of the handler about its job. It is not an error: nothing is wrong. */
 abstract class Order extends Error {
   abstract readonly [ORDER]: string;
 }

@@ -139,7 +139,7 @@ export class JobSkipped extends NoResultError {
   }
 }
 
-/** What is known of a failure. */
+/** The known facts about a failure. */
 export interface Failure {
   /** `error`, `timeout`, `invalid_argument`, `undecodable`, `lost`, … */
   readonly reason: string;

@@ -1,4 +1,4 @@
-/** What takes jobs: a pusher, or in tests a store of the test kit. */
+/** The receiver of jobs: a pusher, or in tests a store of the test kit. */
 
 import type { Job } from "../tasks/job.js";
 import type { BatchRequest, BatchView, JobRequest, JobView, ResultView } from "../wire/protocol.js";
@@ -33,7 +33,7 @@ export interface WaitOptions {
 /** A batch with an ID, as it is sent. */
 export type ReadyBatch = BatchRequest & { readonly id: string };
 
-/** Takes jobs, and tells what became of them. */
+/** Takes jobs, and tells their outcomes. */
 export interface Backend {
   enqueueJob(job: Job): Promise<Enqueued>;
   enqueueJobs(jobs: readonly Job[], inOneCall?: boolean): Promise<Enqueued[]>;

@@ -1,4 +1,4 @@
-/** A pusher: enqueues jobs and asks for what became of them. */
+/** A pusher: enqueues jobs, and asks for their outcomes. */
 
 import { NotFinished } from "../errors/results.js";
 import type { MasterAnswer } from "../masters/answer.js";

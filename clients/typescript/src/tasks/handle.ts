@@ -1,4 +1,4 @@
-/** Handles: what became of an enqueued job. */
+/** Handles of enqueued jobs: their states and results. */
 
 import { RefusedError } from "../errors/calls.js";
 import { JobFailed, NotFinished, ResultGone, noResultOf } from "../errors/results.js";

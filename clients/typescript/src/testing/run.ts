@@ -1,4 +1,4 @@
-/** Jobs of a test, and what became of them. */
+/** Jobs of a test, and their outcomes. */
 
 import type { ReadyJob } from "../pusher/backend.js";
 import type { Job } from "../tasks/job.js";
@@ -11,7 +11,7 @@ import type { Outcome } from "../worker/outcomes.js";
 const OVER: ReadonlySet<JobState> = new Set<JobState>(["succeeded", "discarded", "failed", "canceled", "skipped"]);
 
 /**
- * A job of a test, and what became of it.
+ * A job of a test, and its outcome.
  *
  * @example
  * ```ts
@@ -34,9 +34,9 @@ export class Run {
   failures = 0;
   /** When it ran last, or will run, in seconds of the virtual clock. */
   at: number;
-  /** What the handler returned. */
+  /** The value that the handler returned. */
   result: unknown = undefined;
-  /** What the handler threw last. */
+  /** The error that the handler threw last. */
   error: unknown = undefined;
   /** How the last attempt was reported. */
   outcome: Outcome | undefined;
@@ -109,7 +109,7 @@ export interface Recorded extends ReadonlyArray<Run> {
 
 /** The list of jobs that the test kit keeps. */
 export class RecordedRuns extends Array<Run> implements Recorded {
-  // What `map` and `filter` return is a plain array.
+  // `map` and `filter` return a plain array.
   static override get [Symbol.species](): ArrayConstructor {
     return Array;
   }

@@ -56,7 +56,7 @@ export function isMap(value: unknown): value is Record<string, unknown> {
 function textKey(key: unknown): string {
   if (typeof key === "string") return key;
   if (typeof key === "number" || typeof key === "bigint") return String(key);
-  throw new RangeError(`a map has a key that is no text: ${typeof key}`);
+  throw new RangeError(`a map has a key that is not text: ${typeof key}`);
 }
 
 /** The encoder writes a number beyond 32 bits as a float, and a bigint as an integer. */

@@ -32,7 +32,7 @@ export class Claim {
   isOwed = true;
   /** An answered heartbeat has named it. */
   wasNamed = false;
-  /** What no heartbeat has told yet. */
+  /** The reports that no heartbeat has sent yet. */
   progress: ProgressRequest | undefined;
   checkpoint: PendingCheckpoint | undefined;
 

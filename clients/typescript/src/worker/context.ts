@@ -1,4 +1,4 @@
-/** What a handler knows of its job, and can do for it. */
+/** The job as its handler sees it, and the calls that the handler may make. */
 
 import type { JobHandle } from "../tasks/handle.js";
 import type { TaskLike } from "../tasks/job.js";
@@ -83,7 +83,7 @@ export class CheckpointNotSaved extends Error {
 }
 
 /**
- * What a handler knows of its job, and can do for it.
+ * The job as its handler sees it, and the calls that the handler may make.
  *
  * @example
  * ```ts
@@ -122,7 +122,7 @@ export interface Context {
   readonly lastCheckpoint: unknown;
   /** The log of the job. */
   readonly log: JobLog;
-  /** What outside systems answered, when the attempt goes on after a challenge. Empty before. */
+  /** The answers of outside systems, once the attempt goes on after a challenge. Empty before. */
   readonly callbacks: readonly Callback[];
 
   /**

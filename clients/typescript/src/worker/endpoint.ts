@@ -1,4 +1,4 @@
-/** What a worker that is pushed to serves: calls of masters, whatever server takes them. */
+/** The endpoint of a worker that is pushed to: it answers calls of masters, whatever server takes them. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { CONTENT_TYPE, decode, encode } from "../wire/msgpack.js";

@@ -16,7 +16,7 @@ const QUESTION_TIMEOUT_MS = 1_000;
 /** Operators can set the number of questions, and the pause between them. */
 const QUESTIONS = { count: 3, pauseS: 0.3 };
 
-/** What one heartbeat told of a claim. */
+/** The part of a heartbeat that is about one claim. */
 interface Told {
   readonly claim: Claim;
   readonly progress: Claim["progress"];

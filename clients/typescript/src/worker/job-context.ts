@@ -13,7 +13,7 @@ import type { ClaimLog } from "./log-sender.js";
 
 const MAX_CHECKPOINT_BYTES = 16 * 1024;
 
-/** What a worker does for its handlers. */
+/** The services of a worker for its handlers. */
 export interface Services {
   readonly pusher: Pick<Pusher, "enqueue">;
   logOf(claim: Claim): ClaimLog;

@@ -15,7 +15,7 @@ const LEAVE_TIMEOUT_MS = 3_000;
 const LEAVE_TRIES = 3;
 const LOOK_MS = 20;
 
-/** Who the worker is, for people. */
+/** The identity of the worker, for people. */
 export interface Identity {
   readonly labels: Readonly<Record<string, string>>;
   readonly nodeId: string | undefined;

@@ -21,7 +21,7 @@ interface Offered {
   readonly fault: unknown;
 }
 
-/** What became of the jobs of an offer. */
+/** The outcomes of the jobs of an offer. */
 export interface Judged {
   readonly accepted: readonly Dispatch[];
   readonly rejected: readonly { readonly job: Dispatch; readonly reason: Rejected["reason"] }[];

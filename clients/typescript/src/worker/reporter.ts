@@ -41,7 +41,7 @@ export class Reporter {
     this.state.news.ring();
   }
 
-  /** Sends reports until the worker is over. What ends while a call is under way goes with the next one. */
+  /** Sends reports until the worker is over. Jobs that end while a call is under way go with the next one. */
   async run(): Promise<void> {
     let [tries, isAlone] = [0, false];
     while (!this.state.isOver) {

@@ -1,4 +1,4 @@
-/** What the parts of a worker share. */
+/** State that the parts of a worker share. */
 
 import { randomBytes } from "node:crypto";
 import type { AnyTask } from "../tasks/task.js";
@@ -27,7 +27,7 @@ export interface Member {
   intervalMs: number;
 }
 
-/** What the parts of a worker share. */
+/** State that the parts of a worker share. */
 export class WorkerState {
   readonly claims = new Claims();
   readonly clock = new LatestClock();
