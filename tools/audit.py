@@ -182,7 +182,7 @@ def audit_servers() -> int:
 
 
 def ask_osv(name: str, version: str) -> list[dict[str, Any]]:
-    """Return what OSV knows of a version of a program."""
+    """Return the entries of OSV for a version of a program."""
     question = {"package": {"ecosystem": OSV_ECOSYSTEM, "name": name}, "version": version}
     request = urllib.request.Request(OSV, json.dumps(question).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=OSV_TIMEOUT_S) as answer:  # noqa: S310

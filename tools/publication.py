@@ -31,7 +31,7 @@ def runbook(section: str) -> str:
 
 
 def obstacles(tag: str) -> list[str]:
-    """Return what keeps this checkout from being published under the tag."""
+    """Return the faults that keep this checkout from being published under the tag."""
     text = (ROOT / "worker_sdk" / "transport" / "release.py").read_text("utf-8")
     [version] = re.findall(r'^VERSION(?:: Final)? = "(.+)"$', text, re.MULTILINE)
     wanted = f"v{version}"

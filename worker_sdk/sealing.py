@@ -250,7 +250,7 @@ def _key_of(key_id: str, key: bytes | str) -> bytes:
 
 
 def _associated(key_id: str, what: str, bound: int, subject: str) -> bytes:
-    """Return what a sealed value is bound to: it opens as nothing else."""
+    """Return the data that a sealed value is bound to, so that it cannot be opened as another value of another job."""
     return b"\0".join(
         (b"jqmaster-seal-1", key_id.encode(), what.encode(), b"name" if bound else b"job", subject.encode())
     )

@@ -213,7 +213,7 @@ ACTING: Final = (
             "constraint": {**NAME, "description": "The jobs of this constraint."},
             "value": {
                 "type": ["string", "number", "boolean", "null"],
-                "description": "Only those with this value of the constraint's key.",
+                "description": "Only jobs with this value of the constraint's key.",
             },
             "reason": {"type": "string", "minLength": 3, "maxLength": 500, "description": "Why, for people."},
             "duration_s": {

@@ -46,8 +46,8 @@ class ToolCall:
         act: Callable[[Foreseen], Awaitable[dict[str, Any]]],
         **more: Any,
     ) -> dict[str, Any]:
-        """Return what would be done and a token, or act if the call has that token. `more`: further fields of the
-        first answer. Raise ConfirmationError."""
+        """Return a preview of the action and a token, or act if the call has that token. `more`: further fields of the
+        preview. Raise ConfirmationError."""
         foreseen = await foresee()
         token = self.arguments.get("confirm")
         if token is None:
@@ -111,6 +111,6 @@ class AgentTool:
             raise ArgumentError("; ".join(errors)[:1_000])
 
     def subject_of(self, arguments: Mapping[str, Any]) -> str | None:
-        """Return what the call is about, as the audit log shows it."""
+        """Return the subject of the call, as the audit log shows it."""
         value = arguments.get(self.subject)
         return None if value is None else str(value)[:200]

@@ -53,13 +53,13 @@ class EndDiagnosis:
 
 
 def diagnose(log: Path, since_byte: int, *, was_serving: bool, status: int | None = None) -> EndDiagnosis:
-    """Return what ended the server whose log lines begin at `since_byte`. `status`: as of `Popen.returncode`, if it
+    """Return why the server ended whose log lines begin at `since_byte`. `status`: as of `Popen.returncode`, if it
     is known."""
     return _judge(_tail(log, since_byte), log.parent, was_serving=was_serving, status=status)
 
 
 def last_ending(log: Path) -> EndDiagnosis | None:
-    """Return what ended the server that wrote the end of the log; None if it ended well, or there was none."""
+    """Return why the server ended that wrote the end of the log; None if it ended well, or there was none."""
     lines = _tail(log, 0)
     begins = [n for n, line in enumerate(lines) if _BEGINS in line]
     lines = lines[begins[-1] :] if begins else lines
@@ -94,7 +94,7 @@ def free_bytes(directory: Path) -> int:
 
 
 def advice(ending: EndDiagnosis, directory: Path, binary: Path) -> str:
-    """Return what happened, and what an operator can do. `binary` is the server's."""
+    """Return the event and its remedy, for operators. `binary` is the program of the server."""
     log = directory / "valkey.log"
     match ending.cause:
         case "disk_full":

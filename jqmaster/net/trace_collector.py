@@ -57,7 +57,7 @@ class TraceCollector:
             raise JqmasterError(f"the collector at {self.url} takes no spans: {fault}")
 
     def _fault(self) -> str:
-        """Return what is wrong; an empty text if nothing is."""
+        """Return the fault; an empty text if there is none."""
         try:
             request = urllib.request.Request(  # noqa: S310 - the setting allows http and https only
                 self.url, b"", {"content-type": "application/x-protobuf", **_headers()}, method="POST"

@@ -187,7 +187,7 @@ function rangeOf(schema) {
 }
 
 /**
- * Return what the fields show for an argument; null if they cannot hold it, because it is not a map.
+ * Return the values of the fields for an argument; null if they cannot hold it, because it is not a map.
  * @param {Schema} schema
  * @param {string} text JSON; empty: no argument.
  * @param {Record<string, string>} values The values of the form.

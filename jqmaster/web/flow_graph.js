@@ -35,7 +35,7 @@ export async function loadFlow(path, signal) {
   return flow;
 }
 
-/** @param {FlowJob[]} jobs Returns what shapes the picture: not the states, which change all the time. */
+/** @param {FlowJob[]} jobs Returns the facts that shape the picture. The states are left out, because they change all the time. */
 const shapeOf = (jobs) => JSON.stringify(jobs.map(({ id, name, when, after }) => [id, name, when, after]));
 
 /**

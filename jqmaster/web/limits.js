@@ -29,7 +29,7 @@ export const figureText = ({ unit, path }, document) => {
 export const figureValue = ({ unit }, text) => (unit === "instant" ? instantIn(text) : Number(text));
 
 /**
- * Return what a form shows of a document: figures as text, switches as "yes" or "".
+ * Return the values of a form for a document: figures as text, switches as "yes" or "".
  * @param {any} document null: nothing is limited.
  * @returns {Record<string, string>}
  */

@@ -97,7 +97,7 @@ def watch_registrations() -> None:
 
 
 def _claim(ctx: Context) -> dict[str, Any]:
-    """Return what identifies the claim of this run."""
+    """Return the ID of the claim of this run."""
     node = worker._node
     run = node.executor.occupying[ctx.job_id] if node is not None else None
     assert run is not None

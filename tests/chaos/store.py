@@ -28,7 +28,7 @@ def faketime_library() -> str | None:
 
 @functools.cache
 def powers() -> Powers:
-    """Return what this machine allows. A full disk needs a tmpfs, which only root may mount; the clock needs
+    """Return the rights that this machine grants. A full disk needs a tmpfs, which only root may mount; the clock needs
     libfaketime."""
     library = faketime_library()
     return Powers(disk=os.geteuid() == 0, clock=library is not None and _starts_with(library))

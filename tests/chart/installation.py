@@ -43,7 +43,7 @@ class Installation:
         return self.cluster.data_of("Secret", secret)["token"]
 
     def tls(self) -> ssl.SSLContext | bool:
-        """Return what a client presents and trusts."""
+        """Return the certificates that a client presents and trusts."""
         if not self.cluster.of_kind("Certificate"):
             return True
         return self.authority.client_context()

@@ -63,7 +63,7 @@ class Policies:
         return Peer(pod.labels, self.own, ports, pod.address)
 
     def refusals(self, source: Peer, target: Peer, port: int) -> list[str]:
-        """Return what refuses this connection. Take note of the rules that allow it."""
+        """Return the policies that refuse this connection. Take note of the rules that allow it."""
         return [
             f"{direction} of {dict(one.labels)} on port {port}"
             for direction, one, other in (("egress", source, target), ("ingress", target, source))
@@ -71,7 +71,7 @@ class Policies:
         ]
 
     def refused_connections(self, pods: Mapping[str, Pod], tracer: Tracer, cluster: Cluster) -> list[str]:
-        """Return what refuses the connections of these pods. Each name of the cluster was looked up."""
+        """Return the policies that refuse the connections of these pods. Each name of the cluster was looked up."""
         store = Peer({"app.kubernetes.io/name": "valkey"}, self.own, {})
         dns = Peer({}, {"kubernetes.io/metadata.name": "kube-system"}, {})
         by_address = {pod.address: pod for pod in pods.values()}

@@ -14,7 +14,7 @@ _TSC: Final = PACKAGE / "node_modules" / "typescript" / "bin" / "tsc"
 
 
 def missing() -> str | None:
-    """Return what this machine lacks to build and run the package; None if it lacks nothing."""
+    """Return the tool that this machine lacks to build and run the package; None if it lacks none."""
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             return program

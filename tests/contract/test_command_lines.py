@@ -47,7 +47,7 @@ def commands(text: str) -> Iterator[str]:
 
 
 def fault(line: str) -> str:
-    """Return what is wrong with the words after `jqmaster`; empty if nothing is."""
+    """Return the fault of the words after `jqmaster`; empty if nothing is."""
     try:
         words = shlex.split(line)
     except ValueError:

@@ -113,7 +113,7 @@ def test_every_version_that_development_installs_is_pinned() -> None:
 
 
 def plan(directory: Path, target: str) -> str:
-    """Return what `make TARGET` would install, of a checkout in which all is older than the stamps."""
+    """Return the packages that `make TARGET` would install in a checkout whose files are all older than the stamps."""
     done = subprocess.run(
         ["make", "--dry-run", "--no-print-directory", f"VENV={directory}", target],
         cwd=ROOT,

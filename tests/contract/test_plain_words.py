@@ -51,7 +51,7 @@ LANGUAGES = sorted((ROOT / "jqmaster" / "web" / "lang").glob("en*.js"))
 
 # A relative clause in the place of a subject makes the reader start again. Questions may begin so.
 FRAGMENT = re.compile(
-    r"(?:Of|What|Who|Whoever|Whose|Nor)[ :]|That (?:it|he|they|there|the|an?|what|who|nobody|nothing)\b"
+    r"(?:Of|What|Who|Whoever|Whose|Nor)[ :]|Returns? what\b|That (?:it|he|they|there|the|an?|what|who|nobody|nothing)\b"
 )
 IS_NO = re.compile(
     r"(?<!there )\b(?:is|are) (?:none\b|no (?!longer\b|more\b|less\b|later\b|other\b)\w+)", re.IGNORECASE
@@ -61,6 +61,7 @@ PRIVATE = re.compile(rf"\b(?:{'|'.join(SAY_INSTEAD)})\b", re.IGNORECASE)
 
 BAD = (
     "Of the newest leadership; 0 before the first.",
+    "Return what the archive said.",
     "What is answered is leased.",
     "Who leads under a newer epoch.",
     "Whoever holds the token may settle.",

@@ -62,7 +62,7 @@ def outside() -> Iterator[str]:
 
 
 async def answers(url: str, pusher: Pusher, *conditions: Any, blocks: bool = False) -> Ready | Defer:
-    """Return what `ready_when` returns to a handler, in a thread or in the loop."""
+    """Return the value that `ready_when` returns to a handler, in a thread or in the loop."""
     got: list[Any] = []
     worker = Worker(url)
 

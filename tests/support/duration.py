@@ -29,7 +29,7 @@ def cores_here() -> int:
 
 
 def told(cores: int) -> str:
-    """Return what `make test` says at its start."""
+    """Return the text that `make test` says at its start."""
     cores_text = "one core" if cores == 1 else f"{cores} cores"
     return (
         f"`make test` takes about {minutes(cores)} minutes on the {cores_text} here if nothing else runs. "

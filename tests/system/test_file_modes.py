@@ -29,7 +29,7 @@ class OpenMaster(MasterProcess):
 
 
 def too_open(*roots: Path) -> dict[str, str]:
-    """Return what others could read, change or enter, by mode."""
+    """Return the files and directories that others could read, change or enter, by mode."""
     found = {}
     for root in roots:
         for path in (root, *root.rglob("*")):

@@ -289,7 +289,7 @@ class JqmasterBackend(BaseTaskBackend):
         return await sync_to_async(self.get_result)(result_id)
 
     def check(self, **kwargs: Any) -> Iterable[Any]:
-        """Return what is wrong with the settings.
+        """Return the faults of the settings.
 
         For example:
 

@@ -15,9 +15,9 @@ from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode_jobs
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 # A Retry-After makes nobody wait for longer than this.
 MAX_RETRY_AFTER_S: Final = 60.0
-# How long other masters are asked first after one was silent, because a call to it costs a whole timeout.
+# How long a master is asked last after it was silent, because a call to it costs a whole timeout.
 _AVOIDED_S: Final = 5.0
-# How long other masters are asked first after one belonged to another store.
+# How long a master is asked last after it turned out to serve another store.
 _AVOIDED_FOREIGN_S: Final = 60.0
 # The header that names the job of an answer whose body does not.
 JOB_ID_FIELD: Final = "JQ-Job-Id"

@@ -95,7 +95,7 @@ def bodies_of(events: Iterable[Event]) -> Iterator[bytes]:
 
 
 def sent_event(answer: Mapping[str, Any]) -> SentEvent:
-    """Return what a master answered to one event."""
+    """Return the answer of a master to one event."""
     return SentEvent(
         str(answer["event_id"]), answer["duplicate"] is True, list(answer["job_ids"]), list(answer["runs"])
     )

@@ -125,7 +125,7 @@ def made_job(given: JobLike) -> JobMap:
 
 
 def one_of_many(given: JobLike) -> JobMap:
-    """Return what `made_job` does, to callers that have called `forked.check` once for all of their jobs."""
+    """Do as `made_job`, for callers that have called `forked.check` once for all of their jobs."""
     # Most jobs are given as plain maps.
     if type(given) is dict:
         return _assembled(**given)

@@ -314,7 +314,7 @@ class Tasks:
     # --- for the rest of the package
 
     def handler_of(self, name: str) -> "Handler":
-        """Return what a worker calls to run the task. Raise TypeError if its types cannot travel."""
+        """Return the handler that a worker calls to run the task. Raise TypeError if its types cannot travel."""
         from worker_sdk.tasks.handler import handler_of
 
         return handler_of(self._tasks[name])

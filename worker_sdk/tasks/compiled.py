@@ -76,7 +76,7 @@ def plain_check_of(annotations: Mapping[str, Any], required: Collection[str]) ->
 
 
 def _plain_kinds(annotation: Any) -> frozenset[type]:
-    """Return the types of an annotation all of whose values are plain, or an empty set."""
+    """Return the types that an annotation allows if all of them are plain; otherwise an empty set."""
     if annotation is Any or annotation is object:
         return PLAIN
     if annotation is None:

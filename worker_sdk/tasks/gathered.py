@@ -63,7 +63,7 @@ class _CallMembers:
 
 
 def gathered_call(task: "Task[..., Any]") -> Callable[..., Any]:
-    """Return what a worker calls with the arguments of many jobs and the context of the call."""
+    """Return the function that a worker calls with the arguments of many jobs and the context of the call."""
     function, context, positional = task.function, task.signature.context, task.signature.leading
     assert context is not None
 

@@ -127,7 +127,7 @@ class Signature:
         return self._resolved
 
     def _context_test(self) -> Callable[[Any], bool]:
-        """Return what tells whether a parameter with an annotation takes the context."""
+        """Return the function that tells whether a parameter with an annotation takes the context."""
         if not self._gathers:
             return is_context
         from worker_sdk.tasks.gathered_types import is_gather_context

@@ -393,7 +393,7 @@ class Task(Calls[P, ResultT_co]):
 
     @property
     def seal(self) -> "Seal | None":
-        """Return what seals the jobs of this task, if they are sealed."""
+        """Return the `Seal` of the jobs of this task, if they are sealed."""
         return self.tasks.seal
 
     @property

@@ -71,8 +71,8 @@ def to_builtins(value: Any, *, str_keys: bool) -> Any:
 
 
 def with_text_keys(value: Any) -> tuple[Any, Any]:
-    """Return what is sent, in which all keys are texts, and the same with its own keys; None for that if it has no
-    others. Raise what `to_builtins` raises."""
+    """Return the value as it is sent, with text for all keys, and the value with its own keys (None if all of them are
+    text). Raise what `to_builtins` raises."""
     own = to_builtins(value, str_keys=False)
     sent = to_builtins(value, str_keys=True)
     # Comparing takes less time than a walk through all keys.
@@ -175,8 +175,8 @@ def decoded_value(value: Any, kind: Any) -> Any:
 
 
 def decoder_of(what: str, annotation: Any) -> Callable[[Any], Any]:
-    """Return what decodes a value as its annotation says, and raises ValueError if it does not fit. Raise TypeError for
-    an annotation whose values cannot travel."""
+    """Return a function that decodes a value as its annotation says, and raises ValueError if it does not fit. Raise
+    TypeError for an annotation whose values cannot travel."""
     kind = checked_type(what, annotation)
 
     def decode(value: Any) -> Any:
@@ -190,7 +190,7 @@ def decoder_of(what: str, annotation: Any) -> Callable[[Any], Any]:
 
 
 def checked_type(what: str, annotation: Any) -> Any:
-    """Return what checks values of an annotation: itself, or a `PydanticType`."""
+    """Return the type that checks values of an annotation: the annotation itself, or a `PydanticType`."""
     if annotation is object:
         return Any
     if _has_pydantic_metadata(annotation):

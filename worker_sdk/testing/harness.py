@@ -305,7 +305,7 @@ _STATES: Final = {"success": "succeeded", "failure": "failed"}
 
 
 def _input_of(number: int, position: int, given: Any) -> "JobInput":
-    """Return what a worker is told of a predecessor."""
+    """Return the facts that a worker gets about a predecessor."""
     ending = given if isinstance(given, Ending) else Ending("success", {"result": given})
     has_result = ending.type in _STATES
     result = {"finished_at": FINISHED_AT, "type": ending.type, **ending.fields} if has_result else None

@@ -108,7 +108,7 @@ class KeptPredecessors:
         return all(not one.is_over or _is_met(run.job, one) for one in self._predecessors(run))
 
     def inputs_of(self, run: Run) -> "list[JobInput]":
-        """Return what a worker is told of the predecessors of a job."""
+        """Return the facts that a worker gets about the predecessors of a job."""
         left = MAX_INPUT_BYTES
         inputs: list[JobInput] = []
         for job_id, one in zip(predecessors_of(run.job), self._predecessors(run), strict=True):

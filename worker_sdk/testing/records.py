@@ -128,7 +128,8 @@ class Recorded(list[TaskJob[Any]]):
         self._store = store
 
     def known_store(self) -> Any:
-        """Return what stands for the master of these jobs; None for a part of a list, and for a list of the test."""
+        """Return the store that stands for the master of these jobs; None for a part of a list, and for a list of the
+        test."""
         return self._store
 
     def run_of(self, job: TaskJob[Any]) -> Run:

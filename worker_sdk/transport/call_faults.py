@@ -29,7 +29,7 @@ OF_CLIENTS: Final = Remedies(
 
 
 def fault_text(exc: BaseException) -> str:
-    """Return what happened, in the words of the system or of OpenSSL."""
+    """Return the fault in the words of the system or of OpenSSL."""
     if isinstance(exc, ssl.SSLCertVerificationError):
         return f"certificate verify failed: {exc.verify_message.rstrip('.')}"
     if isinstance(exc, _CLOSED_BY_TLS):
@@ -53,7 +53,7 @@ def fault_text(exc: BaseException) -> str:
 
 
 def remedy(exc: BaseException, address: str, remedies: Remedies, *, has_answered: bool = False) -> str:
-    """Return what may mend the fault of a call to `address`; an empty text if nothing is known. `has_answered`: a call
+    """Return the remedy for the fault of a call to `address`; an empty text if none is known. `has_answered`: a call
     to this address was answered before, so its scheme is right."""
     is_tls = address.startswith(("https:", "rediss:"))
     if isinstance(exc, ssl.SSLCertVerificationError):
@@ -88,7 +88,7 @@ def remedy(exc: BaseException, address: str, remedies: Remedies, *, has_answered
 
 
 def explained(exc: BaseException, address: str, remedies: Remedies, *, has_answered: bool = False) -> str:
-    """Return what happened, and what may mend it. `has_answered` as for `remedy`."""
+    """Return the fault and its remedy. `has_answered` as for `remedy`."""
     advice = remedy(exc, address, remedies, has_answered=has_answered)
     return f"{fault_text(exc)}; {advice}" if advice else fault_text(exc)
 

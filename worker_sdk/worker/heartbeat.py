@@ -291,8 +291,8 @@ class Heartbeat:
         reports: Mapping[str, PendingReport],
         claims: int,
     ) -> tuple[float | None, bool]:
-        """Return what `_beat_with` returns when a master refused the heartbeat. The leases must not end because of
-        anything that the heartbeat can do without."""
+        """Return the result of `_beat_with` for a refused heartbeat. Leave out parts that a master refuses and that a
+        heartbeat does not need, so that the leases are renewed."""
         is_too_much = answer.code in TOO_MUCH
         if is_too_much and self._send_fewer(claims):
             return 0.0, False
@@ -401,8 +401,8 @@ class Heartbeat:
         return max(0.0, member.heartbeat_interval_s - (now_s() - sent_s))
 
     def _not_answered(self, member: Registered, tries: int, what: str) -> float | None:
-        """Return what `_beat` returns without an answer that helps, and log it from time to time. A worker that merely
-        hears nothing goes on until its leases end; one that knows that it was detached does not."""
+        """Return the result of `_beat` for a heartbeat without a useful answer, and log it from time to time. A worker
+        that merely hears nothing goes on until its leases end; one that knows that it was detached does not."""
         # The second failure in a row, and then one a minute.
         if tries == 1 or (tries > 1 and now_s() - self._complained_s >= REPEAT_S):
             self._complained_s = now_s()

@@ -152,7 +152,7 @@ class JobLoggerAdapter(logging.LoggerAdapter[logging.Logger]):
 
 
 def _message(msg: object, args: tuple[Any, ...]) -> str:
-    """Return what `LogRecord.getMessage` returns."""
+    """Do as `LogRecord.getMessage`."""
     if not args:
         return str(msg)
     if len(args) == 1 and args[0] and isinstance(args[0], Mapping):

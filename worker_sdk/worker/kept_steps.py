@@ -36,7 +36,7 @@ def has_steps(checkpoint: bytes | None) -> bool:
 
 
 def _payload_of(checkpoint: bytes | None) -> bytes | None:
-    """Return what the extension of a checkpoint with steps holds; None for any other checkpoint."""
+    """Return the data of the extension in a checkpoint with steps; None for any other checkpoint."""
     if not checkpoint or checkpoint[0] not in _MARKERS:
         return None
     found = decode(checkpoint)

@@ -26,7 +26,8 @@ class StoreClock:
 
     def __init__(self) -> None:
         self.stale_fence = 0
-        # (reference instant in s, least and greatest value of store ms − local ms at it), replaced as one object.
+        # A reference instant in s, and the least and the greatest possible difference between the store's clock and
+        # ours at this instant, in ms. The tuple is replaced as a whole, because other threads read it.
         self._bounds: tuple[float, float, float] | None = None
 
     def observe(self, store_time_ms: int, sent_s: float, received_s: float, *, fence: int = 0) -> None:

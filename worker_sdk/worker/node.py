@@ -237,7 +237,7 @@ class Node:
         self._heartbeat.start()
 
     def _watch(self) -> Callable[[float], None]:
-        """Return what looks at this process before each heartbeat."""
+        """Return the check of this process that runs before each heartbeat."""
         loop_watch, descriptors = (
             LoopWatch(self._loop, self.executor.occupying.values),
             self.executor.descriptors,
@@ -302,7 +302,7 @@ class Node:
             return self._is_left
 
     def farewell(self) -> Farewell | None:
-        """Return what is left to report when this process has ended. None: this worker is not registered."""
+        """Return the reports that remain when this process has ended. None: this worker is not registered."""
         worker_id = self.identity.worker_id
         if worker_id is None:
             return None

@@ -15,7 +15,7 @@ REPEAT_S: Final = 60.0
 
 
 def advice(answer: MasterAnswer, url: str | None, master: str) -> str:
-    """Return what may mend the refusal, with "; " before it; an empty text if nothing is known. `url`: the address that
+    """Return the remedy for the refusal, with "; " before it; an empty text if none is known. `url`: the address that
     the worker registered; `master`: that of the master that refused."""
     if answer.status == 401:
         return f"; {TOKEN_ADVICE}"

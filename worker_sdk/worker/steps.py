@@ -178,7 +178,7 @@ def _too_large(name: str, most: int, result_bytes: int = 0) -> Fail:
     its = f"with its result of {result_bytes} bytes, " if result_bytes else ""
     return Fail(
         f"step {name} cannot be kept: {its}the checkpoint and the results of steps exceed {most} bytes "
-        "together. Return what later steps need, such as an ID, and store the rest elsewhere."
+        "together. Return the data that later steps need, such as an ID, and store the rest elsewhere."
     )
 
 

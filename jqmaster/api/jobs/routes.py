@@ -127,7 +127,7 @@ _AFTER: Final[dict[str, Any]] = {
 _STREAM: Final[dict[str, Any]] = {
     "after": {
         "schema": {"type": "string", "pattern": "^[0-9]+-[0-9]+([.][0-9]+)?$", "default": "0-0"},
-        "description": "Only what is behind this place: the ID of an event.",
+        "description": "Send only the events after this one (its ID).",
     },
     "logs": {
         "schema": {"type": "boolean", "default": True},

@@ -167,7 +167,8 @@ def _time_ms(at: object) -> int:
 
 
 def _claim_of(raw: msgspec.Raw) -> _Entry[str | bytes]:
-    """Return a mark in place of a bad entry: entries behind it may belong to the claim that it names."""
+    """Return a mark in place of a bad entry. It keeps the claim that the entry names, because later entries may
+    belong to that claim."""
     try:
         claim = _CLAIM.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -163,7 +163,7 @@ def _state(definition: Mapping[str, Any]) -> str:
 
 
 def _brief(definition: Mapping[str, Any]) -> str:
-    """Return what starts the definition."""
+    """Return the schedule or the events that start the definition."""
     if definition["kind"] == "event":
         gathers = [field for field in ("debounce", "collect") if definition[field]]
         return " ".join(["events", definition["event_type"], *gathers])

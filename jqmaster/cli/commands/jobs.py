@@ -432,7 +432,7 @@ def _enqueued(http: MasterSession, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _revival_text(revives: Mapping[str, Any] | None) -> str:
-    """Return what a retry did to the jobs that had been skipped because of the job."""
+    """Return the effect of a retry on the jobs that had been skipped because of the job."""
     if not revives:
         return ""
     texts = ("wait again", "stay skipped, because they also need other jobs", "were removed and do not run")

@@ -17,7 +17,7 @@ TagOption = Annotated[str | None, typer.Option(help="The jobs with this tag.")]
 ConstraintOption = Annotated[str | None, typer.Option(help="The jobs that this constraint matches.")]
 ValueOption = Annotated[
     str | None,
-    typer.Option(help="Only those with this value of the constraint's key, as JSON. Anything else is plain text."),
+    typer.Option(help="Only jobs with this value of the constraint's key: JSON, or plain text if it is not JSON."),
 ]  # fmt: skip
 
 

@@ -33,7 +33,7 @@ class DeclaredDocuments:
 
 
 def declared_by(target: str, source: str | None) -> DeclaredDocuments:
-    """Return what a file, or the Tasks at MODULE:OBJECT, declares. End the command with all of its faults."""
+    """Return the declarations of a file, or of the Tasks at MODULE:OBJECT. End the command with all of their faults."""
     is_module = _MODULE.fullmatch(target) is not None and not Path(target).exists()
     tables = _tables_of_module(target) if is_module else _tables_of_file(target)
     constraints, faults = constraint_files.checked(tables["constraint"])

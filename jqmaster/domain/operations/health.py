@@ -399,7 +399,7 @@ def about(ms: float) -> str:
 
 
 def _limit(one: FullLimit, now_ms: int) -> str:
-    """Return what closes the gate, and until when, to follow the jobs that wait for it."""
+    """Return a text that follows the jobs that wait for the gate: the reason why it is closed, and until when."""
     parts = []
     if one.rate is not None:
         parts.append(f" at {_rate(*one.rate)}; about {about(one.eta_ms or 0)}")

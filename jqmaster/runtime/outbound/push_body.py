@@ -92,7 +92,7 @@ def _terms(record: ClaimedRecord) -> bytes:
 
 
 def encode_inputs(inputs: Sequence[PredecessorResult]) -> bytes:
-    """Return `[JobInput…]`. Each result is copied in the encoding for pushers."""
+    """Return an encoded list of JobInput. The bytes of each result are copied as they are stored for pushers."""
     parts = [msgpack.Packer().pack_array_header(len(inputs))]
     for one in inputs:
         parts += (

@@ -63,7 +63,7 @@ def _may_end(refused: PushRefusal) -> bool:
 
 
 def _rule(refused: PushRefusal) -> str:
-    """Return what is wrong with the field."""
+    """Return the fault of the field."""
     match refused:
         case NotUnique(holder, Conflict.OFFERED):
             return f"job {holder} is being offered to a worker, and may start with its former content; repeat the push"

@@ -180,7 +180,8 @@ class StorePool:
             self.locator.doubt()
 
     def _unanswered(self, exc: BaseException) -> str:
-        """Return what happened. A port that speaks TLS or wants a certificate may hang up at the first command only."""
+        """Return why there was no answer. A port that speaks TLS or wants a certificate may hang up at the first
+        command only."""
         if self._has_answered or isinstance(exc, TimeoutError):
             return "the store did not answer"
         lost = ConnectionError(str(exc) or "the connection was lost")

@@ -45,7 +45,7 @@ _REFUSALS = (
 
 
 def classified(error: ResponseError) -> Exception:
-    """Return what an answer of the store means: refused for now, damaged, or a fault of the call."""
+    """Return the meaning of an error of the store: refused for now, damaged, or a fault of the call."""
     # redis-py strips the error's first word into its classes and keeps it in the text of a plain ResponseError.
     text = str(error)
     name = type(error).__name__
@@ -67,7 +67,7 @@ def told(error: BaseException) -> str:
 
 
 def advice_of(error: BaseException) -> str:
-    """Return what may mend a refusal; an empty text if nothing is known."""
+    """Return the remedy for a refusal; an empty text if none is known."""
     text = _whole_text(error)
     if isinstance(error, AuthenticationError) or text.startswith("NOAUTH"):
         return _of_login(text)

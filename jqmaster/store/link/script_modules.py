@@ -171,7 +171,7 @@ class _Modules:
         self._inside: dict[str, str | None] = {}
         # The modules around each one from the outermost, and itself if others may stand in it.
         around: dict[str | None, Sequence[str]] = {None: ()}
-        # Users first: they include what they use.
+        # Go through the modules from the last one: a module comes after all that it includes.
         for name in reversed([*modules]):
             if name in self._reached.users:
                 shared = _common_start([around[user] for user in self._reached.users[name]])

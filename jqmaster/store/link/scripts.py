@@ -46,8 +46,8 @@ class Script:
     writes: bool
 
     def text(self, *, is_guarded: bool, is_sharded: bool = False) -> bytes:
-        """Return the text for EVAL. If guarded, it has one key more than its header names, and drops that first. If
-        sharded too, it publishes to the shard's node alone."""
+        """Return the text for EVAL. A guarded script takes the key of its guard before the keys of its header. A
+        sharded one publishes its messages only at the node that holds the shard."""
         return _guarded(self.source, is_sharded)[0] if is_guarded else self.source
 
     def command(
@@ -82,7 +82,8 @@ class ScriptCall:
 
 
 def parse(name: str, text: str) -> Script:
-    """A script from its text, includes still by name. Raise ScriptHeaderError when the header is not complete."""
+    """Parse a script, whose text still includes modules by name. Raise ScriptHeaderError if the header is
+    incomplete."""
     fields = read_header(text)
     lines = text.splitlines()
     if len(fields) != 4 or not lines[0].startswith("#!lua") or not lines[1].startswith("-- "):

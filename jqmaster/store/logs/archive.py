@@ -114,7 +114,7 @@ class LogArchive:
         async with self._asking("read"):
             found = await self._obstore.get_async(self._store(), path)
             if bytes(await found.bytes_async()) != data:
-                raise OSError("other bytes than were written")
+                raise OSError("it returned other bytes than were written")
         async with self._asking("remove from"):
             await self._obstore.delete_async(self._store(), path)
 
@@ -182,7 +182,7 @@ class LogArchive:
 
 
 def _reason(exc: BaseException) -> str:
-    """Return what the archive said. Its status and code come first, because long addresses stand before them."""
+    """Return the error of the archive. Its status and code come first, because long addresses stand before them."""
     text = " ".join(str(exc).split())
     if _CREDENTIALS_OF_A_MACHINE in text:
         return "no credentials: set log_archive_key_id and log_archive_secret, or AWS_ACCESS_KEY_ID"

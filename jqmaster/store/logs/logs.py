@@ -168,7 +168,7 @@ def _saved(word: str, data: list[Any]) -> SavedLines:
 
 
 def facts_of(fields: Sequence[bytes]) -> LogFacts:
-    """Return what the store knows of a log; 0 for a damaged number."""
+    """Return the facts about a log in the store; 0 for a damaged number."""
     *numbers, ref = fields
     last, dropped, size, archived = (int(raw) if raw.isdigit() else 0 for raw in numbers)
     # The reference is there before the first piece.

@@ -146,7 +146,7 @@ function Enqueue({ query, go, session }) {
 }
 
 /**
- * Return what is wrong with the argument, according to its fields, or else the API.
+ * Return the fault of the argument, according to its fields, or else the API.
  * @param {import("../api.js").FieldProblem[]} faults
  * @param {Problem | null} problem
  * @param {boolean} isMissing Whether required fields are empty; then the API need not say so.

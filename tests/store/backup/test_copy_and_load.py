@@ -63,7 +63,7 @@ def shard_of(world: StoreWorld) -> str:
 
 
 def by_name(contents: dict[str, Any], tag: str) -> dict[str, Any]:
-    """Return what a restore must bring back, by keys without their tag."""
+    """Return the data that a restore must bring back, by keys without their tag."""
     found = {}
     for name, value in contents.items():
         row = row_of(name.removeprefix(tag).encode())

@@ -35,7 +35,7 @@ async def faults(world: StoreWorld) -> list[BatchFault]:
 
 
 async def details(world: StoreWorld) -> list[str]:
-    """Return what fsck reports about batches; it finds nothing else."""
+    """Return the faults of batches that fsck reports; it finds no others."""
     found = await world.findings()
     assert {finding.rule for finding in found} <= {"batch"}
     return [finding.detail for finding in found]

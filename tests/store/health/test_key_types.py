@@ -35,7 +35,7 @@ async def test_a_fixed_key_of_a_wrong_type_is_named_and_ends_no_check(world: Sto
 
 
 async def findings_with(world: StoreWorld, *names: str) -> list[Finding]:
-    """Return what fsck finds while there are these keys besides sound ones; check that it leaves them."""
+    """Return the findings of fsck while there are these keys besides sound ones; check that it leaves them."""
     admin, k = admin_of(world.shard.client), world.shard.keys
     foreign = [k.tag + name for name in names]
     await world.enqueue()

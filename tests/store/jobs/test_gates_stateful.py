@@ -585,7 +585,7 @@ class GatesMachine(RuleBasedStateMachine):
         return count
 
     def told(self, shot: Snapshot, *parts: str | None) -> str:
-        """Return what the model knows about the jobs among `parts`."""
+        """Return the facts of the model about the jobs among `parts`."""
         lines = [f"{self.world.now_ms}", *(repr(c) for c in shot.constraints)]
         for part in parts:
             lines.append(str(part))

@@ -2,7 +2,8 @@
 -- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
--- Counts the jobs that wait behind each gate. The note of a gate has this number, and the text of its key value.
+-- Counts the jobs that wait behind each gate. The key of a gate in the store holds this
+-- number, and the text of the gate's key value.
 local waiting = lazily.made_by(function()
   local tag = ARGV.tag
   local constraint_of = gate_ids.constraint_of

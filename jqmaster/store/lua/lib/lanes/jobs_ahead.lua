@@ -21,7 +21,7 @@ local jobs_ahead = (function()
   local jobs_left, lanes_left = MAX_JOBS, 0
   local seen_lanes, seen_groups, taken = {}, {}, {}
 
-  -- Returns whether the other lane takes turns at a gate of this job, so that both have the same turns.
+  -- Returns whether the other lane takes turns with this job at a fair gate that both pass.
   local function shares_turn(other)
     for _, gate_id in ipairs(other.keyed) do
       if passed[gate_id] and gates.of(gate_id, now_ms).is_fair then return true end
