@@ -1,4 +1,4 @@
-"""Calls that name the option which may be meant, where Python names only the one that is unknown."""
+"""Errors for unknown options that suggest the right one; Python's own errors name only the unknown one."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -8,7 +8,7 @@ CallT = TypeVar("CallT", bound=Callable[..., Any])
 
 
 def suggesting(of: str) -> Callable[[CallT], CallT]:
-    """Decorate a function: its TypeError for an unknown option says which of its own may be meant.
+    """Decorate a function: its TypeError for an unknown option suggests one of its own.
 
     * `of`: what has the options, such as "a task".
     """

@@ -33,7 +33,7 @@ class Codec:
     """Encode and decode the arguments and the result of one task.
 
     * `bind`: find the arguments of a call by name.
-    * `types`: what checks each argument: its annotation, or a `PydanticType`.
+    * `types`: by argument, the type that checks it: its annotation, or a `PydanticType`.
 
     Raise TypeError, when made, for an annotation whose values cannot travel.
     """

@@ -22,7 +22,7 @@ app = CommandGroup()
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the constraint.")]
 ValueOption = Annotated[
-    str | None, typer.Option("--value", help="One value of the key, as JSON. Anything else is plain text.")
+    str | None, typer.Option("--value", help="One value of the key: JSON, or plain text if it is not JSON.")
 ]
 
 

@@ -44,7 +44,7 @@ class KeyValues:
         for value in _readings(gate.text):
             if _is(value, wanted):
                 return value
-        # If the text is cut, or shows a list or map, only a job has the value itself.
+        # A cut text, and the text of a list or map, do not tell the value. Read it from a job.
         holders = await self._usage.holders([gate], HOLDERS_READ)
         found = await self._jobs_with_value([holder.job_id for holder in holders], constraint, wanted)
         if found is MISSING:

@@ -18,7 +18,7 @@ from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore, WaitingLane
 from jqmaster.store.jobs.placement import fields_of
 
-# A preview reads no more jobs than this, and no longer.
+# A preview reads at most this many jobs, for at most this long.
 PREVIEW_MAX_JOBS: Final = 100_000
 PREVIEW_MAX_S: Final = 2.0
 # Every caller that may read constraints may ask for previews, so previews must not overload the store.

@@ -47,7 +47,7 @@ from jqmaster.store.workers.workers import WorkerStore
 LIVES_S: Final = 2.0
 # Definitions take one read for each two hundred of them.
 DEFINITIONS_LIVE_S: Final = 10.0
-# Findings of one kind: the worst so many.
+# The most findings of one kind; the worst ones are kept.
 MOST: Final = 5
 _MINUTES: Final = 60
 _LATELY: Final = 10

@@ -106,7 +106,7 @@ class WorkerActions:
             before = {"node_id": rule.node_id, "labels": dict(rule.labels), "max_jobs": rule.max_jobs}
         entry = encode_entry(who=who, action="slot_rule.delete", target=rule_id, before=before, after=None)
         if not await self._workers.drop_slot_rule(rule_id, entry):
-            raise NotFoundError(f"there is no rule of slots {rule_id}", code="unknown_slot_rule")
+            raise NotFoundError(f"no rule for slots has the ID {rule_id}", code="unknown_slot_rule")
 
 
 def _detached(worker_id: str) -> ConflictError:

@@ -167,7 +167,7 @@ class _Modules:
     def __init__(self, code: str, modules: Mapping[str, _Module]) -> None:
         self._modules = modules
         self._reached = _Reach(code, modules)
-        # The module in which each one that is reached stands; None: at the top of the script.
+        # By module that the script uses: the module into which it is put; None: the top of the script.
         self._inside: dict[str, str | None] = {}
         # The modules around each one from the outermost, and itself if others may stand in it.
         around: dict[str | None, Sequence[str]] = {None: ()}

@@ -9,7 +9,8 @@
 local passing = lazily.made_by(function()
   local tag = ARGV.tag
   local add_pair, under = lists.add_pair, lists.under
-  -- `passed`: by owner of the gates. `held_own`, `begun_own`: by gate, for the own gates of jobs.
+  -- `passed`: the result for each lane or job that has gates. `held_own`, `begun_own`: by gate, for gates that belong
+  -- to single jobs.
   local passed, held_own, begun_own = {}, {}, {}
   -- By constraint that is in shadow mode: the number of jobs that it would have delayed.
   local shadowed = {}

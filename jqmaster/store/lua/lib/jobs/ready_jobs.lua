@@ -5,8 +5,8 @@ local ready_jobs = (function()
   -- The offset of the argument, by the length fields of the record (from the name to the extras); false if the record
   -- holds gates.
   local arguments_at = {}
-  -- The new bytes of a record from the state to the returned offers, by its old bytes from the version to the returned
-  -- offers; false if the job is not ready.
+  -- Beginnings of records are computed once: by the old bytes from the version to the returned offers, the new bytes
+  -- from the state on; false if such a job is not ready.
   local beginnings = {}
 
   -- Returns whether the record is long enough to have an argument, which has at least one byte.
