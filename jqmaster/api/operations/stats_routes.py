@@ -9,7 +9,7 @@ from jqmaster.domain.identity.access import Scope
 _STORE: Final = (503,)
 _SPAN: Final[dict[str, Any]] = {
     "schema": {"$ref": stats_schemas.SPAN_REF, "default": stats.DEFAULT_SPAN},
-    "description": "Length of the period that ends now. It begins and ends with a whole step of the figures.",
+    "description": "Period up to now. It consists of whole steps, the current one included.",
 }
 _LIMIT: Final[dict[str, Any]] = {
     "schema": {"type": "integer", "minimum": 1, "maximum": stats.MAX_PAGE, "default": stats.PAGE},
