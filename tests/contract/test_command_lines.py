@@ -19,6 +19,7 @@ PAGES = sorted(
         "*.md",
         "docs/**/*.md",
         "examples/**/*.md",
+        "clients/*/*.md",
         "worker_sdk/*.md",
         "deploy/**/*",
         "changes.d/*.md",
