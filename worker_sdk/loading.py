@@ -3,9 +3,9 @@
 import contextlib
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 # Modules for calls from threads, and for those from an event loop. Python looks up host names with `encodings.idna`.
 OF_SYNC_CALLS: Final = ("worker_sdk.pusher.sync_client", "worker_sdk.transport.tls", "encodings.idna")
@@ -43,6 +43,17 @@ def load(names: Sequence[str]) -> None:
             thread.join()
             return
     _import(names)
+
+
+def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package that imports each of its public names, when it is used, from its module."""
+
+    def get(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(modules[name]), name)
+
+    return get
 
 
 def _import(names: Sequence[str]) -> None:

@@ -3,7 +3,9 @@
 Add `worker_sdk.django` to `INSTALLED_APPS`.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from worker_sdk.loading import lazy_names
 
 if TYPE_CHECKING:
     from worker_sdk.django.backend import JqmasterBackend
@@ -20,10 +22,4 @@ _MODULES: Final = {
     "task": "worker_sdk.django.options",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'worker_sdk.django' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_MODULES[name]), name)
+__getattr__ = lazy_names(__name__, _MODULES)

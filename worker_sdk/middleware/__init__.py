@@ -1,6 +1,8 @@
 """Middleware that comes with the SDK. Each imports its third-party package only when it is used."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from worker_sdk.loading import lazy_names
 
 if TYPE_CHECKING:
     from worker_sdk.middleware.django import DjangoConnections
@@ -30,10 +32,4 @@ _MODULES: Final = {
     "SqlAlchemyConnections": "worker_sdk.middleware.sqlalchemy",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'worker_sdk.middleware' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_MODULES[name]), name)
+__getattr__ = lazy_names(__name__, _MODULES)

@@ -3,7 +3,9 @@
 `worker_sdk.outbox.sqlalchemy` has the outbox for SQLAlchemy, `worker_sdk.django` the one for Django.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from worker_sdk.loading import lazy_names
 
 if TYPE_CHECKING:
     from worker_sdk.outbox.base import Outbox
@@ -21,10 +23,4 @@ _MODULES: Final = {
     "Relay": "worker_sdk.outbox.relay",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'worker_sdk.outbox' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_MODULES[name]), name)
+__getattr__ = lazy_names(__name__, _MODULES)
