@@ -187,10 +187,6 @@ class HealthVerdict:
     command: str | None
     findings: Sequence[HealthFinding]
 
-    @property
-    def is_broken(self) -> bool:
-        return self.status in ("degraded", "broken")
-
 
 def judge(facts: HealthFacts) -> HealthVerdict:
     """Return the verdict on these facts."""
