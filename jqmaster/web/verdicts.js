@@ -18,7 +18,12 @@ const MAX_NAMED_JOBS = 3;
  */
 function noWorkerText(verdict) {
   const known = verdict.stale + verdict.detached;
-  const key = known > 0 ? "why.text.no_worker.silent" : verdict.similar ? "why.text.no_worker.similar" : "why.text.no_worker";
+  const key =
+    known > 0
+      ? "why.text.no_worker.silent"
+      : verdict.similar
+        ? "why.text.no_worker.similar"
+        : "why.text.no_worker";
   return t(key, { name: visible(verdict.name), count: known, similar: visible(verdict.similar ?? "") });
 }
 
