@@ -54,7 +54,7 @@ def test_a_variable_stands_for_its_option_which_takes_precedence(monkeypatch: py
     ("variable", "text", "says"),
     [
         ("JQMASTER_WORKER_PULL", "perhaps", "neither true nor false"),
-        ("JQMASTER_WORKER_LOG_LEVEL", "loud", "none of debug, info"),
+        ("JQMASTER_WORKER_LOG_LEVEL", "loud", "not one of debug, info"),
     ],
 )
 def test_a_variable_that_is_not_valid_is_named(

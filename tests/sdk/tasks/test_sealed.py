@@ -437,9 +437,9 @@ def test_a_checkpoint_has_room_for_its_seal() -> None:
     [
         ({"keys": {}}, "a key at least"),
         ({"keys": {"a": b"short"}}, "has 5 bytes, and 32 are needed"),
-        ({"keys": {"a": "?"}}, "no base64"),
-        ({"keys": {"a b": OLD}}, "no ID of a key"),
-        ({"keys": {"": OLD}}, "no ID of a key"),
+        ({"keys": {"a": "?"}}, "not base64"),
+        ({"keys": {"a b": OLD}}, "not the ID of a key"),
+        ({"keys": {"": OLD}}, "not the ID of a key"),
         ({"keys": {"a": OLD}, "clear": [""]}, "no path"),
         ({"keys": {"a": OLD}, "clear": ["a..b"]}, "no path"),
         ({"keys": {"a": OLD}, "clear": ["sealed"]}, "no path"),
