@@ -110,7 +110,7 @@ def npm_package(directory: Path, folder: Path = NPM) -> Path:
         raise ValueError(
             f"clients/typescript/package.json has the version {manifest['version']}, not {version}"
         )
-    # What an earlier build of other sources left behind must not get in.
+    # Files of an earlier build, of other sources, must not get in.
     shutil.rmtree(folder / "dist", ignore_errors=True)
     commands = [("npm", "pack", "--silent", "--pack-destination", str(directory))]
     if not (folder / "node_modules" / ".package-lock.json").is_file():

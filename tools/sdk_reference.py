@@ -453,7 +453,7 @@ HALVES = {"EnqueueCalls": "worker.enqueue_calls"}
 
 def definition(entry: Entry) -> Definition:
     """Return the source of a name; of several overloads, their implementation."""
-    node = _node(entry.module, entry.name)
+    node: Definition = _node(entry.module, entry.name)
     for base in list(node.bases) if isinstance(node, ast.ClassDef) else ():
         if isinstance(base, ast.Name) and base.id in HALVES:
             half = _node(HALVES[base.id], base.id)

@@ -15,7 +15,7 @@ from jqmaster.runtime.outbound.carriers import carriers_of
 from jqmaster.runtime.outbound.commands import CancelCommands, WorkerCommands
 from jqmaster.runtime.targets.deliveries import TargetDeliveries
 from jqmaster.runtime.targets.delivery import Conversions
-from jqmaster.runtime.targets.target_worker import DeliveryParts
+from jqmaster.runtime.targets.target_worker import TargetServices
 from jqmaster.runtime.watch.outside_check import OutsideCheck
 from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.service.batches.batches import BatchService
@@ -220,7 +220,7 @@ class ShardServices:
 
     def _make_target_deliveries(self) -> TargetDeliveries:
         shared, stores = self._shared, self.stores
-        parts = DeliveryParts(
+        parts = TargetServices(
             shared.targets,
             Conversions(_to_json, json_to_msgpack),
             shared.clock,

@@ -102,7 +102,7 @@ class Events:
 
     async def end_due(self) -> None:
         """End all due groups, as the leader does."""
-        while await self.gathering.end_due(self.world.epoch) == 0:
+        while await self.grouping.end_due(self.world.epoch) == 0:
             pass
 
     async def runs(self, name: str = "ship") -> list[RunRecord]:

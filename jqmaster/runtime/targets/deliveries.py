@@ -15,7 +15,7 @@ from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops, EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.targets.sample import send_sample
-from jqmaster.runtime.targets.target_worker import DeliveryParts, TargetWorker
+from jqmaster.runtime.targets.target_worker import TargetServices, TargetWorker
 from jqmaster.service.targets.samples import Exchange, Sample
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.targets.targets import TargetStore
@@ -44,7 +44,7 @@ class TargetDeliveries:
         store: TargetStore,
         masters: MasterStore,
         workers: WorkerStore,
-        parts: DeliveryParts,
+        parts: TargetServices,
         *,
         master_id: str,
         version: Callable[[], int],

@@ -10,7 +10,7 @@ from jqmaster.domain.targets.target import HIDDEN, AddressError, HttpTarget
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.runtime.outbound.target_client import excerpt_of
 from jqmaster.runtime.targets.delivery import request_of
-from jqmaster.runtime.targets.target_worker import DeliveryParts
+from jqmaster.runtime.targets.target_worker import TargetServices
 from jqmaster.service.targets.samples import Exchange, Sample
 from jqmaster.store.codec import ClaimedRecord
 from jqmaster.store.jobs.claims import ClaimedJob
@@ -20,7 +20,7 @@ TIMEOUT_S: Final = 15.0
 _NO_TOKEN: Final = "0" * 32
 
 
-async def send_sample(target: HttpTarget, sample: Sample, parts: DeliveryParts) -> Exchange:
+async def send_sample(target: HttpTarget, sample: Sample, parts: TargetServices) -> Exchange:
     """Send the sample and return the exchange. Raise InvalidError if its argument names no address that the target may
     call."""
     now_ms = round(time.time() * 1000)

@@ -29,7 +29,7 @@ from jqmaster.runtime.outbound.target_client import TargetAnswer, TargetClient
 from jqmaster.runtime.targets.delivery import Conversions, outcome_of, outcome_of_callback, request_of
 from jqmaster.service.challenges.challenges import ChallengeService, NewChallenge
 from jqmaster.service.workers.contracts import ContractService
-from jqmaster.service.workers.polls import Ask, PollDesk
+from jqmaster.service.workers.polls import Ask, HeldPolls
 from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.jobs.claims import ClaimedJob
@@ -54,7 +54,7 @@ ClaimId = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryParts:
+class TargetServices:
     """Services and clients that all workers of targets share.
 
     `callback_base`: returns the address of this service for outside systems; None:
@@ -65,7 +65,7 @@ class DeliveryParts:
     clock: Clock
     workers: WorkerService
     contracts: ContractService
-    polls: PollDesk
+    polls: HeldPolls
     reports: ReportService
     challenges: ChallengeService
     heartbeat_s: LiveValue[float]
@@ -109,7 +109,7 @@ class TargetWorker:
         names: tuple[str, ...],
         slots: int,
         figures: TargetFigures,
-        parts: DeliveryParts,
+        parts: TargetServices,
     ) -> None:
         self.target = target
         self._names = names

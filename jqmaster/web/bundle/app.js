@@ -7080,6 +7080,11 @@ function Binary({ bytes, code }) {
 // verdicts.js
 var MAX_VALUE = 60;
 var MAX_NAMED_JOBS = 3;
+function noWorkerText(verdict) {
+  const known = verdict.stale + verdict.detached;
+  const key = known > 0 ? "why.text.no_worker.silent" : verdict.similar ? "why.text.no_worker.similar" : "why.text.no_worker";
+  return t(key, { name: visible(verdict.name), count: known, similar: visible(verdict.similar ?? "") });
+}
 function verdictText(verdict, why) {
   switch (verdict.code) {
     case "constraint":
@@ -7090,10 +7095,7 @@ function verdictText(verdict, why) {
     case "ahead":
       return aheadText(verdict);
     case "no_worker":
-      return t(verdict.stale + verdict.detached > 0 ? "why.text.no_worker.silent" : "why.text.no_worker", {
-        name: visible(verdict.name),
-        count: verdict.stale + verdict.detached
-      });
+      return noWorkerText(verdict);
     case "no_matching_worker":
       return t("why.text.no_matching_worker", {
         name: visible(verdict.name),

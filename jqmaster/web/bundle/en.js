@@ -1143,6 +1143,7 @@ var en_lists_default = {
   "why.text.ahead.unknown": "Other jobs may come before it, but there are too many to count.",
   "why.text.ahead.others": "Other names: {names}.",
   "why.text.no_worker": "No worker is registered for jobs named {name}.",
+  "why.text.no_worker.similar": "No worker is registered for jobs named {name}; did you mean {similar}?",
   "why.text.no_worker.silent": "No live worker is registered for jobs named {name}; 1 worker that knows the name is silent or detached.||No live worker is registered for jobs named {name}; {count} workers that know the name are silent or detached.",
   "why.text.no_matching_worker": "The only live worker for jobs named {name} does not have the labels that it requires ({labels}). Nearest: {nearest}.||None of the {count} live workers for jobs named {name} has the labels that it requires ({labels}). Nearest: {nearest}.",
   "why.text.workers_unavailable": "The only live worker for jobs named {name} takes no job now: {reasons}.||None of the {count} live workers for jobs named {name} takes a job now: {reasons}.",

@@ -1094,6 +1094,7 @@ var ja_lists_default = {
   "why.text.ahead.unknown": "先にほかのジョブがある可能性がありますが、多すぎて数えられません。",
   "why.text.ahead.others": "ほかの名前: {names}。",
   "why.text.no_worker": "名前 {name} のワーカーが登録されていません。",
+  "why.text.no_worker.similar": "名前 {name} のワーカーが登録されていません。{similar} の間違いではありませんか?",
   "why.text.no_worker.silent": "名前 {name} の稼働中のワーカーがありません(応答なしまたは切り離し済み: {count} 台)。",
   "why.text.no_matching_worker": "名前 {name} の稼働中のワーカー {count} 台のうち、必要なラベル ({labels}) を持つものがありません。最も近いもの: {nearest}。",
   "why.text.workers_unavailable": "名前 {name} の稼働中のワーカー {count} 台は、いずれも今はジョブを受け取れません: {reasons}。",

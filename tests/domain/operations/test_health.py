@@ -44,7 +44,6 @@ def facts(**changes: Any) -> HealthFacts:
 def test_jobs_at_a_limit_wait_and_nothing_is_broken() -> None:
     verdict = judge(facts(ready=1_140, limits=[MAILS]))
     assert verdict.status == "waiting"
-    assert not verdict.is_broken
     assert verdict.text == (
         "Jobs wait for constraint mails: 1,024 of 1,140 for globex at 60/min; about 17 min. Nothing is broken."
     )
@@ -110,7 +109,7 @@ def test_each_fault_is_named_with_its_next_step(
 ) -> None:
     verdict = judge(facts(**changes))
     assert (verdict.status, verdict.findings[0].code) == (status, code)
-    assert verdict.is_broken
+    assert verdict.status in ("degraded", "broken")
     assert words in verdict.text
     assert "Nothing is broken" not in verdict.text
     assert verdict.command is not None
@@ -213,7 +212,7 @@ def test_all_is_well(changes: dict[str, Any], text: str) -> None:
 
 def test_a_store_that_does_not_answer_is_a_verdict() -> None:
     verdict = store_away("connection refused.")
-    assert verdict.is_broken
+    assert verdict.status in ("degraded", "broken")
     assert verdict.text.endswith("connection refused.")
     assert verdict.command == "jqmaster doctor"
 

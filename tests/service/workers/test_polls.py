@@ -145,12 +145,12 @@ async def test_the_newest_of_many_polls_gets_the_jobs_however_slowly_the_first_i
 
     monkeypatch.setattr(world.polls, "open", open_late)
 
-    async def at_the_desk(poll_id: str) -> "asyncio.Task[PollReply]":
+    async def hanging_here(poll_id: str) -> "asyncio.Task[PollReply]":
         poll = asyncio.create_task(held.poll(worker_id, Ask(10, 30, poll_id), never))
         await wait_until(lambda: worker_id in held._hanging and held._hanging[worker_id].id == poll_id)
         return poll
 
-    polls_of_one = [await at_the_desk(poll_id) for poll_id in ("first", "second", "third")]
+    polls_of_one = [await hanging_here(poll_id) for poll_id in ("first", "second", "third")]
     may_open.set()
     for replaced in polls_of_one[:2]:
         with pytest.raises(RateLimitedError):

@@ -37,7 +37,7 @@ export class LatestClock {
 
 interface Bounds {
   readonly atMs: number;
-  /** What the machine had slept before the call: only a sleep after that makes the bounds too early. */
+  /** The time that the machine had slept before the call: only a later sleep makes the bounds too early. */
   readonly sleptMs: number;
   readonly lowMs: number;
   readonly highMs: number;
