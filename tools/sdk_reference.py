@@ -454,8 +454,8 @@ HALVES = {"EnqueueCalls": "worker.enqueue_calls"}
 def definition(entry: Entry) -> Definition:
     """Return the source of a name; of several overloads, their implementation."""
     node: Definition = _node(entry.module, entry.name)
-    for base in list(node.bases) if isinstance(node, ast.ClassDef) else ():
-        if isinstance(base, ast.Name) and base.id in HALVES:
+    if isinstance(node, ast.ClassDef):
+        for base in [one for one in node.bases if isinstance(one, ast.Name) and one.id in HALVES]:
             half = _node(HALVES[base.id], base.id)
             node.bases.remove(base)
             node.body += [one for one in half.body if isinstance(one, Function)]
