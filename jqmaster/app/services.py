@@ -91,6 +91,7 @@ class RequestServices:
             stale_ms=shared.policies.stale_ms,
             store_state=self._readiness.store_state,
         )
+        self.targets = TargetReader(self._stores.targets, self._stores.workers, self._stores.masters)
         self.feed = self._make_feed()
 
     def bundle(self) -> Services:
@@ -98,9 +99,8 @@ class RequestServices:
         shared, services, stores, clock = self._shared, self._services, self._stores, self._shared.clock
         audit, traffic, turns = AuditStore(services.link), Traffic(), PreviewTurns(clock)
         constraints = self._make_reader(turns)
-        audit_writer, request_ids = AuditWriter(audit), services.request_ids
+        audit_writer = AuditWriter(audit)
         definitions = DefinitionReader(stores.definitions, services.store_time_ms)
-        targets = TargetReader(stores.targets, stores.workers, stores.masters)
         return Services(
             live=shared.live,
             enqueue=services.enqueue,
@@ -136,16 +136,14 @@ class RequestServices:
             batches=services.batches,
             flows=services.flows,
             challenges=services.challenges,
-            challenge_forms=ChallengeForms(
-                stores.challenges, request_ids, services.figures.challenges, audit_writer
-            ),
+            challenge_forms=self._make_challenge_forms(audit_writer),
             challenge_reader=ChallengeReader(stores.challenges, stores.records),
             deliveries=DeliveryReader(stores.records, services.job_actions),
             notices=services.notices,
             notice_editor=self._make_notice_editor(audit),
-            targets=targets,
+            targets=self.targets,
             target_editor=TargetEditor(stores.targets, services.store_time_ms),
-            target_samples=TargetSamples(targets, services.target_deliveries.send_sample),
+            target_samples=TargetSamples(self.targets, services.target_deliveries.send_sample),
             declarations=stores.declarations,
             audit=audit,
             audit_writer=audit_writer,
@@ -172,6 +170,12 @@ class RequestServices:
         stores = self._stores
         previews = Previews(stores.lanes, self._services.usage, self._shared.clock, turns)
         return ConstraintReader(self._services.constraints, self._services.usage, stores.gates, previews)
+
+    def _make_challenge_forms(self, audit_writer: AuditWriter) -> ChallengeForms:
+        services = self._services
+        return ChallengeForms(
+            self._stores.challenges, services.request_ids, services.figures.challenges, audit_writer
+        )
 
     def _make_bulk_actions(self) -> BulkActionService:
         stores, clock = self._stores, self._shared.clock

@@ -220,7 +220,7 @@ class ShardServices:
 
     def _make_target_deliveries(self) -> TargetDeliveries:
         shared, stores = self._shared, self.stores
-        parts = TargetServices(
+        services = TargetServices(
             shared.targets,
             Conversions(_to_json, json_to_msgpack),
             shared.clock,
@@ -238,7 +238,7 @@ class ShardServices:
             stores.targets,
             stores.masters,
             stores.workers,
-            parts,
+            services,
             master_id=shared.master_id,
             version=lambda: shared.live.targets_version,
             follow=shared.live.follow_targets,

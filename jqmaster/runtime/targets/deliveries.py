@@ -44,7 +44,7 @@ class TargetDeliveries:
         store: TargetStore,
         masters: MasterStore,
         workers: WorkerStore,
-        parts: TargetServices,
+        services: TargetServices,
         *,
         master_id: str,
         version: Callable[[], int],
@@ -55,7 +55,7 @@ class TargetDeliveries:
         self._store = store
         self._masters = masters
         self._workers = workers
-        self._parts = parts
+        self._services = services
         self._master_id = master_id
         self._version = version
         self._pace = pace
@@ -96,7 +96,7 @@ class TargetDeliveries:
 
     async def send_sample(self, target: HttpTarget, sample: Sample) -> Exchange:
         """Send a request for a job that does not exist, from this master."""
-        return await send_sample(target, sample, self._parts)
+        return await send_sample(target, sample, self._services)
 
     async def _run(self) -> None:
         while True:
@@ -137,7 +137,7 @@ class TargetDeliveries:
             self._end(target.name)
         elif worker is None:
             worker = TargetWorker(
-                target, names, slots, self._figures.setdefault(target.name, TargetFigures()), self._parts
+                target, names, slots, self._figures.setdefault(target.name, TargetFigures()), self._services
             )
             self._serving[target.name] = worker
             await worker.start()
@@ -165,7 +165,7 @@ class TargetDeliveries:
         """Return the names that each target serves now."""
         if not self._targets.has_patterns:
             return self._targets.served(())
-        now_s = self._parts.clock.monotonic_s()
+        now_s = self._services.clock.monotonic_s()
         if now_s - self._workers_at_s >= WORKERS_EVERY_S:
             self._workers_at_s = now_s
             self._of_workers = frozenset(
@@ -183,7 +183,7 @@ class TargetDeliveries:
         return self._targets.served(self._seen_s, self._of_workers)
 
     async def _save_figures(self) -> None:
-        now_s = self._parts.clock.monotonic_s()
+        now_s = self._services.clock.monotonic_s()
         if not self._figures or now_s - self._saved_at_s < FIGURES_EVERY_S:
             return
         self._saved_at_s = now_s

@@ -20,7 +20,7 @@ TIMEOUT_S: Final = 15.0
 _NO_TOKEN: Final = "0" * 32
 
 
-async def send_sample(target: HttpTarget, sample: Sample, parts: TargetServices) -> Exchange:
+async def send_sample(target: HttpTarget, sample: Sample, services: TargetServices) -> Exchange:
     """Send the sample and return the exchange. Raise InvalidError if its argument names no address that the target may
     call."""
     now_ms = round(time.time() * 1000)
@@ -28,14 +28,14 @@ async def send_sample(target: HttpTarget, sample: Sample, parts: TargetServices)
     job = ClaimedJob(new_id(), _NO_TOKEN, 1, record)
     try:
         request = request_of(
-            target, job, parts.conversions, now_ms=now_ms, callback_base=parts.callback_base()
+            target, job, services.conversions, now_ms=now_ms, callback_base=services.callback_base()
         )
     except AddressError as exc:
         raise InvalidError(str(exc), errors=[FieldError(("argument",), str(exc))]) from None
     request = replace(request, fields={**request.fields, "JQ-Test": "true"})
-    shown = parts.client.fields_of(target, request) | dict.fromkeys(target.headers, HIDDEN)
-    began_s = parts.clock.monotonic_s()
-    answer = await parts.client.call(target, request)
+    shown = services.client.fields_of(target, request) | dict.fromkeys(target.headers, HIDDEN)
+    began_s = services.clock.monotonic_s()
+    answer = await services.client.call(target, request)
     end = answer.end
     return Exchange(
         target.method,
@@ -45,7 +45,7 @@ async def send_sample(target: HttpTarget, sample: Sample, parts: TargetServices)
         0 if end.result is DeliveryResult.UNREACHABLE else end.status,
         answer.fields,
         answer.excerpt,
-        round((parts.clock.monotonic_s() - began_s) * 1000),
+        round((services.clock.monotonic_s() - began_s) * 1000),
         str(end.result),
         end.detail,
     )

@@ -109,13 +109,13 @@ class TargetWorker:
         names: tuple[str, ...],
         slots: int,
         figures: TargetFigures,
-        parts: TargetServices,
+        services: TargetServices,
     ) -> None:
         self.target = target
         self._names = names
         self._slots = slots
         self._figures = figures
-        self._parts = parts
+        self._services = services
         self._loops = BackgroundLoops(f"target {target.name}", is_vital=False)
         self._tenure: _Registration | None = None
         self._breakers: dict[str, Breaker] = {}
@@ -144,8 +144,8 @@ class TargetWorker:
         self._hangs_up.set()
         tenure = self._tenure
         if tenure is not None:
-            ends_s = self._parts.clock.monotonic_s() + FINISH_WITHIN_S
-            while tenure.calls and (left_s := ends_s - self._parts.clock.monotonic_s()) > 0:
+            ends_s = self._services.clock.monotonic_s() + FINISH_WITHIN_S
+            while tenure.calls and (left_s := ends_s - self._services.clock.monotonic_s()) > 0:
                 tenure.has_changed.clear()
                 await wait_for_event(tenure.has_changed, left_s)
         await self._loops.stop()
@@ -157,7 +157,7 @@ class TargetWorker:
         """Return why the target cannot be reached; empty: it can, or jobs have addresses of their own."""
         if self.target.url_from:
             return ""
-        now_s = self._parts.clock.monotonic_s()
+        now_s = self._services.clock.monotonic_s()
         return next((b.why for b in self._breakers.values() if b.state(now_s) != "closed"), "")
 
     @property
@@ -197,7 +197,7 @@ class TargetWorker:
 
     async def _register(self) -> _Registration:
         # Otherwise a push would be told that nobody serves the name.
-        await self._parts.contracts.declare(self._names, {})
+        await self._services.contracts.declare(self._names, {})
         names, slots = self._names, self._slots
         spec = WorkerSpec(
             url=None,
@@ -210,10 +210,12 @@ class TargetWorker:
             secret=secrets.token_urlsafe(32),
             target=self.target.name,
         )
-        sent_s = self._parts.clock.monotonic_s()
+        sent_s = self._services.clock.monotonic_s()
         # No caller can have such a name, so none can act for this worker.
-        registered = await self._parts.workers.register(spec, f"{RESERVED_PREFIX}master")
-        tenure = _Registration(registered.worker_id, sent_s=sent_s, heard_s=self._parts.clock.monotonic_s())
+        registered = await self._services.workers.register(spec, f"{RESERVED_PREFIX}master")
+        tenure = _Registration(
+            registered.worker_id, sent_s=sent_s, heard_s=self._services.clock.monotonic_s()
+        )
         tenure.store_ms = registered.store_time_ms
         self._tenure = tenure
         self._told = (names, slots, "")
@@ -226,8 +228,8 @@ class TargetWorker:
             return
         try:
             if new := set(self._names) - set(self._told[0]):
-                await self._parts.contracts.declare(sorted(new), {})
-            await self._parts.workers.change_target_worker(tenure.worker_id, *present)
+                await self._services.contracts.declare(sorted(new), {})
+            await self._services.workers.change_target_worker(tenure.worker_id, *present)
         except JqmasterError as exc:
             # The next heartbeat tries again.
             logger.warning("cannot change the worker of target %s: %s", self.target.name, exc.detail)
@@ -235,11 +237,11 @@ class TargetWorker:
             self._told = present
 
     async def _keep_alive(self, tenure: _Registration) -> None:
-        clock = self._parts.clock
+        clock = self._services.clock
         while True:
             sent_s = clock.monotonic_s()
             try:
-                answer = await self._parts.workers.heartbeat(
+                answer = await self._services.workers.heartbeat(
                     tenure.worker_id,
                     list(tenure.calls),
                     max(0, self._slots - len(tenure.calls)),
@@ -250,7 +252,7 @@ class TargetWorker:
                 return
             except JqmasterError as exc:
                 logger.warning("cannot renew the leases of target %s: %s", self.target.name, exc.detail)
-                if clock.monotonic_s() - tenure.sent_s > self._parts.lease_s.current - LEASE_MARGIN_S:
+                if clock.monotonic_s() - tenure.sent_s > self._services.lease_s.current - LEASE_MARGIN_S:
                     # The leases may be over, and other masters may deliver these jobs.
                     await _stopped(list(tenure.calls.values()))
             else:
@@ -261,7 +263,7 @@ class TargetWorker:
                     if call := tenure.calls.get(claim):
                         call.cancel()
                 await self._tell()
-            await asyncio.sleep(self._parts.heartbeat_s.current)
+            await asyncio.sleep(self._services.heartbeat_s.current)
 
     async def _take_all(self, tenure: _Registration) -> None:
         while not self._is_ending:
@@ -271,7 +273,7 @@ class TargetWorker:
                 await wait_for_event(tenure.has_changed, self._until_change_s())
                 continue
             try:
-                reply = await self._parts.polls.poll(tenure.worker_id, Ask(room, POLL_S), self._hung_up)
+                reply = await self._services.polls.poll(tenure.worker_id, Ask(room, POLL_S), self._hung_up)
             except (NotFoundError, ConflictError):
                 return
             except JqmasterError as exc:
@@ -293,7 +295,7 @@ class TargetWorker:
     def _room(self, tenure: _Registration) -> int:
         """Return how many jobs to ask for. A target that cannot be reached gets one at a time, to try it."""
         room = self._slots - len(tenure.calls)
-        breaker, now_s = self._own_breaker(), self._parts.clock.monotonic_s()
+        breaker, now_s = self._own_breaker(), self._services.clock.monotonic_s()
         if breaker is None:
             return room
         if not breaker.admits(now_s):
@@ -305,7 +307,7 @@ class TargetWorker:
         breaker = self._own_breaker()
         if breaker is None or breaker.open_s == 0.0 or breaker.is_probing:
             return POLL_S
-        return max(breaker.open_until_s - self._parts.clock.monotonic_s(), 0.05)
+        return max(breaker.open_until_s - self._services.clock.monotonic_s(), 0.05)
 
     def _own_breaker(self) -> Breaker | None:
         """Return the breaker of the target's address; None: it works, or jobs have addresses of their own."""
@@ -319,7 +321,7 @@ class TargetWorker:
         claim = (job.job_id, job.token)
         if claim in tenure.calls:
             return
-        if tenure.latest_ms(self._parts.clock.monotonic_s()) > offer.not_after_ms:
+        if tenure.latest_ms(self._services.clock.monotonic_s()) > offer.not_after_ms:
             # The offer may be over, and the job another master's. If it is not, its lease returns it.
             return
         call = asyncio.create_task(self._deliver(tenure, job), name=f"delivery {job.job_id}")
@@ -352,7 +354,7 @@ class TargetWorker:
         """Report these ends. Return False if the worker is no longer registered."""
         for _ in range(MAX_REPEATS):
             try:
-                await self._parts.reports.results(tenure.worker_id, batch)
+                await self._services.reports.results(tenure.worker_id, batch)
                 return True
             except NotFoundError:
                 return False
@@ -367,8 +369,8 @@ class TargetWorker:
         outcomes = tenure.ends + [Outcome(job_id, token, "handed_back") for job_id, token in held]
         try:
             if outcomes:
-                await self._parts.reports.results(tenure.worker_id, outcomes)
-            await self._parts.workers.leave(tenure.worker_id)
+                await self._services.reports.results(tenure.worker_id, outcomes)
+            await self._services.workers.leave(tenure.worker_id)
         except JqmasterError as exc:
             # best effort: the leases end by themselves.
             logger.warning(
@@ -378,15 +380,15 @@ class TargetWorker:
     # --- one delivery
 
     async def _deliver(self, tenure: _Registration, job: ClaimedJob) -> None:
-        target, parts = self.target, self._parts
+        target, services = self.target, self._services
         if job.callbacks:
             outcome = outcome_of_callback(
-                job, job.callbacks[0], parts.conversions.to_msgpack, self._now_ms(tenure)
+                job, job.callbacks[0], services.conversions.to_msgpack, self._now_ms(tenure)
             )
         else:
-            began_s = parts.clock.monotonic_s()
+            began_s = services.clock.monotonic_s()
             answer = await self._call(tenure, target, job)
-            took_ms = round((parts.clock.monotonic_s() - began_s) * 1000)
+            took_ms = round((services.clock.monotonic_s() - began_s) * 1000)
             self._note(tenure, job, answer, took_ms)
             outcome = outcome_of(target, job, answer, self._now_ms(tenure))
             if answer.end.result is DeliveryResult.AWAITING:
@@ -395,17 +397,17 @@ class TargetWorker:
         tenure.has_ends.set()
 
     def _now_ms(self, tenure: _Registration) -> int:
-        return tenure.earliest_ms(self._parts.clock.monotonic_s())
+        return tenure.earliest_ms(self._services.clock.monotonic_s())
 
     async def _call(self, tenure: _Registration, target: HttpTarget, job: ClaimedJob) -> TargetAnswer:
-        parts = self._parts
+        services = self._services
         try:
             request = request_of(
                 target,
                 job,
-                parts.conversions,
+                services.conversions,
                 now_ms=self._now_ms(tenure),
-                callback_base=parts.callback_base(),
+                callback_base=services.callback_base(),
             )
         except (AddressError, ValueError, JqmasterError) as exc:
             detail = exc.detail if isinstance(exc, JqmasterError) else str(exc)
@@ -415,7 +417,7 @@ class TargetWorker:
             )
         origin = origin_of(request.url)
         breaker = self._breakers.get(origin)
-        now_s = parts.clock.monotonic_s()
+        now_s = services.clock.monotonic_s()
         if breaker is not None and not breaker.admits(now_s):
             wait_s = max(0.1, breaker.open_until_s - now_s)
             return _unsent(f"{breaker.why}; it is tried again in {wait_s:.0f} s", wait_s)
@@ -426,7 +428,7 @@ class TargetWorker:
             breaker.begin_call()
         self._calls_of[origin] += 1
         try:
-            answer = await parts.client.call(target, request)
+            answer = await services.client.call(target, request)
         except asyncio.CancelledError:
             if breaker is not None:
                 breaker.is_probing = False
@@ -450,8 +452,8 @@ class TargetWorker:
             if breaker is None:
                 if len(self._breakers) >= MAX_BREAKERS:
                     self._breakers.pop(next(iter(self._breakers)))
-                breaker = self._breakers[origin] = Breaker(policy=lambda: self._parts.breaker.current)
-            breaker.failed(self._parts.clock.monotonic_s(), answer.end.detail)
+                breaker = self._breakers[origin] = Breaker(policy=lambda: self._services.breaker.current)
+            breaker.failed(self._services.clock.monotonic_s(), answer.end.detail)
         elif breaker is not None:
             del self._breakers[origin]
         if self._tenure is not None and not self.target.url_from:
@@ -461,7 +463,7 @@ class TargetWorker:
         self, tenure: _Registration, job: ClaimedJob, answer: TargetAnswer, outcome: Outcome
     ) -> Outcome:
         """Open the challenge of an attempt whose endpoint answers later. Return the report."""
-        if self._parts.callback_base() is None:
+        if self._services.callback_base() is None:
             return Outcome(
                 job.job_id, job.token, "failure", should_retry=False, code="no_public_url",
                 message="status 202 with JQ-Await, but the request had no JQ-Callback-Url; set public_url",
@@ -472,7 +474,7 @@ class TargetWorker:
         )
         for _ in range(MAX_REPEATS):
             try:
-                await self._parts.challenges.open(tenure.worker_id, new)
+                await self._services.challenges.open(tenure.worker_id, new)
             except (ConflictError, NotFoundError):
                 # The callback came before this answer, or the report finds that the claim is over.
                 pass

@@ -14,6 +14,7 @@ from jqmaster.runtime.targets.delivery import outcome_of_callback
 from jqmaster.service.challenges.challenges import ChallengeService, NewChallenge
 from jqmaster.service.challenges.request_ids import RequestIds
 from jqmaster.service.workers.reports import ReportService
+from jqmaster.store.jobs.claims import ClaimedJob
 from tests.support.long import size
 from tests.support.store import StoreWorld
 
@@ -38,7 +39,9 @@ async def test_a_thousand_callbacks_hours_later_are_results(world: StoreWorld) -
     ids = await world.enqueue_many(JOBS, keep_result=True)
     worker_id = await world.worker(max_jobs=JOBS)
     requests = {}
-    claimed = [*await world.claim(worker_id, limit=500), *await world.claim(worker_id, limit=500)]
+    claimed: list[ClaimedJob] = []
+    while len(claimed) < JOBS:
+        claimed += await world.claim(worker_id, limit=500)
     ends = []
     for number, job in enumerate(claimed):
         request = new_request_id(job.job_id, job.token, TARGET_NONCE)
