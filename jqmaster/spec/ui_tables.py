@@ -114,6 +114,8 @@ def _limit_kinds() -> str:
         "export const LIMIT_KINDS = [",
     ]
     for kind in KINDS:
+        if not kind.has_inputs:
+            continue
         lines += [
             "  {",
             f"    name: {json.dumps(kind.name)},",

@@ -220,7 +220,17 @@ class Keys:
         "hash", "with its constraint", "the fields of a constraint that scripts need", of=("cid",)
     )
     overrides = NamedKey(
-        "hash", "with its constraint", "by gate: `concurrency,rate,period_ms,is_paused`", of=("cid",)
+        "hash",
+        "with its constraint",
+        "by gate, or by ID of a conditional override: `concurrency,rate,period_ms,is_paused`; by `weight:` + gate: the "
+        "weight of its turns",
+        of=("cid",),
+    )
+    conditions = NamedKey(
+        "hash",
+        "while not empty",
+        "by gate: the ID of the conditional override that its jobs meet",
+        of=("cid",),
     )
     gates = NamedKey(
         "hash",
@@ -235,7 +245,11 @@ class Keys:
         of=("cid",),
     )
     served = NamedKey(
-        "hash", "with its constraint", "by gate of a fair constraint: when it was last served", of=("cid",)
+        "hash",
+        "with its constraint",
+        "by gate of a fair constraint: when it was last served, or its next turn by weight; `clock`: the virtual clock "
+        "of turns by weight",
+        of=("cid",),
     )
     served_stamp = Key("string", "always", "the newest of these instants")
     slots = NamedKey(

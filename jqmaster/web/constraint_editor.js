@@ -1,6 +1,7 @@
 /** The dialogs that create and change constraints, with the jobs that a matcher would apply to. */
 import { Problem, call, get, parseExact, post, toJson } from "./api.js";
 import { LastHour } from "./constraint_replay.js";
+import { ConditionCounts, ShareFields, conditionsIn, sharesIn, sharesOf } from "./constraint_shares.js";
 import { number, t } from "./i18n.js";
 import { html, useEffect, useState } from "./lib.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
@@ -28,6 +29,7 @@ const BLANK = {
   matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
   key: "",
   ...formOf(null),
+  ...sharesOf(null),
   mode: "enforce",
   enabled: "yes",
   reason: "",
@@ -42,6 +44,7 @@ const valuesOf = (constraint) =>
         matcher: toJson(constraint.matcher, 2),
         key: constraint.key ?? "",
         ...formOf(constraint),
+        ...sharesOf(constraint),
         mode: constraint.mode,
         enabled: constraint.enabled ? "yes" : "",
         reason: constraint.reason,
@@ -52,6 +55,7 @@ const valuesOf = (constraint) =>
 const LABELS = /** @type {const} */ ({
   reason: "pause.reason",
   expires_at: "pause.until",
+  default_weight: "constraints.default_weight",
   matcher: "constraints.matcher",
   key: "constraints.key",
 });
@@ -104,12 +108,13 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
           ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />`
           : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("rule.hint")} text=${values["matcher"] ?? ""} onText=${(/** @type {string} */ text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`
       }</div>
-      <${Preview} text=${matcher.problem ? "" : (values["matcher"] ?? "")} matchKey=${values["key"]?.trim() ?? ""} /></div>
+      <${Preview} text=${matcher.problem ? "" : (values["matcher"] ?? "")} matchKey=${values["key"]?.trim() ?? ""} conditions=${values["conditions"] ?? ""} /></div>
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
       ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
       <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")} maxlength="500" />
     <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div>
+    <${ShareFields} form=${form} />
     <${LastHour} document=${matcher.problem ? null : limiting(values, matcher.value, constraint)} /><//>`;
 }
 
@@ -119,9 +124,9 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
  */
 const limiting = (given, matcher, base) => ({
   matcher,
-  overrides: base?.overrides ?? [],
   ...(given["key"]?.trim() && { key: given["key"].trim() }),
   ...limitsIn(given, LIMIT_KINDS),
+  ...sharesIn(given, base),
 });
 
 /** @param {any} key A value of the key. @returns {Values} */
@@ -172,10 +177,10 @@ function parsed(text) {
 }
 
 /**
- * @param {{text: string, matchKey: string}} props
+ * @param {{text: string, matchKey: string, conditions: string}} props
  *   Shows which waiting jobs it would apply to; `text` "": there is no matcher to ask about.
  */
-function Preview({ text, matchKey }) {
+function Preview({ text, matchKey, conditions }) {
   const [state, setState] = useState(
     /** @type {{of: string, answer: any, problem: Problem | null}} */ ({
       of: "",
@@ -183,13 +188,13 @@ function Preview({ text, matchKey }) {
       problem: null,
     }),
   );
-  const asked = JSON.stringify([text, matchKey]);
+  const asked = JSON.stringify([text, matchKey, conditions]);
   useEffect(() => {
     if (!text) return undefined;
     const aborter = new AbortController();
     const timer = setTimeout(() => {
       call("POST", "api/constraints/preview", {
-        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)}` : ""}}`,
+        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)},"overrides":${toJson(conditionsIn(conditions))}` : ""}}`,
         signal: aborter.signal,
       }).then(
         (answer) => setState({ of: asked, answer, problem: null }),
@@ -211,6 +216,7 @@ function Preview({ text, matchKey }) {
       answer &&
       html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
       <ul class="plain">${answer.examples.map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}</ul>
+      ${matchKey && html`<${ConditionCounts} counts=${answer.overrides ?? []} text=${conditions} />`}
       ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((/** @type {any} */ key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`
     }</div>`;
 }

@@ -1,4 +1,5 @@
 /** Faults that stay among what is wrong until they are over or somebody acknowledges them. */
+import { toJson } from "./api.js";
 import { t } from "./i18n.js";
 import { href } from "./router.js";
 import { visible } from "./text.js";
@@ -190,7 +191,11 @@ function pausedOf(constraints) {
           ];
         const values = /** @type {any[]} */ (one.overrides ?? []).filter((override) => override.paused);
         if (values.length === 0) return [];
-        const shown = values.slice(0, 3).map((override) => visible(String(override.value).slice(0, 60)));
+        const shown = values
+          .slice(0, 3)
+          .map((override) =>
+            visible((override.match ? toJson(override.match) : String(override.value)).slice(0, 60)),
+          );
         return [
           {
             kind: "warn",

@@ -88,6 +88,15 @@ export function RuleText({ matcher }) {
     <details><summary>JSON</summary>${json}</details>`;
 }
 
+/** @param {string} text A matcher as JSON. @returns {Row | null} Its one condition; null if it has several, or none that rows can show. */
+export function conditionRow(text) {
+  const rows = ruleOf(text)?.rows ?? [];
+  return rows.length === 1 && rows[0] && !rows[0].isNot ? rows[0] : null;
+}
+
+/** @param {Row} row @returns {string} The matcher with this condition alone, as JSON. */
+export const conditionOf = (row) => textOf({ kind: "all", rows: [row] });
+
 /** @param {Rule} rule @returns {string} */
 function textOf({ kind, rows }) {
   const members = rows.map(({ field, op, value, isNot }) => {

@@ -64,9 +64,10 @@ function filterWords(filter) {
   return words.join(" · ") || t("audit.filter.all");
 }
 
-/** @param {any} override Limits of one value of a key. @returns {string} */
+/** @param {any} override Limits of one value of a key, or of the values whose jobs meet a condition. @returns {string} */
 function overrideWords(override) {
-  const value = typeof override.value === "string" ? override.value : toJson(override.value);
+  const { match, value: of } = override;
+  const value = match ? (ruleText(match) ?? toJson(match)) : typeof of === "string" ? of : toJson(of);
   const limits = [...limitTexts(override), ...(override.paused ? [t("audit.field.paused")] : [])];
   return `${value}: ${limits.join(", ") || t("audit.no_limit")}`;
 }

@@ -91,6 +91,7 @@ async def delete(call: Call) -> Reply:
 
 async def preview(call: Call) -> Reply:
     request = await _read(call, PreviewRequest)
+    overrides = [one.model_dump() for one in request.overrides]
     found = await call.services.constraints.preview(
         request.matcher,
         request.key,
@@ -98,8 +99,9 @@ async def preview(call: Call) -> Reply:
         call.content,
         who=call.who,
         most_per_minute=call.services.settings.previews_per_minute,
+        overrides=overrides,
     )
-    return Reply(200, views.preview_view(found, call.content))
+    return Reply(200, views.preview_view(found, call.content, len(overrides)))
 
 
 async def replay(call: Call) -> Reply:

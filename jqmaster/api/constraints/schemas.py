@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
 
+from jqmaster.api.http.problems import UNNAMED
 from jqmaster.api.jobs.schemas import JobSummary
 from jqmaster.api.schemas import (
     NAME_PATTERN,
@@ -19,7 +20,8 @@ from jqmaster.api.schemas import (
 )
 from jqmaster.domain.constraints.constraint import MAX_OVERRIDES, MAX_REASON, Mode
 from jqmaster.domain.constraints.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
-from jqmaster.domain.constraints.limit_kinds import BACKLOG, CONCURRENCY, RATE, Figure
+from jqmaster.domain.constraints.limit_kinds import BACKLOG, CONCURRENCY, MAX_RESERVATIONS, RATE, Figure
+from jqmaster.domain.constraints.turns import MAX_WEIGHT, MAX_WEIGHTS, MIN_WEIGHT
 from jqmaster.domain.matching.checks import MAX_TEXT
 from jqmaster.domain.matching.fields import FIELDS
 from jqmaster.domain.matching.matcher import MAX_DEPTH, MAX_NODES, OPS
@@ -120,14 +122,59 @@ class RateRequest(Request):
     period_s: Annotated[Seconds, _bounded(RATE.figures[1], "Seconds.")]
 
 
-class OverrideRequest(Request):
-    """Limits for one value of the key. Null: the constraint's own limit applies. `paused` pauses this value even if the
-    constraint is not paused."""
+_WEIGHT_BOUNDS: Final[dict[str, Any]] = {"minimum": MIN_WEIGHT, "maximum": MAX_WEIGHT}
+
+
+class TurnWeightRequest(Request):
+    """The weight of one value of the key."""
 
     value: KeyScalar
+    weight: float = Field(
+        description="A value of weight 10 has ten turns while a value of weight 1 has one.",
+        json_schema_extra=_WEIGHT_BOUNDS,
+    )
+
+
+class FairRequest(Request):
+    """Turns in proportion to weights."""
+
+    weights: list[TurnWeightRequest] = Field(
+        default_factory=list, json_schema_extra={"maxItems": MAX_WEIGHTS}
+    )
+    default: float = Field(
+        1, description="Weight of all other values of the key.", json_schema_extra=_WEIGHT_BOUNDS
+    )
+
+
+class ReservationRequest(Request):
+    """Slots of the concurrency limit that only the jobs of a matcher may use."""
+
+    matcher: MatcherDocument = Field(description="Selects the jobs that may use the slots.")
+    concurrency: int = Field(description="Number of reserved slots.", json_schema_extra={"minimum": 1})
+
+
+class OverrideRequest(Request):
+    """Limits for one value of the key (`value`), or for the values whose jobs a matcher selects (`match`). Null: the
+    constraint's own limit applies. `paused` pauses these values even if the constraint is not paused."""
+
+    value: KeyScalar = None
+    match: MatcherDocument | None = Field(
+        None,
+        description="Instead of `value`: selects jobs, such as those with `argument.plan` equal to `pro`. The limits "
+        "apply to each value of the key on its own. The first matching override applies, and a value's own "
+        "override takes precedence. If a value has jobs of both kinds, its last pushed job decides.",
+    )
     concurrency: Concurrency | None = None
     rate: RateRequest | None = None
     paused: bool = False
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        if self.match is None and "value" not in self.model_fields_set:
+            raise ValueError("give value or match")
+        if self.match is not None and self.value is not None:
+            raise ValueError("give value or match, not both")
+        return self
 
 
 class ConstraintRequest(Request):
@@ -152,7 +199,21 @@ class ConstraintRequest(Request):
         ]
         | None
     ) = None
-    fair: bool = Field(False, description="Let the values of the key take turns within each priority.")
+    fair: Annotated[
+        Annotated[bool, Tag(UNNAMED + "switch")] | Annotated[FairRequest, Tag(UNNAMED + "weights")],
+        Discriminator(
+            lambda given: UNNAMED + ("weights" if isinstance(given, dict | FairRequest) else "switch")
+        ),
+    ] = Field(
+        False,
+        description="Let the values of the key take turns within each priority: `true` for equal turns, a map for "
+        "turns in proportion to weights.",
+    )
+    reserve: list[ReservationRequest] = Field(
+        default_factory=list,
+        description="Slots that only some jobs may use. Requires `concurrency`; with a `key`, each value has them.",
+        json_schema_extra={"maxItems": MAX_RESERVATIONS},
+    )
     counts_awaiting: bool = Field(
         True,
         description="False: a job occupies a slot of the concurrency limit only until it hands its work to another "
@@ -252,6 +313,11 @@ class PreviewRequest(Request):
 
     matcher: MatcherDocument
     key: KeyPath | None = None
+    overrides: list[OverrideRequest] = Field(
+        default_factory=list,
+        description="Overrides whose waiting jobs and values of the key to count. Requires `key`.",
+        json_schema_extra={"maxItems": MAX_OVERRIDES},
+    )
     limit: int = Field(20, ge=0, le=20, description="Maximum number of examples.")
 
 
@@ -262,10 +328,35 @@ class RateView(Answer):
     period_s: float
 
 
-class OverrideView(Answer):
-    """Limits for one value of the key. Null: the constraint's limit applies."""
+class TurnWeightView(Answer):
+    """The weight of one value of the key."""
 
     value: KeyScalar
+    weight: float
+
+
+class FairView(Answer):
+    """Turns in proportion to weights."""
+
+    weights: list[TurnWeightView]
+    default: float = Field(description="Weight of all other values of the key.")
+
+
+class ReservationView(Answer):
+    """Slots of the concurrency limit that only the jobs of a matcher may use."""
+
+    matcher: MatcherDocument
+    concurrency: int
+
+
+class OverrideView(Answer):
+    """Limits for one value of the key, or for the values whose jobs `match` selects. Null: the constraint's limit
+    applies."""
+
+    value: KeyScalar
+    match: MatcherDocument | None = Field(
+        None, description="Selects the jobs. Only for an override that has no `value`."
+    )
     concurrency: int | None
     rate: RateView | None
     paused: bool
@@ -317,7 +408,12 @@ class ConstraintView(Answer):
     rate: RateView | None
     paused: bool
     max_backlog: int | None
-    fair: bool
+    fair: bool | FairView = Field(
+        description="Whether the values of the key take turns; a map if the turns have weights."
+    )
+    reserve: list[ReservationView] = Field(
+        default_factory=list, description="Slots that only some jobs may use.", json_schema_extra=SINCE
+    )
     counts_awaiting: bool = Field(
         description="Whether jobs that await callbacks occupy slots of the concurrency limit.",
         json_schema_extra=SINCE,
@@ -418,6 +514,13 @@ class KeyCount(Answer):
     count: int
 
 
+class OverrideCount(Answer):
+    """The waiting jobs to which one of the requested overrides would apply."""
+
+    jobs: int
+    values: int = Field(description="Number of values of the key that these jobs have.")
+
+
 class PreviewAnswer(Answer):
     """The waiting jobs that a constraint would apply to."""
 
@@ -430,6 +533,11 @@ class PreviewAnswer(Answer):
     examples: list[JobSummary]
     keys: list[KeyCount] | None = Field(description="Up to 20 most frequent values of the key.")
     distinct_keys: int | None
+    overrides: list[OverrideCount] = Field(
+        default_factory=list,
+        description="Counts of each requested override, in the order of the request.",
+        json_schema_extra=SINCE,
+    )
 
 
 class ReplayPointView(Answer):

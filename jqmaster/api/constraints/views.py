@@ -80,8 +80,9 @@ def _key_usage_view(one: KeyUsage, key: Path | None, access: ContentAccess) -> d
     }
 
 
-def preview_view(preview: Preview, access: ContentAccess) -> dict[str, Any]:
-    """Return a `PreviewAnswer`."""
+def preview_view(preview: Preview, access: ContentAccess, overrides: int = 0) -> dict[str, Any]:
+    """Return a `PreviewAnswer`. `overrides`: the number of requested ones."""
+    counts = [preview.overrides.get(i) for i in range(overrides)]
     return {
         "count": preview.count,
         "without_key": preview.without_key,
@@ -94,6 +95,7 @@ def preview_view(preview: Preview, access: ContentAccess) -> dict[str, Any]:
             {"value": access.key_text(preview.key, value), "count": count} for value, count in preview.keys
         ],
         "distinct_keys": preview.distinct_keys,
+        "overrides": [{"jobs": one.jobs if one else 0, "values": one.values if one else 0} for one in counts],
     }
 
 

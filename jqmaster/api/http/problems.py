@@ -79,6 +79,8 @@ MAX_PROBLEM_BYTES: Final = 4096
 _TEXT_ERRORS: Final = frozenset({"string_type", "literal_error", "enum", "value_error"})
 BINARY_RULE: Final = "must be text, and is binary: encode it as MessagePack str, not bin"
 _MAX_ECHO: Final = 64
+# Tags of unions whose members differ in their types begin with this, and are no part of a field's place.
+UNNAMED: Final = "~"
 _MAX_DETAIL: Final = 300
 _MAX_RULE: Final = 200
 
@@ -129,7 +131,8 @@ def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> In
             rule = "not the ID of a job or batch, which is a UUID in lower case"
         elif error["type"] == "model_type":  # This is the only message that names the class.
             rule = "must be a map (in JSON: an object)"
-        errors.append(FieldError((*prefix, *error["loc"]), rule))
+        named = (part for part in error["loc"] if not str(part).startswith(UNNAMED))
+        errors.append(FieldError((*prefix, *named), rule))
     return invalid(errors)
 
 

@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from jqmaster.cli.commands import constraint_plans
+from jqmaster.cli.commands import constraint_plans, constraint_tables
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.documents import json_of
 from jqmaster.cli.console.groups import CommandGroup, IfMatchOption, NewOption
 from jqmaster.cli.console.http import MasterSession
 from jqmaster.cli.declared.constraint_calls import CONSTRAINTS, all_constraints, set_paused
 from jqmaster.cli.declared.constraint_files import only_one
+from jqmaster.cli.declared.limit_tables import of_override, rate_of, reserve_option, weights_option
 from jqmaster.domain.constraints.limit_kinds import brief
 
 # Fields that matchers have and constraints do not.
@@ -47,13 +48,23 @@ def show(http: MasterSession, name: NameArgument, *, value: ValueOption = None) 
         return
     shown = {field: found[field] for field in ("name", "mode", "key", "max_backlog", "fair", "counts_awaiting",
         "etag", "created_at", "changed_at", "held_until")}  # fmt: skip
+    shown["fair"] = bool(found["fair"])
     output.show_fields({**shown, "state": _state(found), "limits": brief(found)}.items())
     output.show_fields(found["usage"].items())
     print("matcher")
     output.show_value(found["matcher"])
     if found["overrides"]:
         output.show_table(
-            ("OVERRIDE OF", "LIMITS"), ((json.dumps(o["value"]), brief(o)) for o in found["overrides"])
+            ("OVERRIDE OF", "LIMITS"), ((json.dumps(of_override(o)), brief(o)) for o in found["overrides"])
+        )
+    if isinstance(found["fair"], Mapping):
+        turns = found["fair"]
+        rows = [(json.dumps(one["value"]), one["weight"]) for one in turns["weights"]]
+        output.show_table(("WEIGHT OF", "WEIGHT"), [*rows, ("all others", turns["default"])])
+    if found.get("reserve"):
+        output.show_table(
+            ("RESERVED FOR", "SLOTS"),
+            ((json.dumps(one["matcher"]), one["concurrency"]) for one in found["reserve"]),
         )
     if keys := ([found["value"]] if found["value"] else found["top_keys"]):
         output.show_table(
@@ -98,6 +109,20 @@ def put(
     ] = None,
     paused: Annotated[bool, typer.Option("--paused", help="Nothing starts.")] = False,
     fair: Annotated[bool, typer.Option("--fair", help="Let the values of the key take turns.")] = False,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VALUE=WEIGHT",
+            help="Let the values of the key take turns by weight; *=WEIGHT for all others. Give it for each value.",
+        ),
+    ] = None,
+    reserve: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SLOTS:MATCHER",
+            help="Reserve slots of the concurrency limit for the jobs of a matcher (JSON), or of a glob of names.",
+        ),
+    ] = None,
     awaiting_free: Annotated[
         bool,
         typer.Option(
@@ -116,7 +141,7 @@ def put(
         "matcher": json_of(match, "--match") if match else None,
         "key": key,
         "concurrency": concurrency,
-        "rate": _rate_option(rate) if rate else None,
+        "rate": rate_of(rate, "--rate") if rate else None,
         "max_backlog": max_backlog,
     }
     if job_name is not None:
@@ -125,6 +150,10 @@ def put(
         given["matcher"] = {"field": "name", "op": "glob", "value": job_name}
     body = {field: value for field, value in given.items() if value is not None}
     body |= {field: True for field, is_set in (("paused", paused), ("fair", fair)) if is_set}
+    if weight:
+        body["fair"] = weights_option(weight)
+    if reserve:
+        body["reserve"] = [reserve_option(text) for text in reserve]
     if awaiting_free:
         body["counts_awaiting"] = False
     if disabled:
@@ -191,19 +220,9 @@ def preview(
         )
 
 
+app.command("limits")(constraint_tables.limits)
 app.command()(constraint_plans.plan)
 app.command()(constraint_plans.apply)
-
-
-# --- options
-
-
-def _rate_option(text: str) -> dict[str, Any]:
-    limit, slash, period = text.partition("/")
-    try:
-        return {"limit": int(limit), "period_s": float(period if slash else "")}
-    except ValueError:
-        exits.fail(exits.USAGE, f"--rate {text}: expected LIMIT/SECONDS, such as 100/60")
 
 
 # --- what is shown

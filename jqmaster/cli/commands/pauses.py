@@ -161,7 +161,9 @@ def _paused_parts(one: Mapping[str, Any]) -> Iterator[str]:
     if one["paused"]:
         yield f"constraint {one['name']}"
     for override in one["overrides"]:
-        if override["paused"]:
+        if override["paused"] and override.get("match"):
+            yield f"constraint {one['name']} for jobs that match {canonical_json(override['match'])}"
+        elif override["paused"]:
             yield f"constraint {one['name']} at {one['key']} = {canonical_json(override['value'])}"
 
 

@@ -12,7 +12,7 @@ from jqmaster.cli.console import exits
 
 def parsed(file: str) -> Any:
     """Return the data of a TOML or JSON file, or of standard input for `-`. End the command if there are none."""
-    text = _text_of(file)
+    text = text_of(file)
     try:
         return tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -31,7 +31,7 @@ def value_of(text: str, what: str, hint: str = "") -> Any:
     """Return the value of JSON, of standard input for `-`, or of the file of `@FILE`. End the command if it is not
     JSON. The error text contains `what`, the word for the value, and `hint`."""
     if text == "-" or text.startswith("@"):
-        text = _text_of(text.removeprefix("@"))
+        text = text_of(text.removeprefix("@"))
     return json_of(text, what, hint)
 
 
@@ -64,7 +64,8 @@ def json_or_text(text: str) -> Any:
         return text
 
 
-def _text_of(file: str) -> str:
+def text_of(file: str) -> str:
+    """Return the text of a file, or of standard input for `-`. End the command if it cannot be read."""
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
     except OSError as error:

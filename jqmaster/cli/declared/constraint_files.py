@@ -21,7 +21,7 @@ FIELDS = (
     "expires_at",
 )
 # Fields that older masters do not return.
-_NEW: Final = {"reason": "", "expires_at": None}
+_NEW: Final[dict[str, Any]] = {"reason": "", "expires_at": None, "reserve": []}
 
 
 def constraints_in(file: str) -> dict[str, dict[str, Any]]:

@@ -2,14 +2,22 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from jqmaster.domain.constraints.gate_check import Rate
-from jqmaster.domain.constraints.limit_kinds import AWAITING_COUNTS, KINDS, PER_VALUE, ConstraintError
+from jqmaster.domain.constraints.limit_kinds import (
+    AWAITING_COUNTS,
+    KINDS,
+    PER_VALUE,
+    RESERVE,
+    ConstraintError,
+    Reservation,
+)
+from jqmaster.domain.constraints.turns import WeightedTurns
 from jqmaster.domain.matching.checks import Loc, MatcherError, check_scalar
 from jqmaster.domain.matching.fields import MISSING, JobFields
 from jqmaster.domain.matching.key_value import KeyValue, canonical, key_value
@@ -18,6 +26,8 @@ from jqmaster.domain.matching.paths import Path, Reader
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 MAX_OVERRIDES: Final = 1000
+# Each is tested against every job to which the constraint applies, until one is met.
+MAX_CONDITIONS: Final = 20
 MAX_REASON: Final = 500
 # The names of pauses begin with this.
 PAUSE_PREFIX: Final = "pause-"
@@ -56,6 +66,26 @@ class Override:
     limits: GateLimits
 
 
+@dataclass(frozen=True, slots=True)
+class ConditionalOverride:
+    """Other limits for the values of the key whose jobs a matcher selects, such as those of customers with a plan.
+
+    The job of a value that was placed last decides. An override of the value itself takes precedence, limit by limit.
+    """
+
+    matcher: Matcher
+    limits: GateLimits
+
+    @property
+    def id(self) -> str:
+        """Return 8 hexadecimal digits, which stay the same while the matcher does."""
+        return blake2b(repr(self.matcher.document).encode(), digest_size=4).hexdigest()
+
+
+# The condition of a gate none of whose jobs meets one.
+NO_CONDITION: Final = ""
+
+
 # --- constraints
 
 
@@ -84,20 +114,23 @@ class Constraint:
     rate: Rate | None = None
     paused: bool | None = None
     max_backlog: int | None = None
-    fair: bool = False
+    fair: bool | WeightedTurns = False
     # False: the slot of a job is free as soon as its work is with another system.
     counts_awaiting: bool = True
+    reserve: tuple[Reservation, ...] = ()
     overrides: tuple[Override, ...] = ()
+    # The first whose matcher selects a job applies.
+    conditions: tuple[ConditionalOverride, ...] = ()
     # Why it exists, for people.
     reason: str = ""
     # The instant at which the leader deletes it. None: it stays.
     expires_at_ms: int | None = None
     _by_value: Mapping[bytes, GateLimits] = field(init=False, repr=False, compare=False)
+    _by_condition: Mapping[str, GateLimits] = field(init=False, repr=False, compare=False)
     _read_key: Reader = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_own(self)
-        own = self._own_limits()
         by_value: dict[bytes, GateLimits] = {}
         first: dict[bytes, int] = {}
         for i, override in enumerate(self.overrides):
@@ -107,14 +140,18 @@ class Constraint:
                     ("overrides", i, "value"), f"the same value as overrides.{first[value]}"
                 )
             first[value] = i
-            by_value[value] = _merged(override.limits, own)
+            by_value[value] = override.limits
         object.__setattr__(self, "_by_value", by_value)
+        object.__setattr__(self, "_by_condition", _checked_conditions(self.conditions))
         object.__setattr__(self, "_read_key", (self.key or Path("name")).reader())
 
     @property
     def reads(self) -> frozenset[str]:
         """Return the fields of a job that decide about its gates."""
-        return self.matcher.reads | {self.key.root} if self.key else self.matcher.reads
+        conditions = [one.matcher for one in self.conditions]
+        matchers = [self.matcher, *conditions, *(one.matcher for one in self.reserve)]
+        reads = frozenset[str]().union(*(matcher.reads for matcher in matchers))
+        return reads | {self.key.root} if self.key else reads
 
     @property
     def key_reader(self) -> Reader:
@@ -123,18 +160,28 @@ class Constraint:
 
     @property
     def counted(self) -> Counted:
+        by_condition = [one.limits for one in self.conditions]
         counted = {
             kind.counts
-            for limits in (self, *(override.limits for override in self.overrides))
+            for limits in (self, *(one.limits for one in self.overrides), *by_condition)
             for kind in PER_VALUE
             if getattr(limits, kind.name) is not None
         }
         return Counted("slots" in counted, "starts" in counted)
 
-    def limits_of(self, key: KeyValue | None) -> GateLimits:
-        """Return the limits at the gate of `key`; None is the gate of a constraint without a key."""
-        limits = self._by_value.get(key.canonical) if key else None
-        return limits or self._own_limits()
+    def limits_of(self, key: KeyValue | None, condition: str = NO_CONDITION) -> GateLimits:
+        """Return the limits at the gate of `key`, whose jobs meet `condition`; None is the gate of a constraint without
+        a key."""
+        limits = self._own_limits()
+        if by_condition := self._by_condition.get(condition):
+            limits = _merged(by_condition, limits)
+        by_value = self._by_value.get(key.canonical) if key else None
+        return _merged(by_value, limits) if by_value else limits
+
+    def condition_of(self, fields: JobFields) -> str:
+        """Return the ID of the first conditional override whose matcher selects the job."""
+        found = (one.id for one in self.conditions if one.matcher.matches(fields))
+        return next(found, NO_CONDITION)
 
     def _own_limits(self) -> GateLimits:
         return GateLimits(**{kind.name: kind.at_gate(getattr(self, kind.name)) for kind in PER_VALUE})
@@ -160,17 +207,48 @@ def _check_own(constraint: Constraint) -> None:
         for kind in given:
             if kind.needs_key:
                 raise ConstraintError((kind.name,), kind.needs_key)
-        if constraint.overrides:
+        if constraint.overrides or constraint.conditions:
             raise ConstraintError(("overrides",), "require a key whose values they name")
     else:
         check_key(constraint.key)
     if not (constraint.counts_awaiting or constraint.counted.slots):
         raise ConstraintError((AWAITING_COUNTS.name,), AWAITING_COUNTS.needs)
+    _check_shares(constraint)
     if len(constraint.overrides) > MAX_OVERRIDES:
         raise ConstraintError(("overrides",), f"more than {MAX_OVERRIDES}")
-    if not (given or constraint.overrides):
+    if not (given or constraint.overrides or constraint.conditions):
         *names, last = (kind.name for kind in KINDS)
         raise ConstraintError((), f"has no limit: give {', '.join(names)} or {last}")
+
+
+def _check_shares(constraint: Constraint) -> None:
+    if isinstance(constraint.fair, WeightedTurns):
+        for i, one in enumerate(constraint.fair.weights):
+            check_key_value(one.value, ("fair", "weights", i, "value"))
+    if not constraint.reserve:
+        return
+    if constraint.concurrency is None:
+        raise ConstraintError((RESERVE.name,), RESERVE.needs)
+    reserved = sum(one.concurrency for one in constraint.reserve)
+    if reserved >= constraint.concurrency:
+        raise ConstraintError(
+            (RESERVE.name,),
+            f"reserves {reserved} of {constraint.concurrency} slots; leave at least one for other jobs",
+        )
+
+
+def _checked_conditions(conditions: Sequence[ConditionalOverride]) -> dict[str, GateLimits]:
+    """Check the conditional overrides, and return their limits by ID. Raise ConstraintError."""
+    if len(conditions) > MAX_CONDITIONS:
+        raise ConstraintError(("overrides",), f"more than {MAX_CONDITIONS} with `match`")
+    found: dict[str, GateLimits] = {}
+    for one in conditions:
+        for kind in PER_VALUE:
+            kind.check(getattr(one.limits, kind.name), ("overrides",))
+        if one.id in found:
+            raise ConstraintError(("overrides",), "two have the same `match`")
+        found[one.id] = one.limits
+    return found
 
 
 def check_key(key: Path) -> None:
@@ -228,27 +306,40 @@ def needs_rematch(old: Constraint | None, new: Constraint | None) -> bool:
         return True
     if new is None or not new.enabled:
         return False
-    if old is None or not keeps_counts(old, new) or old.matcher != new.matcher:
+    if old is None or not keeps_counts(old, new) or _selectors(old) != _selectors(new):
         return True
     return any(now and not before for before, now in zip(old.counted, new.counted, strict=True))
 
 
 def _orders(constraint: Constraint | None) -> bool:
     return (
-        constraint is not None and constraint.enabled and constraint.fair and constraint.mode is Mode.ENFORCE
+        constraint is not None
+        and constraint.enabled
+        and constraint.fair is not False
+        and constraint.mode is Mode.ENFORCE
     )
+
+
+def _selectors(constraint: Constraint) -> tuple[object, ...]:
+    """Return the matchers that decide which gates a job passes, and which limits these have."""
+    conditions = tuple(one.matcher for one in constraint.conditions)
+    return constraint.matcher, conditions, tuple(one.matcher for one in constraint.reserve)
 
 
 # --- gates
 
 
 class Gate(NamedTuple):
-    """One constraint at one value of its key; `text` shows that value, empty where there is no key."""
+    """One constraint at one value of its key; `text` shows that value, empty where there is no key.
+
+    `condition`: the conditional override that a job of this value meets. None: the constraint has none.
+    """
 
     id: str
     cid: str
     text: str
     is_keyed: bool
+    condition: str | None = None
 
 
 def key_of(constraint: Constraint, fields: JobFields) -> KeyValue | None:

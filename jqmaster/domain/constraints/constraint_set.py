@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from jqmaster.domain.constraints.constraint import Constraint, Gate, gate_id, key_of, keyed_gate
 from jqmaster.domain.constraints.lane import Lane, unkeyed_lane
+from jqmaster.domain.constraints.parts import parts_of
 from jqmaster.domain.matching.fields import MISSING, JobFields
 from jqmaster.domain.matching.key_value import MAX_KEY_TEXT
 from jqmaster.domain.matching.matcher import Matches
@@ -60,7 +61,7 @@ class ConstraintSet:
     def __init__(self, edition: int, constraints: Sequence[Constraint]) -> None:
         self.edition = edition
         self.constraints = tuple(constraints)
-        enabled = [constraint for constraint in self.constraints if constraint.enabled]
+        enabled = [part for one in self.constraints if one.enabled for part in parts_of(one)]
         # The fields of a job that decide about its gates.
         self.reads = frozenset[str]().union(*(constraint.reads for constraint in enabled))
         # Whether any constraint limits how many jobs may wait.
@@ -108,7 +109,10 @@ class ConstraintSet:
             if gate is not None:
                 shared |= bit
             elif (value := read_key(fields)) is not MISSING:
-                keyed.append(self._gate_at(constraint, value))
+                found = self._gate_at(constraint, value)
+                if constraint.conditions:
+                    found = found._replace(condition=constraint.condition_of(fields))
+                keyed.append(found)
         if len(keyed) > 1:
             keyed.sort()
         return shared, keyed

@@ -10,13 +10,24 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from jqmaster.domain.constraints.gate_check import GateCheck, Holder, Rate
+from jqmaster.domain.constraints.turns import (
+    MAX_WEIGHT,
+    MAX_WEIGHTS,
+    MIN_WEIGHT,
+    TurnWeight,
+    WeightedTurns,
+)
 from jqmaster.domain.instant import iso_ms, span
-from jqmaster.domain.matching.checks import Loc
+from jqmaster.domain.matching.checks import Loc, MatcherError
+from jqmaster.domain.matching.key_value import canonical
+from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 
 MAX_CONCURRENCY: Final = 1_000_000
 MAX_RATE: Final = 100_000
 MAX_PERIOD_MS: Final = 31 * 86_400_000
 MAX_BACKLOG: Final = 100_000_000
+# Each reservation doubles the gates that a job without one has to pass.
+MAX_RESERVATIONS: Final = 3
 MAX_NAMED_HOLDERS: Final = 3
 # An absurdly long period is cut to this, so that it stays finite in milliseconds and is then refused.
 _ABSURD_S: Final = 1e12
@@ -61,6 +72,8 @@ class LimitKind(ABC, Generic[V]):
     counts: ClassVar[Literal["slots", "starts"] | None] = None
     # The numbers that make up the limit; a limit without numbers is a switch.
     figures: ClassVar[tuple[Figure, ...]] = ()
+    # False: the form of a constraint has inputs of its own for this kind.
+    has_inputs: ClassVar[bool] = True
     # Why this kind needs a key; empty: it does not.
     needs_key: ClassVar[str] = ""
 
@@ -85,6 +98,15 @@ class LimitKind(ABC, Generic[V]):
         value: V = stored
         return value
 
+    def stored(self, value: V) -> Mapping[str, Any]:
+        """Return the fields of a stored constraint that hold the value."""
+        return {self.name: self.pack(value)}
+
+    def restored(self, document: Mapping[str, Any]) -> V:
+        """Return the value of a stored constraint, which an earlier release may have stored."""
+        none: V = self.none
+        return self.unpack(document[self.name]) if self.name in document else none
+
     def at_gate(self, value: V) -> V:
         """Return the limit of a gate for this value of a constraint."""
         return value
@@ -94,7 +116,7 @@ class LimitKind(ABC, Generic[V]):
         return own if override is None else override
 
     @abstractmethod
-    def script_fields(self, value: V) -> Mapping[str, int | None]:
+    def script_fields(self, value: V) -> Mapping[str, float | None]:
         """Return the fields of this value for scripts. None: a constraint omits the field, an override has an empty
         one."""
 
@@ -141,7 +163,7 @@ class ConcurrencyLimit(LimitKind[int | None], GateCloser):
         if value is not None and not 1 <= value <= MAX_CONCURRENCY:
             raise ConstraintError((*loc, self.name), f"must be 1 to {MAX_CONCURRENCY}")
 
-    def script_fields(self, value: int | None) -> Mapping[str, int | None]:
+    def script_fields(self, value: int | None) -> Mapping[str, float | None]:
         return {"concurrency": value}
 
     def brief(self, document: Any) -> str:
@@ -201,7 +223,7 @@ class RateLimit(LimitKind[Rate | None], GateCloser):
     def unpack(self, stored: Any) -> Rate | None:
         return None if stored is None else Rate(*stored)
 
-    def script_fields(self, value: Rate | None) -> Mapping[str, int | None]:
+    def script_fields(self, value: Rate | None) -> Mapping[str, float | None]:
         limit, period_ms = (value.limit, value.period_ms) if value else (None, None)
         return {"rate_limit": limit, "rate_period_ms": period_ms}
 
@@ -246,7 +268,7 @@ class Pause(LimitKind[bool | None], GateCloser):
     def merged(self, own: bool | None, override: bool | None) -> bool:
         return bool(own or override)
 
-    def script_fields(self, value: bool | None) -> Mapping[str, int | None]:
+    def script_fields(self, value: bool | None) -> Mapping[str, float | None]:
         return {"is_paused": int(bool(value))}
 
     def brief(self, document: Any) -> str:
@@ -273,7 +295,7 @@ class Backlog(LimitKind[int | None]):
         if value is not None and not 0 <= value <= MAX_BACKLOG:
             raise ConstraintError((*loc, self.name), f"must be 0 to {MAX_BACKLOG}")
 
-    def script_fields(self, value: int | None) -> Mapping[str, int | None]:
+    def script_fields(self, value: int | None) -> Mapping[str, float | None]:
         return {"max_backlog": value}
 
     def brief(self, document: Any) -> str:
@@ -288,29 +310,127 @@ class AwaitingCounts(LimitKind[bool]):
     is_per_value = False
     needs = "requires a concurrency, of which jobs that await callbacks are left out"
 
-    def script_fields(self, value: bool) -> Mapping[str, int | None]:
+    def script_fields(self, value: bool) -> Mapping[str, float | None]:
         return {"is_awaiting_free": int(not value)}
 
     def brief(self, document: Any) -> str:
         return "" if document in (None, True) else "awaiting jobs do not count"
 
 
-class Fairness(LimitKind[bool], Explained):
-    """The values of the key take turns within each priority. It closes no gate."""
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Slots of a concurrency limit that only the jobs of a matcher may use."""
+
+    matcher: Matcher
+    concurrency: int
+
+
+class Reserve(LimitKind[tuple[Reservation, ...]]):
+    """Keeps slots for some jobs: `parts.py` says by which gates. It closes no gate by itself."""
+
+    name = "reserve"
+    none = ()
+    is_per_value = False
+    has_inputs = False
+    needs = "requires a concurrency, of which slots are reserved"
+
+    def check(self, value: tuple[Reservation, ...], loc: Loc) -> None:
+        if len(value) > MAX_RESERVATIONS:
+            raise ConstraintError((*loc, self.name), f"more than {MAX_RESERVATIONS} reservations")
+        for i, one in enumerate(value):
+            if not 1 <= one.concurrency <= MAX_CONCURRENCY:
+                raise ConstraintError((*loc, self.name, i, "concurrency"), f"must be 1 to {MAX_CONCURRENCY}")
+
+    def parse(self, document: Any) -> tuple[Reservation, ...]:
+        found = []
+        for i, one in enumerate(document or ()):
+            try:
+                found.append(Reservation(parse_matcher(one["matcher"]), one["concurrency"]))
+            except MatcherError as error:
+                raise ConstraintError((self.name, i, "matcher", *error.loc), error.msg) from None
+        return tuple(found)
+
+    def document(self, value: tuple[Reservation, ...]) -> Any:
+        return [{"matcher": one.matcher.document, "concurrency": one.concurrency} for one in value]
+
+    def stored(self, value: tuple[Reservation, ...]) -> Mapping[str, Any]:
+        return {self.name: self.document(value)} if value else {}
+
+    def unpack(self, stored: Any) -> tuple[Reservation, ...]:
+        return self.parse(stored)
+
+    def script_fields(self, value: tuple[Reservation, ...]) -> Mapping[str, float | None]:
+        return {}
+
+    def brief(self, document: Any) -> str:
+        return f"{sum(one['concurrency'] for one in document)} reserved" if document else ""
+
+
+class Fairness(LimitKind[bool | WeightedTurns], Explained):
+    """The values of the key take turns within each priority, equally or in proportion to weights. It closes no gate."""
 
     name = "fair"
     none = False
     is_per_value = False
     needs_key = "requires a key, between whose values to be fair"
+    # Stored apart from `fair`, so that a master of an earlier release reads equal turns.
+    _weights = "fair_weights"
 
-    def script_fields(self, value: bool) -> Mapping[str, int | None]:
-        return {"is_fair": int(value)}
+    def check(self, value: bool | WeightedTurns, loc: Loc) -> None:
+        if isinstance(value, bool):
+            return
+        if len(value.weights) > MAX_WEIGHTS:
+            raise ConstraintError((*loc, self.name, "weights"), f"more than {MAX_WEIGHTS}")
+        first: dict[bytes, int] = {}
+        for i, one in enumerate(value.weights):
+            at = (*loc, self.name, "weights", i)
+            _check_weight(one.weight, (*at, "weight"))
+            earlier = first.setdefault(canonical(one.value), i)
+            if earlier != i:
+                raise ConstraintError((*at, "value"), f"the same value as {self.name}.weights.{earlier}")
+        _check_weight(value.default, (*loc, self.name, "default"))
+
+    def parse(self, document: Any) -> bool | WeightedTurns:
+        if isinstance(document, bool):
+            return document
+        weights = (TurnWeight(one["value"], one["weight"]) for one in document["weights"])
+        return WeightedTurns(tuple(weights), document["default"])
+
+    def document(self, value: bool | WeightedTurns) -> Any:
+        if isinstance(value, bool):
+            return value
+        weights = [{"value": one.value, "weight": one.weight} for one in value.weights]
+        return {"weights": weights, "default": value.default}
+
+    def stored(self, value: bool | WeightedTurns) -> Mapping[str, Any]:
+        if isinstance(value, bool):
+            return {self.name: value}
+        weights = [[one.value, one.weight] for one in value.weights]
+        return {self.name: True, self._weights: [value.default, weights]}
+
+    def restored(self, document: Mapping[str, Any]) -> bool | WeightedTurns:
+        is_fair = bool(document.get(self.name, False))
+        if not is_fair or self._weights not in document:
+            return is_fair
+        default, weights = document[self._weights]
+        return WeightedTurns(tuple(TurnWeight(*one) for one in weights), default)
+
+    def script_fields(self, value: bool | WeightedTurns) -> Mapping[str, float | None]:
+        if isinstance(value, bool):
+            return {"is_fair": int(value), "turn_weight": None, "least_turn_weight": None}
+        return {"is_fair": 1, "turn_weight": value.default, "least_turn_weight": value.least}
 
     def brief(self, document: Any) -> str:
-        return "fair" if document else ""
+        return "fair by weight" if isinstance(document, Mapping) else "fair" if document else ""
 
     def shown(self, gate: GateCheck) -> Mapping[str, Any]:
         return {"fair": bool(gate.figures.get("is_fair"))}
+
+
+def _check_weight(weight: float, loc: Loc) -> None:
+    # Not a number fails, too.
+    if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
+        raise ConstraintError(loc, f"must be {MIN_WEIGHT} to {MAX_WEIGHT}")
 
 
 class Hold(GateCloser):
@@ -335,6 +455,7 @@ RATE: Final = RateLimit()
 PAUSE: Final = Pause()
 BACKLOG: Final = Backlog()
 AWAITING_COUNTS: Final = AwaitingCounts()
+RESERVE: Final = Reserve()
 FAIRNESS: Final = Fairness()
 HOLD: Final = Hold()
 # In the order in which documents and lists name them.
@@ -345,6 +466,7 @@ KINDS: Final[tuple[LimitKind[Any], ...]] = (
     BACKLOG,
     FAIRNESS,
     AWAITING_COUNTS,
+    RESERVE,
 )
 PER_VALUE: Final = tuple(kind for kind in KINDS if kind.is_per_value)
 # The kind that lasts longest comes first.

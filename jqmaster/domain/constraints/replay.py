@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.constraints.constraint import Constraint
+from jqmaster.domain.constraints.constraint import NO_CONDITION, Constraint
 from jqmaster.domain.matching.key_value import KeyValue
 
 STEP_MS: Final = 60_000
@@ -17,11 +17,12 @@ _FREE: Final = float("inf")
 @dataclass(frozen=True, slots=True)
 class PastRun:
     """A run of a job that the constraint applies to. `ended_ms` None: still running. `key` None: the
-    constraint has no key."""
+    constraint has no key. `condition`: the ID of the conditional override that the job meets."""
 
     started_ms: int
     ended_ms: int | None
     key: KeyValue | None = None
+    condition: str = NO_CONDITION
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def replay(constraint: Constraint, runs: Iterable[PastRun], from_ms: int, to_ms:
     """Simulate the runs: each job asks to start at its real start time, and runs for its real run time.
 
     Jobs that started before `from_ms` are not held, but they hold slots and count towards rates. A backlog
-    limit and turns between values delay no job at its gate, so they are left out.
+    limit and turns between values delay no job at its gate, so they are left out, and so are reserved slots.
     """
     by_gate: dict[bytes | None, list[PastRun]] = {}
     for run in runs:
@@ -107,7 +108,7 @@ def replay(constraint: Constraint, runs: Iterable[PastRun], from_ms: int, to_ms:
 def _delays(constraint: Constraint, runs: Sequence[PastRun], from_ms: int, to_ms: int) -> Iterable[_Delay]:
     """Yield the delayed runs at one gate; `runs` are ordered by their start."""
     key = runs[0].key
-    limits = constraint.limits_of(key)
+    limits = constraint.limits_of(key, runs[-1].condition)
     ends: list[float] = []
     most_starts = limits.rate.limit if limits.rate else 0
     starts: deque[float] = deque(maxlen=most_starts)

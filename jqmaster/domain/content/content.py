@@ -95,12 +95,23 @@ class ContentAccess:
         shown = dict(document)
         if shown.get("matcher"):
             shown["matcher"] = self.matcher(shown["matcher"])
+        if shown.get("reserve"):
+            shown["reserve"] = [{**one, "matcher": self.matcher(one["matcher"])} for one in shown["reserve"]]
         cover = self.cover_of(parse_path(shown["key"])) if shown.get("key") else None
-        if cover and shown.get("overrides"):
-            shown["overrides"] = [{**override, "value": cover} for override in shown["overrides"]]
+        if shown.get("overrides"):
+            shown["overrides"] = [self._override(one, cover) for one in shown["overrides"]]
+        if cover and isinstance(shown.get("fair"), Mapping):
+            weights = [{**one, "value": cover} for one in shown["fair"]["weights"]]
+            shown["fair"] = {**shown["fair"], "weights": weights}
         if cover and "value" in shown:
             shown["value"] = cover
         return shown
+
+    def _override(self, override: Mapping[str, Any], cover: Cover | None) -> Mapping[str, Any]:
+        """Return an override with covered content. `cover` replaces values of the key; None: they are shown."""
+        if override.get("match"):
+            return {**override, "match": self.matcher(override["match"])}
+        return {**override, "value": cover} if cover else override
 
     # --- texts of errors
 

@@ -1,10 +1,17 @@
 """Constraints as clients write and read them."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from jqmaster.domain.constraints.constraint import Constraint, GateLimits, Mode, Override, check_key
+from jqmaster.domain.constraints.constraint import (
+    ConditionalOverride,
+    Constraint,
+    GateLimits,
+    Mode,
+    Override,
+    check_key,
+)
 from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE, ConstraintError
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.matching.checks import Loc, MatcherError
@@ -23,6 +30,7 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of its own, and so no name")
     with refusing():
+        overrides, conditions = parse_overrides(fields["overrides"])
         return Constraint(
             name=name,
             cid=_DRAFT_CID,
@@ -30,11 +38,29 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
             enabled=fields["enabled"],
             mode=Mode(fields["mode"]),
             key=parse_key(fields["key"]),
-            overrides=tuple(Override(o["value"], limits_of(o)) for o in fields["overrides"]),
+            overrides=overrides,
+            conditions=conditions,
             reason=fields.get("reason", ""),
             expires_at_ms=fields.get("expires_at"),
-            **{kind.name: kind.parse(fields[kind.name]) for kind in KINDS},
+            **{kind.name: kind.parse(fields[kind.name]) for kind in KINDS if kind.name in fields},
         )
+
+
+def parse_overrides(
+    documents: Sequence[Mapping[str, Any]],
+) -> tuple[tuple[Override, ...], tuple[ConditionalOverride, ...]]:
+    """Return the overrides of single values, and those by condition. Raise InvalidError."""
+    overrides: list[Override] = []
+    conditions: list[ConditionalOverride] = []
+    for i, one in enumerate(documents):
+        with refusing("overrides", i):
+            limits = limits_of(one)
+        if one.get("match") is None:
+            overrides.append(Override(one["value"], limits))
+        else:
+            with refusing("overrides", i, "match"):
+                conditions.append(ConditionalOverride(parse_matcher(one["match"]), limits))
+    return tuple(overrides), tuple(conditions)
 
 
 def parse_matcher_document(document: object) -> Matcher:
@@ -68,7 +94,13 @@ def describe(constraint: Constraint) -> dict[str, Any]:
         "matcher": constraint.matcher.document,
         "key": None if constraint.key is None else str(constraint.key),
         **{kind.name: kind.document(getattr(constraint, kind.name)) for kind in KINDS},
-        "overrides": [describe_override(override) for override in constraint.overrides],
+        "overrides": [
+            *(describe_override(override) for override in constraint.overrides),
+            *(
+                {"value": None, "match": one.matcher.document, **describe_limits(one.limits)}
+                for one in constraint.conditions
+            ),
+        ],
         "reason": constraint.reason,
         "expires_at": None if constraint.expires_at_ms is None else iso_ms(constraint.expires_at_ms),
     }
@@ -85,7 +117,7 @@ def describe_limits(limits: GateLimits) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def refusing(*prefix: str) -> Iterator[None]:
+def refusing(*prefix: str | int) -> Iterator[None]:
     """Convert refusals of the domain to InvalidError, with the place of each part below `prefix`."""
     try:
         yield

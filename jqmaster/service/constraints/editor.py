@@ -17,6 +17,7 @@ from jqmaster.domain.constraints.constraint import (
     read_key,
 )
 from jqmaster.domain.constraints.limit_kinds import ConstraintError
+from jqmaster.domain.constraints.turns import WeightedTurns
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import Job
 from jqmaster.domain.matching.fields import MISSING
@@ -268,7 +269,7 @@ class ConstraintEditor:
         document = self._audience.current.constraint(document)
         if (size := len(codec.pack(document))) <= MAX_AUDITED_BYTES:
             return document
-        return {**document, "matcher": None, "overrides": None, "omitted_bytes": size}
+        return {**document, "matcher": None, "overrides": None, "fair": None, "omitted_bytes": size}
 
     async def _job(self, job_id: str) -> Job:
         found = await self._usage.jobs([job_id], with_argument=True)
@@ -291,10 +292,17 @@ def _uncovered(fields: Mapping[str, Any], old: Constraint, access: ContentAccess
     present = describe(old)
     shown = access.constraint(present)
     uncovered = dict(fields)
-    for part in ("matcher", "overrides"):
-        if shown[part] != present[part] and fields[part] == shown[part]:
+    for part in ("matcher", "overrides", "fair", "reserve"):
+        if shown[part] != present[part] and _as_shown(fields[part]) == shown[part]:
             uncovered[part] = present[part]
     return uncovered
+
+
+def _as_shown(part: object) -> object:
+    """Return a part of a request without the `match` of overrides that have none."""
+    if not isinstance(part, list):
+        return part
+    return [{name: value for name, value in one.items() if name != "match" or value} for one in part]
 
 
 def _check_content(draft: Constraint, old: Constraint | None, access: ContentAccess) -> None:
@@ -305,6 +313,13 @@ def _check_content(draft: Constraint, old: Constraint | None, access: ContentAcc
         access.check_path(draft.key, ("key",))
     elif draft.overrides != old.overrides:
         access.check_path(draft.key, ("overrides",))
+    elif draft.fair != old.fair and isinstance(draft.fair, WeightedTurns) and draft.fair.weights:
+        access.check_path(draft.key, ("fair", "weights"))
+    for field in ("conditions", "reserve"):
+        if old is None or getattr(draft, field) != getattr(old, field):
+            for one in getattr(draft, field):
+                place = "overrides" if field == "conditions" else field
+                access.check_matcher(one.matcher.document, (place,))
 
 
 def _with_override(constraint: Constraint, wanted: bytes, value: object, limits: GateLimits) -> Constraint:

@@ -2,18 +2,20 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from jqmaster.clock import Clock
+from jqmaster.domain.constraints.constraint import check_key_value
 from jqmaster.domain.identity.quota import Quota
 from jqmaster.domain.jobs.job import Job
-from jqmaster.domain.matching.fields import MISSING
-from jqmaster.domain.matching.key_value import KeyValue, key_value
-from jqmaster.domain.matching.matcher import Matcher
+from jqmaster.domain.matching.fields import MISSING, JobFields
+from jqmaster.domain.matching.key_value import KeyValue, canonical, key_value
+from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 from jqmaster.domain.matching.paths import Path
 from jqmaster.errors import OverloadedError, RateLimitedError
+from jqmaster.service.constraints.documents import refusing
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore, WaitingLane
 from jqmaster.store.jobs.placement import fields_of
@@ -29,8 +31,64 @@ MAX_TOP_KEYS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
+class OverrideTargets:
+    """The jobs that overrides select, each by its place in the request. An override of a value takes precedence over
+    one by condition, and an earlier condition over a later one."""
+
+    values: Mapping[bytes, int]
+    conditions: Sequence[tuple[int, Matcher]]
+
+    @classmethod
+    def of(cls, documents: Sequence[Mapping[str, Any]]) -> "OverrideTargets":
+        """Return the targets of the overrides of a checked request. Raise InvalidError."""
+        values: dict[bytes, int] = {}
+        conditions: list[tuple[int, Matcher]] = []
+        for i, one in enumerate(documents):
+            if one.get("match") is not None:
+                with refusing("overrides", i, "match"):
+                    conditions.append((i, parse_matcher(one["match"])))
+            else:
+                with refusing():
+                    check_key_value(one["value"], ("overrides", i, "value"))
+                values[canonical(one["value"])] = i
+        return cls(values, conditions)
+
+    def of_job(self, key: KeyValue, fields: JobFields) -> int | None:
+        """Return the place of the override that applies to a job with this value of the key; None: no override does."""
+        found = self.values.get(key.canonical)
+        if found is not None:
+            return found
+        return next((i for i, matcher in self.conditions if matcher.matches(fields)), None)
+
+    @property
+    def ask_argument(self) -> bool:
+        return any("argument" in matcher.reads for _, matcher in self.conditions)
+
+
+NO_OVERRIDES: Final = OverrideTargets({}, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The part of a constraint that a preview looks for."""
+
+    matcher: Matcher
+    key: Path | None = None
+    overrides: OverrideTargets = NO_OVERRIDES
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideCount:
+    """The number of waiting jobs that an override would apply to, and of their values of the key."""
+
+    jobs: int
+    values: int
+
+
+@dataclass(frozen=True, slots=True)
 class Preview:
-    """Which waiting jobs a constraint would apply to. `without_key`: matching jobs that lack the key."""
+    """Which waiting jobs a constraint would apply to. `without_key`: matching jobs that lack the key. `overrides`: the
+    counts of each override that any job meets, by its place in the request."""
 
     count: int
     without_key: int
@@ -40,6 +98,7 @@ class Preview:
     key: Path | None
     keys: list[tuple[str, int]] | None
     distinct_keys: int | None
+    overrides: Mapping[int, OverrideCount]
 
 
 class PreviewTurns:
@@ -79,12 +138,10 @@ class Previews:
         self._clock = clock
         self._turns = turns
 
-    async def run(
-        self, matcher: Matcher, key: Path | None, limit: int, *, who: str, most_per_minute: int
-    ) -> Preview:
+    async def run(self, wanted: Wanted, limit: int, *, who: str, most_per_minute: int) -> Preview:
         """Return a preview with up to `limit` examples. Raise what `PreviewTurns.taken` raises."""
         with self._turns.taken(who, most_per_minute):
-            return await _Scan(self._store, self._usage, self._clock, limit).run(matcher, key)
+            return await _Scan(self._store, self._usage, self._clock, limit).run(wanted)
 
 
 class _Scan:
@@ -102,10 +159,17 @@ class _Scan:
         self._is_exact = True
         self._examples: list[Job] = []
         self._keys: Counter[KeyValue] = Counter()
+        # By the place of an override.
+        self._overridden: dict[int, Counter[KeyValue]] = {}
 
-    async def run(self, matcher: Matcher, key: Path | None) -> Preview:
+    async def run(self, wanted: Wanted) -> Preview:
+        matcher, key, overrides = wanted.matcher, wanted.key, wanted.overrides
         reader = key.reader() if key else None
-        with_argument = "argument" in matcher.reads or (key is not None and key.root == "argument")
+        with_argument = (
+            "argument" in matcher.reads
+            or (key is not None and key.root == "argument")
+            or overrides.ask_argument
+        )
 
         async def look_at(job_ids: Sequence[str]) -> None:
             fresh = [job_id for job_id in dict.fromkeys(job_ids) if job_id not in self._seen]
@@ -119,7 +183,11 @@ class _Scan:
                     if value is MISSING:
                         self._without_key += 1
                         continue
-                    self._keys[key_value(value)] += 1
+                    one = key_value(value)
+                    self._keys[one] += 1
+                    place = overrides.of_job(one, fields)
+                    if place is not None:
+                        self._overridden.setdefault(place, Counter())[one] += 1
                 self._count += 1
                 if len(self._examples) < self._limit:
                     self._examples.append(job)
@@ -134,6 +202,7 @@ class _Scan:
             key,
             None if key is None else [(k.text, n) for k, n in self._keys.most_common(MAX_TOP_KEYS)],
             None if key is None else len(self._keys),
+            {i: OverrideCount(keys.total(), len(keys)) for i, keys in self._overridden.items()},
         )
 
     async def _walk(

@@ -2,16 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from jqmaster.domain.constraints.constraint import CID_LENGTH, Constraint, GateLimits, gate_id, key_of
+from jqmaster.domain.constraints.constraint import (
+    CID_LENGTH,
+    NO_CONDITION,
+    Constraint,
+    GateLimits,
+    gate_id,
+    key_of,
+)
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import Job, JobSpec
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import InvalidError, NotFoundError
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.documents import parse_key, parse_matcher_document, refusal
-from jqmaster.service.constraints.preview import MAX_TOP_KEYS, Preview, Previews
+from jqmaster.service.constraints.preview import MAX_TOP_KEYS, OverrideTargets, Preview, Previews, Wanted
 from jqmaster.store.constraints.constraints import ConstraintSnapshot
 from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.constraints.gates import GateStore
@@ -154,7 +161,7 @@ class ConstraintReader:
                 key = key_value(value.value)
                 (gate,) = await self._usage.gates([gate_id(constraint.cid, key)])
                 own = _own_limits(constraint).get(gate.gate_id)
-                asked = KeyUsage(gate, key.text, constraint.limits_of(key), own)
+                asked = KeyUsage(gate, key.text, constraint.limits_of(key, gate.condition), own)
         gates.sort(key=lambda gate: (-gate.waiting, -(gate.running or 0), gate.gate_id))
         usage = _usage(constraint, gates, delayed, in_force, keys, is_exact=len(gates) >= total)
         return Detail(
@@ -182,7 +189,8 @@ class ConstraintReader:
             key = key_of(constraint, fields) if constraint.key else None
             text = access.key_text(constraint.key, key.text) if key else None
             is_shown = key is not None and text == key.text
-            limits = constraint.limits_of(key if is_shown else None)
+            condition = constraint.condition_of(fields) if is_shown else NO_CONDITION
+            limits = constraint.limits_of(key if is_shown else None, condition)
             found.append(AppliedConstraint(constraint, text, limits))
         return found
 
@@ -195,24 +203,35 @@ class ConstraintReader:
         *,
         who: str,
         most_per_minute: int,
+        overrides: Sequence[Mapping[str, Any]] = (),
     ) -> Preview:
-        """Return which waiting jobs a constraint would apply to. Raise InvalidError, OverloadedError, or
-        ForbiddenError if the caller may not tell jobs apart by the matcher or the key."""
+        """Return which waiting jobs a constraint would apply to, and how many each override would. Raise InvalidError,
+        OverloadedError, or ForbiddenError if the caller may not tell jobs apart by the matchers or the key."""
         parsed, path = parse_matcher_document(matcher), parse_key(key)
+        targets = OverrideTargets.of(overrides)
+        if overrides and path is None:
+            raise no_key(("overrides",))
         access.check_matcher(parsed.document, ("matcher",))
         access.check_path(path, ("key",))
-        return await self._previews.run(parsed, path, limit, who=who, most_per_minute=most_per_minute)
+        for i, one in targets.conditions:
+            access.check_matcher(one.document, ("overrides", i, "match"))
+        wanted = Wanted(parsed, path, targets)
+        return await self._previews.run(wanted, limit, who=who, most_per_minute=most_per_minute)
 
     @staticmethod
     def _top_keys(constraint: Constraint, gates: Sequence[GateUsage]) -> list[KeyUsage]:
         special = {
-            gate_id(constraint.cid, key): constraint.limits_of(key)
+            gate_id(constraint.cid, key): key
             for key in (key_value(override.value) for override in constraint.overrides)
         }
         own = _own_limits(constraint)
-        of_all = constraint.limits_of(None)
         return [
-            KeyUsage(gate, gate.text, special.get(gate.gate_id, of_all), own.get(gate.gate_id))
+            KeyUsage(
+                gate,
+                gate.text,
+                constraint.limits_of(special.get(gate.gate_id), gate.condition),
+                own.get(gate.gate_id),
+            )
             for gate in gates[:MAX_TOP_KEYS]
         ]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.constraints.constraint import Constraint
+from jqmaster.domain.constraints.constraint import NO_CONDITION, Constraint
 from jqmaster.domain.constraints.replay import STEP_MS, PastRun, Replay, replay
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import FINISHED, Job, JobState
@@ -122,8 +122,11 @@ class _Runs:
     """The last runs of the jobs that a constraint applies to."""
 
     def __init__(self, constraint: Constraint) -> None:
+        self._constraint = constraint
         self._reader = constraint.key.reader() if constraint.key else None
-        self.asks_argument = constraint.key is not None and constraint.key.root == "argument"
+        self.asks_argument = constraint.key is not None and (
+            constraint.key.root == "argument" or "argument" in constraint.reads
+        )
         self.found: list[PastRun] = []
         self.looked_at = 0
         self.without_key = 0
@@ -132,12 +135,13 @@ class _Runs:
         """Add the last run of a job; one that never started has none."""
         if not job.started_at_ms:
             return
-        key = None
+        key, condition = None, NO_CONDITION
         if self._reader is not None:
-            value = self._reader(fields_of(job))
+            fields = fields_of(job)
+            value = self._reader(fields)
             if value is MISSING:
                 self.without_key += 1
                 return
-            key = key_value(value)
+            key, condition = key_value(value), self._constraint.condition_of(fields)
         ended_ms = job.finished_at_ms if job.state in FINISHED else None
-        self.found.append(PastRun(job.started_at_ms, ended_ms, key))
+        self.found.append(PastRun(job.started_at_ms, ended_ms, key, condition))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from jqmaster.domain.constraints.constraint import Constraint
 from jqmaster.domain.constraints.gate_check import GateCheck
+from jqmaster.domain.constraints.parts import owners_of
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import JobState
@@ -75,7 +76,7 @@ class WhyService:
             raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
         # Reload after reading the gates, so that constraints created meanwhile are known.
         known = await self._constraints.reload()
-        constraints = {one.cid: one for one in known.constraint_set.constraints}
+        constraints = owners_of(known.constraint_set.constraints)
         snapshot = await self._with_last_end(snapshot, access.for_name(snapshot.job.name))
         snapshot = _covered(snapshot, constraints, access.for_name(snapshot.job.name))
         return Explanation(

@@ -1,5 +1,6 @@
 """The facts about the health of the queue, from what other services already answer, and the verdict on them."""
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -267,7 +268,8 @@ def _full(stored: StoredConstraint, usage: Usage, gate: KeyUsage | None) -> Full
 
 def _is_paused(stored: StoredConstraint) -> bool:
     constraint = stored.constraint
-    return bool(constraint.paused) or any(one.limits.paused for one in constraint.overrides)
+    own = [one.limits for one in constraint.overrides] + [one.limits for one in constraint.conditions]
+    return bool(constraint.paused) or any(limits.paused for limits in own)
 
 
 def _paused(stored: StoredConstraint, usage: Usage, access: ContentAccess) -> Iterator[PausedJobs]:
@@ -300,6 +302,11 @@ def _paused(stored: StoredConstraint, usage: Usage, access: ContentAccess) -> It
         values = [
             access.key_text(constraint.key, key_value(one.value).text)
             for one in constraint.overrides
+            if one.limits.paused
+        ]
+        values += [
+            json.dumps(access.matcher(one.matcher.document), ensure_ascii=False)
+            for one in constraint.conditions
             if one.limits.paused
         ]
         shown = ", ".join(values[:_MAX_VALUES]) + (", …" if len(values) > _MAX_VALUES else "")

@@ -2,10 +2,11 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from jqmaster.domain.constraints.constraint import Constraint
 from jqmaster.domain.constraints.constraint_set import ConstraintSet
+from jqmaster.domain.constraints.parts import parts_of
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.documents import (
@@ -109,15 +110,21 @@ class ConstraintStore:
         )
         limits: list[Arg] = []
         overrides: list[Arg] = []
+        parts: list[list[Any]] = []
         if new and new.constraint.enabled:
             limits, overrides = limit_fields(new.constraint), override_fields(new.constraint)
+            others = parts_of(new.constraint)[1:]
+            parts = [[one.cid, limit_fields(one), override_fields(one)] for one in others]
+        kept = {part[0] for part in parts}
+        old_parts = parts_of(change.old)[1:] if change.old else ()
+        gone = [one.cid for one in old_parts if one.cid not in kept]
         word, _ = await self._client.run(
             "put_constraint",
             (k.rules, k.constraints, k.limits(cid), k.limits(old_cid), k.overrides(cid), k.overrides(old_cid),
              k.reopened, k.counted, k.audit),
             (self._shard.now_arg, change.name, change.expected_etag, encode_constraint(new) if new else b"", cid,
              old_cid, int(change.is_rematched), change.audit_entry, MAX_ENTRIES, MAX_CONSTRAINTS, k.wake_channel,
-             codec.pack(limits), codec.pack(overrides)),
+             codec.pack(limits), codec.pack(overrides), k.tag, codec.pack(parts), codec.pack(gone)),
         )  # fmt: skip
         if word == "full":
             raise ConflictError(

@@ -6,8 +6,16 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.constraints.constraint import Constraint, GateLimits, Mode, Override, gate_id
+from jqmaster.domain.constraints.constraint import (
+    ConditionalOverride,
+    Constraint,
+    GateLimits,
+    Mode,
+    Override,
+    gate_id,
+)
 from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE
+from jqmaster.domain.constraints.turns import WeightedTurns
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.domain.matching.paths import parse_path
@@ -16,6 +24,8 @@ from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg
 
 ETAG_LENGTH: Final = 16
+# Among the overrides for scripts: the weight of a key value at a fair gate.
+WEIGHT_PREFIX: Final = "weight:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +43,23 @@ class StoredConstraint:
 def encode_constraint(stored: StoredConstraint) -> bytes:
     """Encode a constraint as it is stored."""
     c = stored.constraint
-    document = {
+    document: dict[str, Any] = {
         "cid": c.cid,
         "enabled": c.enabled,
         "mode": str(c.mode),
         "matcher": c.matcher.document,
         "key": None if c.key is None else str(c.key),
-        **{kind.name: kind.pack(getattr(c, kind.name)) for kind in KINDS},
-        "overrides": [
-            [o.value, *(kind.pack(getattr(o.limits, kind.name)) for kind in PER_VALUE)] for o in c.overrides
-        ],
+        "overrides": [[o.value, *_packed(o.limits)] for o in c.overrides],
         "reason": c.reason,
         "expires_at_ms": c.expires_at_ms,
         "created_by": stored.created_by,
         "created_at_ms": stored.created_at_ms,
         "changed_at_ms": stored.changed_at_ms,
     }
+    for kind in KINDS:
+        document |= kind.stored(getattr(c, kind.name))
+    if c.conditions:
+        document["conditions"] = [[one.matcher.document, *_packed(one.limits)] for one in c.conditions]
     return stored.etag.encode() + codec.pack(document)
 
 
@@ -64,11 +75,15 @@ def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
             enabled=document["enabled"],
             mode=Mode(document["mode"]),
             key=None if key is None else parse_path(key),
-            overrides=tuple(_override(value, limits) for value, *limits in document["overrides"]),
+            overrides=tuple(Override(value, _unpacked(limits)) for value, *limits in document["overrides"]),
             # Documents of older releases lack fields that were added later.
+            conditions=tuple(
+                ConditionalOverride(parse_matcher(matcher), _unpacked(limits))
+                for matcher, *limits in document.get("conditions", ())
+            ),
             reason=document.get("reason", ""),
             expires_at_ms=document.get("expires_at_ms"),
-            **{kind.name: kind.unpack(document[kind.name]) for kind in KINDS if kind.name in document},
+            **{kind.name: kind.restored(document) for kind in KINDS},
         )
         return StoredConstraint(
             constraint,
@@ -89,6 +104,7 @@ def limit_fields(constraint: Constraint) -> list[Arg]:
         fields |= kind.script_fields(getattr(constraint, kind.name))
     fields |= {
         "has_overrides": int(bool(constraint.overrides)),
+        "has_conditions": 1 if constraint.conditions else None,
         "tracks_slots": int(counted.slots),
         "tracks_starts": int(counted.starts),
     }
@@ -96,21 +112,32 @@ def limit_fields(constraint: Constraint) -> list[Arg]:
 
 
 def override_fields(constraint: Constraint) -> list[Arg]:
-    """Return the overrides for scripts: a list that alternates gate IDs and limits."""
+    """Return the overrides for scripts: a list that alternates gate IDs, or IDs of conditions, and limits.
+
+    The weights of key values, which scripts find in the same hash, follow.
+    """
     fields: list[Arg] = []
     for override in constraint.overrides:
-        parts = [
-            part
-            for kind in PER_VALUE
-            for part in kind.script_fields(getattr(override.limits, kind.name)).values()
-        ]
-        text = ",".join("" if part is None else str(part) for part in parts)
-        fields += (gate_id(constraint.cid, key_value(override.value)), text)
+        fields += (gate_id(constraint.cid, key_value(override.value)), _text(override.limits))
+    for condition in constraint.conditions:
+        fields += (condition.id, _text(condition.limits))
+    if isinstance(constraint.fair, WeightedTurns):
+        for one in constraint.fair.weights:
+            fields += (WEIGHT_PREFIX + gate_id(constraint.cid, key_value(one.value)), str(one.weight))
     return fields
 
 
-def _override(value: object, limits: Sequence[Any]) -> Override:
+def _text(limits: GateLimits) -> str:
+    parts = [part for kind in PER_VALUE for part in kind.script_fields(getattr(limits, kind.name)).values()]
+    return ",".join("" if part is None else str(part) for part in parts)
+
+
+def _packed(limits: GateLimits) -> list[Any]:
+    return [kind.pack(getattr(limits, kind.name)) for kind in PER_VALUE]
+
+
+def _unpacked(limits: Sequence[Any]) -> GateLimits:
     if len(limits) > len(PER_VALUE):
         raise ValueError("an override has limits of a later release")
     parts = zip(PER_VALUE, limits, strict=False)
-    return Override(value, GateLimits(**{kind.name: kind.unpack(part) for kind, part in parts}))
+    return GateLimits(**{kind.name: kind.unpack(part) for kind, part in parts})

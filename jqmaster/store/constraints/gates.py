@@ -28,7 +28,8 @@ class GateStore:
         k = self._keys
         _, data = await self._client.run(
             "prune_gates",
-            (k.epoch, k.counted, k.shadowed, k.gates(cid), k.served(cid), k.crowded(cid), k.limits(cid)),
+            (k.epoch, k.counted, k.shadowed, k.gates(cid), k.served(cid), k.crowded(cid), k.limits(cid),
+             k.conditions(cid)),
             (k.tag, epoch, cid, cursor, GATES_PER_PRUNING),
         )  # fmt: skip
         return int(data[0]), data[1].decode()

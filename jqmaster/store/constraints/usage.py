@@ -26,7 +26,8 @@ LOOK_AGAIN_S: Final = 5.0
 @dataclass(frozen=True, slots=True)
 class GateUsage:
     """One gate at one instant. `running` and `starts` are `None` if no limit counts them; `opens_at_ms` is given if the
-    gate is closed and opens by time alone.
+    gate is closed and opens by time alone. `condition`: the ID of the conditional override that the jobs of its key
+    value meet; empty: none.
     """
 
     gate_id: str
@@ -37,6 +38,7 @@ class GateUsage:
     opens_at_ms: int | None
     held_until_ms: int | None
     is_open: bool
+    condition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class UsageStore:
             _, (_, usages) = await self._client.run(
                 "constraint_usage", (), (self._shard.now_arg, self._keys.tag, *page)
             )
-            for gate_id, (waiting, running, starts, due_ms, held_ms, is_open, text) in zip(
+            for gate_id, (waiting, running, starts, due_ms, held_ms, is_open, text, condition) in zip(
                 page, usages, strict=True
             ):
                 found.append(
@@ -89,6 +91,7 @@ class UsageStore:
                         due_ms or None,
                         held_ms or None,
                         bool(is_open),
+                        condition.decode(),
                     )
                 )
         return found

@@ -89,6 +89,11 @@ def _packed_gates(count: int, joined: str) -> bytes:
     return _COUNTS[count] + joined.encode()
 
 
+def _told(gate: Gate) -> str | tuple[str, str]:
+    """Return what the script is told of a keyed gate besides its ID."""
+    return gate.text if gate.condition is None else (gate.text, gate.condition)
+
+
 class LaneTable:
     """The lanes of one call. Jobs refer to them by number."""
 
@@ -112,18 +117,21 @@ class LaneTable:
         """Return the number of the lane of a group that has these keyed gates."""
         base, numbers = self._bases.get(base_lane.base_id) or self._new_base(base_lane)
         joined = keyed[0].id if len(keyed) == 1 else _joined(keyed)
-        number = numbers.get(joined)
+        conditions = [gate.condition for gate in keyed if gate.condition is not None]
+        # Jobs with the same gates may meet different conditional overrides.
+        known_as = f"{joined}{conditions}" if conditions else joined
+        number = numbers.get(known_as)
         if number is None:
             # Most lanes have at most one keyed gate.
             if len(keyed) == 1:
                 gates = _ONE_GATE + joined.encode()
-                self._parts += (base, gates, "", keyed[0].text)
+                self._parts += (base, gates, "", _told(keyed[0]))
             else:
                 gates = _packed_gates(len(keyed), joined)
                 in_lane = joined if gates == codec.GATES_IN_LANE else ""
-                self._parts += (base, gates, in_lane, *[gate.text for gate in keyed])
+                self._parts += (base, gates, in_lane, *map(_told, keyed))
             self._gates.append(gates)
-            number = numbers[joined] = len(self._gates)
+            number = numbers[known_as] = len(self._gates)
         return number
 
     def place(self, constraints: ConstraintSet, spec: JobSpec) -> tuple[int, bytes]:

@@ -4617,6 +4617,11 @@ function RuleText({ matcher }) {
   return html`${rule.rows.length > 1 && html`<p>${t(`rule.${rule.kind}`)}:</p>`}<ul class="plain rule-text">${rule.rows.map((row, at2) => html`<li key=${at2}><${Text} value=${conditionText(row)} max=${400} /></li>`)}</ul>
     <details><summary>JSON</summary>${json}</details>`;
 }
+function conditionRow(text) {
+  const rows = ruleOf(text)?.rows ?? [];
+  return rows.length === 1 && rows[0] && !rows[0].isNot ? rows[0] : null;
+}
+var conditionOf = (row) => textOf({ kind: "all", rows: [row] });
 function textOf({ kind, rows }) {
   const members = rows.map(({ field, op, value, isNot }) => {
     const typed = op === "in" && !value.trim().startsWith("[") ? value.split(",").map((one) => valueOf(one.trim())) : valueOf(value);
@@ -4736,7 +4741,8 @@ function filterWords(filter) {
   return words.join(" · ") || t("audit.filter.all");
 }
 function overrideWords(override) {
-  const value = typeof override.value === "string" ? override.value : toJson(override.value);
+  const { match, value: of2 } = override;
+  const value = match ? ruleText(match) ?? toJson(match) : typeof of2 === "string" ? of2 : toJson(of2);
   const limits = [...limitTexts(override), ...override.paused ? [t("audit.field.paused")] : []];
   return `${value}: ${limits.join(", ") || t("audit.no_limit")}`;
 }
@@ -4994,7 +5000,9 @@ function pausedOf(constraints) {
         (one.overrides ?? []).filter((override) => override.paused)
       );
       if (values2.length === 0) return [];
-      const shown2 = values2.slice(0, 3).map((override) => visible(String(override.value).slice(0, 60)));
+      const shown2 = values2.slice(0, 3).map(
+        (override) => visible((override.match ? toJson(override.match) : String(override.value)).slice(0, 60))
+      );
       return [
         {
           kind: "warn",
@@ -8313,10 +8321,116 @@ function Told({ told: told3 }) {
     <p class="muted small"><${Time} at=${told3.from} /> – <${Time} at=${told3.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
 }
 
+// constraint_shares.js
+var VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
+var OPS3 = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
+var WEIGHT = [{ name: "weight", min: 1e-3, step: "any" }];
+var SLOTS = [{ name: "slots", min: 1, step: "1" }];
+var LIMITS = VALUE_FIGURES.map(({ name, min, unit }) => ({
+  name,
+  min,
+  step: unit === "count" ? "1" : "any"
+}));
+var BLANK_RULE = toJson({ field: "argument.plan", op: "eq", value: "" });
+var sharesOf = (constraint) => ({
+  weights: JSON.stringify(
+    (constraint?.fair?.weights ?? []).map((one) => ({
+      of: typedOf(one.value),
+      weight: String(one.weight)
+    }))
+  ),
+  default_weight: constraint?.fair?.weights ? String(constraint.fair.default) : "",
+  reserve: JSON.stringify(
+    (constraint?.reserve ?? []).map((one) => ({
+      of: toJson(one.matcher),
+      slots: String(one.concurrency)
+    }))
+  ),
+  conditions: JSON.stringify(
+    (constraint?.overrides ?? []).filter((one) => one.match).map((one) => ({
+      of: toJson(one.match),
+      paused: one.paused ? "yes" : "",
+      ...Object.fromEntries(VALUE_FIGURES.map((figure) => [figure.name, figureText(figure, one)]))
+    }))
+  )
+});
+var rowsIn = (text) => JSON.parse(text || "[]");
+var conditionsIn = (text) => rowsIn(text).map((row) => ({ match: parseExact(row["of"] ?? ""), ...limitsIn(row, PER_VALUE) }));
+function sharesIn(given, base) {
+  const weights = rowsIn(given["weights"]).map((row) => ({
+    value: valueOf(row["of"] ?? ""),
+    weight: Number(row["weight"])
+  }));
+  const reserve = rowsIn(given["reserve"]).map((row) => ({
+    matcher: parseExact(row["of"] ?? ""),
+    concurrency: Number(row["slots"])
+  }));
+  const isWeighted = given["fair"] && (weights.length > 0 || given["default_weight"]);
+  return {
+    overrides: [
+      ...(base?.overrides ?? []).filter((one) => !one.match),
+      ...conditionsIn(given["conditions"])
+    ],
+    ...reserve.length > 0 && { reserve },
+    ...isWeighted && { fair: { weights, default: Number(given["default_weight"] || 1) } }
+  };
+}
+function ShareFields({ form }) {
+  const { values: values2 } = form;
+  return html`${values2["fair"] && html`<${Rows} form=${form} name="weights" columns=${WEIGHT} isRule=${false} /><${FormField} form=${form} name="default_weight" path="fair.default" type="number" min="0.001" step="any" placeholder="1" label=${t("constraints.default_weight")} />`}
+    ${values2["concurrency"] && html`<${Rows} form=${form} name="reserve" columns=${SLOTS} isRule />`}
+    ${values2["key"]?.trim() && html`<${Rows} form=${form} name="conditions" columns=${LIMITS} isRule />`}`;
+}
+function Rows({ form, name, columns: columns3, isRule }) {
+  const rows = rowsIn(form.values[name]);
+  const put2 = (next) => form.set({ [name]: JSON.stringify(next) });
+  const change2 = (at2, part) => put2(rows.map((row, place) => place === at2 ? { ...row, ...part } : row));
+  const blank = {
+    of: isRule ? BLANK_RULE : "",
+    ...Object.fromEntries(columns3.map((column) => [column.name, ""]))
+  };
+  return html`<fieldset class="shares"><legend>${t(`constraints.form.${name}`)}</legend><p class="hint">${t(`constraints.${name}.hint`)}</p>
+    ${rows.map((row, at2) => {
+    const n = at2 + 1;
+    return html`<div key=${at2} class="row">${isRule ? html`<${Condition} text=${row["of"] ?? ""} n=${n} onText=${(of2) => change2(at2, { of: of2 })} />` : html`<input aria-label=${t("rule.value", { n })} placeholder=${t("rule.value", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row["of"]} onInput=${(e2) => change2(at2, { of: e2.target.value })} />`}
+        ${columns3.map((column) => html`<input key=${column.name} type="number" min=${column.min} step=${column.step} aria-label=${`${t(`constraints.form.${/** @type {"weight"} */
+    column.name}`)} ${n}`} placeholder=${t(`constraints.form.${/** @type {"weight"} */
+    column.name}`)} value=${row[column.name]} onInput=${(e2) => change2(at2, { [column.name]: e2.target.value })} />`)}
+        <button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => put2(rows.filter((_, place) => place !== at2))}>✕</button></div>`;
+  })}
+    <div><${Button} class="small" onClick=${() => put2([...rows, blank])}>${t("rule.add")}<//></div></fieldset>`;
+}
+function Condition({ text, n, onText }) {
+  const row = conditionRow(text);
+  if (row === null) return html`<code>${visible(text)}</code>`;
+  const put2 = (part) => onText(conditionOf({ ...row, ...part }));
+  return html`<input aria-label=${t("rule.field", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(e2) => put2({ field: e2.target.value })} />
+    <select aria-label=${t("rule.op", { n })} value=${row.op} onChange=${(e2) => put2({ op: e2.target.value })}>${OPS3.map((op) => html`<option key=${op} value=${op}>${t(`rule.op.${/** @type {"eq"} */
+  op}`)}</option>`)}</select>
+    <input aria-label=${t("rule.value", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put2({ value: e2.target.value })} />`;
+}
+function Shares({ one }) {
+  const { weights } = one.fair === true ? { weights: null } : one.fair ?? {};
+  const conditions = one.overrides.filter((override) => override.match);
+  const words = (matcher) => visible(ruleText(matcher) ?? toJson(matcher));
+  return html`${weights && html`<h3>${t("constraints.form.weights")}</h3><ul class="plain">${weights.map((share, at2) => html`<li key=${at2}>${visible(typedOf(share.value))}: <span class="num">${number(share.weight)}</span></li>`)}<li>${t("constraints.default_weight")}: <span class="num">${number(one.fair.default)}</span></li></ul>`}
+    ${one.reserve?.length > 0 && html`<h3>${t("constraints.form.reserve")}</h3><ul class="plain">${one.reserve.map((share, at2) => html`<li key=${at2}>${words(share.matcher)}: <span class="num">${number(share.concurrency)}</span></li>`)}</ul>`}
+    ${conditions.length > 0 && html`<h3>${t("constraints.form.conditions")}</h3><ul class="plain">${conditions.map((share, at2) => html`<li key=${at2}>${words(share.match)}: ${limitTexts({ ...NONE2, ...share }).join(" · ")}${share.paused && ` ${t("enqueue.paused")}`}</li>`)}</ul>`}`;
+}
+var NONE2 = Object.fromEntries(LIMIT_KINDS.map(({ name }) => [name, null]));
+function ConditionCounts({ counts, text }) {
+  const rows = rowsIn(text);
+  if (counts.length !== rows.length || rows.length === 0) return null;
+  return html`<ul class="plain">${rows.map((row, at2) => {
+    const { jobs, values: values2 } = counts[at2] ?? { jobs: 0, values: 0 };
+    return html`<li key=${at2}>${visible(ruleText(parseExact(row["of"] ?? "")) ?? row["of"] ?? "")}: <span class="num">${t("constraints.condition_count", { jobs: number(jobs), values: number(values2) })}</span></li>`;
+  })}</ul>`;
+}
+
 // constraint_editor.js
 var PREVIEW_MS = 500;
 var NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
-var VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
+var VALUE_FIGURES2 = PER_VALUE.flatMap((kind) => kind.figures);
 var EXPIRES_AT = { name: "expires_at", path: ["expires_at"], min: 0, unit: "instant" };
 var FIGURES = [...LIMIT_KINDS.flatMap((kind) => kind.figures), EXPIRES_AT];
 var BLANK2 = {
@@ -8324,6 +8438,7 @@ var BLANK2 = {
   matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
   key: "",
   ...formOf(null),
+  ...sharesOf(null),
   mode: "enforce",
   enabled: "yes",
   reason: "",
@@ -8334,6 +8449,7 @@ var valuesOf = (constraint) => constraint ? {
   matcher: toJson(constraint.matcher, 2),
   key: constraint.key ?? "",
   ...formOf(constraint),
+  ...sharesOf(constraint),
   mode: constraint.mode,
   enabled: constraint.enabled ? "yes" : "",
   reason: constraint.reason,
@@ -8344,6 +8460,7 @@ var LABELS = (
   {
     reason: "pause.reason",
     expires_at: "pause.until",
+    default_weight: "constraints.default_weight",
     matcher: "constraints.matcher",
     key: "constraints.key"
   }
@@ -8389,23 +8506,24 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
     ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
     <div class="form-grid"><div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
       ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />` : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("rule.hint")} text=${values2["matcher"] ?? ""} onText=${(text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`}</div>
-      <${Preview} text=${matcher.problem ? "" : values2["matcher"] ?? ""} matchKey=${values2["key"]?.trim() ?? ""} /></div>
+      <${Preview} text=${matcher.problem ? "" : values2["matcher"] ?? ""} matchKey=${values2["key"]?.trim() ?? ""} conditions=${values2["conditions"] ?? ""} /></div>
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
       ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
       <${FormField} form=${form} name="mode" as="select" label=${labelOf2("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")} maxlength="500" />
     <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf2("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf2(kind.name)}<//>`)}</div>
+    <${ShareFields} form=${form} />
     <${LastHour} document=${matcher.problem ? null : limiting(values2, matcher.value, constraint)} /><//>`;
 }
 var limiting = (given, matcher, base) => ({
   matcher,
-  overrides: base?.overrides ?? [],
   ...given["key"]?.trim() && { key: given["key"].trim() },
-  ...limitsIn(given, LIMIT_KINDS)
+  ...limitsIn(given, LIMIT_KINDS),
+  ...sharesIn(given, base)
 });
 var ownLimits = (key) => {
   const figures = formOf(key.own_limits);
-  return Object.fromEntries(VALUE_FIGURES.map(({ name }) => [name, figures[name] ?? ""]));
+  return Object.fromEntries(VALUE_FIGURES2.map(({ name }) => [name, figures[name] ?? ""]));
 };
 function ValueLimits({ shown: shown2, path, onClose, onDone }) {
   useZone();
@@ -8428,7 +8546,7 @@ function ValueLimits({ shown: shown2, path, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${t("constraints.limit_value.title")} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${labelOf2}>
     <p><strong><${Text} value=${shown2.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
-    <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}</div><//>`;
+    <div class="form-grid">${VALUE_FIGURES2.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}</div><//>`;
 }
 var refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: [field], msg }] });
 function parsed(text) {
@@ -8439,7 +8557,7 @@ function parsed(text) {
     return { problem: refusal("matcher", `${t("constraints.not_json")}: ${reason}`) };
   }
 }
-function Preview({ text, matchKey }) {
+function Preview({ text, matchKey, conditions }) {
   const [state, setState] = E2(
     /** @type {{of: string, answer: any, problem: Problem | null}} */
     {
@@ -8448,13 +8566,13 @@ function Preview({ text, matchKey }) {
       problem: null
     }
   );
-  const asked = JSON.stringify([text, matchKey]);
+  const asked = JSON.stringify([text, matchKey, conditions]);
   W2(() => {
     if (!text) return void 0;
     const aborter = new AbortController();
     const timer2 = setTimeout(() => {
       call("POST", "api/constraints/preview", {
-        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)}` : ""}}`,
+        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)},"overrides":${toJson(conditionsIn(conditions))}` : ""}}`,
         signal: aborter.signal
       }).then(
         (answer2) => setState({ of: asked, answer: answer2, problem: null }),
@@ -8473,6 +8591,7 @@ function Preview({ text, matchKey }) {
     ${!answer && !problem && html`<p class="muted">${t(text ? "action.counting" : "constraints.preview.invalid")}</p>`}
     ${answer && html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
       <ul class="plain">${answer.examples.map((job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}</ul>
+      ${matchKey && html`<${ConditionCounts} counts=${answer.overrides ?? []} text=${conditions} />`}
       ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`}</div>`;
 }
 
@@ -8668,7 +8787,7 @@ function One3({ name, go: go3, session: session2 }) {
         ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} isNext /></dd>`}
         ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
         <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
-      <section class="card"><h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}</section></div>
+      <section class="card"><h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}<${Shares} one=${one} /></section></div>
       <div class="stack">${one.key && html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`}
         <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
@@ -8701,6 +8820,7 @@ function documentOf(one) {
     ...key && { key },
     ...limitsOf(one, LIMIT_KINDS),
     overrides,
+    ...one.reserve?.length > 0 && { reserve: one.reserve },
     reason,
     expires_at
   };
@@ -11409,7 +11529,7 @@ var COLUMNS4 = [
     label: "job.state",
     width: 9,
     phone: "side",
-    render: (one) => html`<${Condition} one=${one} />`
+    render: (one) => html`<${Condition2} one=${one} />`
   },
   {
     key: "last",
@@ -11419,7 +11539,7 @@ var COLUMNS4 = [
     render: (one) => html`<${Time} at=${one.recent[0]?.at} />`
   }
 ];
-function Condition({ one }) {
+function Condition2({ one }) {
   if (isMuted(one)) return html`<${Badge} kind="off">${t("notices.muted")}<//>`;
   const open = one.incidents.filter((incident) => !incident.is_over);
   if (open.length === 0) return html`<${Badge} kind="ok">${t("notices.quiet")}<//>`;
@@ -11448,7 +11568,7 @@ function One5({ name, session: session2 }) {
     again
   );
   return html`<p class="crumbs"><a href=${href("notices")}>${t("nav.notices")}</a></p>
-    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1><${Condition} one=${one} /></div>
+    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1><${Condition2} one=${one} /></div>
     <${ErrorBox} problem=${found.problem} />
     ${may(session2, "operate") && html`<div class="row actions" role="group" aria-label=${t("notices.actions")}>
       <${Button} kind="primary" onClick=${test}>${t("notices.test")}<//>

@@ -153,6 +153,18 @@ export default {
   "constraints.form.paused": "一時停止中",
   "constraints.form.counts_awaiting": "コールバック待ちのジョブも数える",
   "constraints.form.fair": "値ごとに順番に実行",
+  "constraints.form.weights": "重みによる順番",
+  "constraints.weights.hint": "重み 10 の値は、重み 1 の値が 1 回実行される間に 10 回実行されます。",
+  "constraints.default_weight": "その他のすべての値の重み",
+  "constraints.form.weight": "重み",
+  "constraints.form.reserve": "予約スロット",
+  "constraints.reserve.hint":
+    "条件に合うジョブだけが使えるスロットです。これらのジョブは他のスロットも使えます。",
+  "constraints.form.slots": "スロット数",
+  "constraints.form.conditions": "条件ごとの制限",
+  "constraints.conditions.hint":
+    "条件に合うジョブを持つキーの値ごとに適用される制限です。空欄の場合は制約の制限が適用されます。",
+  "constraints.condition_count": "待機中のジョブ {jobs} 件、値 {values} 個",
   "constraints.preview": "条件に合う待機中のジョブ",
   "constraints.preview.count": "件||件",
   "constraints.preview.without":

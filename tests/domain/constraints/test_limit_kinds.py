@@ -101,7 +101,7 @@ def test_scripts_read_nothing_of_a_limit_that_is_not_there() -> None:
     fields = {field: value for kind in KINDS for field, value in kind.script_fields(kind.none).items()}
     assert fields == {
         "concurrency": None, "rate_limit": None, "rate_period_ms": None, "is_paused": 0, "max_backlog": None,
-        "is_fair": 0, "is_awaiting_free": 0,
+        "is_fair": 0, "turn_weight": None, "least_turn_weight": None, "is_awaiting_free": 0,
     }  # fmt: skip
     assert RATE.script_fields(Rate(5, 1_000)) == {"rate_limit": 5, "rate_period_ms": 1_000}
 

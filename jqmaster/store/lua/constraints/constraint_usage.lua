@@ -3,7 +3,8 @@
 -- KEYS
 -- ARGV now_ms tag [+ gate]
 -- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),opens at ms without an
---   event(0: it is open, or waits for an event),held until ms(0: not held),is_open,text of its key value]
+--   event(0: it is open, or waits for an event),held until ms(0: not held),is_open,text of its key value,
+--   ID of the conditional override that its jobs meet(empty: none)]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/constraints/slots.lua
@@ -26,6 +27,7 @@ for i = FIRST, #ARGV do
     gate.held_until_ms or 0,
     is_open and 1 or 0,
     text or '',
+    gate.condition or '',
   }
 end
 return {'ok', now_ms, found}

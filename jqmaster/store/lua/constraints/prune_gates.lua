@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
 -- Removes the data of a constraint's idle gates, where no job waits or runs. If the constraint was deleted, removes its
 -- own data together with its last gate.
--- KEYS epoch:string counted:set shadowed:hash gates:hash served:hash crowded:zset limits:hash
+-- KEYS epoch:string counted:set shadowed:hash gates:hash served:hash crowded:zset limits:hash conditions:hash
 -- ARGV tag epoch cid cursor(0: from the start) limit(about how many gates to check)
 -- REPLY ok:removed,cursor of the next call(0: done) | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/leadership.lua
 local epoch_key, counted_key, shadowed_key = KEYS[1], KEYS[2], KEYS[3]
 local gates_key, served_key, crowded_key, limits_key = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local conditions_key = KEYS[8]
 local tag, epoch, cid, cursor, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local MAX_NAMED = 1000  -- in one command
 
@@ -26,10 +27,11 @@ for at = 1, #idle, MAX_NAMED do
   local last = math.min(at + MAX_NAMED - 1, #idle)
   redis.call('HDEL', gates_key, unpack(idle, at, last))
   redis.call('HDEL', served_key, unpack(idle, at, last))
+  redis.call('HDEL', conditions_key, unpack(idle, at, last))
 end
 if redis.call('EXISTS', gates_key, limits_key) == 0 then
   redis.call('SREM', counted_key, cid)
   redis.call('HDEL', shadowed_key, cid)
-  redis.call('UNLINK', served_key, crowded_key)
+  redis.call('UNLINK', served_key, crowded_key, conditions_key)
 end
 return {'ok', #idle, scanned[1]}

@@ -6,7 +6,8 @@
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) cid(8 characters; ID of the new
 --   document) old_cid(ID of the document that it replaces; empty: none) is_rematched(1: what it selects or counts has
 --   changed) audit_entry audit_max max_constraints wake_channel limits(MessagePack: [field, value, …])
---   overrides(MessagePack: [gate, text, …])
+--   overrides(MessagePack: [gate, text, …]) tag parts(MessagePack: [[cid, limits, overrides], …]; those that keep
+--   reserved slots free) gone_parts(MessagePack: [cid, …]; those of the old document that the new one has not)
 -- REPLY ok:edition | changed:present document(empty: it does not exist) | full
 -- CHECKS FIRST that the constraint is as the caller read it; that a new one is not one too many
 -- include lib/clock.lua
@@ -18,6 +19,7 @@ local now_ms, name, expected_etag, document, cid = clock.now_ms(ARGV[1]), ARGV[2
 local old_cid, is_rematched = ARGV[6], ARGV[7] == '1'
 local audit_entry, audit_max, max_constraints, wake_channel = ARGV[8], ARGV[9], tonumber(ARGV[10]), ARGV[11]
 local limits, overrides = cmsgpack.unpack(ARGV[12]), cmsgpack.unpack(ARGV[13])
+local tag, parts, gone_parts = ARGV[14], cmsgpack.unpack(ARGV[15]), cmsgpack.unpack(ARGV[16])
 local ETAG_LENGTH = 16
 
 local present = redis.call('HGET', constraints_key, name) or ''
@@ -32,22 +34,34 @@ local function raised(field)
 end
 local version = raised('version')
 local edition = is_rematched and raised('edition') or tonumber(redis.call('HGET', rules_key, 'edition') or '0')
-if old_cid ~= '' then
-  redis.call('UNLINK', old_limits_key, old_overrides_key)
-  redis.call('ZADD', reopened_key, version, old_cid)
+
+-- Removes the limits of a constraint, or of a part of one. Its gates are open from now on.
+local function lift(gone_cid, its_limits_key, its_overrides_key)
+  redis.call('UNLINK', its_limits_key, its_overrides_key)
+  redis.call('ZADD', reopened_key, version, gone_cid)
+end
+
+local function limit(its_cid, its_limits_key, its_overrides_key, its_limits, its_overrides)
+  redis.call('DEL', its_limits_key, its_overrides_key)
+  redis.call('HSET', its_limits_key, unpack(its_limits))
+  for at = 1, #its_overrides, 500 do
+    redis.call('HSET', its_overrides_key, unpack(its_overrides, at, math.min(at + 499, #its_overrides)))
+  end
+  redis.call('ZADD', reopened_key, version, its_cid)
+  redis.call('SADD', counted_key, its_cid)
+end
+
+if old_cid ~= '' then lift(old_cid, old_limits_key, old_overrides_key) end
+for _, gone_cid in ipairs(gone_parts) do
+  lift(gone_cid, tag .. 'limits:' .. gone_cid, tag .. 'overrides:' .. gone_cid)
 end
 if document == '' then
   redis.call('HDEL', constraints_key, name)
 else
   redis.call('HSET', constraints_key, name, document)
-  if #limits > 0 then
-    redis.call('DEL', limits_key, overrides_key)
-    redis.call('HSET', limits_key, unpack(limits))
-    for at = 1, #overrides, 500 do
-      redis.call('HSET', overrides_key, unpack(overrides, at, math.min(at + 499, #overrides)))
-    end
-    redis.call('ZADD', reopened_key, version, cid)
-    redis.call('SADD', counted_key, cid)
+  if #limits > 0 then limit(cid, limits_key, overrides_key, limits, overrides) end
+  for _, part in ipairs(parts) do
+    limit(part[1], tag .. 'limits:' .. part[1], tag .. 'overrides:' .. part[1], part[2], part[3])
   end
 end
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

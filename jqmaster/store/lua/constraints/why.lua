@@ -93,7 +93,7 @@ if lane and lane.edition == edition and (is_waiting or state == layout.STATE.run
       local is_full = gate.concurrency and gate.running >= gate.concurrency
       local waiting_jobs, text = waiting.at(id)
       found_gates[#found_gates + 1] = {id, text or '', waiting_jobs, room <= 0 and 1 or 0,
-        redis.call('HEXISTS', tag .. 'overrides:' .. gate.cid, id), figures_of(gate),
+        gate.condition and 1 or redis.call('HEXISTS', tag .. 'overrides:' .. gate.cid, id), figures_of(gate),
         is_full and is_waiting and holders_of(id) or {}}
     end
   end

@@ -41,7 +41,7 @@ local layout = {
   FLAG = {keep_result = 1, rerun_lost = 2, confirmed = 4, watched = 8, unique = 16, has_progress = 32, followed = 64, has_challenge = 128},
   SCOPE = {until_start = 1, until_finished = 2, window = 3},
   ON_CONFLICT = {reject = 1, existing = 2, replace = 3},
-  LIMIT_FIELDS = {'concurrency', 'rate_limit', 'rate_period_ms', 'is_paused', 'max_backlog', 'is_fair', 'is_awaiting_free'},
+  LIMIT_FIELDS = {'concurrency', 'rate_limit', 'rate_period_ms', 'is_paused', 'max_backlog', 'is_fair', 'turn_weight', 'least_turn_weight', 'is_awaiting_free'},
   OVERRIDE_FIELDS = {'concurrency', 'rate_limit', 'rate_period_ms', 'is_paused'},
   is_flag_of_limits = {is_paused = true, is_fair = true, is_awaiting_free = true},
   index = {[1] = 'scheduled', [3] = 'retrying', [4] = 'running', [5] = 'awaiting_callback', [6] = 'succeeded', [7] = 'failed', [8] = 'canceled', [9] = 'skipped', [10] = 'discarded', [11] = 'awaiting_jobs'},

@@ -14,11 +14,11 @@ local constraints = lazily.made_by(function()
     local limits = known[cid]
     if limits == nil then
       local f = redis.call('HMGET', tag .. 'limits:' .. cid, 'mode', 'has_overrides', 'tracks_slots',
-        'tracks_starts', unpack(FIELDS))
+        'tracks_starts', 'has_conditions', unpack(FIELDS))
       limits = f[1] and {is_shadow = f[1] == 'shadow', has_overrides = f[2] == '1', tracks_slots = f[3] == '1',
-        tracks_starts = f[4] == '1'} or false
+        tracks_starts = f[4] == '1', has_conditions = f[5] == '1'} or false
       for n = 1, limits and #FIELDS or 0 do
-        local field, value = FIELDS[n], f[n + 4]
+        local field, value = FIELDS[n], f[n + 5]
         if IS_FLAG[field] then limits[field] = value == '1' else limits[field] = tonumber(value) end
       end
       known[cid] = limits
@@ -26,12 +26,9 @@ local constraints = lazily.made_by(function()
     return limits
   end
 
-  -- Returns the limits at one gate: those of the constraint, or those of the override for the gate's key value.
-  local function limits_at(gate_id, limits)
-    local override = limits.has_overrides
-      and redis.call('HGET', tag .. 'overrides:' .. string.sub(gate_id, 1, layout.gates.constraint_length), gate_id)
-    if not override then return limits end
-    local own, next_part = {}, string.gmatch(override .. ',', '([^,]*),')
+  -- Returns these limits with those of an override in their place. `text`: the override's limits.
+  local function overridden(limits, text)
+    local own, next_part = {}, string.gmatch(text .. ',', '([^,]*),')
     for n = 1, #PARTS do
       local field, part = PARTS[n], next_part() or ''
       if IS_FLAG[field] then
@@ -41,6 +38,23 @@ local constraints = lazily.made_by(function()
       end
     end
     return own
+  end
+
+  -- Returns the limits at one gate: those of the constraint, those of the conditional override that the jobs of the
+  -- gate's key value meet, and those of the override for that value; a later one takes precedence. Also returns the ID
+  -- of the conditional override, if there is one.
+  local function limits_at(gate_id, limits)
+    local found, condition = limits, nil
+    if not (limits.has_overrides or limits.has_conditions) then return found end
+    local cid = string.sub(gate_id, 1, layout.gates.constraint_length)
+    if limits.has_conditions then
+      condition = redis.call('HGET', tag .. 'conditions:' .. cid, gate_id) or nil
+      local text = condition and redis.call('HGET', tag .. 'overrides:' .. cid, condition)
+      if text then found = overridden(found, text) end
+    end
+    local override = limits.has_overrides and redis.call('HGET', tag .. 'overrides:' .. cid, gate_id)
+    if override then found = overridden(found, override) end
+    return found, condition
   end
 
   -- Returns whether the key values of this gate's constraint take turns.

@@ -27,8 +27,9 @@ local gates = lazily.made_by(function()
       tracks_starts = limits.tracks_starts, is_fair = limits.is_fair, is_shadow = limits.is_shadow, is_paused = false,
       taken = 0, running = nil, concurrency = nil, period_ms = nil}
     known[id] = gate
-    local room
-    room, gate.due_ms = limit_kinds.room_of(gate, constraints.limits_at(id, limits), now_ms, NO_ROOM_LIMIT)
+    local room, own
+    own, gate.condition = constraints.limits_at(id, limits)
+    room, gate.due_ms = limit_kinds.room_of(gate, own, now_ms, NO_ROOM_LIMIT)
     if limits.is_shadow then gate.shadow_room, gate.due_ms = room, nil else gate.room = room end
     return gate
   end

@@ -3,6 +3,7 @@
 -- include lib/constraints/constraints.lua
 -- include lib/lanes/lanes.lua
 -- include lib/constraints/waiting.lua
+-- include lib/constraints/gate_conditions.lua
 -- Definitions of lanes: where jobs have to wait, as a master has computed from the constraints.
 local homes = (function()
   local tag = ARGV.tag
@@ -10,7 +11,8 @@ local homes = (function()
 
   -- Reads definitions from MessagePack: [[[base lane, name, group, shared gates], …], then for each definition: number
   -- of its base lane from 1, keyed gates as a job's record stores them, keyed gates if the record leaves them to the
-  -- lane, texts of their key values …]. All definitions are in one flat list, because there may be hundreds, and
+  -- lane, texts of their key values (each with the ID of the conditional override that the job meets, if the constraint
+  -- has such overrides) …]. All definitions are in one flat list, because there may be hundreds, and
   -- creating a table costs more than reading one.
   local function read(packed)
     local parts = cmsgpack.unpack(packed)
@@ -80,7 +82,12 @@ local homes = (function()
       for i = 1, count do
         local gate_id = keyed[i]
         local limits = constraints.limits_of(gate_id)
-        waiting.list(gate_id, definitions.texts[definition.before_texts + i])
+        local text = definitions.texts[definition.before_texts + i]
+        if type(text) == 'table' then
+          gate_conditions.note(gate_id, text[2])
+          text = text[1]
+        end
+        waiting.list(gate_id, text)
         -- A fair constraint serves lanes in turn, so each key value needs its own lane.
         waits_in_lane = waits_in_lane or (limits and limits.is_fair)
       end

@@ -6,6 +6,7 @@
 -- include lib/constraints/waiting.lua
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
+-- include lib/constraints/gate_conditions.lua
 -- Writes the changes of lanes that lib/lanes/lanes.lua has gathered.
 local lane_writes = (function()
   local tag = ARGV.tag
@@ -171,6 +172,9 @@ local lane_writes = (function()
     end
     local has_come_back = place()
     local has_room = free_slots(freed, unstarted_tokens)
+    if lazily.is_made(gate_conditions) then
+      has_room = parking.open_all(parking.closed_among(gate_conditions.write())) or has_room
+    end
     local dropped = {}
     for _, lane in ipairs(changed) do
       lane.jobs = lane.jobs + lane.jobs_more

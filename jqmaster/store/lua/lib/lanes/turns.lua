@@ -1,12 +1,13 @@
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
 -- include lib/constraints/gates.lua
+-- include lib/constraints/turn_clock.lua
 -- Computes the place of a lane within its priority, which depends on turns under fair constraints.
 local turns = (function()
   local tag = ARGV.tag
 
   -- Returns the lane's order: the ID, and so the age, of its first job, or, under a fair constraint, the stamp of the
-  -- last turn of its key value if that is later.
+  -- last turn of its key value if that is later. Turns by weight have an order of their own.
   local function order_of(lane, first_id)
     local order = first_id
     for _, gate_id in ipairs(lane.keyed) do
@@ -14,6 +15,11 @@ local turns = (function()
         local gate = gates.known[gate_id]
         local stamp = gate and gate.served
           or redis.call('HGET', tag .. 'served:' .. gate_ids.constraint_of(gate_id), gate_id)
+        if constraints.limits_of(gate_id).turn_weight then
+          stamp = turn_clock.order_of(gate_id, first_id, stamp)
+          -- A turn may come before the age of the first job.
+          if order == first_id then order = stamp end
+        end
         if stamp and stamp > order then order = stamp end
       end
     end
@@ -28,5 +34,14 @@ local turns = (function()
     return false
   end
 
-  return {order_of = order_of, are_taken = are_taken}
+  -- Returns whether a lane takes turns by weight, and its weight.
+  local function weight_of(lane)
+    for _, gate_id in ipairs(lane.keyed) do
+      local limits = constraints.is_fair(gate_id) and constraints.limits_of(gate_id)
+      if limits and limits.turn_weight then return true, turn_clock.weight(gate_id, limits) end
+    end
+    return false, 1
+  end
+
+  return {order_of = order_of, are_taken = are_taken, weight_of = weight_of}
 end)()

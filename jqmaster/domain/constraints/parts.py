@@ -1,0 +1,109 @@
+"""Parts of a constraint: itself, and the limits by which it keeps reserved slots free.
+
+A reservation is a limit for all other jobs. Of 50 slots with 10 reserved for jobs of plan `pro`, jobs of other plans
+may use 40. With several reservations, each set of them makes such a part: the jobs for which none of the set is meant
+may use what the set leaves. A job then passes the gates of all parts that apply to it, as it passes those of several
+constraints.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import combinations
+from typing import Final
+
+from jqmaster.domain.constraints.constraint import (
+    CID_LENGTH,
+    ConditionalOverride,
+    Constraint,
+    GateLimits,
+    Override,
+)
+from jqmaster.domain.constraints.limit_kinds import Reservation
+from jqmaster.domain.matching.fields import JobFields
+from jqmaster.domain.matching.matcher import Matcher, Matches
+
+# A part has the first digits of the constraint's ID, which tell scripts what kind of constraint it is.
+_KEPT: Final = 2
+
+
+def parts_of(constraint: Constraint) -> tuple[Constraint, ...]:
+    """Return the constraint and its other parts. Each has its own `cid`, under which its slots are counted."""
+    return (constraint, *_reserving(constraint)) if constraint.reserve else (constraint,)
+
+
+def owners_of(constraints: tuple[Constraint, ...]) -> dict[str, Constraint]:
+    """Return the constraints by the `cid` of each of their parts."""
+    return {part.cid: one for one in constraints for part in parts_of(one)}
+
+
+def _reserving(constraint: Constraint) -> Iterator[Constraint]:
+    for size in range(1, len(constraint.reserve) + 1):
+        for chosen in combinations(constraint.reserve, size):
+            yield _without(constraint, chosen)
+
+
+def _without(constraint: Constraint, chosen: tuple[Reservation, ...]) -> Constraint:
+    """Return the limit for jobs that none of these reservations is meant for."""
+    reserved = sum(one.concurrency for one in chosen)
+    # The digest does not depend on numbers: when they change, the slots in use still count.
+    matchers = repr([one.matcher.document for one in chosen])
+    digest = blake2b(f"{constraint.cid}{matchers}".encode(), digest_size=(CID_LENGTH - _KEPT) // 2)
+    return replace(
+        constraint,
+        cid=constraint.cid[:_KEPT] + digest.hexdigest(),
+        matcher=_neither(constraint.matcher, chosen),
+        concurrency=(constraint.concurrency or 0) - reserved,
+        rate=None,
+        paused=None,
+        max_backlog=None,
+        fair=False,
+        reserve=(),
+        overrides=tuple(
+            Override(one.value, limits)
+            for one in constraint.overrides
+            if (limits := _less(one.limits, reserved)) is not None
+        ),
+        conditions=tuple(
+            ConditionalOverride(one.matcher, _less(one.limits, reserved) or GateLimits())
+            for one in constraint.conditions
+        ),
+    )
+
+
+def _less(limits: GateLimits, reserved: int) -> GateLimits | None:
+    """Return what a value's own concurrency leaves to other jobs; None: it has none of its own."""
+    if limits.concurrency is None:
+        return None
+    left = limits.concurrency - reserved
+    return GateLimits(concurrency=left) if left > 0 else GateLimits(paused=True)
+
+
+def _neither(matcher: Matcher, chosen: tuple[Reservation, ...]) -> Matcher:
+    """Return the matcher of the jobs that `matcher` selects and none of the reservations is meant for.
+
+    It is put together from parsed matchers: as a document, it might be deeper than a matcher may be.
+    """
+    excluded = tuple(one.matcher for one in chosen)
+    return Matcher(
+        {"all": [matcher.document, {"not": {"any": [one.document for one in excluded]}}]},
+        matcher.reads.union(*(one.reads for one in excluded)),
+        lambda fields: matcher.matches(fields) and not any(one.matches(fields) for one in excluded),
+        lambda name: _for_name(matcher, excluded, name),
+    )
+
+
+def _for_name(matcher: Matcher, excluded: tuple[Matcher, ...], name: str) -> bool | Matches:
+    """Return the verdict for all jobs of a name, or the function that decides for each."""
+    own = matcher.for_name(name)
+    others = [one.for_name(name) for one in excluded]
+    if own is False or True in others:
+        return False
+    open_questions = [other for other in others if not isinstance(other, bool)]
+    if own is True and not open_questions:
+        return True
+
+    def matches(fields: JobFields) -> bool:
+        return (own is True or own(fields)) and not any(other(fields) for other in open_questions)
+
+    return matches

@@ -1,0 +1,80 @@
+-- include lib/lazily.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/constraints/constraints.lua
+-- Turns in proportion to weights, by a virtual clock for each constraint (start-time fair queueing). A value that is
+-- served has its next turn later by STEP divided by its weight. The clock shows the turn that was served last. A value
+-- that was idle has its next turn at the clock, so that it neither makes up for the time nor waits longer for it.
+--
+-- A turn is a text that sorts like the IDs of jobs: an anchor, which is an instant in the form of an ID, then the time
+-- on the virtual clock. A new anchor is taken once in a round, in which the value of the least weight has one turn.
+-- So lanes that take no turns, and whose jobs are older than the anchor, go first once in a round.
+local turn_clock = lazily.made_by(function()
+  local tag = ARGV.tag
+  local STEP, ANCHOR_LENGTH, CLOCK = 1000, 17, 'clock'
+  local of_cid, weight_of = {}, {}
+
+  local function text_of(anchor, at) return anchor .. string.format('%020.3f', at) end
+
+  -- Returns the virtual clock of a constraint: `anchor` (nil: no value was served yet), `at`, and `anchored_at`, its
+  -- time when the anchor was taken.
+  local function clock_of(cid)
+    local virtual = of_cid[cid]
+    if not virtual then
+      local stored = redis.call('HGET', tag .. 'served:' .. cid, CLOCK)
+      local anchor, at, anchored_at = string.match(stored or '', '^(%S+) (%S+) (%S+)$')
+      virtual = {anchor = anchor, at = tonumber(at or 0), anchored_at = tonumber(anchored_at or 0)}
+      of_cid[cid] = virtual
+    end
+    return virtual
+  end
+
+  -- Returns the weight of the gate's key value.
+  local function weight(gate_id, limits)
+    local found = weight_of[gate_id]
+    if not found then
+      local cid = gate_ids.constraint_of(gate_id)
+      found = tonumber(redis.call('HGET', tag .. 'overrides:' .. cid, 'weight:' .. gate_id) or limits.turn_weight)
+      weight_of[gate_id] = found
+    end
+    return found
+  end
+
+  -- Returns the place of a gate in the order. `first_id`: the first job of the lane. `turn`: the gate's next turn; nil:
+  -- it was never served, or not since the constraint has weights.
+  local function order_of(gate_id, first_id, turn)
+    local virtual = clock_of(gate_ids.constraint_of(gate_id))
+    local earliest = first_id
+    if virtual.anchor then
+      local present = text_of(virtual.anchor, virtual.at)
+      if present < first_id then earliest = present end
+    end
+    return turn and turn > earliest and turn or earliest
+  end
+
+  -- Serves a gate whose next turn is `turn`. Returns the turn after that. `new_anchor`: returns an anchor that is later
+  -- than all before it.
+  local function serve(gate_id, turn, new_anchor)
+    local cid = gate_ids.constraint_of(gate_id)
+    local limits, virtual = constraints.limits_of(cid), clock_of(cid)
+    virtual.anchor = virtual.anchor or new_anchor()
+    local due = turn and #turn > ANCHOR_LENGTH and tonumber(string.sub(turn, ANCHOR_LENGTH + 1)) or 0
+    -- A turn under an earlier anchor is served sooner than the clock says, and does not advance the clock.
+    if due > virtual.at and string.sub(turn, 1, ANCHOR_LENGTH) == virtual.anchor then virtual.at = due end
+    if virtual.at >= virtual.anchored_at + STEP / limits.least_turn_weight then
+      virtual.anchor, virtual.anchored_at = new_anchor(), virtual.at
+    end
+    virtual.is_changed = true
+    return text_of(virtual.anchor, math.max(due, virtual.at) + STEP / weight(gate_id, limits))
+  end
+
+  local function write()
+    for cid, virtual in pairs(of_cid) do
+      if virtual.is_changed then
+        redis.call('HSET', tag .. 'served:' .. cid, CLOCK,
+          string.format('%s %.3f %.3f', virtual.anchor, virtual.at, virtual.anchored_at))
+      end
+    end
+  end
+
+  return {weight = weight, order_of = order_of, serve = serve, write = write}
+end)
