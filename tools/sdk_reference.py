@@ -138,6 +138,8 @@ PAGES: tuple[Page, ...] = (
             Entry("errors.Interrupted", is_constructed=False),
             Entry("worker.gather.Gather"),
             Entry("worker.gather.GatherContext", is_constructed=False),
+            Entry("api_limits.ApiLimits"),
+            Entry("api_limits.Room", is_constructed=False),
             Entry("errors.CheckpointNotSaved", is_constructed=False),
             Entry("errors.PartNotKept", is_constructed=False),
         ),

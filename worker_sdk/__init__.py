@@ -37,6 +37,7 @@ from worker_sdk.errors import (
 from worker_sdk.errors import renamed as _renamed
 
 if TYPE_CHECKING:
+    from worker_sdk.api_limits import ApiLimits, Room
     from worker_sdk.approval import Approval
     from worker_sdk.conditions import (
         DefinitionRan,
@@ -86,6 +87,7 @@ __all__ = [
     "INPUTS",
     "After",
     "AnswerMismatchError",
+    "ApiLimits",
     "Approval",
     "Batch",
     "Callback",
@@ -144,6 +146,7 @@ __all__ = [
     "ResultGone",
     "ResultNotKept",
     "Retry",
+    "Room",
     "Seal",
     "SealError",
     "SentEvent",
@@ -179,6 +182,7 @@ _MODULES: Final = {
     "INPUT": "worker_sdk.tasks.signature",
     "INPUTS": "worker_sdk.tasks.signature",
     "After": "worker_sdk.pusher.after",
+    "ApiLimits": "worker_sdk.api_limits",
     "Approval": "worker_sdk.approval",
     "Batch": "worker_sdk.tasks.batch",
     "Callback": "worker_sdk.worker.challenge",
@@ -213,6 +217,7 @@ _MODULES: Final = {
     "PartStream": "worker_sdk.tasks.parts",
     "Pusher": "worker_sdk.pusher.client",
     "Ready": "worker_sdk.outside",
+    "Room": "worker_sdk.api_limits",
     "Seal": "worker_sdk.sealing",
     "SentEvent": "worker_sdk.pusher.events",
     "SinceLastRun": "worker_sdk.conditions",

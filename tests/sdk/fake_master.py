@@ -70,6 +70,7 @@ class FakeMaster:
         self.answers_heartbeats = True
         self.polls: list[Fields] = []
         self.leaving: list[str] = []  # workers that announced their end
+        self.observations: list[Fields] = []
         self.poll_s = 0.3  # how long a call for jobs may wait
         self.mail: deque[list[Fields]] = deque()  # jobs for the next polls
         self.scripts: dict[str, deque[Scripted]] = defaultdict(deque)
@@ -210,6 +211,9 @@ class FakeMaster:
             return self._answer(204)
         if route == "heartbeat":
             return self._heartbeat(body)
+        if route == "observations":
+            self.observations.append(body)
+            return self._answer(204)
         if route == "start":
             stale = [s["job_id"] for s in body["starts"] if s["token"] in self.stale]
             asked = [s["job_id"] for s in body["starts"] if s["token"] not in self.stale]
@@ -280,6 +284,7 @@ class FakeMaster:
             "canceled": set(),
         }
         allowed = needed[item["type"]] | {"job_id", "token", "type", "finished_at"}
+        allowed |= {"used"}
         allowed |= {"failure": {"retry_after"}, "deferred": {"hold"}}.get(item["type"], set())
         if not needed[item["type"]] <= set(item) <= allowed:
             self.faults.append(f"result: {sorted(item)}")

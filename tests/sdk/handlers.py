@@ -28,6 +28,16 @@ def isolated_echo(argument: Any, ctx: Context) -> Any:
     return [argument, os.getpid(), ctx.attempt, ctx.name, ctx.remaining() > 0]
 
 
+@worker.handler("isolated.used", isolated=True)
+def isolated_used(argument: Any, ctx: Context) -> str:
+    ctx.used(tokens=1)
+    ctx.used(tokens=1812, images=2)
+    ctx.observed("model", "acme", remaining=7, resets_s=60)
+    if argument == "crash":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "used"
+
+
 @worker.handler("isolated.async", isolated=True)
 async def isolated_async(argument: Any) -> str:
     await asyncio.sleep(0)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from worker_sdk.protocol import Dispatch, JobInput
     from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.tasks.collection import Tasks
+    from worker_sdk.worker.observations import Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Ending:
     * `challenge`: what the handler asked for with `ctx.open_challenge`, as a master gets it: `form`, `audience`,
       `expect`, `timeout_s`, `meta`. None: it opened no challenge.
     * `steps`: the results of all steps of the job that have ended so far, by name.
+    * `used`: the units that the attempt has used, by `ctx.used`.
+    * `observed`: the room of other services that it told with `ctx.observed`.
 
     For example:
 
@@ -64,6 +67,8 @@ class Ending:
     parts: Sequence[Any] = ()
     challenge: Mapping[str, Any] | None = None
     steps: Mapping[str, Any] = field(default_factory=dict)
+    used: Mapping[str, float] = field(default_factory=dict)
+    observed: "Sequence[Observation]" = ()
 
     @property
     def result(self) -> Any:
@@ -256,6 +261,8 @@ def _ending_of(
         parts,
         challenges.opened[-1] if challenges.opened else None,
         results_of(checkpoint),
+        fields.pop("used", {}),
+        reports.observed,
     )
 
 

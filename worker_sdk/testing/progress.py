@@ -5,6 +5,8 @@ from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
 
+from worker_sdk.worker.observations import Observation
+
 
 class KeptReports:
     """Reports of one job. `checkpoint`, and `parts` of the last attempt, are as a master would keep them."""
@@ -13,6 +15,8 @@ class KeptReports:
         self.progress: tuple[float | None, str] | None = None
         self.checkpoint = checkpoint
         self.parts: list[bytes] = []
+        self.used: dict[str, float] = {}
+        self.observed: list[Observation] = []
 
     def view(self) -> dict[str, Any] | None:
         """Return the progress as a master shows it. Tests have a virtual clock, so it was always told right now."""
@@ -36,6 +40,12 @@ class KeptReports:
         kept.set_result(None)
         return kept
 
+    def add_used(self, token: str, used: Mapping[str, float]) -> None:
+        self.used.update(used)
+
+    def observe(self, observation: Observation) -> None:
+        self.observed.append(observation)
+
 
 class ReportsByToken:
     """The reports of several jobs, each of which is kept apart."""
@@ -44,6 +54,7 @@ class ReportsByToken:
         self._kept = kept
         # No report is ever under way to a master.
         self.told: set[str] = set()
+        self.used: dict[str, dict[str, float]] = {}
 
     def add_progress(self, token: str, fraction: float | None, message: str) -> None:
         self._kept[token].add_progress(token, fraction, message)
@@ -53,6 +64,15 @@ class ReportsByToken:
 
     def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":
         return self._kept[token].emit(job_id, token, value, deadline_s)
+
+    def add_used(self, token: str, used: Mapping[str, float]) -> None:
+        self._kept[token].add_used(token, used)
+        self.used.setdefault(token, {}).update(used)
+
+    def observe(self, observation: Observation) -> None:
+        # The call does not say which job observed it.
+        for kept in self._kept.values():
+            kept.observe(observation)
 
     def flush(self, token: str) -> "Future[None] | None":
         """Return None: nothing has to be sent."""

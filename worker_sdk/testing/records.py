@@ -1,6 +1,6 @@
 """The records of the test kit: jobs that were enqueued, and jobs that ran."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from worker_sdk.worker.kept_steps import own_value, results_of
 
 if TYPE_CHECKING:
     from worker_sdk.sealing import Seal, What
+    from worker_sdk.worker.observations import Observation
 
 # Characters of the arguments of a job that a failed assertion shows.
 _MOST_SHOWN = 200
@@ -84,6 +85,16 @@ class Run:
     def steps(self) -> Mapping[str, Any]:
         """The results of the steps that have ended, by name, which the next attempt gets."""
         return results_of(self._opened_checkpoint())
+
+    @property
+    def used(self) -> Mapping[str, float]:
+        """The units that the last attempt has used, by `ctx.used`."""
+        return self.reports.used
+
+    @property
+    def observed(self) -> Sequence["Observation"]:
+        """The room of other services that the last attempt has told with `ctx.observed`, in order."""
+        return self.reports.observed
 
     @property
     def parts(self) -> list[Any]:

@@ -117,6 +117,8 @@ class Runner:
         run.attempts += not run.callbacks
         if not run.callbacks:
             run.reports.parts.clear()
+            run.reports.used.clear()
+            run.reports.observed.clear()
             run.log.clear()
         timeout = job.get("timeout")
         ctx = Context(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, overload
 from worker_sdk.worker.cancel_signal import CancelSignal
 from worker_sdk.worker.enqueue_calls import EnqueueCalls, is_in_loop
 from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.no_value import NO_VALUE
 
 if TYPE_CHECKING:  # slow to import, and a module of handlers does not need it
     import logging
@@ -269,6 +270,41 @@ class Context(EnqueueCalls):
         # Replace characters that cannot be sent, which would keep the worker's heartbeats from being sent.
         text = str(message)[:MAX_MESSAGE_CHARS].encode(errors="replace").decode()
         self._reports.add_progress(self._token, told, text)
+
+    # --- limits
+
+    def used(self, **units: float) -> None:
+        """Tell how much of a limit with a weight this attempt has used, for example the tokens of a model. When it
+        ends, however it ends, the masters replace the estimate that was charged at its start. Call it as often as you
+        like: the last number of each unit counts. It may be called from any thread.
+
+        * `units`: number of each unit, 0 to a billion. The names are those of `unit` in the weights of constraints.
+
+        Raise ValueError for a number out of range:
+
+            ctx.used(tokens=1812)
+        """
+        from worker_sdk.worker.observations import checked_units
+
+        self._reports.add_used(self._token, checked_units(units))
+
+    def observed(self, constraint: str, value: Any = NO_VALUE, *, remaining: float, resets_s: float) -> None:
+        """Tell how much room another service says it has left. Until then, the masters start no more jobs than fit.
+        The room never becomes wider than the constraint. The call does not wait for a master, and may be made from any
+        thread. `ApiLimits` reads the numbers from the headers of an answer.
+
+        * `constraint`: name of the constraint that stands for the service's limit.
+        * `value`: value of the constraint's key, if it has one.
+        * `remaining`: units that may still be used, in the unit of the constraint.
+        * `resets_s`: seconds until the service has all of its room again.
+
+        Raise ValueError for a number out of range:
+
+            ctx.observed("openai", remaining=41_000, resets_s=12.5)
+        """
+        from worker_sdk.worker.observations import checked_observation
+
+        self._reports.observe(checked_observation(constraint, value, remaining, resets_s))
 
     @property
     def checkpoint(self) -> Any:

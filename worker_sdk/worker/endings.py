@@ -77,7 +77,7 @@ class Endings:
             run.is_settled = True
             if logger.isEnabledFor(logging.DEBUG):
                 _log_end(run, "success")
-            self._settlements.put(run.job_id, run.token, outcomes.success(value))
+            self._put(run, outcomes.success(value))
             return
         if run.is_settled:
             if run.stopping in (Stop.TIMEOUT, Stop.CANCELED):
@@ -233,10 +233,21 @@ class Endings:
         """Report this end, unless one was reported already. The slot stays occupied."""
         if not run.is_settled:
             run.is_settled = True
-            self._reports.end(run.token, "the job has ended")
             if logger.isEnabledFor(logging.DEBUG):
                 _log_end(run, fields["type"])
-            self._settlements.put(run.job_id, run.token, fields)
+            self._put(run, fields)
+            self._reports.end(run.token, "the job has ended")
+
+    def _put(self, run: JobRun, fields: outcomes.Fields) -> None:
+        """Hand over the report, with the units that the attempt has used."""
+        # An attempt that opened a challenge goes on, and its charge stays until it ends.
+        if (
+            self._reports.used
+            and (used := self._reports.used.pop(run.token, None))
+            and fields["type"] != "challenged"
+        ):
+            fields = {**fields, "used": used}
+        self._settlements.put(run.job_id, run.token, fields)
 
     def settle_stopped(self, run: JobRun) -> None:
         """Report the end that belongs to the reason for which the run is stopped."""

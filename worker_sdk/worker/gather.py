@@ -87,6 +87,19 @@ class GatherContext(Context):
         for job in self.jobs:
             job.progress(fraction, message)
 
+    def used(self, **units: float) -> None:
+        """Tell how much of a limit the call has used, in equal shares for all of its jobs. To tell it for each job, use
+        `ctx.jobs[0].used(…)`.
+
+        * `units`: as for `Context.used`.
+
+        Raise ValueError for a number out of range:
+
+            ctx.used(tokens=1812)
+        """
+        for job in self.jobs:
+            job.used(**{unit: round(number / len(self.jobs), 3) for unit, number in units.items()})
+
     def _of_one_job(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
             "a call of gathered jobs has no checkpoint, step, part or challenge of its own: use those of a job, as in "

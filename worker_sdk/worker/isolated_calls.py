@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from worker_sdk import tracing
 from worker_sdk.worker.isolated import IsolatedProcess
 from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.observations import Observation
 from worker_sdk.worker.outcomes import Fields
 from worker_sdk.worker.progress import RunReports
 from worker_sdk.worker.run import JobRun, Stop
@@ -89,6 +90,12 @@ class IsolatedCalls:
         if "line" in report:
             if run.log is not None:
                 run.log.write(*report["line"])
+            return
+        if "used" in report:
+            self._reports.add_used(run.token, report["used"])
+            return
+        if "observed" in report:
+            self._reports.observe(Observation(**report["observed"]))
             return
         if "part" in report:
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from worker_sdk import forked
 from worker_sdk.dependencies.values import WorkerValues, with_dependencies
@@ -28,6 +28,9 @@ from worker_sdk.worker.isolated import REPORT, send_frame
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.names import ATTRIBUTE
 from worker_sdk.worker.registry import Handler, call_async
+
+if TYPE_CHECKING:
+    from worker_sdk.worker.observations import Observation
 
 
 def main(fd: int) -> None:
@@ -179,6 +182,12 @@ class ParentReports:
 
     def add_progress(self, token: str, fraction: float | None, message: str) -> None:
         self.send(encode({REPORT: {"fraction": fraction, "message": message}}))
+
+    def add_used(self, token: str, used: Mapping[str, float]) -> None:
+        self.send(encode({REPORT: {"used": dict(used)}}))
+
+    def observe(self, observation: "Observation") -> None:
+        self.send(encode({REPORT: {"observed": observation.fields()}}))
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":
         return self._ask("checkpoint", checkpoint, CheckpointNotSaved)

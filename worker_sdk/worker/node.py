@@ -33,6 +33,7 @@ from worker_sdk.worker.lease import MAX_MARGIN_S, StoreClock, now_s
 from worker_sdk.worker.left_runs import LeftRuns
 from worker_sdk.worker.log_sender import ClaimLog, LogSender
 from worker_sdk.worker.loop_watch import LoopWatch
+from worker_sdk.worker.observations import ObservationSender
 from worker_sdk.worker.parts import PartSender
 from worker_sdk.worker.progress import PendingReports
 from worker_sdk.worker.puller import Puller
@@ -102,6 +103,7 @@ class Node:
         self._report_queue = ReportQueue(self._client, self.identity, self._clock)
         self._reports = PendingReports()
         self._reports.parts = PartSender(self._client, self.identity)
+        self._reports.observer = ObservationSender(self._client, self.identity)
         self._logs = LogSender(self._client, self.identity) if config.job_logs else None
         self.executor = Executor(
             max_jobs=config.max_jobs,

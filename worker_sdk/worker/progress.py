@@ -4,11 +4,14 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from worker_sdk import forked
 from worker_sdk.errors import CheckpointNotSaved
 from worker_sdk.worker.lease import now_s
+
+if TYPE_CHECKING:
+    from worker_sdk.worker.observations import Observation
 
 MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 MAX_MESSAGE_CHARS: Final = 200
@@ -20,6 +23,12 @@ LAST_EVERY_S: Final = 0.05
 MAX_BYTES_PER_BEAT: Final = 1024 * 1024
 
 _NEVER: Final = float("inf")
+
+
+class Observer(Protocol):
+    """The sender of observations. It may be called from any thread."""
+
+    def observe(self, observation: "Observation") -> None: ...
 
 
 class Emitter(Protocol):
@@ -45,14 +54,24 @@ class Reports(Protocol):
         """Hand out a partial result. The future ends when a master has it, or fails with PartNotKept."""
         ...
 
+    def add_used(self, token: str, used: "Mapping[str, float]") -> None:
+        """Report the units that the attempt has used when it ends. The last number of each unit counts."""
+        ...
+
+    def observe(self, observation: "Observation") -> None:
+        """Tell masters soon how much room a service has left."""
+        ...
+
 
 class RunReports(Reports, Protocol):
     """The reports of a worker's runs.
 
     * `told`: the tokens of claims that told progress which masters may not have yet.
+    * `used`: by token, the units that attempts have used so far.
     """
 
     told: set[str]
+    used: dict[str, dict[str, float]]
 
     def flush(self, token: str) -> "Future[None] | None":
         """Have the last progress of a claim sent soon. Return a future that ends when masters have it, or refuse it;
@@ -109,10 +128,12 @@ class PendingReports:
         self.on_report: Callable[[], object] = lambda: None
         # Partial results do not wait for heartbeats.
         self.parts: Emitter | None = None
+        self.observer: Observer | None = None
         self._lock = threading.Lock()
         self._reports: dict[str, PendingReport] = {}
         self._under_way: dict[str, PendingReport] = {}
         self.told: set[str] = set()
+        self.used: dict[str, dict[str, float]] = {}
         self._taken_at_s = -_NEVER
         self._is_copy = False
         forked.renew_in_child(self)
@@ -147,6 +168,14 @@ class PendingReports:
     def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":
         assert self.parts is not None
         return self.parts.emit(job_id, token, value, deadline_s)
+
+    def add_used(self, token: str, used: Mapping[str, float]) -> None:
+        if not self._is_copy:
+            self.used.setdefault(token, {}).update(used)
+
+    def observe(self, observation: "Observation") -> None:
+        assert self.observer is not None
+        self.observer.observe(observation)
 
     def flush(self, token: str) -> "Future[None] | None":
         """Have the last progress of a claim sent soon. Return a future that ends when masters have it, or refuse it;
@@ -213,6 +242,7 @@ class PendingReports:
     def end(self, token: str, why: str) -> None:
         """Drop the reports about a claim that is over: they do not count any more."""
         self.told.discard(token)
+        self.used.pop(token, None)
         if token in self._reports:
             with self._lock:
                 report = self._reports.pop(token, None)

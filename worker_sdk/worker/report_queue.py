@@ -149,7 +149,7 @@ class ReportQueue:
             instant = datetime.fromtimestamp(self._clock.estimate_ms(now) / 1000, UTC)
             self._finished_at, self._stamped_s = _FINISHED_AT + pack(iso(instant)), now
         # Join both into one map: each is short, so its head is one byte, 0x80 + its length.
-        if fields["type"] == "success":
+        if fields["type"] == "success" and "used" not in fields:
             head, ending = _SUCCESS_HEAD, _SUCCESS + pack(fields["result"])
         else:
             head, ending = (0x80 + _OWN_FIELDS + len(fields)).to_bytes(1, "big"), pack(fields)[1:]
@@ -238,6 +238,11 @@ class ReportQueue:
             self._put_back([SingleItem(item.job_id, item.token, item.data) for item in batch])
             return
         item = batch[0]
+        if (plainer := _without_used(item.data)) is not None:
+            # A master that is older than the SDK does not know the field.
+            self._held_bytes += len(plainer) - len(item.data)
+            self._put_back([SingleItem(item.job_id, item.token, plainer)])
+            return
         logger.error("the master refused the result of job %s: %s", item.job_id, answer)
         if item.is_substitute:
             # No simpler report is left; the lease tells the master.
@@ -275,6 +280,19 @@ def batches_of(reports: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 def _body(batch: list[Item]) -> bytes:
     return b"".join((HEAD, len(batch).to_bytes(2, "big"), *[item.data for item in batch]))
+
+
+def _without_used(refused: bytes) -> bytes | None:
+    """Return the report without the units that the attempt has used; None if it does not tell them."""
+    try:
+        fields = decode(refused)
+    except DecodeError:
+        return None
+    return (
+        encode({name: value for name, value in fields.items() if name != "used"})
+        if "used" in fields
+        else None
+    )
 
 
 def _substitute(refused: bytes, answer: MasterAnswer) -> outcomes.Fields:

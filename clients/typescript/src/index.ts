@@ -36,6 +36,7 @@ export {
   type ChallengeOptions,
   type Context,
   type JobLog,
+  type ObservedRoom,
 } from "./worker/context.js";
 export type { Logger } from "./worker/state.js";
 export { Worker, type WorkerOptions } from "./worker/worker.js";

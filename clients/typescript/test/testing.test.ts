@@ -117,6 +117,24 @@ test("checkpoints, progress, logs and jobs of handlers are kept", async () => {
   assert.deepEqual(runs.map(({ name }) => name), ["crawl", "double"]);
 });
 
+test("units that the last attempt used, and observed room, are kept", async () => {
+  let attempts = 0;
+  const ask = task<void>("ask", async (_, ctx) => {
+    ctx.used({ tokens: 100, images: 1 });
+    ctx.used({ tokens: 1812 });
+    if (attempts++ === 0) throw new Error("again");
+    ctx.used({ tokens: 900 });
+    ctx.observed("model", { value: "acme", remaining: 41_000, resetsS: 12.5 });
+    for (const wrong of [-1, NaN, 2e9]) assert.throws(() => ctx.used({ tokens: wrong }), RangeError);
+    assert.throws(() => ctx.observed("model", { remaining: 1, resetsS: -1 }), RangeError);
+  });
+  const jobs = await recording(() => ask.enqueue());
+  await drain(jobs);
+  const run = jobs.only(ask);
+  assert.deepEqual(run.used, { tokens: 900, images: 1 });
+  assert.deepEqual(run.observed, [{ constraint: "model", value: "acme", remaining: 41_000, resetsS: 12.5 }]);
+});
+
 test("uniqueness keys refuse, or give the job that is there", async () => {
   await recording(async () => {
     const first = await double.with({ unique: { key: "a" } }).enqueue(1);

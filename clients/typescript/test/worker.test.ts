@@ -56,6 +56,19 @@ test("a handler tells its progress, saves a checkpoint, writes a log, and enqueu
   });
 });
 
+test("a job that tells what it used ends as if it had not", LIVE, async () => {
+  const ask = task<boolean, string>(unique("ask"), { keepResult: true, maxRetry: 0 }, (fails, ctx) => {
+    ctx.used({ tokens: 1812 });
+    ctx.observed("no-such-constraint", { remaining: 5, resetsS: 1 });
+    if (fails) throw new Error("too many tokens");
+    return "answered";
+  });
+  await withWorker([ask], async () => {
+    assert.equal(await (await ask.enqueue(false)).result({ wait: 60 }), "answered");
+    await assert.rejects((await ask.enqueue(true)).result({ wait: 60 }), /too many tokens/);
+  });
+});
+
 test("what a handler throws decides how its job goes on", LIVE, async () => {
   const orders = task<string, string>(unique("orders"), { keepResult: true, maxRetry: 1, retry: { baseS: 0 }, retryCodes: ["BUSY"] }, (order, ctx) => {
     if (order === "discard") throw new Discard("the photo was deleted");

@@ -5,7 +5,7 @@ import type { Job } from "../tasks/job.js";
 import type { Task } from "../tasks/task.js";
 import { decode, encode } from "../wire/msgpack.js";
 import type { JobState, LogLevel, ProgressRequest } from "../wire/protocol.js";
-import { Callback } from "../worker/context.js";
+import { Callback, type ObservedRoom } from "../worker/context.js";
 import type { Outcome } from "../worker/outcomes.js";
 
 const OVER: ReadonlySet<JobState> = new Set<JobState>(["succeeded", "discarded", "failed", "canceled", "skipped"]);
@@ -45,6 +45,10 @@ export class Run {
   readonly log: { readonly level: LogLevel; readonly text: string }[] = [];
   /** The challenges that it opened. */
   readonly challenges: { readonly requestId: string; readonly callbackUrl: string }[] = [];
+  /** The units that the last attempt has used, by `ctx.used`. */
+  used: Readonly<Record<string, number>> = {};
+  /** The room of other services that the last attempt has told with `ctx.observed`, in order. */
+  observed: ({ readonly constraint: string } & ObservedRoom)[] = [];
   /** @internal */
   savedCheckpoint: Uint8Array | undefined;
   /** @internal */

@@ -61,6 +61,8 @@ export class TestRunner {
     run.state = "running";
     run.attempt += 1;
     run.at = this.store.nowS;
+    run.used = {};
+    run.observed = [];
     const context = new TestContext(run, this.store);
     run.callbacks = [];
     let outcome: Outcome;

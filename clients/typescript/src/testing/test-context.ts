@@ -6,8 +6,9 @@ import { JobHandle } from "../tasks/handle.js";
 import { jobOf, type TaskLike } from "../tasks/job.js";
 import { decode, encode } from "../wire/msgpack.js";
 import type { JobInput } from "../wire/protocol.js";
-import type { Callback, Challenge, Context, JobLog } from "../worker/context.js";
+import type { Callback, Challenge, Context, JobLog, ObservedRoom } from "../worker/context.js";
 import { jobLog } from "../worker/job-context.js";
+import { checkedRoom, checkedUnits } from "../worker/units.js";
 import type { Run } from "./run.js";
 import type { TestStore } from "./store.js";
 
@@ -67,6 +68,14 @@ export class TestContext implements Context {
 
   progress(fraction: number | null, message = ""): void {
     this.#run.progress = { fraction, message };
+  }
+
+  used(units: Readonly<Record<string, number>>): void {
+    this.#run.used = { ...this.#run.used, ...checkedUnits(units) };
+  }
+
+  observed(constraint: string, room: ObservedRoom): void {
+    this.#run.observed.push({ constraint, ...checkedRoom(room) });
   }
 
   async checkpoint(value: unknown): Promise<void> {

@@ -35,6 +35,8 @@ export class Claim {
   /** The reports that no heartbeat has sent yet. */
   progress: ProgressRequest | undefined;
   checkpoint: PendingCheckpoint | undefined;
+  /** The units that the attempt has used, which its report tells. */
+  used: Readonly<Record<string, number>> | undefined;
 
   constructor(
     readonly job: Dispatch,

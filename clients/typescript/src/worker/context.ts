@@ -33,6 +33,23 @@ export interface ChallengeOptions {
   readonly meta?: unknown;
 }
 
+/**
+ * The room that another service says it has left.
+ *
+ * @example
+ * ```ts
+ * ctx.observed("openai", { remaining: 41_000, resetsS: 12.5 });
+ * ```
+ */
+export interface ObservedRoom {
+  /** Value of the constraint's key, if it has one. */
+  readonly value?: unknown;
+  /** Units that may still be used, in the unit of the constraint. */
+  readonly remaining: number;
+  /** Seconds until the service has all of its room again. */
+  readonly resetsS: number;
+}
+
 /** A challenge that was opened. */
 export interface Challenge {
   /** The secret that answers it. */
@@ -132,6 +149,23 @@ export interface Context {
    * @param message Up to 200 characters.
    */
   progress(fraction: number | null, message?: string): void;
+
+  /**
+   * Tells how much of a limit with a weight this attempt has used, for example the tokens of a model. When it ends,
+   * however it ends, masters replace the estimate that was charged at its start. The last number of each unit counts.
+   *
+   * @param units Number of each unit, 0 to a billion.
+   * @throws RangeError for a number out of range.
+   */
+  used(units: Readonly<Record<string, number>>): void;
+
+  /**
+   * Tells masters how much room another service says it has left. Until then, they start no more jobs than fit.
+   *
+   * @param constraint Name of the constraint that stands for the service's limit.
+   * @throws RangeError for a number out of range.
+   */
+  observed(constraint: string, room: ObservedRoom): void;
 
   /**
    * Saves where the next attempt can go on, and returns when a master has stored it.

@@ -8,8 +8,9 @@ import { decode, encode } from "../wire/msgpack.js";
 import type { Dispatch, JobInput, LogLevel, OutsideCallback } from "../wire/protocol.js";
 import type { Claim } from "./claims.js";
 import type { LatestClock } from "./clocks.js";
-import { Callback, type Challenge, type ChallengeOptions, type Context, type JobLog } from "./context.js";
+import { Callback, type Challenge, type ChallengeOptions, type Context, type JobLog, type ObservedRoom } from "./context.js";
 import type { ClaimLog } from "./log-sender.js";
+import { checkedRoom, checkedUnits } from "./units.js";
 
 const MAX_CHECKPOINT_BYTES = 16 * 1024;
 
@@ -18,6 +19,8 @@ export interface Services {
   readonly pusher: Pick<Pusher, "enqueue">;
   logOf(claim: Claim): ClaimLog;
   openChallenge(claim: Claim, options: ChallengeOptions): Promise<Challenge>;
+  /** Masters hear of the room of another service. */
+  observe(constraint: string, room: ObservedRoom): void;
   /** A heartbeat is to be sent now. */
   hurry(): void;
 }
@@ -81,6 +84,14 @@ export class JobContext implements Context {
 
   progress(fraction: number | null, message = ""): void {
     this.#claim.progress = { fraction: fraction === null ? null : Math.min(Math.max(fraction, 0), 1), message: message.slice(0, 200).toWellFormed() };
+  }
+
+  used(units: Readonly<Record<string, number>>): void {
+    this.#claim.used = { ...this.#claim.used, ...checkedUnits(units) };
+  }
+
+  observed(constraint: string, room: ObservedRoom): void {
+    this.#services.observe(constraint, checkedRoom(room));
   }
 
   async checkpoint(value: unknown): Promise<void> {

@@ -15,6 +15,7 @@ const IDLE_MS = 200;
 
 interface Report {
   readonly claim: Claim;
+  readonly outcome: Outcome;
   readonly bytes: Uint8Array;
   /** It stands for a report that a master refused. */
   readonly isReplacement: boolean;
@@ -36,8 +37,10 @@ export class Reporter {
   }
 
   report(claim: Claim, outcome: Outcome, isReplacement = false): void {
-    const bytes = encode({ ...claim.ref, finished_at: new Date().toISOString(), ...outcome });
-    this.#outbox.set(claim.job.token, { claim, bytes, isReplacement });
+    // An attempt that opened a challenge goes on, and its charge stays until it ends.
+    const used = claim.used === undefined || outcome.type === "challenged" ? {} : { used: claim.used };
+    const bytes = encode({ ...claim.ref, finished_at: new Date().toISOString(), ...outcome, ...used });
+    this.#outbox.set(claim.job.token, { claim, outcome, bytes, isReplacement });
     this.state.news.ring();
   }
 
@@ -98,7 +101,13 @@ export class Reporter {
     this.state.news.ring();
   }
 
-  #replace({ claim }: Report, detail: string): void {
+  #replace({ claim, outcome }: Report, detail: string): void {
+    if (claim.used !== undefined) {
+      // A master that is older than this package does not know the field.
+      claim.used = undefined;
+      this.report(claim, outcome);
+      return;
+    }
     this.state.logger.error(`the result of job ${claim.job.job_id} was refused: ${detail}`);
     this.report(claim, refusedByMaster(detail), true);
   }

@@ -13,6 +13,7 @@ import { Heartbeats } from "./heartbeats.js";
 import { HttpServer } from "./http-server.js";
 import { ClaimLog, LogSender } from "./log-sender.js";
 import { Membership } from "./membership.js";
+import { Observations } from "./observations.js";
 import { Offers } from "./offers.js";
 import { Puller } from "./puller.js";
 import { Reporter } from "./reporter.js";
@@ -107,10 +108,14 @@ export class Worker {
     this.#membership = new Membership(state, calls, { labels, nodeId, version });
     this.#reporter = new Reporter(state, calls, this.#membership);
     this.#logs = new LogSender(state, calls);
+    const observations = new Observations(state, calls);
     this.#runner = new Runner(state, this.#reporter, {
       pusher: new Pusher(connection),
       logOf: (claim) => new ClaimLog(this.#logs, claim.ref),
       openChallenge: (claim, asked) => openChallenge(state, calls, claim, asked),
+      observe: (constraint, room) => {
+        observations.observe(constraint, room);
+      },
       hurry: () => {
         state.beat.ring();
       },

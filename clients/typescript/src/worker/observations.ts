@@ -1,0 +1,63 @@
+/** The room that other services say they have left, on its way to the masters. */
+
+import { encode } from "../wire/msgpack.js";
+import type { ObservedRoom } from "./context.js";
+import type { WorkerState } from "./state.js";
+import { isTransient, type WorkerCalls } from "./worker-calls.js";
+
+const PATIENCE_MS = 10_000;
+const PAUSE_MS = 200;
+
+interface Waiting {
+  readonly constraint: string;
+  readonly room: ObservedRoom;
+  readonly atMs: number;
+}
+
+/** Sends observations, one call at a time. Of several of one gate that wait for a call, it sends the last one. */
+export class Observations {
+  readonly #waiting = new Map<string, Waiting>();
+  #isSending = false;
+
+  constructor(
+    private readonly state: WorkerState,
+    private readonly calls: WorkerCalls,
+  ) {}
+
+  observe(constraint: string, room: ObservedRoom): void {
+    const key = Buffer.from(encode([constraint, room.value ?? null])).toString("hex");
+    this.#waiting.set(key, { constraint, room, atMs: performance.now() });
+    if (!this.#isSending) void this.#sendAll();
+  }
+
+  async #sendAll(): Promise<void> {
+    this.#isSending = true;
+    for (let next = this.#next(); next !== undefined; next = this.#next()) await this.#send(next);
+    this.#isSending = false;
+  }
+
+  #next(): Waiting | undefined {
+    const [first] = this.#waiting;
+    if (first !== undefined) this.#waiting.delete(first[0]);
+    return first?.[1];
+  }
+
+  async #send({ constraint, room, atMs }: Waiting): Promise<void> {
+    for (let ageMs = performance.now() - atMs; ageMs < PATIENCE_MS && !this.state.isOver; ageMs = performance.now() - atMs) {
+      await this.state.registering;
+      const body = encode({
+        constraint,
+        ...("value" in room ? { value: room.value } : {}),
+        remaining: room.remaining,
+        resets_s: Math.max(0, room.resetsS - ageMs / 1000),
+      });
+      const answer = await this.calls.call("POST", `/api/workers/${this.state.registered.id}/observations`, { body });
+      if (answer.status >= 200 && answer.status < 300) return;
+      if (!isTransient(answer) && answer.code !== "unknown_worker") {
+        this.state.logger.warn(`${constraint} is not narrowed: ${answer.detail}`);
+        return;
+      }
+      await this.state.pause(PAUSE_MS);
+    }
+  }
+}

@@ -1,0 +1,1 @@
+"""Calls of a model's API by 20 tenants with plans, within the limits of the API."""

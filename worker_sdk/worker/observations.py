@@ -1,0 +1,123 @@
+"""The room that other services say they have left, on its way to the masters."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from worker_sdk import forked
+from worker_sdk.masters.client import MasterClient
+from worker_sdk.masters.masters import MasterUnreachableError
+from worker_sdk.unsendable import sendable
+from worker_sdk.worker.identity import WorkerIdentity
+from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.no_value import NO_VALUE
+
+logger = logging.getLogger(__name__)
+
+# An observation is of no use to a handler that runs later than this.
+_PATIENCE_S: Final = 10.0
+_PAUSE_S: Final = 0.2
+MAX_UNITS: Final = 1_000_000_000
+MAX_RESET_S: Final = 31 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The room that a service has left.
+
+    * `constraint`: name of the constraint that stands for the service's limit.
+    * `value`: value of the constraint's key.
+    * `remaining`: units that may still be used, until `resets_s`.
+    * `resets_s`: seconds until the service has all of its room again.
+
+    For example:
+
+        [run] = drain([summarize.to_job(42)])
+        assert run.observed[0].remaining == 41_000
+    """
+
+    constraint: str
+    remaining: float
+    resets_s: float
+    value: Any = NO_VALUE
+
+    def fields(self, age_s: float = 0.0) -> dict[str, Any]:
+        """Return the fields of the call, sent `age_s` seconds after the observation."""
+        value = {} if self.value is NO_VALUE else {"value": self.value}
+        resets_s = max(0.0, self.resets_s - age_s)
+        return {"constraint": self.constraint, **value, "remaining": self.remaining, "resets_s": resets_s}
+
+
+def checked_units(units: Mapping[str, float]) -> dict[str, float]:
+    """Return numbers of units. Raise ValueError for a number out of range."""
+    for unit, number in units.items():
+        # Not a number fails, too.
+        if not 0 <= number <= MAX_UNITS:
+            raise ValueError(f"{unit} must be between 0 and {MAX_UNITS}")
+    return dict(units)
+
+
+def checked_observation(constraint: str, value: Any, remaining: float, resets_s: float) -> Observation:
+    """Return an observation. Raise ValueError for a number out of range."""
+    if not 0 <= remaining <= MAX_UNITS:
+        raise ValueError(f"remaining must be between 0 and {MAX_UNITS}")
+    if not 0 <= resets_s <= MAX_RESET_S:
+        raise ValueError(f"resets_s must be between 0 and {MAX_RESET_S:g} seconds")
+    return Observation(constraint, remaining, resets_s, value)
+
+
+class ObservationSender:
+    """Sends observations from the event loop in which it was made, one call at a time. Of several observations of one
+    gate that wait for a call, it sends the last one. `observe` may be called from any thread."""
+
+    def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
+        self._client = client
+        self._identity = identity
+        self._loop = asyncio.get_running_loop()
+        # By constraint and value: the last observation, and when it was made.
+        self._waiting: dict[tuple[str, str], tuple[Observation, float]] = {}
+        self._sending: asyncio.Task[None] | None = None
+        self._is_copy = False
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        self._is_copy = True
+
+    def observe(self, observation: Observation) -> None:
+        if not self._is_copy:
+            self._loop.call_soon_threadsafe(self._add, observation, now_s())
+
+    def _add(self, observation: Observation, at_s: float) -> None:
+        self._waiting[observation.constraint, repr(observation.value)] = observation, at_s
+        if self._sending is None:
+            self._sending = self._loop.create_task(self._send_all(), name="jq-observations")
+
+    async def _send_all(self) -> None:
+        try:
+            while self._waiting:
+                observation, at_s = self._waiting.pop(next(iter(self._waiting)))
+                await self._send(observation, at_s)
+        finally:
+            self._sending = None
+
+    async def _send(self, observation: Observation, at_s: float) -> None:
+        while (age_s := now_s() - at_s) < _PATIENCE_S:
+            worker_id = self._identity.worker_id
+            if worker_id is not None:
+                path = f"/api/workers/{worker_id}/observations"
+                try:
+                    answer = await self._client.call("POST", path, sendable(observation.fields(age_s)))
+                except MasterUnreachableError as exc:
+                    logger.debug("no answer to an observation: %s", exc)
+                else:
+                    if answer.is_ok:
+                        if not answer.body.get("is_applied", True):
+                            logger.warning("%s: %s", observation.constraint, answer.body.get("reason"))
+                        return
+                    if answer.code != "unknown_worker" and not answer.is_transient:
+                        # The constraint may be unknown, or the master older than this SDK.
+                        logger.warning("%s is not narrowed: %s", observation.constraint, answer)
+                        return
+            await asyncio.sleep(_PAUSE_S)
