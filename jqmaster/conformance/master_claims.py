@@ -3,6 +3,7 @@ to 8)."""
 
 import asyncio
 import re
+import time
 from typing import Any, Final
 
 from jqmaster.conformance.master_under_test import MasterUnderTest, PullingWorker
@@ -172,6 +173,45 @@ async def _(master: MasterUnderTest) -> None:
         expect((answer["accepted"], answer["stale"]) == ([job["job_id"]], []), f"answered {answer}")
     view = await master.expect_state(job["job_id"], "succeeded")
     expect(len(view["attempts"]) == 1, f"there are {len(view['attempts'])} attempts")
+
+
+@TOPIC.question(
+    "only_required",
+    "a worker that sends no field but the required ones is registered, kept, and done with its job",
+)
+async def _(master: MasterUnderTest) -> None:
+    body = {"url": None, "names": [master.name], "max_jobs": 1, "secret": "s" * 32}
+    status, registered = await master.ask("POST", "/api/workers", body)
+    expect(status == 201, f"the registration was answered {status}: {registered}")
+    master.workers.append(registered["worker_id"])
+    path = f"/api/workers/{registered['worker_id']}"
+    job_id = await master.push(max_retry=0, keep_result=True)
+    status, answer = await master.ask("POST", f"{path}/claim", {"max": 1, "wait": 10}, timeout_s=25)
+    expect(status == 200 and len(answer["jobs"]) == 1, f"the call for jobs was answered {status}: {answer}")
+    job = answer["jobs"][0]
+    claim = {"job_id": job["job_id"], "token": job["token"]}
+    ends_s = time.monotonic() + 1.2 * registered["lease_s"]
+    while time.monotonic() < ends_s:
+        status, beat = await master.ask("POST", f"{path}/heartbeat", {"running": [claim], "free": 0})
+        expect(status == 200, f"a heartbeat was answered {status}: {beat}")
+        expect(beat["lost"] == [], "the job was lost, although every heartbeat named it")
+        await asyncio.sleep(registered["heartbeat_interval_s"])
+    result = {**claim, "type": "success", "result": 1, "finished_at": "2026-01-01T00:00:00Z"}
+    status, answer = await master.ask("POST", f"{path}/results", {"results": [result]})
+    expect((status, answer.get("accepted")) == (200, [job_id]), f"the result was answered {status}: {answer}")
+    await master.expect_state(job_id, "succeeded")
+
+
+@TOPIC.question("log_times", "the time of a log line is taken in milliseconds, in seconds and in ISO 8601")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push())
+    claim = {"job_id": job["job_id"], "token": job["token"]}
+    times: list[int | float | str] = [1_790_000_000_000, 1_790_000_000.5, "2026-09-21T14:13:20Z"]
+    lines = [{**claim, "seq": seq, "at": at, "text": str(seq)} for seq, at in enumerate(times, 1)]
+    status, answer = await master.ask("POST", f"/api/workers/{worker.id}/logs", {"entries": lines})
+    expect((status, answer.get("accepted")) == (200, 3), f"the lines were answered {status} {answer}")
+    await worker.report(job)
 
 
 @TOPIC.question("logs", "log lines of a claim are kept once, in order; those under another token are stale")

@@ -1,9 +1,10 @@
-"""Check a worker or a master against the protocol."""
+"""Check a worker, a master or an HTTP endpoint against the protocol."""
 
 import asyncio
 import json
 import os
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from jqmaster.conformance.questions import Result
 
 app = CommandGroup(
-    help="Check a worker or a master against the protocol. Exit code 0: all checks passed.",
+    help="Check a worker, a master or an HTTP endpoint against the protocol. Exit code 0: all checks passed.",
     no_args_is_help=True,
 )
 
@@ -135,6 +136,76 @@ def master(
                 told=lambda result: _tell(result, as_json=as_json),
             )
         )
+    except (OSError, EOFError) as exc:
+        from worker_sdk.transport.call_faults import OF_CLIENTS, explained
+
+        exits.fail(exits.UNREACHABLE, f"{url}: {explained(exc, url, OF_CLIENTS)}")
+    _end(results, as_json=as_json)
+
+
+@app.command()
+def target(
+    url: Annotated[str, typer.Argument(help="Address of the endpoint.")],
+    argument: Annotated[
+        str,
+        typer.Argument(
+            help="Argument of a job that the endpoint does: JSON, @FILE with JSON, or - for standard input."
+        ),
+    ] = "{}",
+    *,
+    name: Annotated[str, typer.Option(help="Name of the jobs.")] = "conformance.echo",
+    envelope: Annotated[
+        bool,
+        typer.Option(
+            "--envelope", help="Send the facts of the job around the argument, as `body: envelope` does."
+        ),
+    ] = False,
+    method: Annotated[str, typer.Option(help="POST, PUT or PATCH.")] = "POST",
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="File with the target's secret, which signs the requests. Default: none, and nothing is asked about "
+            "signatures.",
+        ),
+    ] = None,
+    callback_host: Annotated[
+        str, typer.Option(help="Address of this machine at which the endpoint reaches it with a callback.")
+    ] = "127.0.0.1",
+    only: _Only = None,
+    as_json: _AsJson = False,
+    list_them: _List = False,
+) -> None:
+    """Act as the masters that deliver jobs to an endpoint, and check its answers against docs/targets.md.
+
+    The endpoint does the same job some 30 times.
+    """
+    from jqmaster.cli.console.documents import value_of
+    from jqmaster.conformance.target_kit import QUESTIONS, ask_target
+
+    if list_them:
+        for question in QUESTIONS:
+            output.echo(f"{question.id}: {question.text}")
+        return
+    if method not in ("POST", "PUT", "PATCH"):
+        exits.fail(exits.USAGE, f"--method {method}: expected POST, PUT or PATCH")
+    sample = value_of(argument, "the argument")
+    try:
+        results = asyncio.run(
+            ask_target(
+                url,
+                name=name,
+                argument=sample,
+                secret=None if secret_file is None else secret_file.read_text("utf-8").strip(),
+                has_envelope=envelope,
+                method=method,
+                callback_host=callback_host,
+                only=only or [],
+                told=lambda result: _tell(result, as_json=as_json),
+            )
+        )
+    except ValueError as exc:
+        exits.fail(exits.USAGE, f"--secret-file: {exc}")
     except (OSError, EOFError) as exc:
         from worker_sdk.transport.call_faults import OF_CLIENTS, explained
 
