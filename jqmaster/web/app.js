@@ -31,6 +31,7 @@ import { Page as Access } from "./pages/access.js";
 import { Page as Account } from "./pages/account.js";
 import { Page as Challenges } from "./pages/challenges.js";
 import { Page as Notices } from "./pages/notices.js";
+import { Page as Targets } from "./pages/targets.js";
 import { Page as Enqueue } from "./pages/enqueue.js";
 import { LoginDialog, Page as Login } from "./pages/login.js";
 
@@ -50,6 +51,7 @@ const ENTRIES = [
   { page: "events", key: "v", scope: "read", group: 1 },
   { page: "challenges", key: "h", scope: "read", group: 1 },
   { page: "notices", key: "i", scope: "read", group: 1 },
+  { page: "targets", key: "p", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
   { page: "enqueue", key: "e", scope: "push", group: 2 },
@@ -77,6 +79,7 @@ const COMPONENTS = {
   events: Events,
   challenges: Challenges,
   notices: Notices,
+  targets: Targets,
   workers: Workers,
   masters: Masters,
   audit: Audit,

@@ -14,6 +14,7 @@ export const PAGES = /** @type {const} */ ([
   "events",
   "challenges",
   "notices",
+  "targets",
   "workers",
   "masters",
   "audit",

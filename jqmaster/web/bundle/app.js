@@ -1595,6 +1595,7 @@ var PAGES = (
     "events",
     "challenges",
     "notices",
+    "targets",
     "workers",
     "masters",
     "audit",
@@ -6569,7 +6570,7 @@ function pictureOf(jobs, { current, isEach }) {
     node.data.x = Math.round(node.y - width / 2 + MARGIN);
     node.data.y = Math.round(node.x - height / 2 + MARGIN);
   }
-  const lines = [...graph.links()].map(({ source: source2, target, points }) => ({
+  const lines2 = [...graph.links()].map(({ source: source2, target, points }) => ({
     key: `${source2.data.key} ${target.data.key}`,
     from: source2.data.key,
     to: target.data.key,
@@ -6577,7 +6578,7 @@ function pictureOf(jobs, { current, isEach }) {
   }));
   return {
     places: places.sort((a2, b2) => a2.x - b2.x || a2.y - b2.y),
-    lines,
+    lines: lines2,
     width: Math.ceil(along + 2 * MARGIN),
     height: Math.ceil(across + 2 * MARGIN)
   };
@@ -6973,7 +6974,7 @@ async function follow(path, level, signal, onLog, onProblem) {
   }
 }
 async function download(path, level) {
-  const lines = [];
+  const lines2 = [];
   let after = 0;
   for (; ; ) {
     const page = await get(
@@ -6986,12 +6987,12 @@ async function download(path, level) {
       }
     );
     for (const { at: at2, attempt: attempt2, level: of2, text } of page.entries)
-      lines.push(`${at2} ${attempt2} ${of2} ${text ?? ""}
+      lines2.push(`${at2} ${attempt2} ${of2} ${text ?? ""}
 `);
     if (page.next === after) break;
     after = page.next;
   }
-  const url = URL.createObjectURL(new Blob(lines, { type: "text/plain" }));
+  const url = URL.createObjectURL(new Blob(lines2, { type: "text/plain" }));
   const link = document.createElement("a");
   link.href = url;
   link.download = `job-${path.split("/").at(-1)}.log`;
@@ -7057,10 +7058,10 @@ function fromBase64(text) {
 }
 function Binary({ bytes, code }) {
   const [rows, setRows] = E2(4);
-  const lines = [];
+  const lines2 = [];
   for (let at2 = 0; at2 < Math.min(bytes.length, rows * 16); at2 += 16) {
     const part = [...bytes.slice(at2, at2 + 16)];
-    lines.push(
+    lines2.push(
       `${at2.toString(16).padStart(6, "0")}  ${part.map((byte) => byte.toString(16).padStart(2, "0")).join(" ").padEnd(
         bytes.length > 16 ? 47 : 0
       )}  ${part.map((byte) => byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·").join("")}`
@@ -7081,7 +7082,7 @@ function Binary({ bytes, code }) {
   };
   return html`<span class="binary"><${Badge}>${code === null ? t("value.binary") : t("value.ext", { code: String(code) })}<//> <${Bytes} value=${bytes.length} />
     <button type="button" class="link" onClick=${save}>${t("value.save")}</button>
-    ${bytes.length > 0 && html`<pre class="hex" tabindex="0" aria-label=${t("value.binary")}>${lines.join("\n")}</pre>`}
+    ${bytes.length > 0 && html`<pre class="hex" tabindex="0" aria-label=${t("value.binary")}>${lines2.join("\n")}</pre>`}
     ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("value.more_bytes", { count: bytes.length - rows * 16 })}</button>`}</span>`;
 }
 
@@ -11608,6 +11609,234 @@ function Facts5({ one }) {
     ${one.matcher && html`<h3>${t("notices.matcher")}</h3><${Value} value=${one.matcher} label=${t("notices.matcher")} />`}</section>`;
 }
 
+// pages/targets.js
+var EXAMPLE5 = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
+var READ4 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
+var KINDS7 = (
+  /** @type {Record<string, string>} */
+  {
+    succeeded: "ok",
+    awaiting: "info",
+    not_ready: "warn",
+    unreachable: "bad",
+    failed: "bad",
+    rejected: "bad"
+  }
+);
+function Page18({ query, go: go3, session: session2 }) {
+  return query["name"] ? html`<${One6} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List8} go=${go3} session=${session2} />`;
+}
+var pathOf4 = (name) => `api/targets/${encodeURIComponent(name)}`;
+var nameOf6 = (one) => one.name;
+var addressOf = (one) => typeof one.url === "string" ? one.url : one.url.from;
+var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS7[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
+function Reach({ one }) {
+  if (one.unreachable.length > 0) return html`<${Badge} kind="bad">${t("targets.unreachable")}<//>`;
+  const last = one.figures.last[0];
+  return last ? html`<${Outcome2} result=${last.result} />` : html`<${Badge} kind="off">${t("targets.idle")}<//>`;
+}
+var Running = ({ one }) => html`<span class="num"><${Num} value=${one.running} /> / <${Num} value=${one.max_running} /></span>`;
+var Took99 = ({ one }) => one.figures.took ? html`<${Duration} ms=${one.figures.took.p99_ms} />` : html`<${Num} value=${null} />`;
+function List8({ go: go3, session: session2 }) {
+  const hold = useHold();
+  const found = useResource(
+    (signal) => get("api/targets", {}, signal),
+    [],
+    /** @type {any} */
+    READ4
+  );
+  const { rows } = useSteadyRows(found.data?.targets ?? [], nameOf6, hold.isHeld, "");
+  return html`<div class="page-head"><h1>${t("nav.targets")}</h1></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf6} label=${nameOf6} onOpen=${(one) => go3("targets", { name: one.name })}
+            columns=${COLUMNS5.map((column) => ({ ...column, label: t(column.label) }))}
+            empty=${html`<div class="card"><${Empty} title=${t("targets.empty")} curl=${curl(session2, "PUT", "api/targets/app", { body: EXAMPLE5 })} /></div>`} /></div>`}`;
+}
+var COLUMNS5 = [
+  {
+    key: "name",
+    label: "job.name",
+    phone: "main",
+    render: (one) => html`<a href=${href("targets", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>`
+  },
+  {
+    key: "address",
+    label: "targets.address",
+    phone: "line",
+    priority: 2,
+    render: (one) => html`<${Text} value=${addressOf(one)} max=${120} />`
+  },
+  {
+    key: "state",
+    label: "targets.last",
+    width: 10,
+    phone: "side",
+    render: (one) => html`<${Reach} one=${one} />`
+  },
+  {
+    key: "running",
+    label: "targets.running",
+    width: 8,
+    align: "end",
+    priority: 2,
+    render: (one) => html`<${Running} one=${one} />`
+  },
+  {
+    key: "rate",
+    label: "targets.rate",
+    width: 8,
+    align: "end",
+    render: (one) => html`<span class="num">${perSText(one.figures.requests_per_s)}</span>`
+  },
+  {
+    key: "p99",
+    label: "targets.p99",
+    width: 8,
+    align: "end",
+    priority: 2,
+    render: (one) => html`<${Took99} one=${one} />`
+  }
+];
+function One6({ name, go: go3, session: session2 }) {
+  const path = pathOf4(name);
+  const [dialog, setDialog] = E2("");
+  const found = useResource(
+    (signal) => get(path, {}, signal),
+    [name],
+    /** @type {any} */
+    READ4
+  );
+  useTitle(name);
+  const one = found.data;
+  const mayOperate = may(session2, "operate");
+  if (!one) {
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.targets")}</h1><div class="card"><${Empty} title=${t("targets.unknown", { name: visible(name) })}><p><a href=${href("targets")}>${t("nav.targets")}</a></p><//></div>`;
+    return html`<h1>${t("nav.targets")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+  }
+  return html`<p class="crumbs"><a href=${href("targets")}>${t("nav.targets")}</a></p>
+    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1><${Reach} one=${one} /></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("targets.actions")}>
+      <${Button} opensDialog kind="primary" onClick=${() => setDialog("test")}>${t("targets.test")}<//>
+      <${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: documentOf3(one) })} />
+      <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`}
+    ${one.unreachable.length > 0 && html`<div class="card"><h2>${t("targets.unreachable")}</h2><ul class="plain">${one.unreachable.map((why) => html`<li key=${why}><${Text} value=${why} max=${300} /></li>`)}</ul></div>`}
+    <div class="job-grid"><div class="stack"><${Answers2} one=${one} /></div>
+    <div class="stack"><${Now} one=${one} /><${Facts6} one=${one} /></div></div>
+    ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
+    ${dialog === "test" && html`<${Test} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}
+    ${dialog === "delete" && html`<${Sure} title=${t("targets.delete.title")} verb=${t("action.delete")} onConfirm=${() => del(path).then(() => go3("targets"))} onClose=${() => setDialog("")}><p>${t("targets.delete.text", { name: visible(name) })}</p><//>`}`;
+}
+function documentOf3(one) {
+  const { names, url, method, body, headers, max_running, max_running_per_host } = one;
+  const { ok, final, timeout, not_ready_for_s, allow_hosts, description } = one;
+  return {
+    names,
+    url,
+    method,
+    body,
+    headers,
+    max_running,
+    max_running_per_host,
+    ok,
+    final,
+    timeout,
+    not_ready_for_s,
+    allow_hosts,
+    description
+  };
+}
+function Answers2({ one }) {
+  const last = (
+    /** @type {any[]} */
+    one.figures.last
+  );
+  return html`<section class="card" aria-labelledby="answers"><h2 id="answers">${t("targets.answers")}</h2>
+    ${last.length === 0 ? html`<p class="muted">${t("targets.answers.none")}</p>` : html`<ol class="attempts">${last.map(
+    (answer) => html`<li key=${`${answer.job_id} ${answer.at}`} class="attempt"><p class="row"><${Outcome2} result=${answer.result} /> ${answer.status !== null && html`<span class="num">${answer.status}</span> `}<${Id} id=${answer.job_id} href=${href("job", { id: answer.job_id })} /> <span class="muted"><${Time} at=${answer.at} /> · <${Duration} ms=${answer.took_ms} /></span></p>
+      <p><${Text} value=${answer.detail} max=${300} /></p>${answer.body && html`<p class="muted"><${Text} value=${answer.body} max=${300} /></p>`}</li>`
+  )}</ol>`}</section>`;
+}
+function Now({ one }) {
+  const { took, results, requests_per_s: rate } = one.figures;
+  return html`<section class="card"><h2>${t("targets.now")}</h2><dl class="facts">
+    <dt>${t("targets.running")}</dt><dd><${Running} one=${one} /></dd>
+    <dt>${t("targets.rate")}</dt><dd class="num">${perSText(rate)}</dd>
+    ${took && html`<dt>${t("targets.took")}</dt><dd>p50 <${Duration} ms=${took.p50_ms} /> · p95 <${Duration} ms=${took.p95_ms} /> · p99 <${Duration} ms=${took.p99_ms} /></dd>`}
+    ${Object.entries(results).map(([result, count2]) => html`<dt key=${result}>${tOr(`targets.result.${result}`, visible(result))}</dt><dd><${Num} value=${count2} /></dd>`)}</dl></section>`;
+}
+function Facts6({ one }) {
+  return html`<section class="card"><h2>${t("targets.facts")}</h2><dl class="facts">
+    <dt>${t("targets.address")}</dt><dd><code>${one.method}</code> <${Text} value=${addressOf(one)} max=${300} /></dd>
+    <dt>${t("targets.names")}</dt><dd><${Text} value=${one.names.join(", ")} max=${500} /></dd>
+    ${one.serving.length > 0 && html`<dt>${t("targets.serving")}</dt><dd><${Text} value=${one.serving.join(", ")} max=${500} /></dd>`}
+    <dt>${t("targets.body")}</dt><dd>${tOr(`targets.body.${one.body}`, visible(one.body))}</dd>
+    <dt>${t("targets.ok")}</dt><dd class="num">${one.ok.join(", ")}</dd>
+    <dt>${t("targets.final")}</dt><dd class="num">${one.final.join(", ")}</dd>
+    ${one.timeout !== null && html`<dt>${t("targets.timeout")}</dt><dd><${Duration} ms=${one.timeout * 1e3} /></dd>`}
+    <dt>${t("targets.signed")}</dt><dd>${t(one.has_secret ? "yes" : "no")}${one.previous_secret_until && html` · ${t("targets.previous_secret")} <${Time} at=${one.previous_secret_until} isNext />`}</dd>
+    ${one.allow_hosts.length > 0 && html`<dt>${t("targets.allow_hosts")}</dt><dd><${Text} value=${one.allow_hosts.join(", ")} max=${300} /></dd>`}
+    ${one.description && html`<dt>${t("targets.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
+    <dt>${t("targets.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd>
+    <dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd></dl></section>`;
+}
+function Test({ path, onClose, onDone }) {
+  const [argument, setArgument] = E2("{}");
+  const [fault, setFault] = E2("");
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const [found, setFound] = E2(
+    /** @type {any} */
+    null
+  );
+  const [isSending, setSending] = E2(false);
+  const send = async (event) => {
+    event.preventDefault();
+    let value;
+    try {
+      value = JSON.parse(argument);
+    } catch {
+      setFault(t("targets.test.no_json"));
+      return;
+    }
+    setFault("");
+    setProblem(null);
+    setSending(true);
+    try {
+      setFound(await call("POST", `${path}/test`, { body: { argument: value } }));
+      onDone();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    } finally {
+      setSending(false);
+    }
+  };
+  return html`<${Dialog} isWide title=${t("targets.test.title")} onClose=${onClose}><form onSubmit=${send}>
+    <p class="muted">${t("targets.test.text")}</p>
+    <${Field} label=${t("job.argument")}>${(attributes) => html`<textarea ...${attributes} rows="3" spellcheck=${false} value=${argument} onInput=${(event) => setArgument(event.target.value)}></textarea>`}<//>
+    ${fault && html`<p class="field-error" role="alert">${fault}</p>`}
+    <${ErrorBox} problem=${problem} />
+    ${found && html`<${Exchange} found=${found} />`}
+    <footer><${Button} onClick=${onClose}>${t("close")}<//><${Button} type="submit" kind="primary" disabled=${isSending}>${t("targets.test.send")}<//></footer></form><//>`;
+}
+function Exchange({ found }) {
+  const { request, answer } = found;
+  return html`<section aria-live="polite"><p class="row"><${Outcome2} result=${found.result} /> <span class="num">${answer?.status}</span> <${Duration} ms=${found.took_ms} /> <${Text} value=${found.detail} max=${300} /></p>
+    <h3>${t("targets.test.request")}</h3><${Code} label=${t("targets.test.request")} text=${`${request.method} ${request.url}
+${lines(request.headers)}
+
+${request.body}`} />
+    <h3>${t("targets.test.answer")}</h3>${answer ? html`<${Code} label=${t("targets.test.answer")} text=${`${answer.status}
+${lines(answer.headers)}
+
+${answer.body}`} />` : html`<p class="muted">${t("targets.test.no_answer")}</p>`}</section>`;
+}
+var lines = (headers) => Object.entries(headers).map(([name, value]) => `${name}: ${value}`).join("\n");
+
 // argument_fields.js
 var INTEGER = /^-?(0|[1-9]\d*)$/;
 var NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
@@ -11981,7 +12210,7 @@ var BLANK3 = {
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 var SELDOM = ["requires", "expires_s", "expires_at", "key", "headers", "rerun_lost"];
 var REDACTED = "[redacted]";
-function Page18({ query, go: go3, session: session2 }) {
+function Page19({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
     return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
   return html`<${Enqueue} query=${query} go=${go3} session=${session2} />`;
@@ -12262,7 +12491,7 @@ function questionAfter() {
   const then = page === "login" ? query["then"] : void 0;
   return then !== void 0 && QUESTION.test(then) ? then : null;
 }
-function Page19({ session: session2, query, onSession }) {
+function Page20({ session: session2, query, onSession }) {
   const question = questionAfter();
   const isIn2 = session2.role !== null;
   W2(() => {
@@ -12358,6 +12587,7 @@ var ENTRIES = [
   { page: "events", key: "v", scope: "read", group: 1 },
   { page: "challenges", key: "h", scope: "read", group: 1 },
   { page: "notices", key: "i", scope: "read", group: 1 },
+  { page: "targets", key: "p", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
   { page: "enqueue", key: "e", scope: "push", group: 2 },
@@ -12382,14 +12612,15 @@ var COMPONENTS = {
   events: Page10,
   challenges: Page16,
   notices: Page17,
+  targets: Page18,
   workers: Page11,
   masters: Page12,
   audit: Page7,
   settings: Page13,
   access: Page14,
   account: Page15,
-  enqueue: Page18,
-  login: Page19
+  enqueue: Page19,
+  login: Page20
 };
 function App() {
   const route = useRoute();

@@ -533,6 +533,10 @@ var en_audit_default = {
   "act.definition.resume": "Definition resumed",
   "act.definition.run": "Definition run now",
   "act.definition.backfill": "Backfill started",
+  "act.fireworq_queue.put": "Fireworq queue saved",
+  "act.fireworq_queue.delete": "Fireworq queue deleted",
+  "act.fireworq_routing.put": "Fireworq routing saved",
+  "act.fireworq_routing.delete": "Fireworq routing deleted",
   "act.notice.put": "Notice saved",
   "act.notice.delete": "Notice deleted",
   "act.notice.mute": "Notice muted",
@@ -1726,6 +1730,56 @@ var en_statistics_default = {
   "health.pause_by": "Paused by {who}: {what}. 1 job waits.||Paused by {who}: {what}. {count} jobs wait."
 };
 
+// lang/en_targets.js
+var en_targets_default = {
+  "nav.targets": "Targets",
+  "targets.empty": "There is no target yet: an HTTP endpoint that does jobs without a worker.",
+  "targets.unknown": "There is no target {name}.",
+  "targets.address": "Address",
+  "targets.last": "Last answer",
+  "targets.running": "Requests under way",
+  "targets.rate": "Requests/s",
+  "targets.p99": "p99",
+  "targets.took": "Time to the answer",
+  "targets.idle": "no requests yet",
+  "targets.unreachable": "cannot be reached",
+  "targets.result.succeeded": "succeeded",
+  "targets.result.awaiting": "callback awaited",
+  "targets.result.not_ready": "asked for time",
+  "targets.result.unreachable": "not sent",
+  "targets.result.failed": "failed",
+  "targets.result.rejected": "failed for good",
+  "targets.answers": "Newest answers",
+  "targets.answers.none": "No request was sent in the last minutes.",
+  "targets.now": "Now",
+  "targets.facts": "The target",
+  "targets.names": "Names",
+  "targets.serving": "Serves now",
+  "targets.body": "Body of requests",
+  "targets.body.argument": "the argument",
+  "targets.body.envelope": "the argument with the facts of the job",
+  "targets.body.fireworq": "the payload, as Fireworq sends it",
+  "targets.ok": "Success",
+  "targets.final": "Fails for good",
+  "targets.timeout": "Timeout",
+  "targets.signed": "Requests are signed",
+  "targets.previous_secret": "also with the former secret, until",
+  "targets.allow_hosts": "Hosts that jobs may name",
+  "targets.description": "Description",
+  "targets.changed": "Changed",
+  "targets.actions": "Actions of this target",
+  "targets.test": "Send a test",
+  "targets.test.title": "Send a test request",
+  "targets.test.text": "A master sends a signed request for a job that does not exist, with the header JQ-Test: true. The endpoint does whatever it does for a job.",
+  "targets.test.send": "Send",
+  "targets.test.no_json": "The argument must be JSON.",
+  "targets.test.request": "Request",
+  "targets.test.answer": "Answer",
+  "targets.test.no_answer": "No answer came.",
+  "targets.delete.title": "Delete the target?",
+  "targets.delete.text": "{name} gets no more requests. Those under way end as usual, and jobs that wait stay until somebody else serves their names."
+};
+
 // lang/english.js
 var english_default = {
   ...en_default,
@@ -1738,7 +1792,8 @@ var english_default = {
   ...en_lists_default,
   ...en_notices_default,
   ...en_operations_default,
-  ...en_statistics_default
+  ...en_statistics_default,
+  ...en_targets_default
 };
 export {
   english_default as default

@@ -484,6 +484,10 @@ var ja_audit_default = {
   "act.definition.resume": "定義の再開",
   "act.definition.run": "定義の即時実行",
   "act.definition.backfill": "さかのぼり実行の開始",
+  "act.fireworq_queue.put": "Fireworq キューの作成・変更",
+  "act.fireworq_queue.delete": "Fireworq キューの削除",
+  "act.fireworq_routing.put": "Fireworq ルーティングの作成・変更",
+  "act.fireworq_routing.delete": "Fireworq ルーティングの削除",
   "act.notice.put": "通知の作成・変更",
   "act.notice.delete": "通知の削除",
   "act.notice.mute": "通知のミュート",
@@ -1764,6 +1768,22 @@ var SETTINGS = {
     "Webhook のネットワーク",
     "公開インターネットのほかに、Webhook が呼び出せるネットワークです (例: `10.0.0.0/8`)。リンクローカル、マルチキャスト、クラウドのメタデータの各アドレスと、ストアのアドレスは呼び出しません。"
   ],
+  fireworq_prefix: [
+    "Fireworq API のパス",
+    "このパスの下で Fireworq の API を提供します (例: `/fireworq`)。クライアントはアドレスを変えるだけで済みます。既定: 提供しません。"
+  ],
+  fireworq_default_queue: [
+    "既定のキュー",
+    "ルーティングのないカテゴリーのキューです。常に存在します。空にすると、そのようなカテゴリーのジョブを拒否します。"
+  ],
+  fireworq_networks: [
+    "トークンの要らないネットワーク",
+    "Fireworq のクライアントはトークンを送らないので、`fireworq_prefix` の下でトークンを求めない呼び出し元のネットワークです (例: `10.1.0.0/16`)。そこではプッシュ、読み取り、キューとルーティングの変更ができ、ほかでは何の権限もありません。既定: ゲートウェイもトークンを求めます。"
+  ],
+  fireworq_hosts: [
+    "送り先のホスト",
+    "ゲートウェイのジョブを送れるホストです (例: `app.example`、`*.run.example`)。プライベートアドレスは `allowed_webhook_networks` にも必要です。既定: すべてのホスト。"
+  ],
   link_templates: [
     "リンク",
     "ジョブから他のシステムへのリンクです (`LABEL=URL`、例: `Logs=https://logs.example/?job={job_id}&attempt={attempt}`)。ラベルの `_` は空白で表示します。URL には `{job_id}`、`{name}`、`{attempt}`、`{created_ms}`、`{finished_ms}` を使えます。"
@@ -1881,6 +1901,7 @@ var GROUPS = {
   Traces: "トレース",
   "Where it listens": "待ち受け",
   Webhooks: "Webhook",
+  Fireworq: "Fireworq",
   Links: "リンク",
   Mail: "メール",
   "Login elsewhere": "外部でのログイン",
@@ -2090,6 +2111,56 @@ var ja_statistics_default = {
   "health.pause_by": "一時停止中: {what}({who})。{count} 件のジョブが待っています。||一時停止中: {what}({who})。{count} 件のジョブが待っています。"
 };
 
+// lang/ja_targets.js
+var ja_targets_default = {
+  "nav.targets": "ターゲット",
+  "targets.empty": "ターゲットはまだありません。ワーカーなしでジョブを実行する HTTP エンドポイントです。",
+  "targets.unknown": "ターゲット {name} はありません。",
+  "targets.address": "アドレス",
+  "targets.last": "最後の応答",
+  "targets.running": "実行中のリクエスト",
+  "targets.rate": "リクエスト/秒",
+  "targets.p99": "p99",
+  "targets.took": "応答までの時間",
+  "targets.idle": "リクエストなし",
+  "targets.unreachable": "到達不能",
+  "targets.result.succeeded": "成功",
+  "targets.result.awaiting": "コールバック待ち",
+  "targets.result.not_ready": "延期の要求",
+  "targets.result.unreachable": "未送信",
+  "targets.result.failed": "失敗",
+  "targets.result.rejected": "最終的な失敗",
+  "targets.answers": "最新の応答",
+  "targets.answers.none": "この数分間、リクエストは送られていません。",
+  "targets.now": "現在",
+  "targets.facts": "ターゲット",
+  "targets.names": "名前",
+  "targets.serving": "現在の対象",
+  "targets.body": "リクエストの本文",
+  "targets.body.argument": "引数",
+  "targets.body.envelope": "引数とジョブの情報",
+  "targets.body.fireworq": "ペイロード (Fireworq と同じ)",
+  "targets.ok": "成功とみなす応答",
+  "targets.final": "最終的な失敗とみなす応答",
+  "targets.timeout": "タイムアウト",
+  "targets.signed": "リクエストに署名",
+  "targets.previous_secret": "以前のシークレットでも署名する期限:",
+  "targets.allow_hosts": "ジョブが指定できるホスト",
+  "targets.description": "説明",
+  "targets.changed": "変更日時",
+  "targets.actions": "このターゲットの操作",
+  "targets.test": "テストを送信",
+  "targets.test.title": "テストリクエストの送信",
+  "targets.test.text": "存在しないジョブの署名付きリクエストを、ヘッダー JQ-Test: true を付けてマスターが送ります。エンドポイントはジョブと同じ処理をします。",
+  "targets.test.send": "送信",
+  "targets.test.no_json": "引数は JSON で入力してください。",
+  "targets.test.request": "リクエスト",
+  "targets.test.answer": "応答",
+  "targets.test.no_answer": "応答はありませんでした。",
+  "targets.delete.title": "ターゲットを削除しますか?",
+  "targets.delete.text": "{name} にはリクエストを送らなくなります。実行中のものは通常どおり終わり、待機中のジョブは、その名前を処理するものが現れるまで残ります。"
+};
+
 // lang/japanese.js
 var japanese_default = {
   ...ja_default,
@@ -2103,7 +2174,8 @@ var japanese_default = {
   ...ja_notices_default,
   ...ja_operations_default,
   ...ja_settings_default,
-  ...ja_statistics_default
+  ...ja_statistics_default,
+  ...ja_targets_default
 };
 export {
   japanese_default as default

@@ -10,6 +10,7 @@ import lists from "./en_lists.js";
 import notices from "./en_notices.js";
 import operations from "./en_operations.js";
 import statistics from "./en_statistics.js";
+import targets from "./en_targets.js";
 
 export default {
   ...shell,
@@ -23,4 +24,5 @@ export default {
   ...notices,
   ...operations,
   ...statistics,
+  ...targets,
 };

@@ -282,6 +282,22 @@ const SETTINGS = {
     "Webhook のネットワーク",
     "公開インターネットのほかに、Webhook が呼び出せるネットワークです (例: `10.0.0.0/8`)。リンクローカル、マルチキャスト、クラウドのメタデータの各アドレスと、ストアのアドレスは呼び出しません。",
   ],
+  fireworq_prefix: [
+    "Fireworq API のパス",
+    "このパスの下で Fireworq の API を提供します (例: `/fireworq`)。クライアントはアドレスを変えるだけで済みます。既定: 提供しません。",
+  ],
+  fireworq_default_queue: [
+    "既定のキュー",
+    "ルーティングのないカテゴリーのキューです。常に存在します。空にすると、そのようなカテゴリーのジョブを拒否します。",
+  ],
+  fireworq_networks: [
+    "トークンの要らないネットワーク",
+    "Fireworq のクライアントはトークンを送らないので、`fireworq_prefix` の下でトークンを求めない呼び出し元のネットワークです (例: `10.1.0.0/16`)。そこではプッシュ、読み取り、キューとルーティングの変更ができ、ほかでは何の権限もありません。既定: ゲートウェイもトークンを求めます。",
+  ],
+  fireworq_hosts: [
+    "送り先のホスト",
+    "ゲートウェイのジョブを送れるホストです (例: `app.example`、`*.run.example`)。プライベートアドレスは `allowed_webhook_networks` にも必要です。既定: すべてのホスト。",
+  ],
   link_templates: [
     "リンク",
     "ジョブから他のシステムへのリンクです (`LABEL=URL`、例: `Logs=https://logs.example/?job={job_id}&attempt={attempt}`)。ラベルの `_` は空白で表示します。URL には `{job_id}`、`{name}`、`{attempt}`、`{created_ms}`、`{finished_ms}` を使えます。",
@@ -401,6 +417,7 @@ const GROUPS = {
   Traces: "トレース",
   "Where it listens": "待ち受け",
   Webhooks: "Webhook",
+  Fireworq: "Fireworq",
   Links: "リンク",
   Mail: "メール",
   "Login elsewhere": "外部でのログイン",

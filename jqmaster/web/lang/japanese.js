@@ -11,6 +11,7 @@ import notices from "./ja_notices.js";
 import operations from "./ja_operations.js";
 import settings from "./ja_settings.js";
 import statistics from "./ja_statistics.js";
+import targets from "./ja_targets.js";
 
 export default {
   ...shell,
@@ -25,4 +26,5 @@ export default {
   ...operations,
   ...settings,
   ...statistics,
+  ...targets,
 };
