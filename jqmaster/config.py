@@ -42,6 +42,10 @@ _OTHER_HEADERS = {
     "x-csrf-token",
     "jq-proxy-secret",
 }
+# The first parts of the paths of the API and of probes.
+OWN_PATHS: Final = frozenset(
+    {"api", "callbacks", "healthz", "mcp", "metrics", "ns", "openapi.json", "readyz"}
+)
 MOST_KEPT_S = 3650 * DAY_S
 MOST_KEPT_JOBS = 100_000_000
 
@@ -604,6 +608,32 @@ class Settings(BaseSettings):
         "Link-local, multicast and cloud metadata addresses, and the store's address, are never called.",
     )
 
+    # --- the gateway for clients of Fireworq
+    fireworq_prefix: str | None = Field(
+        None,
+        pattern=r"^(/[A-Za-z0-9._~-]+)+$",
+        description="Path below which masters serve the API of Fireworq, such as `/fireworq`. Its clients change their "
+        "address and nothing else. Default: it is not served.",
+    )
+    fireworq_default_queue: str = Field(
+        "default",
+        pattern=r"^[A-Za-z0-9_.:-]{0,80}$",
+        description="Queue of categories that have no routing. It always exists. Empty: jobs of such categories are "
+        "refused.",
+    )
+    fireworq_networks: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=list,
+        description="Networks whose callers need no token below `fireworq_prefix`, such as `10.1.0.0/16`, because "
+        "clients of Fireworq send none. There they may push, read, and change queues and routings; elsewhere they have "
+        "no right. Default: the gateway asks for a token, too.",
+    )
+    fireworq_hosts: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=lambda: ["*"],
+        max_length=100,
+        description="Hosts to which jobs of the gateway may be sent, such as `app.example` or `*.run.example`. Private "
+        "addresses must be in `allowed_webhook_networks`, too. Default: all hosts.",
+    )
+
     # --- mail
     smtp_url: SecretStr | None = Field(
         None,
@@ -797,7 +827,14 @@ class Settings(BaseSettings):
                 raise ValueError(f"{address[:100]}: expected a mail address such as ops@shop.example")
         return addresses
 
-    @field_validator("trusted_proxies", "login_proxies", "allowed_webhook_networks")
+    @field_validator("fireworq_prefix")
+    @classmethod
+    def _is_free_prefix(cls, prefix: str | None) -> str | None:
+        if prefix is not None and prefix.split("/")[1] in OWN_PATHS:
+            raise ValueError(f"{prefix} is a path of the master's own API; choose another, such as /fireworq")
+        return prefix
+
+    @field_validator("trusted_proxies", "login_proxies", "allowed_webhook_networks", "fireworq_networks")
     @classmethod
     def _are_networks(cls, networks: list[str]) -> list[str]:
         for text in networks:

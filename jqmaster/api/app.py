@@ -56,6 +56,12 @@ def build_app(services: Services, policy: AccessPolicy) -> Router:
         Route(path.replace("{job_name}", "{job_name:path}"), endpoint)
         for path, endpoint in endpoints.items()
     ]
+    if prefix := services.settings.fireworq_prefix:
+        # Imported only if the gateway is on.
+        from jqmaster.api.fireworq.routes import fireworq_router
+
+        gateway = fireworq_router(prefix, services, policy, limits)
+        routes[:0] = [Route(prefix, gateway), Route(prefix + "/{below:path}", gateway)]
     fixed: dict[str, ASGIApp] = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
     app = _Paths(fixed, routes, Site(not_found))
     fixed[PATH] = AgentEndpoint(app, policy, services)

@@ -19,6 +19,7 @@ from jqmaster.service.definitions.editor import DefinitionEditor
 from jqmaster.service.definitions.reader import DefinitionReader
 from jqmaster.service.events.intake import EventIntake
 from jqmaster.service.events.reader import EventReader
+from jqmaster.service.fireworq.gateway import FireworqGateway
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
@@ -79,8 +80,8 @@ class MasterCondition:
 @dataclass(frozen=True, slots=True)
 class Services:
     """`master_id` identifies this process, `store_id` the store. `admit_url` returns the normalised URL of a worker
-    or raises AddressRefusedError. `breakers` returns the breaker of each worker if this master leads, `openapi` the
-    OpenAPI document."""
+    or raises AddressRefusedError. `fireworq`: None while the gateway is off. `breakers` returns the breaker of each
+    worker if this master leads, `openapi` the OpenAPI document."""
 
     live: LiveSettings
     enqueue: EnqueueService
@@ -111,6 +112,7 @@ class Services:
     definition_editor: DefinitionEditor
     event_intake: EventIntake
     events: EventReader
+    fireworq: FireworqGateway | None
     batches: BatchService
     flows: FlowReader
     challenges: ChallengeService

@@ -47,6 +47,7 @@ COMMANDS: Final = (
     CommandOnDemand("notices", f"{_ROOM}notices:app", "People and other systems"),
     CommandOnDemand("targets", f"{_ROOM}targets:app", "People and other systems"),
     CommandOnDemand("webhooks", f"{_ROOM}webhooks:app", "People and other systems"),
+    CommandOnDemand("fireworq", f"{_ROOM}fireworq:app", "People and other systems"),
     CommandOnDemand("health", f"{_ROOM}health:health", "Operate"),
     CommandOnDemand("stats", f"{_ROOM}stats:stats", "Operate"),
     CommandOnDemand("top", f"{_ROOM}top:top", "Operate"),

@@ -343,6 +343,14 @@ class Keys:
         "while not empty",
         "by source: the constraints and definitions that it declared last, with their ETags",
     )
+    fireworq_queues = Key(
+        "hash",
+        "while not empty",
+        "by name: a queue of the Fireworq gateway, as its clients defined it, as MessagePack",
+    )
+    fireworq_routings = Key(
+        "hash", "while not empty", "by category of jobs: the queue of the Fireworq gateway to which they go"
+    )
     notices = Key("hash", "while not empty", "by name: ETag, then the notice as MessagePack")
     notice_states = Key(
         "hash",

@@ -26,7 +26,18 @@ pytestmark = real_time.PROCESSES
 
 TOKEN = "the-token-of-an-admin-of-the-examples"
 # Commands that run until they are told to end, or that check another program for minutes. Their options are checked.
-NOT_RUN = frozenset({"serve", "worker", "outbox", "mcp", "conformance worker", "conformance master"})
+NOT_RUN = frozenset(
+    {
+        "serve",
+        "worker",
+        "outbox",
+        "mcp",
+        "conformance worker",
+        "conformance master",
+        "conformance target",
+        "fireworq import",
+    }
+)
 # The queue of this test has failures, which may be counted only later.
 BY_THE_QUEUE = {"health": (0, 1)}
 # Examples that say by their exit code what they found.

@@ -60,6 +60,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "notices": {"", "matching", "jobs"},
         "content": {"identity", "matching", "jobs"},
         "targets": {"", "matching", "jobs", "notices.webhook", "challenges.challenge"},
+        "fireworq": {".ids"},
     },
     "api": {
         "": {
@@ -77,6 +78,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "targets",
             "identity",
             "operations",
+            "fireworq",
         },
         "http": {"encoding", ".services"},
         "encoding": {".schemas"},
@@ -108,6 +110,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "notices": {"http", "jobs.schemas", "jobs.views", "constraints.handlers", ".schemas"},
         "targets": {"http", "constraints.handlers", ".schemas"},
         "identity": {"http", ".schemas"},
+        "fireworq": {"http", "encoding", "jobs.handlers", ".services"},
         "operations": {"http", "encoding", "identity.audit", "jobs.action_views", ".schemas"},
     },
     "service": {
@@ -122,6 +125,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "notices": {"constraints", "jobs"},
         "targets": {"constraints.editor"},
         "identity": {"jobs.coalescing"},
+        "fireworq": {"constraints", "jobs.enqueue", "targets.editor"},
         "operations": {
             "constraints",
             "definitions.reader",
@@ -145,6 +149,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "leadership": {"", "link", "identity.audit"},
         "identity": {"", "link"},
         "operations": {"", "link", "identity.audit"},
+        "fireworq": {"link", "identity.audit", ".codec"},
         "backup": {"", "link"},
         "health": {
             "",

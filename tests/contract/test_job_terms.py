@@ -87,7 +87,11 @@ SIGNATURES = {
     "worker_sdk/option_types.py",
 }  # fmt: skip
 # Files that act on the term.
-USERS = {"jqmaster/domain/jobs/outcome.py", "jqmaster/domain/notices/delivery.py"}
+USERS = {
+    "jqmaster/domain/jobs/outcome.py",
+    "jqmaster/domain/notices/delivery.py",
+    "jqmaster/service/fireworq/pushes.py",
+}
 
 
 def test_a_term_of_a_job_is_named_in_six_files() -> None:

@@ -74,7 +74,8 @@ class TargetRequest(Request):
     body: BodyForm = Field(
         BodyForm.ARGUMENT,
         strict=False,
-        description="argument: the argument as JSON. envelope: {id, name, attempt, argument, created_at}.",
+        description="argument: the argument as JSON. envelope: {id, name, attempt, argument, created_at}. "
+        "fireworq: the text at argument.payload, and the JSON of the answer, {status, message}, decides.",
     )
     headers: Annotated[
         dict[
@@ -129,7 +130,7 @@ class TargetRequest(Request):
     )
     allow_hosts: _Hosts = Field(
         default_factory=list,
-        description="Hosts that jobs may name, such as app.example, or *.app.example for all below it.",
+        description="Hosts that jobs may name, such as app.example, *.app.example for all below it, or * for all.",
     )
     description: str = Field("", max_length=MAX_DESCRIPTION)
     has_secret: bool | None = Field(

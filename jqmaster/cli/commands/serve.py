@@ -52,6 +52,13 @@ def serve(
         int | None,
         typer.Option(help="Number of master processes. Each can use one core. Default: 1."),
     ] = None,
+    fireworq: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PREFIX",
+            help="Also serve the API of Fireworq below this path, such as /fireworq. Default: it is not served.",
+        ),
+    ] = None,
     log_level: Annotated[
         str | None,
         typer.Option(help="Lowest level to log: debug, info, warning or error. Default: info."),
@@ -74,6 +81,7 @@ def serve(
             data_dir=data_dir,
             durability=durability,
             processes=processes,
+            fireworq_prefix=fireworq,
             log_level=log_level,
         )
         from jqmaster.cli.console import logs

@@ -8,6 +8,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "serve": (
         "jqmaster serve --data-dir /var/lib/jqmaster --port 8080",
         "jqmaster serve --redis redis://10.0.0.5:6379 --processes 2",
+        "jqmaster serve --fireworq /fireworq",
     ),
     "worker": (
         "jqmaster worker app.tasks:tasks --processes 4",
@@ -93,6 +94,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "challenges list": ("jqmaster challenges list --state processing",),
     "challenges show": ("jqmaster challenges show ID",),
     "challenges answer": ("jqmaster challenges answer ID '{\"paid\": true}'",),
+    "fireworq import": ("jqmaster fireworq import http://10.0.0.9:8080 --dry-run",),
     "webhooks secret": ("jqmaster webhooks secret",),
     "webhooks show": ("jqmaster webhooks show ID",),
     "webhooks resend": ("jqmaster webhooks resend ID",),
@@ -158,6 +160,9 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     # Tools
     "conformance worker": ("jqmaster conformance worker --run 'php worker.php' --quick",),
     "conformance master": ("jqmaster conformance master http://127.0.0.1:8080",),
+    "conformance target": (
+        'jqmaster conformance target https://app.example/jobs \'{"to": "ann@example.org"}\' --secret-file secret',
+    ),
     "openapi": ("jqmaster openapi worker",),
     "version": ("jqmaster version",),
     "help": ("jqmaster help workers drain", "jqmaster help exit-codes"),

@@ -25,8 +25,8 @@ def caller_of(address: str) -> str:
     return str(ipaddress.ip_network((int(parsed), _IPV6_SUBNET_BITS), strict=False))
 
 
-class TrustedProxies:
-    """The proxies that are trusted to say where a request came from."""
+class Networks:
+    """A set of addresses, given as networks."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         """Raise ValueError if a text does not name a network."""
@@ -41,6 +41,10 @@ class TrustedProxies:
             return False
         effective = getattr(parsed, "ipv4_mapped", None) or parsed
         return any(effective in network for network in self._networks)
+
+
+class TrustedProxies(Networks):
+    """The proxies that are trusted to say where a request came from."""
 
     def have_forwarded(self, peer: str, forwarded_for: bytes | None, between: "TrustedProxies") -> bool:
         """Return whether a request came through one of these proxies, and after it only through `between`. The other

@@ -52,7 +52,9 @@ _WILD: Final = frozenset("*?[")
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _FIELD_VALUE: Final = re.compile(r"[\x20-\x7e]*")
 _CLASS: Final = re.compile(r"[2-5]xx")
-_HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,250}[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\]")
+# Stands for all hosts.
+_ANY_HOST: Final = "*"
+_HOST: Final = re.compile(r"\*|(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,250}[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\]")
 _PLACEHOLDER: Final = re.compile(r"\{[^{}]*\}?|\}")
 _PLACEHOLDERS: Final = frozenset({"{name}", "{job_id}"})
 # Fields that the master writes itself, and those that belong to a connection.
@@ -78,10 +80,12 @@ class AddressError(ValueError):
 
 
 class BodyForm(StrEnum):
-    """The body of a request: the argument alone, or with the facts of the job."""
+    """The body of a request: the argument alone, or with the facts of the job; or, as in Fireworq, the text at
+    `argument.payload`. There, the body of the answer decides, whatever its status."""
 
     ARGUMENT = "argument"
     ENVELOPE = "envelope"
+    FIREWORQ = "fireworq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +231,7 @@ def _check_address(target: HttpTarget) -> None:
         if not _HOST.fullmatch(host):
             raise TargetError(
                 ("allow_hosts", n),
-                "must be a host such as app.example, or *.app.example for all hosts below it",
+                "must be a host such as app.example, *.app.example for all hosts below it, or * for all",
             )
     if target.url_from:
         try:
@@ -290,7 +294,9 @@ def is_host_allowed(host: str, allowed: Iterable[str]) -> bool:
     host = host.lower().strip("[]").removesuffix(".")
     for one in allowed:
         one = one.lower().strip("[]").removesuffix(".")
-        if host == one or (one.startswith("*.") and host.endswith(one[1:]) and len(host) > len(one) - 1):
+        if one in (_ANY_HOST, host) or (
+            one.startswith("*.") and host.endswith(one[1:]) and len(host) > len(one) - 1
+        ):
             return True
     return False
 

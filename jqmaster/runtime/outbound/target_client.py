@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from jqmaster.domain.fireworq.answer import PERMANENT_FAILURE, SUCCESS, verdict_of
 from jqmaster.domain.notices.webhook import origin_of, path_of, signature
 from jqmaster.domain.targets.answer import AWAIT_FIELD, DeliveryEnd, DeliveryResult, judged
 from jqmaster.domain.targets.figures import MAX_EXCERPT_CHARS
-from jqmaster.domain.targets.target import HttpTarget
+from jqmaster.domain.targets.target import BodyForm, HttpTarget
 from jqmaster.errors import AddressRefusedError, JqmasterError
 from jqmaster.live_value import LiveValue
 from jqmaster.net.egress import EgressGuard, GuardedRoute
@@ -139,6 +140,8 @@ class TargetClient:
         return {**fields, **target.headers}
 
     def _judged(self, target: HttpTarget, answer: HttpAnswer) -> TargetAnswer:
+        if target.body is BodyForm.FIREWORQ:
+            return TargetAnswer(_of_fireworq(answer), was_sent=True, excerpt=excerpt_of(answer.body))
         end = judged(
             target,
             answer.status,
@@ -170,6 +173,14 @@ class TargetClient:
             code="answer_too_large",
         )
         return TargetAnswer(end, was_sent=True)
+
+
+def _of_fireworq(answer: HttpAnswer) -> DeliveryEnd:
+    verdict = verdict_of(answer.body)
+    result = {SUCCESS: DeliveryResult.SUCCEEDED, PERMANENT_FAILURE: DeliveryResult.REJECTED}.get(
+        verdict.status, DeliveryResult.FAILED
+    )
+    return DeliveryEnd(result, verdict.message, answer.status, code=verdict.code(answer.status))
 
 
 def excerpt_of(body: bytes) -> str:

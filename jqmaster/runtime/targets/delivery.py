@@ -3,12 +3,13 @@
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgpack
 
 from jqmaster.domain.challenges.challenge import Callback, new_request_id
+from jqmaster.domain.fireworq.answer import payload_of
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.outcome import NotReadyReport, Outcome
 from jqmaster.domain.targets.answer import DEFAULT_WAIT_S, MAX_OWN_WAIT_S, DeliveryResult
@@ -44,7 +45,8 @@ def request_of(
     """Return the request for a job. `callback_base`: the address of this service for outside systems; None: unknown.
     Raise AddressError if the job names no address that the target may call."""
     record = job.record
-    argument = msgpack.unpackb(record.argument, strict_map_key=False) if target.url_from else None
+    needs_argument = target.url_from or target.body is BodyForm.FIREWORQ
+    argument = msgpack.unpackb(record.argument, strict_map_key=False) if needs_argument else None
     url = address_of(target, record.name, job.job_id, argument)
     timeout_s = record.timeout_ms / 1000
     if target.timeout_s is not None:
@@ -65,7 +67,9 @@ def request_of(
         request_id = new_request_id(job.job_id, job.token, TARGET_NONCE)
         fields["JQ-Callback-Url"] = f"{callback_base}/callbacks/{request_id.text}"
     body = b""
-    if target.has_body:
+    if target.has_body and target.body is BodyForm.FIREWORQ:
+        body = payload_of(argument)
+    elif target.has_body:
         body = conversions.to_json(record.argument)
         if target.body is BodyForm.ENVELOPE:
             body = _enveloped(job, body)
@@ -86,6 +90,9 @@ def _enveloped(job: ClaimedJob, argument: bytes) -> bytes:
 def outcome_of(target: HttpTarget, job: ClaimedJob, answer: TargetAnswer, now_ms: int) -> Outcome:
     """Return the report on an attempt. For DeliveryResult.AWAITING, the caller opens the challenge first."""
     end = answer.end
+    if target.body is BodyForm.FIREWORQ and end.result is DeliveryResult.UNREACHABLE and end.wait_s is None:
+        # A host that is not there costs a retry. While its breaker keeps jobs from it, they lose none.
+        end = replace(end, result=DeliveryResult.FAILED)
     common: dict[str, Any] = {"message": end.detail, "finished_at": iso_ms(now_ms)}
     match end.result:
         case DeliveryResult.SUCCEEDED:

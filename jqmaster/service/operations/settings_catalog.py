@@ -57,6 +57,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "allowed_worker_networks", "public_url", "trusted_proxies", "hsts_s", "linger_s",
     ),
     "Webhooks": ("webhook_secrets", "allowed_webhook_networks"),
+    "Fireworq": ("fireworq_prefix", "fireworq_default_queue", "fireworq_networks", "fireworq_hosts"),
     "Links": ("link_templates",),
     "Mail": ("smtp_url", "smtp_cafile", "mail_from", "mail_to"),
     "Login elsewhere": (
@@ -97,6 +98,8 @@ _INTERNAL: Final = frozenset(
         "allowed_webhook_networks",
         "allowed_worker_networks",
         "audit_export",
+        "fireworq_hosts",
+        "fireworq_networks",
         "group_roles",
         "link_templates",
         "log_archive_endpoint",

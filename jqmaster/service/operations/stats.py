@@ -130,10 +130,27 @@ class StatsService:
             "duty_faults": list(state.duty_faults),
         }
 
-    async def _rates(self, now_ms: int) -> dict[str, float]:
+    async def counts_of(self, name: str) -> tuple[dict[str, int], dict[str, float]]:
+        """Return the counts of a name over the last 30 days, with an upper bound of the milliseconds that its jobs ran
+        (`elapsed_ms`), and the rates of the last minute."""
+        now_ms = await self._history.now_ms()
+        step, count = _SUMMED["30d"]
+        last = now_ms // STEP_MS[step]
+        sums = NameCounts()
+        for counts in await self._history.series(name, step, range(last - count + 1, last + 1)):
+            if counts is not None:
+                sums.merge(counts)
+        counted: dict[str, int] = {word: getattr(sums, word) for word in COUNTED}
+        # The history has no sums of times, but counts by length.
+        elapsed_ms = sum(
+            count * min(le_ms or sums.run.max_ms, sums.run.max_ms) for le_ms, count in sums.run.buckets()
+        )
+        return {**counted, "elapsed_ms": elapsed_ms}, await self._rates(now_ms, name)
+
+    async def _rates(self, now_ms: int, name: str = TOTAL) -> dict[str, float]:
         """Return the rates of the last minute: the current minute plus the missing part of the previous one."""
         minute, into_ms = divmod(now_ms, STEP_MS["minute"])
-        before, present = await self._history.series(TOTAL, "minute", [minute - 1, minute])
+        before, present = await self._history.series(name, "minute", [minute - 1, minute])
         share = 1 - into_ms / STEP_MS["minute"]
 
         def rate(word: str) -> float:

@@ -57,6 +57,11 @@ class Page:
     is_partial: bool
 
 
+# Places before and behind those of all jobs.
+_FIRST: Final = ListPlace(-1, "00000000-0000-1000-8000-000000000000")
+_LAST: Final = ListPlace(2**62, "ffffffff-ffff-8fff-bfff-ffffffffffff")
+
+
 class JobLists:
     """Lists of one shard. Raises what `StoreClient.run` raises."""
 
@@ -289,6 +294,12 @@ class _Merged:
         gone = set(taken)
         self._buffers = [[place for place in buffer if place not in gone] for buffer in self._buffers]
         return taken
+
+
+def first_ahead(*, is_backward: bool) -> str:
+    """Return the cursor with which a list of several states begins at the jobs that wait for an instant, and for
+    callbacks."""
+    return _encode_cursor(1, _LAST if is_backward else _FIRST)
 
 
 def reached_ms(cursor: str) -> int:

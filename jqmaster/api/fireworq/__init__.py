@@ -1,0 +1,1 @@
+"""Fireworq's HTTP API, served on request."""

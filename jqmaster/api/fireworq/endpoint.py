@@ -1,0 +1,89 @@
+"""One path of the Fireworq gateway: who may call it, and how refusals are told."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Final
+
+from starlette.types import Message, Receive, Scope, Send
+
+from jqmaster.api.encoding.negotiation import Fields
+from jqmaster.api.http.auth import AccessPolicy
+from jqmaster.api.http.connection_room import PROVE
+from jqmaster.api.http.endpoint import Endpoint, LimitsInForce, Operation
+from jqmaster.api.services import Services
+from jqmaster.domain.identity.access import Principal
+from jqmaster.domain.identity.access import Scope as AccessScope
+from jqmaster.domain.identity.caller import Networks
+from jqmaster.service.identity.sessions import Session
+
+_SCOPES: Final = frozenset({AccessScope.PUSH, AccessScope.READ, AccessScope.OPERATE})
+
+
+class FireworqEndpoint(Endpoint):
+    """ASGI application of one path.
+
+    Clients of Fireworq know no tokens. They may give one with the address, as its password, or come from one of
+    `networks` and need none; such a caller has no right outside the gateway.
+    """
+
+    def __init__(
+        self,
+        operations: list[Operation],
+        policy: AccessPolicy,
+        limits: LimitsInForce,
+        services: Services,
+        *,
+        networks: Networks,
+    ) -> None:
+        super().__init__(operations, policy, limits, services)
+        self._networks = networks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def told(message: Message) -> None:
+            # Fireworq knows no difference between a body that it cannot parse and one that it refuses.
+            if message.get("status") == HTTPStatus.UNPROCESSABLE_ENTITY:
+                message["status"] = HTTPStatus.BAD_REQUEST
+            await send(message)
+
+        await super().__call__({**scope, "headers": _with_bearer(scope["headers"])}, receive, told)
+
+    def _principal(
+        self,
+        scope: Scope,
+        fields: Fields,
+        host: str | None,
+        operation: Operation,
+        *,
+        session: Session | None,
+        person: Principal | None,
+    ) -> Principal | None:
+        is_known = b"authorization" in fields or session is not None or person is not None
+        if is_known or host is None or self._policy.is_open:
+            return super()._principal(scope, fields, host, operation, session=session, person=person)
+        address = self._policy.address(fields, host)
+        if address not in self._networks:
+            return super()._principal(scope, fields, host, operation, session=session, person=person)
+        # The browser of somebody in such a network must not be made to push by a page of another site.
+        self._policy.check_site(scope["method"], fields)
+        if (prove := scope.get(PROVE)) is not None:
+            prove(is_worker=False)
+        return Principal(f"fireworq:{address}", _SCOPES)
+
+
+def _with_bearer(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers; a password of HTTP Basic authentication, which clients take from `http://:TOKEN@host/`, is
+    the bearer token."""
+    return [(name, _bearer(value) if name == b"authorization" else value) for name, value in headers]
+
+
+def _bearer(authorization: bytes) -> bytes:
+    kind, _, credentials = authorization.partition(b" ")
+    if kind.lower() != b"basic":
+        return authorization
+    try:
+        user, _, password = base64.b64decode(credentials.strip(), validate=True).partition(b":")
+    except binascii.Error:
+        return authorization
+    return b"Bearer " + (password or user)

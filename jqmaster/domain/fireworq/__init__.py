@@ -1,0 +1,1 @@
+"""Fireworq's queues, routings and job numbers in terms of this service."""

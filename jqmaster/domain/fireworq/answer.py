@@ -1,0 +1,67 @@
+"""The answer of an endpoint of Fireworq, and its meaning for the job."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+SUCCESS: Final = "success"
+FAILURE: Final = "failure"
+PERMANENT_FAILURE: Final = "permanent-failure"
+# The request was not answered at all.
+INTERNAL_FAILURE: Final = "internal-failure"
+_KNOWN: Final = frozenset({SUCCESS, FAILURE, PERMANENT_FAILURE})
+_MOST_QUOTED: Final = 1_000
+
+
+class _EndpointAnswer(msgspec.Struct, gc=False):
+    status: str = ""
+    message: str = ""
+
+
+_decoder: Final = msgspec.json.Decoder(_EndpointAnswer)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointVerdict:
+    """`status`: one of the above. The HTTP status plays no part in it, as in Fireworq."""
+
+    status: str
+    message: str
+
+    def code(self, http_status: int) -> str:
+        """Return the code under which a failed attempt keeps this verdict; empty for a success."""
+        return "" if self.status == SUCCESS else f"{self.status}_{http_status}"
+
+
+def payload_of(argument: object) -> bytes:
+    """Return the body of the request for a job; empty if its argument has no payload."""
+    payload = argument.get("payload") if isinstance(argument, dict) else None
+    return payload.encode() if isinstance(payload, str) else b""
+
+
+def kept_verdict(code: str, message: str) -> tuple[EndpointVerdict, int]:
+    """Return the verdict and the HTTP status that an attempt kept. An attempt with another code got no answer."""
+    status, _, digits = code.partition("_")
+    if status in _KNOWN and digits.isdigit():
+        return EndpointVerdict(status, message), int(digits)
+    return EndpointVerdict(INTERNAL_FAILURE, message), 0
+
+
+def verdict_of(body: bytes) -> EndpointVerdict:
+    """Return the meaning of the body of an answer. Whatever is not `{"status": …}` with a known status is a failure
+    that may be retried."""
+    try:
+        answer = _decoder.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as exc:
+        return EndpointVerdict(
+            FAILURE, f"the answer is not the JSON that was expected ({exc}): {_quoted(body)}"
+        )
+    if answer.status not in _KNOWN:
+        known = ", ".join(sorted(_KNOWN))
+        return EndpointVerdict(FAILURE, f"the status of the answer must be one of {known}: {_quoted(body)}")
+    return EndpointVerdict(answer.status, answer.message)
+
+
+def _quoted(body: bytes) -> str:
+    return body[:_MOST_QUOTED].decode(errors="replace")

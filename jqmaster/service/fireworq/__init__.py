@@ -1,0 +1,1 @@
+"""The queues of the Fireworq gateway, and the pushes to them."""

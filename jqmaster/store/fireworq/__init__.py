@@ -1,0 +1,1 @@
+"""Queues and routings of the Fireworq gateway."""
