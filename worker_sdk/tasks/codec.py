@@ -1,6 +1,7 @@
 """Encode, decode and check the arguments of a task by its annotations."""
 
-from collections.abc import Mapping
+import types
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -66,6 +67,7 @@ class Codec:
             kw_only=True,
             forbid_unknown_fields=True,
         )
+        self._maps = types.GenericAlias(list, (self._map,))
 
     def encode_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the map that is sent. Raise InvalidArgument for values that do not fit or cannot be sent."""
@@ -121,6 +123,20 @@ class Codec:
             except PydanticError:
                 raise InvalidArgument(self._task, self._problems(argument)) from None
         return arguments
+
+    def decode_together(self, name: str, arguments: Sequence[Any]) -> list[Any] | None:
+        """Return the only argument of each of many jobs, at a fraction of the cost of decoding each alone. None: they
+        have to be decoded alone, for example because one of them does not fit."""
+        is_plain = self._is_plain
+        if all(type(argument) is dict and is_plain(argument) for argument in arguments):
+            return [argument[name] for argument in arguments]
+        if self._by_pydantic:
+            return None
+        try:
+            found = msgspec.convert(list(arguments), self._maps, str_keys=True, dec_hook=decode_other)
+        except (msgspec.ValidationError, PydanticError):
+            return None
+        return [getattr(one, name) for one in found]
 
     def decode_argument(self, name: str, value: Any) -> Any:
         """Return one argument as its annotation says. Raise InvalidArgument if it does not fit."""

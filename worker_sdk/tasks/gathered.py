@@ -11,6 +11,7 @@ from worker_sdk.worker.outcomes import UnfitArgumentError, UnsendableResultError
 
 if TYPE_CHECKING:
     from worker_sdk.tasks.task import Task
+    from worker_sdk.worker.context import Context
 
 
 class _CallMembers:
@@ -20,42 +21,57 @@ class _CallMembers:
         self._name = task.name
         self._encode = task.codec.encode_result
         self._seal = task.seal
-        self._contexts = ctx.jobs
+        # A sealed value belongs to its job. Otherwise, the contexts of the jobs need not be made.
+        self._contexts: Sequence[Context] = ctx.jobs if task.seal is not None else ()
         self.ends: list[Any] = [None] * len(arguments)
-        self._fit: list[int] = []
-        self.values: list[Any] = []
+        self._fit: Sequence[int] = range(len(arguments))
         [parameter] = task.codec.types
+        values = task.codec.decode_together(parameter, arguments) if task.seal is None else None
+        self.values = self._decoded(task, parameter, arguments, ctx) if values is None else values
+        self.call: dict[str, Any] = {parameter: self.values}
+
+    def _decoded(
+        self, task: "Task[..., Any]", parameter: str, arguments: Sequence[Any], ctx: GatherContext
+    ) -> list[Any]:
+        """Return the values of the arguments that fit, each of which is decoded alone. Tell the others' ends, and leave
+        their jobs out of the call."""
+        fit, values = [], []
         for index, argument in enumerate(arguments):
             try:
                 given = argument
                 if self._seal is not None:
-                    job = ctx.jobs[index]
+                    job = self._contexts[index]
                     job.open_with(self._seal)
                     given = self._seal.opened_argument(argument, job.job_id, job.name)
-                self.values.append(task.codec.decode_arguments(given)[parameter])
+                values.append(task.codec.decode_arguments(given)[parameter])
             except InvalidArgument as exc:
                 self.ends[index] = UnfitArgumentError(str(exc), exc.problems)
             except SealError as exc:
                 self.ends[index] = exc
             else:
-                self._fit.append(index)
-        if len(self._fit) < len(arguments):
-            ctx.jobs = [ctx.jobs[index] for index in self._fit]
-        self.call: dict[str, Any] = {parameter: self.values}
+                fit.append(index)
+        if len(fit) < len(arguments):
+            ctx.jobs = [ctx.jobs[index] for index in fit]
+        self._fit = fit
+        return values
 
     def with_ends(self, value: Any) -> list[Any]:
         """Return the ends of all jobs, of which the function returned those of the fit ones."""
+        if value is None and len(self._fit) == len(self.ends):
+            return self.ends
         for index, end in zip(self._fit, ends_of(self._name, value, len(self._fit)), strict=True):
             if end is not None and not isinstance(end, BaseException):
-                self.ends[index] = self._encoded(end, self._contexts[index].job_id)
+                self.ends[index] = self._encoded(end, index)
             else:
                 self.ends[index] = end
         return self.ends
 
-    def _encoded(self, value: Any, job_id: str) -> Any:
+    def _encoded(self, value: Any, index: int) -> Any:
         try:
             encoded = self._encode(value)
-            return encoded if self._seal is None else self._seal.sealed(encoded, "result", job_id)
+            if self._seal is None:
+                return encoded
+            return self._seal.sealed(encoded, "result", self._contexts[index].job_id)
         except (TypeError, ValueError, RecursionError) as exc:
             wrong = UnsendableResultError(f"the result cannot be sent: {exc}")
             wrong.__cause__ = exc

@@ -25,7 +25,7 @@ from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.kept_steps import own_value, results_of, with_results
 from worker_sdk.worker.lease import now_s
-from worker_sdk.worker.outcomes import Fields
+from worker_sdk.worker.outcomes import Fields, success
 from worker_sdk.worker.registry import Registry
 from worker_sdk.worker.run import JobRun
 from worker_sdk.worker.worker import Worker
@@ -334,6 +334,10 @@ class _Sink:
 
     def put(self, job_id: str, token: str, fields: Fields) -> None:
         self.endings[token].set_result(fields)
+
+    def put_successes(self, ends: Iterable[tuple[str, str, Any]]) -> None:
+        for job_id, token, value in ends:
+            self.put(job_id, token, success(value))
 
 
 class _AlwaysYes:

@@ -101,7 +101,7 @@ class Runner:
         begun = [self._begin(run) for run in runs]
         if handler.gather is None:
             return begun[0]
-        log = GatheredLog([run.log.write for run in runs])
+        log = GatheredLog([run.log for run in runs])
         return [argument for argument, _ in begun], GatherContext([ctx for _, ctx in begun], log)
 
     def _end_all(self, runs: Sequence[Run], handler: Handler, ends: Sequence[Any]) -> None:

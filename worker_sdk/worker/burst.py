@@ -1,13 +1,14 @@
 """A worker that runs until nothing is left to do."""
 
 import asyncio
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 from worker_sdk.worker.endings import Settlements
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import now_s
-from worker_sdk.worker.outcomes import Fields
+from worker_sdk.worker.outcomes import Fields, success
 from worker_sdk.worker.report_queue import ReportQueue
 
 _LOOK_S: Final = 0.05
@@ -69,3 +70,7 @@ class _Counting:
     def put(self, job_id: str, token: str, fields: Fields) -> None:
         self._burst.note(job_id, fields)
         self._settlements.put(job_id, token, fields)
+
+    def put_successes(self, ends: Iterable[tuple[str, str, Any]]) -> None:
+        for job_id, token, value in ends:
+            self.put(job_id, token, success(value))

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final, Protocol
@@ -36,10 +36,14 @@ class Settlements(Protocol):
 
     def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None: ...
 
+    def put_successes(self, ends: Iterable[tuple[str, str, Any]]) -> None:
+        """Add the ends of jobs that succeeded: ID, token and result of each."""
+        ...
+
 
 class Endings:
     """Use it only in the event loop. `owed` has the runs, by token, that a master has not answered for yet. `release`
-    frees the slot of a run whose handler no longer runs. `on_no_descriptor` hears of handlers that could open
+    frees the slots of runs whose handlers no longer run. `on_no_descriptor` hears of handlers that could open
     nothing."""
 
     def __init__(
@@ -48,7 +52,7 @@ class Endings:
         settlements: Settlements,
         reports: RunReports,
         owed: dict[str, JobRun],
-        release: Callable[[JobRun], None],
+        release: Callable[..., None],
         stop_grace_s: float,
         on_no_descriptor: Callable[[], None] = lambda: None,
     ) -> None:
@@ -114,6 +118,29 @@ class Endings:
             end = partial(self.end, run, None, exc)
             if run.failure is None or not self._logs_first(run, end):
                 end()
+
+    def end_each(self, runs: Sequence[JobRun], ends: Sequence[Any]) -> None:
+        """Report the ends of runs whose common call has returned a result or an exception for each, and free their
+        slots."""
+        if self.is_copy:
+            forked.end_copy()
+        told = self._reports.told
+        succeeded: list[JobRun] = []
+        results: list[tuple[str, str, Any]] = []
+        for run, end in zip(runs, ends, strict=True):
+            if isinstance(end, BaseException):
+                self.end(run, None, end)
+            elif run.stopping is not None or run.is_settled or run.token in told:
+                self.end(run, end, None)
+            else:
+                run.is_settled = True
+                succeeded.append(run)
+                results.append((run.job_id, run.token, end))
+        if logger.isEnabledFor(logging.DEBUG):
+            for run in succeeded:
+                _log_end(run, "success")
+        self._release(*succeeded)
+        self._settlements.put_successes(results)
 
     def _saves_first(self, run: JobRun, value: Any, exc: BaseException) -> bool:
         """Return whether the end has to wait until the position that an iteration has reached, or a step that has

@@ -202,17 +202,18 @@ class Executor:
         else:
             self._calls.launch(run)
 
-    def _release(self, run: JobRun) -> None:
-        follower = self._followers.pop(run.job_id, None) if self._followers else None
-        if follower is not run:  # otherwise this run never had the slot
-            self.occupying.pop(run.job_id, None)
-            if follower is not None:
-                follower.begin_by_s = _NEVER
-                self.occupying[follower.job_id] = follower
-                self._begin(follower)
+    def _release(self, *runs: JobRun) -> None:
+        for run in runs:
+            follower = self._followers.pop(run.job_id, None) if self._followers else None
+            if follower is not run:  # otherwise this run never had the slot
+                self.occupying.pop(run.job_id, None)
+                if follower is not None:
+                    follower.begin_by_s = _NEVER
+                    self.occupying[follower.job_id] = follower
+                    self._begin(follower)
+            run.argument = run.task = None
         if self.on_room is not None:
             self.on_room()
-        run.argument = run.task = None
         if self._idle is not None and not self.occupying and not self._idle.done():
             self._idle.set_result(None)
 

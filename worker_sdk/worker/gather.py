@@ -1,6 +1,6 @@
 """`Gather`, and the context of a call that runs many jobs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -111,14 +111,14 @@ class GatherContext(Context):
 
 
 class GatheredLog:
-    """The log of a call: its lines are kept with each of the jobs. `writes`: those of the jobs."""
+    """The log of a call: its lines are kept with each of the jobs. `logs`: those of the jobs."""
 
-    def __init__(self, writes: Sequence[Callable[[float, str, str], None]]) -> None:
-        self._writes = writes
+    def __init__(self, logs: "Sequence[LogLines]") -> None:
+        self._logs = logs
 
     def write(self, at_s: float, level: str, text: str) -> None:
-        for write in self._writes:
-            write(at_s, level, text)
+        for log in self._logs:
+            log.write(at_s, level, text)
 
 
 def ends_of(name: str, value: Any, count: int) -> list[Any]:

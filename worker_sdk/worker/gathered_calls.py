@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from worker_sdk import tracing
+from worker_sdk.worker.context import Context, pushers_of
 from worker_sdk.worker.endings import Endings
 from worker_sdk.worker.gather import GatherContext, GatheredLog, ends_of
 from worker_sdk.worker.job_log import running_log
@@ -13,36 +14,79 @@ from worker_sdk.worker.run import JobRun, Stop
 from worker_sdk.worker.threads import HandlerThreads
 
 
+class CallContext(GatherContext):
+    """The context of a call in a worker. It makes the contexts of its jobs when a function first asks for them: most
+    functions never do, and each would cost a tenth of what a job costs here."""
+
+    __slots__ = ("_context_of", "_given", "_runs")
+
+    def __init__(self, runs: list[JobRun], context_of: Callable[[JobRun], Context], log: GatheredLog) -> None:
+        first = context_of(runs[0])
+        Context.__init__(
+            self,
+            first.job_id,
+            first.name,
+            first.attempt,
+            first.fence,
+            first.headers,
+            min(run.deadline_s for run in runs),
+            pushers_of(first),
+            first._reports,
+            first._token,
+            batch=first.batch,
+            log=log,
+        )
+        self._runs = runs
+        self._context_of = context_of
+        self._given: list[Context] | None = None
+
+    @property
+    def jobs(self) -> list[Context]:
+        """The contexts of the jobs."""
+        if self._given is None:
+            # Two threads of the function may ask at the same moment: `context_of` gives both the same contexts.
+            self._given = [self._context_of(run) for run in self._runs]
+        return self._given
+
+    @jobs.setter
+    def jobs(self, jobs: list[Context]) -> None:
+        self._given = jobs
+
+
 class GatheredCall:
     """One call, and the runs that it serves. `task`: that of an `async def` handler."""
 
-    def __init__(self, runs: list[JobRun]) -> None:
+    def __init__(self, runs: list[JobRun], context_of: Callable[[JobRun], Context]) -> None:
         self.runs = runs
-        self.log = GatheredLog([run.write for run in runs])
-        self.ctx = GatherContext([run.ctx for run in runs if run.ctx is not None], self.log)
+        self.log = GatheredLog(runs)
+        self.ctx = CallContext(runs, context_of, self.log)
         self.task: asyncio.Task[None] | None = None
 
 
 class GatheredCalls:
-    """The calls that run many jobs at once. Use it only in the event loop. `has_room` returns whether the worker could
-    be given another job."""
+    """The calls that run many jobs at once. Use it only in the event loop. `context_of` returns the context of a run,
+    the same one each time, and may be called from any thread. `has_room` returns whether the worker could be given
+    another job."""
 
     def __init__(
         self,
         *,
         endings: Endings,
         threads: HandlerThreads,
+        context_of: Callable[[JobRun], Context],
         has_room: Callable[[], bool],
         keeps_logs: bool,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._endings = endings
         self._threads = threads
+        self._context_of = context_of
         self._has_room = has_room
         self._keeps_logs = keeps_logs
         # By name: the runs that wait for others, and the end of their wait.
         self._waiting: dict[str, list[JobRun]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._is_to_look = False
         # By token, while the call runs.
         self._calls: dict[str, GatheredCall] = {}
 
@@ -54,12 +98,17 @@ class GatheredCalls:
             # An earlier attempt may have failed because of another job of its call, or made that call fail.
             self._call([run])
             return
-        waiting = self._waiting.setdefault(run.name, [])
-        waiting.append(run)
-        if len(waiting) >= gather.max or not self._has_room():
-            self._flush(run.name)
-        elif run.name not in self._timers:
+        waiting = self._waiting.get(run.name)
+        if waiting is None:
+            waiting = self._waiting[run.name] = []
             self._timers[run.name] = self._loop.call_later(gather.within_s, self._flush, run.name)
+        waiting.append(run)
+        if len(waiting) >= gather.max:
+            self._flush(run.name)
+        elif not self._is_to_look:
+            # The jobs of a push come one after the other: look once, after the last of them.
+            self._is_to_look = True
+            self._loop.call_soon(self._look)
 
     def note_stop(self, run: JobRun) -> None:
         """Stop the call as soon as all of its runs are to stop: a single run cannot be stopped without the others."""
@@ -73,6 +122,13 @@ class GatheredCalls:
     def close(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
+
+    def _look(self) -> None:
+        """Begin the calls that wait for others, if the worker can be given no others."""
+        self._is_to_look = False
+        if not self._has_room():
+            for name in list(self._waiting):
+                self._flush(name)
 
     def _flush(self, name: str) -> None:
         if (timer := self._timers.pop(name, None)) is not None:
@@ -105,7 +161,7 @@ class GatheredCalls:
             able.append(run)
         if not able:
             return None
-        call = GatheredCall(able)
+        call = GatheredCall(able, self._context_of)
         self._calls |= {run.token: call for run in able}
         return call
 
@@ -149,8 +205,4 @@ class GatheredCalls:
         if exc is not None:
             self._endings.end_together(call.runs, exc, call.log if self._keeps_logs else None)
             return
-        for run, end in zip(call.runs, ends, strict=True):
-            if isinstance(end, BaseException):
-                self._endings.end(run, None, end)
-            else:
-                self._endings.end(run, end, None)
+        self._endings.end_each(call.runs, ends)

@@ -66,6 +66,7 @@ class HandlerCalls:
             self._gathered = GatheredCalls(
                 endings=self._endings,
                 threads=self._threads,
+                context_of=self._context_of,
                 has_room=self._has_room,
                 keeps_logs=self._log_of is not None,
             )
@@ -80,24 +81,11 @@ class HandlerCalls:
         """Start the handler of a run that was taken up. Its end goes to the endings."""
         handler = run.handler
         run.open_log = self._log_of
+        if handler.kind is HandlerKind.GATHERED:
+            self.gathered.add(run)
+            return
         if handler.takes_context:
-            run.ctx = Context(
-                run.job_id,
-                run.name,
-                run.attempt,
-                run.fence,
-                run.headers,
-                run.deadline_s,
-                self._pushers,
-                self._reports,
-                run.token,
-                run.checkpoint,
-                run.batch,
-                run.callbacks,
-                self._challenges,
-                run.inputs,
-                run.log,
-            )
+            run.ctx = self._new_context(run)
         match handler.kind:
             case HandlerKind.ASYNC if self._loop.get_task_factory() is None:
                 # The same as create_task, at three quarters of its cost.
@@ -115,8 +103,33 @@ class HandlerCalls:
                     lambda: self._isolated.call(run),
                     lambda value, exc: self._endings.end_isolated(run, value, exc),
                 )
-            case HandlerKind.GATHERED:
-                self.gathered.add(run)
+
+    def _new_context(self, run: JobRun) -> Context:
+        return Context(
+            run.job_id,
+            run.name,
+            run.attempt,
+            run.fence,
+            run.headers,
+            run.deadline_s,
+            self._pushers,
+            self._reports,
+            run.token,
+            run.checkpoint,
+            run.batch,
+            run.callbacks,
+            self._challenges,
+            run.inputs,
+            run.log,
+        )
+
+    def _context_of(self, run: JobRun) -> Context:
+        """Return the context of a gathered run, from any thread."""
+        ctx: Context = run.__dict__.get("ctx") or run.__dict__.setdefault("ctx", self._new_context(run))
+        # Whoever stops a run first says why, and then looks for its context: one of the two sees the other.
+        if run.stopping is not None:
+            ctx.cancelled.set()
+        return ctx
 
     async def _run_async(self, run: JobRun) -> None:
         if self._is_too_late(run):

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import MasterAnswer, MasterUnreachableError, pause_s
@@ -30,7 +30,7 @@ _TOKEN: Final = encode("token")
 _FINISHED_AT: Final = encode("finished_at")
 _OWN_FIELDS: Final = 3
 # The fields of `outcomes.success` except the value, which most endings have.
-_SUCCESS_HEAD: Final = (0x80 + _OWN_FIELDS + 2).to_bytes(1, "big")
+_SUCCESS_HEAD: Final = (0x80 + _OWN_FIELDS + 2).to_bytes(1, "big") + _JOB_ID
 _SUCCESS: Final = encode("type") + encode("success") + encode("result")
 _STAMP_S: Final = 0.001
 
@@ -142,24 +142,50 @@ class ReportQueue:
             data = self._encode(job_id, token, outcomes.unsendable(exc, fields))
         self._add(Item(job_id, token, data))
 
-    def _encode(self, job_id: str, token: str, fields: outcomes.Fields) -> bytes:
-        pack = self._packer.pack
+    def put_successes(self, ends: Iterable[tuple[str, str, Any]]) -> None:
+        """Add the reports of many jobs that succeeded: ID, token and result of each. Call it from the event loop."""
+        pack, join = self._packer.pack, b"".join
+        success = self._stamp() + _SUCCESS
+        no_result = success + pack(None)
+        items = []
+        for job_id, token, value in ends:
+            if value is None:
+                data = join((_SUCCESS_HEAD, pack(job_id), _TOKEN, pack(token), no_result))
+            else:
+                try:
+                    data = join((_SUCCESS_HEAD, pack(job_id), _TOKEN, pack(token), success, pack(value)))
+                    check_keys(value)
+                except Exception:  # see `put`, which tells what is wrong
+                    self.put(job_id, token, outcomes.success(value))
+                    continue
+            items.append(Item(job_id, token, data))
+        self._add(*items)
+
+    def _stamp(self) -> bytes:
+        """Return the encoded field with the present time."""
         now = now_s()
         if not 0 <= now - self._stamped_s < _STAMP_S:
             instant = datetime.fromtimestamp(self._clock.estimate_ms(now) / 1000, UTC)
-            self._finished_at, self._stamped_s = _FINISHED_AT + pack(iso(instant)), now
+            self._finished_at, self._stamped_s = _FINISHED_AT + self._packer.pack(iso(instant)), now
+        return self._finished_at
+
+    def _encode(self, job_id: str, token: str, fields: outcomes.Fields) -> bytes:
+        pack = self._packer.pack
+        finished_at = self._stamp()
         # Join both into one map: each is short, so its head is one byte, 0x80 + its length.
         if fields["type"] == "success" and "used" not in fields:
             head, ending = _SUCCESS_HEAD, _SUCCESS + pack(fields["result"])
         else:
-            head, ending = (0x80 + _OWN_FIELDS + len(fields)).to_bytes(1, "big"), pack(fields)[1:]
-        return b"".join((head, _JOB_ID, pack(job_id), _TOKEN, pack(token), self._finished_at, ending))
+            head, ending = (0x80 + _OWN_FIELDS + len(fields)).to_bytes(1, "big") + _JOB_ID, pack(fields)[1:]
+        return b"".join((head, pack(job_id), _TOKEN, pack(token), finished_at, ending))
 
-    def _add(self, item: Item) -> None:
+    def _add(self, *items: Item) -> None:
+        if not items:
+            return
         if not self._held_bytes:
             self._emptied.clear()
-        self._pending.append(item)
-        self._held_bytes += len(item.data)
+        self._pending.extend(items)
+        self._held_bytes += sum([len(item.data) for item in items])
         if self._wake is not None:
             if not self._wake.done():
                 self._wake.set_result(None)
