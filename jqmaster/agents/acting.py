@@ -49,11 +49,13 @@ async def _act_on_jobs(
         text = f"It would {verb} {least}{found['count']} jobs that match {filters}."
         return Foreseen(text, found["count"], found["is_exact"])
 
-    async def act(foreseen: Foreseen) -> dict[str, Any]:
-        begun = await call.master.post("/api/jobs/actions", request)
+    async def act(foreseen: Foreseen, confirmed: int | None) -> dict[str, Any]:
+        # Jobs may come to match after the count: the action itself keeps to what was confirmed.
+        bound = {} if confirmed is None else {"at_most": confirmed}
+        begun = await call.master.post("/api/jobs/actions", {**request, **bound})
         return {
             "begun": True,
-            **only(begun, "id", "action", "state", "matched", "created_at"),
+            **only(begun, "id", "action", "state", "matched", "at_most", "created_at"),
             "jobs": foreseen.count,
             "see": "It runs in the background. `jqmaster actions`, or the web UI, shows its progress.",
         }
@@ -81,7 +83,7 @@ async def _pause(call: ToolCall) -> dict[str, Any]:
         )
         return Foreseen(text, found["count"], found["is_exact"])
 
-    async def act(foreseen: Foreseen) -> dict[str, Any]:
+    async def act(foreseen: Foreseen, _: int | None) -> dict[str, Any]:
         made = await call.master.post(
             "/api/pauses", {key: one for key, one in body.items() if one is not None}
         )
@@ -126,7 +128,7 @@ async def _resume(call: ToolCall) -> dict[str, Any]:
         text = f"It would end the pause{by} of {found['created_at']}. {waiting} jobs wait for it.{reason}"
         return Foreseen(text, waiting, found["usage"].get("is_exact", True), found["etag"])
 
-    async def act(foreseen: Foreseen) -> dict[str, Any]:
+    async def act(foreseen: Foreseen, _: int | None) -> dict[str, Any]:
         await call.master.call("DELETE", path, headers={"If-Match": f'"{foreseen.state}"'})
         return {"done": True, "ended": name, "jobs": foreseen.count}
 
@@ -150,7 +152,7 @@ async def _put_constraint(call: ToolCall) -> dict[str, Any]:
         text = f"It would {what} the constraint {name}, which applies to {found['count']} waiting jobs now."
         return Foreseen(text, found["count"], found["is_exact"], present.get("etag", ""))
 
-    async def act(foreseen: Foreseen) -> dict[str, Any]:
+    async def act(foreseen: Foreseen, _: int | None) -> dict[str, Any]:
         condition = {"If-Match": f'"{foreseen.state}"'} if foreseen.state else {"If-None-Match": "*"}
         made = await call.master.call("PUT", path, body=wanted, headers=condition)
         return {"done": True, **only(made, "name", "enabled", "mode", "etag"), "jobs": foreseen.count}

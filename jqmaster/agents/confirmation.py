@@ -40,11 +40,13 @@ class Confirmations:
 
     def token(self, tool: str, arguments: Mapping[str, Any], foreseen: Foreseen) -> str:
         """Return the token with which the same call may act within VALID_S."""
-        payload = json.dumps([round(self._now_s()) + VALID_S, foreseen.count, foreseen.state]).encode()
+        told = [round(self._now_s()) + VALID_S, foreseen.count, foreseen.state]
+        payload = json.dumps(told if foreseen.is_exact else [*told, "at least"]).encode()
         return f"{_text(payload)}.{_text(self._mark(tool, arguments, payload))}"
 
-    def check(self, token: str, tool: str, arguments: Mapping[str, Any], present: Foreseen) -> None:
-        """Raise ConfirmationError unless the token confirms this call, and the count has not grown since."""
+    def check(self, token: str, tool: str, arguments: Mapping[str, Any], present: Foreseen) -> int | None:
+        """Return the number of jobs that were confirmed; None if that was a lower bound. Raise ConfirmationError unless
+        the token confirms this call, and the count has not grown since."""
         payload_text, _, mark_text = token.partition(".")
         try:
             payload, mark = _bytes(payload_text), _bytes(mark_text)
@@ -52,7 +54,7 @@ class Confirmations:
             raise ConfirmationError(_AGAIN.format("is not valid")) from None
         if not hmac.compare_digest(mark, self._mark(tool, arguments, payload)):
             raise ConfirmationError(_AGAIN.format("is for another call"))
-        until_s, count, state = json.loads(payload)
+        until_s, count, state, *is_lower_bound = json.loads(payload)
         if self._now_s() > until_s:
             raise ConfirmationError(_AGAIN.format(f"is older than {VALID_S // 60} minutes"))
         if state != present.state:
@@ -62,6 +64,7 @@ class Confirmations:
                 f"nothing was done: it would now act on {present.count} jobs, and {count} were confirmed. Call again "
                 "without confirm, and show the new count to the person who decides"
             )
+        return None if is_lower_bound else int(count)
 
     def _mark(self, tool: str, arguments: Mapping[str, Any], payload: bytes) -> bytes:
         asked = {name: value for name, value in arguments.items() if name != "confirm"}

@@ -43,10 +43,11 @@ class ToolCall:
     async def confirmed(
         self,
         foresee: Callable[[], Awaitable[Foreseen]],
-        act: Callable[[Foreseen], Awaitable[dict[str, Any]]],
+        act: Callable[[Foreseen, int | None], Awaitable[dict[str, Any]]],
         **more: Any,
     ) -> dict[str, Any]:
-        """Return a preview of the action and a token, or act if the call has that token. `more`: further fields of the
+        """Return a preview of the action and a token, or act if the call has that token. `act` is given the present
+        preview and the number of jobs that were confirmed (None: a lower bound was). `more`: further fields of the
         preview. Raise ConfirmationError."""
         foreseen = await foresee()
         token = self.arguments.get("confirm")
@@ -59,8 +60,7 @@ class ToolCall:
                 "confirm": self.confirmations.token(self.tool, self.arguments, foreseen),
                 "confirm_within_s": VALID_S,
             }
-        self.confirmations.check(token, self.tool, self.arguments, foreseen)
-        return await act(foreseen)
+        return await act(foreseen, self.confirmations.check(token, self.tool, self.arguments, foreseen))
 
 
 @dataclass(frozen=True)

@@ -300,6 +300,7 @@ _ACTION: Final[dict[str, Any]] = {
     "priority": None,
     "rate_per_s": 50.0,
     "stop_at_failure_share": 0.5,
+    "at_most": None,
     "state": "running",
     "matched": 1200,
     "looked_at": 400,

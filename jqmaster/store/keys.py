@@ -390,8 +390,8 @@ class Keys:
     action = NamedKey(
         "hash",
         "expires",
-        "the request (`spec`, `ids`), the progress (`progress`; `done`, counted with each job), and `canceled_by` "
-        "after a request to cancel it",
+        "the request (`spec`, `ids`, `at_most`), the progress (`progress`; `done`, counted with each job), and "
+        "`canceled_by` after a request to cancel it",
         of=("action_id",),
     )
     watched = NamedKey(

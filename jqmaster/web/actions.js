@@ -22,7 +22,8 @@ const POLL_MS = 2000;
 /**
  * Count the jobs that `action` would concern, ask, and begin.
  * @param {{action: ActionName, target: Target, isRecounted?: boolean, onClose: () => void, onBegun: () => void}} props
- *   `isRecounted`: count the jobs again before it begins, and ask again if the count differs.
+ *   `isRecounted`: count the jobs again before it begins, and ask again if the count differs. Then it changes no more
+ *   jobs than were counted.
  */
 export function ActionDialog({ action, target, isRecounted = false, onClose, onBegun }) {
   const [dry, setDry] = useState(/** @type {any} */ (null));
@@ -34,12 +35,13 @@ export function ActionDialog({ action, target, isRecounted = false, onClose, onB
   const isPriority = /^-?\d+$/.test(priority.trim());
   // Jobs that already have the priority are left out, so the count depends on it.
   const counted = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
-  const body = () => ({
+  const body = (/** @type {number | null} */ atMost) => ({
     action,
     ...target,
     ...(hasPriority && { priority: Number(priority) }),
     ...(rate && { rate_per_s: Number(rate) }),
     ...(action === "retry" && share && { stop_at_failure_share: Number(share) / 100 }),
+    ...(atMost !== null && { at_most: atMost }),
   });
   const ask = () =>
     post("api/jobs/actions", {
@@ -79,7 +81,7 @@ export function ActionDialog({ action, target, isRecounted = false, onClose, onB
           const detail = t("action.recounted", { before: dry.count, count: again.count });
           throw new Problem(409, { title: t("action.recounted.title"), detail });
         }
-        await post("api/jobs/actions", body());
+        await post("api/jobs/actions", body(isRecounted && again.is_exact ? again.count : null));
         for (const tell of begun) tell();
         toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
         onBegun();

@@ -37,8 +37,14 @@ def tokens(time: Time) -> Confirmations:
 
 def test_the_same_call_is_confirmed_and_fewer_jobs_than_foreseen_are_fine(tokens: Confirmations) -> None:
     token = tokens.token("retry", ASKED, FOUND)
-    tokens.check(token, "retry", {**ASKED, "confirm": token}, FOUND)
-    tokens.check(token, "retry", {"cause": "error", "confirm": token, "name": "mail"}, Foreseen("", 11))
+    assert tokens.check(token, "retry", {**ASKED, "confirm": token}, FOUND) == 12
+    same = {"cause": "error", "confirm": token, "name": "mail"}
+    assert tokens.check(token, "retry", same, Foreseen("", 11)) == 12
+
+
+def test_a_lower_bound_confirms_no_number(tokens: Confirmations) -> None:
+    token = tokens.token("retry", ASKED, Foreseen("", 12, is_exact=False))
+    assert tokens.check(token, "retry", ASKED, Foreseen("", 12)) is None
 
 
 def test_another_master_with_the_same_key_checks_it(tokens: Confirmations, time: Time) -> None:

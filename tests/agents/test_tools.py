@@ -12,6 +12,7 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 from jqmaster.agents.answers import MAX_BYTES, NOTE
 from jqmaster.agents.server import PROMPTS, TOOLS
 from jqmaster.api.http import agent_endpoint
+from jqmaster.service.jobs.bulk_actions import BulkActionService
 from tests.support import real_time
 from tests.support.agents import Agent, ToolRefused, agent_at, agent_by_command
 from tests.support.master import Api, master_on
@@ -155,6 +156,34 @@ async def test_an_action_on_many_jobs_is_told_first_and_done_when_confirmed(guar
         for wrong in ({}, {"job_id": one, "name": "mail"}, {"job_id": one, "confirm": "x"}):
             with pytest.raises(ToolRefused):
                 await agent.text("retry", **wrong)
+
+
+async def test_a_confirmed_action_keeps_to_the_count_while_it_acts(
+    guarded: tuple[str, Api], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, api = guarded
+    begin, begins = BulkActionService.begin, 0
+
+    async def and_meanwhile_more_come(self: BulkActionService, requested: Any, who: str) -> Any:
+        nonlocal begins
+        begins += 1
+        if begins == 1:
+            await api.enqueue("mail")
+        return await begin(self, requested, who)
+
+    monkeypatch.setattr(BulkActionService, "begin", and_meanwhile_more_come)
+    jobs = [await api.enqueue("mail") for _ in range(3)]
+    async with agent_at(url, OPERATOR) as agent:
+        first = await agent.call("cancel", name="mail")
+        # The tool counts three once more, and then a fourth job comes.
+        with pytest.raises(ToolRefused, match="would now change 4 jobs, and at_most is 3; nothing was changed"):
+            await agent.text("cancel", name="mail", confirm=first["confirm"])
+        assert (await api.counts())["ready"] == 4
+        again = await agent.call("cancel", name="mail")
+        await agent.call("cancel", job_id=jobs[0])
+        # Fewer are left, and the action may still not exceed what was confirmed.
+        begun = await agent.call("cancel", name="mail", confirm=again["confirm"])
+        assert (begun["jobs"], begun["at_most"]) == (3, 4)
 
 
 async def test_pauses_and_constraints_are_told_first_too(guarded: tuple[str, Api]) -> None:

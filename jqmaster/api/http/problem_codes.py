@@ -147,6 +147,8 @@ CODES: Final = (
                 "Look at the job again; a repeat of a retry that was made needs nothing."),
     ProblemCode("unknown_action", (404,), "No bulk action has this ID.",
                 "Check the ID; actions are kept for some days."),
+    ProblemCode("more_than_at_most", (409,), "More jobs match the bulk action now than its `at_most`.",
+                "Count again with `dry_run`, and decide anew."),
     ProblemCode("action_over", (409,), "The bulk action has ended.", _NOTHING),
     ProblemCode("too_many_actions", (429,), "Too many bulk actions are running.",
                 "Wait for one to end, or cancel one."),

@@ -120,6 +120,15 @@ class JobActionRequest(Request):
         "first new attempt of each job counts. The share is checked once 20 jobs have ended. With this "
         "option, at most 200 of the retried jobs are unfinished at a time.",
     )
+    at_most: int | None = Field(
+        None,
+        ge=0,
+        le=1_000_000_000,
+        description="Change no more jobs than this, whatever happens meanwhile: give the `count` of a dry run that "
+        "somebody has confirmed. If more jobs match when the action begins, it is refused (409 `more_than_at_most`). "
+        "If more match later, it stops.",
+        json_schema_extra=SINCE,
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -139,6 +148,7 @@ class JobActionRequest(Request):
             self.priority,
             self.rate_per_s,
             self.stop_at_failure_share,
+            self.at_most,
         )
 
 
@@ -184,8 +194,12 @@ class JobActionView(Answer):
     priority: int | None
     rate_per_s: float | None
     stop_at_failure_share: float | None
+    at_most: int | None = Field(
+        description="The most jobs that the action may change. Null: any number.", json_schema_extra=SINCE
+    )
     state: ActionState = Field(
-        description="stopped: too many of the retried jobs failed again. failed: the action could not continue."
+        description="stopped: too many of the retried jobs failed again, or more jobs match than at_most; `message` "
+        "says which. failed: the action could not continue."
     )
     matched: int | None = Field(
         description="Number of selected jobs when the action began. Null if counting took too long. After the end of "

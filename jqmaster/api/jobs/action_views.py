@@ -19,6 +19,7 @@ def action_view(stored: StoredAction, access: ContentAccess) -> dict[str, Any]:
         "priority": action.priority,
         "rate_per_s": action.rate_per_s,
         "stop_at_failure_share": action.stop_at_failure_share,
+        "at_most": action.at_most,
         "state": str(progress.state),
         "matched": progress.matched,
         "looked_at": progress.looked_at,

@@ -84,6 +84,10 @@ def bulk(
         float | None,
         typer.Option(help="For retry: stop when more than this share (0 to 1) fails again."),
     ] = None,
+    at_most: Annotated[
+        int | None,
+        typer.Option(help="Change no more jobs than this: refuse if more match, and stop if more match later."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the jobs and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the action is over.")] = True,
@@ -106,7 +110,9 @@ def bulk(
             exits.USAGE,
             "--priority is missing" if missing else "--priority can be used only with set-priority",
         )
-    options = {"priority": priority, "rate_per_s": rate, "stop_at_failure_share": stop_at_failure_share}
+    options = {
+        "priority": priority, "rate_per_s": rate, "stop_at_failure_share": stop_at_failure_share, "at_most": at_most,
+    }  # fmt: skip
     body: dict[str, Any] = {
         "action": what.value.replace("-", "_"),
         **({"ids": job_ids} if job_ids else {"filter": wanted}),

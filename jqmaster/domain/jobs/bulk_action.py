@@ -10,8 +10,8 @@ from jqmaster.domain.jobs.job_filter import JobFilter
 
 
 class ActionState(StrEnum):
-    """The state of an action. `stopped`: too many of the retried jobs failed again. `failed`: the action could not
-    continue; its message says why."""
+    """The state of an action. `stopped`: too many of the retried jobs failed again, or more jobs match than the action
+    may change; its message says which. `failed`: the action could not continue; its message says why."""
 
     RUNNING = "running"
     DONE = "done"
@@ -38,7 +38,7 @@ MAX_WATCHED: Final = 200
 @dataclass(frozen=True, slots=True)
 class BulkAction:
     """A requested action on jobs by `filter` or by `ids`; the other one is `None`. It touches jobs that were created by
-    `created_at_ms`.
+    `created_at_ms`. `at_most`: the most jobs that it may change; None: any number.
     """
 
     id: str
@@ -50,6 +50,7 @@ class BulkAction:
     priority: int | None = None
     rate_per_s: float | None = None
     stop_at_failure_share: float | None = None
+    at_most: int | None = None
 
     @property
     def states(self) -> tuple[JobState, ...]:

@@ -202,13 +202,18 @@ class BulkActions(LeaderLoop):
         done = await self._act(action, jobs)
         progress.done = await self._actions.done(action.id)
         progress.done_in_pass += len(done)
+        left_out = await self._left_out(work, {job.id for job in jobs}.difference(done))
         if action.filter is not None:
-            progress.refused += len(jobs) - len(done)
+            progress.refused += len(jobs) - len(done) - left_out
         else:
             # Jobs that a former leader changed on a page that it did not save do not count as refused.
-            progress.refused = progress.looked_at - progress.done
+            progress.refused = progress.looked_at - progress.done - left_out
         if action.stop_at_failure_share is not None:
             progress.watched += done
+        if left_out:
+            message = f"{progress.done} jobs were changed, as many as at_most allows, and more match"
+            progress.end(ActionState.STOPPED, await self._store_time_ms(), message)
+            return
         progress.cursor = next_cursor
         if action.rate_per_s is not None and jobs:
             work.due_s = (
@@ -221,6 +226,14 @@ class BulkActions(LeaderLoop):
             else:
                 progress.end(ActionState.DONE, await self._store_time_ms())
 
+    async def _left_out(self, work: _Work, not_done: set[str]) -> int:
+        """Return how many of the jobs that were not changed would have been if the action might change more jobs."""
+        at_most = work.action.at_most
+        if at_most is None or work.progress.done < at_most or not not_done:
+            return 0
+        jobs = await self._records.get_without_argument(sorted(not_done))
+        return sum(work.action.touches(job) for job in jobs.values())
+
     async def _act(self, action: BulkAction, jobs: Sequence[Job]) -> list[str]:
         """Apply the action, and return the IDs of the changed jobs. The others had changed since they were read."""
         if not jobs:
@@ -232,7 +245,8 @@ class BulkActions(LeaderLoop):
                 ends = await self._job_actions.cancel_all(ids, counted_by)
             case ActionKind.DELETE:
                 ends = await self._job_actions.delete_all(ids, counted_by)
-                if failed := {job.id for job in jobs if job.state is JobState.FAILED or job.failures}:
+                deleted = [job for job, is_done in zip(jobs, ends, strict=True) if is_done]
+                if failed := {job.id for job in deleted if job.state is JobState.FAILED or job.failures}:
                     await self._history.forget_failures(failed)
             case ActionKind.RUN:
                 ends = await self._job_actions.run_all_now(ids, counted_by)

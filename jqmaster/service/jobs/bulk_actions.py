@@ -30,6 +30,7 @@ class RequestedAction:
     priority: int | None = None
     rate_per_s: float | None = None
     stop_at_failure_share: float | None = None
+    at_most: int | None = None
 
 
 class BulkActionService:
@@ -54,10 +55,17 @@ class BulkActionService:
         return await self._count(await self._action(requested, ""))
 
     async def begin(self, requested: RequestedAction, who: str) -> StoredAction:
-        """Store the action; the leader begins at once. Raise InvalidError, RateLimitedError while too many are under
-        way."""
+        """Store the action; the leader begins at once. Raise InvalidError, ConflictError if more jobs match than the
+        action may change, RateLimitedError while too many are under way."""
         action = await self._action(requested, who)
         counted = await self._count(action)
+        if action.at_most is not None and counted.count > action.at_most:
+            least = "" if counted.is_exact else "at least "
+            raise ConflictError(
+                f"the action would now change {least}{counted.count} jobs, and at_most is {action.at_most}; nothing "
+                "was changed",
+                code="more_than_at_most",
+            )
         progress = ActionProgress(matched=counted.count if counted.is_exact else None)
         ids_count = None if action.ids is None else len(action.ids)
         entry = encode_entry(
@@ -112,6 +120,7 @@ class BulkActionService:
             priority=requested.priority,
             rate_per_s=requested.rate_per_s,
             stop_at_failure_share=requested.stop_at_failure_share,
+            at_most=requested.at_most,
         )
 
     async def _count(self, action: BulkAction) -> SelectionCount:
@@ -139,5 +148,6 @@ def described(action: BulkAction) -> dict[str, Any]:
         "priority": action.priority,
         "rate_per_s": action.rate_per_s,
         "stop_at_failure_share": action.stop_at_failure_share,
+        "at_most": action.at_most,
     }
     return {field: value for field, value in asked.items() if value is not None}

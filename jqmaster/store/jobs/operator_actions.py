@@ -66,7 +66,8 @@ NOBODY: Final = CountedBy()
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """The reason why a bulk call did not change a job: `unknown`, `state` (with the state), `not_unique` (with the job
-    that holds its uniqueness key), or `stale_constraints` (the caller has to match again and repeat).
+    that holds its uniqueness key), `used_up` (the bulk action may change no more jobs), or `stale_constraints` (the
+    caller has to match again and repeat).
     """
 
     word: str
@@ -271,6 +272,8 @@ def _refusal(word: str, data: list[Any]) -> Refusal:
             return Refusal("state", codec.state_of(data[0]))
         case "not_unique":
             return Refusal("not_unique", holder=data[0].decode())
+        case "used_up":
+            return Refusal("used_up")
         case _:
             return Refusal("unknown")
 

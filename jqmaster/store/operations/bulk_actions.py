@@ -55,6 +55,8 @@ class ActionStore:
                 "priority": action.priority,
                 "rate_per_s": action.rate_per_s,
                 "stop_at_failure_share": action.stop_at_failure_share,
+                # A master of an earlier release cannot read an action with a bound, and must not carry it out.
+                **({} if action.at_most is None else {"at_most": action.at_most}),
             }
         )
         ids = codec.pack(list(action.ids)) if action.ids is not None else b""
@@ -62,7 +64,7 @@ class ActionStore:
             "put_action",
             (k.actions, k.running_actions, k.action(action.id), k.audit),
             (self._shard.now_arg, action.id, spec, ids, _packed(progress), audit_entry, MAX_ENTRIES, MAX_RUNNING,
-             MAX_KEPT, k.action_prefix, self._shard.wake_channel),
+             MAX_KEPT, k.action_prefix, self._shard.wake_channel, "" if action.at_most is None else action.at_most),
         )  # fmt: skip
         if word == "ok":
             self._shard.leader.wake(BulkActionsChanged())

@@ -117,6 +117,7 @@ async def test_a_dry_run_counts_and_changes_nothing(api: Api) -> None:
         ({"action": "cancel", "filter": {}, "rate_per_s": 0}, "rate_per_s"),
         ({"action": "cancel", "filter": {}, "stop_at_failure_share": 0.5}, None),
         ({"action": "retry", "filter": {}, "stop_at_failure_share": 1.5}, "stop_at_failure_share"),
+        ({"action": "cancel", "filter": {}, "at_most": -1}, "at_most"),
     ],
 )
 async def test_what_makes_no_sense_is_refused(api: Api, body: dict[str, Any], field: str | None) -> None:
@@ -124,6 +125,22 @@ async def test_what_makes_no_sense_is_refused(api: Api, body: dict[str, Any], fi
     assert status == 422, problem
     if field:
         assert problem["errors"][0]["loc"][0] == field
+
+
+@pytest.mark.req("M9")
+async def test_an_action_on_more_jobs_than_were_counted_is_refused(api: Api) -> None:
+    made = await enqueue_many(api, 3, "mail")
+    chosen: tuple[dict[str, Any], ...] = ({"filter": {"name": "mail"}}, {"ids": made})
+    for body in chosen:
+        asked = {"action": "cancel", **body, "at_most": 2}
+        status, problem = await api.call("POST", "/api/jobs/actions", asked)
+        assert (status, problem["code"]) == (409, "more_than_at_most")
+        assert problem["detail"] == "the action would now change 3 jobs, and at_most is 2; nothing was changed"
+    assert (await api.counts())["ready"] == 3
+    ended = await done(api, "cancel", filter={"name": "mail"}, at_most=3)
+    assert (ended["state"], ended["done"], ended["at_most"]) == ("done", 3, 3)
+    entries = (await api.call("GET", f"/api/audit?target={ended['id']}"))[1]["entries"]
+    assert entries[1]["after"]["at_most"] == 3
 
 
 @pytest.mark.req("M9", "D16")

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ from jqmaster.domain.jobs.bulk_action import MAX_WATCHED, STOP_LEAST
 from jqmaster.domain.jobs.job import ActionKind, Cause, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.errors import ConflictError
 from jqmaster.runtime.duties import bulk_actions
 from jqmaster.runtime.duties.bulk_actions import BulkActions
 from jqmaster.service.jobs.bulk_actions import BulkActionService, RequestedAction
 from jqmaster.service.jobs.operator_actions import JobActions
-from jqmaster.store.jobs.operator_actions import Changes, CountedBy
+from jqmaster.store.jobs.operator_actions import Changes, CountedBy, Refusal
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.bulk_actions import ActionStore, StoredAction
 from jqmaster.store.operations.history import HistoryStore
@@ -300,3 +302,69 @@ async def test_nothing_is_done_while_the_lock_may_be_over(world: StoreWorld) -> 
         assert (await acting.service.get(action_id)).progress.done == 0
         acting.is_trusted = True
         assert (await acting.until_over(action_id)).progress.done == 3
+
+
+@pytest.mark.req("M9", "D32")
+@pytest.mark.parametrize("kind", list(ActionKind))
+async def test_an_action_with_a_bound_changes_no_more_jobs_whatever_matches_meanwhile(
+    world: StoreWorld, kind: ActionKind
+) -> None:
+    acting = Acting(world)
+
+    async def make(count: int) -> list[str]:
+        if kind is ActionKind.RETRY:
+            return await failed(world, count)
+        return await world.enqueue_many(count, delay_ms=60_000)
+
+    ids = await make(5)
+    priority = 7 if kind is ActionKind.SET_PRIORITY else None
+    requested = RequestedAction(kind, JobFilter(), None, priority=priority, at_most=5)
+    async with world.unchanged():
+        with pytest.raises(ConflictError, match="would now change 5 jobs, and at_most is 4"):
+            await acting.service.begin(replace(requested, at_most=4), "me")
+    action = (await acting.service.begin(requested, "me")).action
+    # These come after the count, in the millisecond in which the action begins.
+    ids += await make(3)
+    world.pass_ms(1)
+    async with acting.leading():
+        stored = await acting.until_over(action.id)
+    progress = stored.progress
+    assert (progress.state, progress.done, progress.refused) == ("stopped", 5, 0)
+    assert progress.message == "5 jobs were changed, as many as at_most allows, and more match"
+    # Whatever a former leader still does under this action is refused as well.
+    counted_by = CountedBy(action.id)
+    jobs = [job for job in (await world.records.get_all(ids)).values() if action.touches(job)]
+    assert len(jobs) == 3
+    left = [job.id for job in jobs]
+    refused: list[Any] = []
+    async with world.unchanged():
+        match kind:
+            case ActionKind.CANCEL:
+                refused += await world.operator_actions.cancel_all(left, counted_by)
+            case ActionKind.DELETE:
+                refused += await world.operator_actions.delete_all(left, counted_by)
+            case ActionKind.RUN:
+                refused += await world.operator_actions.run_all_now(left, counted_by)
+            case ActionKind.RETRY:
+                refused += await world.operator_actions.retry_all(jobs, counted_by=counted_by)
+            case ActionKind.SET_PRIORITY:
+                refused += await world.operator_actions.patch_all(
+                    jobs, Changes(priority=7), counted_by=counted_by
+                )
+    assert refused == [Refusal("used_up")] * 3
+
+
+@pytest.mark.req("M9", "D32")
+async def test_an_action_that_reaches_its_bound_and_finds_no_more_is_done(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_actions, "PAGE", 2)
+    acting = Acting(world)
+    ids = await world.enqueue_many(6)
+    action_id = await acting.begin(ActionKind.CANCEL, at_most=6)
+    # Somebody else was faster with one of them: the bound leaves room that nobody needs.
+    await world.operator_actions.cancel(ids[5])
+    async with acting.leading():
+        stored = await acting.until_over(action_id)
+    assert (stored.progress.state, stored.progress.done) == ("done", 5)
+    assert (await acting.service.get(action_id)).action.at_most == 6

@@ -1,5 +1,7 @@
 """put_action.lua, advance_action.lua and cancel_action.lua."""
 
+from dataclasses import replace
+
 import pytest
 
 from jqmaster.domain.ids import new_id
@@ -58,6 +60,19 @@ async def test_an_action_is_kept_as_it_was_asked_for_and_as_far_as_it_came(world
     assert await store.running() == [by_ids.id]
     assert 0 < await world.redis.pttl(world.shard.keys.action(by_filter.id)) <= actions.KEPT_MS
     assert [s.action.id for s in await store.newest(10)] == [by_ids.id, by_filter.id]
+
+
+async def test_a_bound_is_kept_and_earlier_masters_read_only_actions_without_one(world: StoreWorld) -> None:
+    store = ActionStore(world.shard)
+    free, bound = action_of(world), replace(action_of(world), at_most=0)
+    for action in (free, bound):
+        await store.put(action, ActionProgress(), ENTRY)
+        stored = await store.get(action.id)
+        assert stored is not None
+        assert stored.action == action
+    specs = [await world.redis.hget(world.shard.keys.action(one.id), "spec") for one in (free, bound)]
+    assert [b"at_most" in spec for spec in specs] == [False, True]
+    assert await world.redis.hget(world.shard.keys.action(bound.id), "at_most") == b"0"
 
 
 async def test_the_ids_that_were_given_are_forgotten_at_its_end(world: StoreWorld) -> None:

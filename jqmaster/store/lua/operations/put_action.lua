@@ -3,7 +3,7 @@
 -- because deleting jobs may be what saves it. Removes the oldest finished actions beyond the limit.
 -- KEYS actions:zset running_actions:set action:hash audit:stream
 -- ARGV now_ms action_id spec ids(MessagePack; empty: the spec has a filter) progress audit_entry audit_max max_running
---   max_kept action_prefix wake_channel
+--   max_kept action_prefix wake_channel at_most(jobs that the action may change; empty: any number)
 -- REPLY ok | full
 -- CHECKS FIRST that not too many actions are running
 -- include lib/clock.lua
@@ -11,7 +11,7 @@
 local actions_key, running_key, action_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, id, spec, ids, progress = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local audit_entry, audit_max, max_running, max_kept = ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
-local action_prefix, wake_channel = ARGV[10], ARGV[11]
+local action_prefix, wake_channel, at_most = ARGV[10], ARGV[11], ARGV[12]
 
 if redis.call('SCARD', running_key) >= max_running then return {'full'} end
 local surplus = redis.call('ZCARD', actions_key) + 1 - max_kept
@@ -26,6 +26,7 @@ for _, old in ipairs(oldest) do
 end
 redis.call('HSET', action_key, 'spec', spec, 'progress', progress)
 if ids ~= '' then redis.call('HSET', action_key, 'ids', ids) end
+if at_most ~= '' then redis.call('HSET', action_key, 'at_most', at_most) end
 redis.call('ZADD', actions_key, now_ms, id)
 redis.call('SADD', running_key, id)
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

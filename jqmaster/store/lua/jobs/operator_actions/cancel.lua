@@ -4,8 +4,9 @@
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) finished_channel action_id(the action on many jobs that
 --   counts this job; empty: none)
 -- REPLY ok:worker_id_bytes(empty: the job did not run),token_bytes,1 if jobs may start that could not
---   before,name(empty: the job was canceled before) | unknown | state:state
--- CHECKS FIRST the state
+--   before,name(empty: the job was canceled before) | unknown | state:state |
+--   used_up(the action may change no more jobs)
+-- CHECKS FIRST the state, the bound of the action
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lane_writes.lua
@@ -24,6 +25,7 @@ if state == layout.STATE.canceled then
   return {'ok', '', '', 0, ''}
 end
 if not is_cancelable[state] then return {'state', state} end
+if actions.is_used_up(action_id) then return {'used_up'} end
 local worker_id = cancellation.cancel(id, head, now_ms)
 local has_opened = lane_writes.write(nil)
 followed.write(now_ms)

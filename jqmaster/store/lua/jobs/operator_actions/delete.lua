@@ -3,8 +3,8 @@
 -- KEYS job:string history:list result:string damaged:set results:zset expiring:zset
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) action_id(the action on many jobs that counts this job;
 --   empty: none)
--- REPLY ok | unknown | state:state
--- CHECKS FIRST the state, unless the job was set aside
+-- REPLY ok | unknown | state:state | used_up(the action may change no more jobs)
+-- CHECKS FIRST the state, unless the job was set aside; the bound of the action
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua
@@ -26,6 +26,7 @@ if not was_set_aside then
   if head == '' then return {'unknown'} end
   if not is_deletable[state] then return {'state', state} end
 end
+if actions.is_used_up(action_id) then return {'used_up'} end
 if was_set_aside then
   -- The lane's counts no longer include the job, and the lane may be gone.
   local lane = lanes.home_of_damaged(job_key)

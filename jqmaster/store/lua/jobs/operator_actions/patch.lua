@@ -4,8 +4,8 @@
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
 --   priority(empty: unchanged, as in the next three) run_at_ms max_retry timeout_ms action_id(the action on many jobs
 --   that counts this job; empty: none)
--- REPLY ok | stale_constraints | unknown | state:state
--- CHECKS FIRST the edition of the constraints, the state
+-- REPLY ok | stale_constraints | unknown | state:state | used_up(the action may change no more jobs)
+-- CHECKS FIRST the edition of the constraints, the state, the bound of the action
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua
@@ -27,6 +27,7 @@ local head = record.read_head(job_key)
 if head == '' then return {'unknown'} end
 local state = record.state_of(head)
 if not is_changeable[state] then return {'state', state} end
+if actions.is_used_up(action_id) then return {'used_up'} end
 priority = priority or record.priority_of(head)
 redis.call('SETRANGE', job_key, layout.priority.offset, struct.pack('>i4I4i8', priority,
   max_retry or struct.unpack('>I4', head, layout.max_retry.at), timeout_ms or record.int64(head, layout.timeout_ms.at)))

@@ -6,9 +6,10 @@
 --   history_entry(of the last attempt if it succeeded; empty: none) finished_at_ms(end of the job as the caller read
 --   it) action_id(the action on many jobs that counts this job; empty: none) is_watched(1: the action waits for the end
 --   of the job)
--- REPLY ok | stale_constraints | unknown | state:state | not_unique:ID of the job that holds the uniqueness key
+-- REPLY ok | stale_constraints | unknown | state:state | not_unique:ID of the job that holds the uniqueness key |
+--   used_up(the action may change no more jobs)
 -- CHECKS FIRST the edition of the constraints, the state, that the job has not run again since the caller read it, who
---   holds its uniqueness key
+--   holds its uniqueness key, the bound of the action
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/jobs/history.lua
@@ -43,6 +44,7 @@ if unique_digest then
   local holder = uniqueness.holder_of(unique_digest, now_ms)
   if holder and holder.id ~= id then return {'not_unique', holder.id} end
 end
+if actions.is_used_up(action_id) then return {'used_up'} end
 redis.call('ZREM', tag .. index[state], id)
 followed.moved(job_key, head, layout.STATE.ready, now_ms)
 if state == layout.STATE.succeeded and entry ~= '' then

@@ -3,8 +3,8 @@
 -- KEYS job:string
 -- ARGV tag job_id wake_channel(empty: nobody to wake) action_id(the action on many jobs that counts this job; empty:
 --   none)
--- REPLY ok | unknown | state:state
--- CHECKS FIRST the state
+-- REPLY ok | unknown | state:state | used_up(the action may change no more jobs)
+-- CHECKS FIRST the state, the bound of the action
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
@@ -22,6 +22,7 @@ if state == layout.STATE.ready then
   return {'ok'}
 end
 if not is_startable[state] then return {'state', state} end
+if actions.is_used_up(action_id) then return {'used_up'} end
 redis.call('ZREM', tag .. index[state], id)
 record.set_state(job_key, layout.STATE.ready)
 record.set_int64(job_key, layout.due_at_ms.offset, 0)

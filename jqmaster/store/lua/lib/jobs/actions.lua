@@ -13,5 +13,13 @@ local actions = (function()
     end
   end
 
-  return {count_job = count_job}
+  -- Returns whether the action has changed as many jobs as it may. A script that changes a job for an action asks before
+  -- it writes, so that the bound holds whichever leaders and pages there are.
+  local function is_used_up(action_id)
+    if action_id == '' then return false end
+    local found = redis.call('HMGET', tag .. 'action:' .. action_id, 'at_most', 'done')
+    return found[1] and tonumber(found[2] or 0) >= tonumber(found[1])
+  end
+
+  return {count_job = count_job, is_used_up = is_used_up}
 end)()
