@@ -25,7 +25,7 @@ from tests.chaos.task_load import (
 )
 from tests.chaos.test_checker import Story, told
 
-pytestmark = pytest.mark.req("S7")
+pytestmark = pytest.mark.req("S7", "S14")
 
 
 def line(s: Story, what: str, detail: str, *, attempt: int = 1, fence: int = 1, at_s: float = 1.2) -> None:

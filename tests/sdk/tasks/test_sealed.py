@@ -38,7 +38,7 @@ from worker_sdk.tasks.handler import handler_of
 from worker_sdk.testing import WorkerHarness, drain, inline, recording
 from worker_sdk.wire import decode, encode
 
-pytestmark = [pytest.mark.req("S7"), real_time.WORKER]
+pytestmark = [pytest.mark.req("S7", "S14"), real_time.WORKER]
 
 # The process of an isolated handler imports this file anew.
 OLD, NEW = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))

@@ -27,7 +27,7 @@ from worker_sdk import (
 )
 from worker_sdk.testing import WorkerHarness, drain, inline
 
-pytestmark = [pytest.mark.req("S7"), real_time.WORKER]
+pytestmark = [pytest.mark.req("S7", "S14"), real_time.WORKER]
 
 Kind = Callable[[list[Any], GatherContext], Any]
 

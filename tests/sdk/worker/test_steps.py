@@ -26,7 +26,7 @@ from worker_sdk.worker import kept_steps
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.progress import MAX_CHECKPOINT_BYTES
 
-pytestmark = [pytest.mark.req("S7"), real_time.WORKER]
+pytestmark = [pytest.mark.req("S7", "S14"), real_time.WORKER]
 
 
 # --- killed at every point
