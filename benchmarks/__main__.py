@@ -22,6 +22,7 @@ from benchmarks import (
     constraints,
     definitions,
     fleet,
+    gathered,
     logs,
     masters,
     microblog,
@@ -73,6 +74,7 @@ SCENARIOS: list[Scenario] = [
     *definitions.SCENARIOS,
     *challenges.SCENARIOS,
     *targets.SCENARIOS,
+    *gathered.SCENARIOS,
     *logs.SCENARIOS,
     *unique.SCENARIOS,
 ]

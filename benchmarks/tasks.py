@@ -1,6 +1,9 @@
-"""The handler `noop` as a task: the difference is what checks of arguments and results cost."""
+"""The handler `noop` as a task, alone and for many jobs in one call: the difference is what checks of arguments and
+results cost, and what each job costs beside its call."""
 
-from worker_sdk import Tasks
+from typing import Any
+
+from worker_sdk import Gather, GatherContext, Tasks
 
 tasks = Tasks()
 
@@ -8,3 +11,23 @@ tasks = Tasks()
 @tasks.task("noop_task")
 async def noop_task(k: int, x: str) -> None:
     """Do nothing."""
+
+
+@tasks.task("single_async")
+async def single_async(rows: dict[str, Any]) -> None:
+    """Do nothing with one row."""
+
+
+@tasks.task("single_def")
+def single_def(rows: dict[str, Any]) -> None:
+    """Do nothing with one row, in a thread."""
+
+
+@tasks.task("gathered_async", gather=Gather(max=500, within_s=0.5))
+async def gathered_async(rows: list[dict[str, Any]], ctx: GatherContext) -> None:
+    """Do nothing with many rows."""
+
+
+@tasks.task("gathered_def", gather=Gather(max=500, within_s=0.5))
+def gathered_def(rows: list[dict[str, Any]], ctx: GatherContext) -> None:
+    """Do nothing with many rows, in a thread."""

@@ -1,0 +1,57 @@
+"""Measure gathered jobs beside single ones: in one system, in turns, by what they cost the worker and the store."""
+
+import statistics
+from collections import defaultdict
+from typing import Any, Final
+
+from benchmarks.load import System, running_system
+from benchmarks.scenario import Figures, Meter, Scenario
+
+PAGE: Final = 1_000
+# The tasks of benchmarks/tasks.py, which take the same argument.
+KINDS: Final = ("single_async", "single_def", "gathered_async", "gathered_def")
+
+
+def gathered(*, jobs: int = 10_000, slots: int = 500, rounds: int = 5) -> Figures:
+    """Measure from the moment at which a worker may take the jobs, which wait for it, to the end of the last one.
+    So the figures are those of claims, calls and ends alone."""
+    found: dict[str, list[float]] = defaultdict(list)
+    with running_system(max_jobs=slots) as system:
+        [worker] = system.get("/api/workers")["workers"]
+        for kind in KINDS:
+            _run(system, worker["id"], kind, min(jobs, 2 * slots))
+        for _ in range(rounds):
+            for kind in KINDS:
+                figures = _run(system, worker["id"], kind, jobs)
+                for of in ("worker", "store", "master"):
+                    found[f"{of}_us_{kind}"].append(figures[f"cpu_us_{of}"])
+                found[f"commands_{kind}"].append(figures["store_commands"])
+    medians = {name: statistics.median(values) for name, values in found.items()}
+    ratios = {
+        f"{of}_ratio_{way}": medians[f"{of}_us_gathered_{way}"] / medians[f"{of}_us_single_{way}"]
+        for of in ("worker", "store")
+        for way in ("async", "def")
+    }
+    return medians | ratios
+
+
+def _run(system: System, worker_id: str, name: str, jobs: int) -> Figures:
+    _post(system, f"/api/workers/{worker_id}/drain")
+    for start in range(0, jobs, PAGE):
+        page = [
+            {"name": name, "argument": {"rows": {"id": number, "text": "x" * 80}}}
+            for number in range(start, min(start + PAGE, jobs))
+        ]
+        _post(system, "/api/jobs/bulk", {"jobs": page})
+    meter = Meter(system)
+    with meter.running():
+        _post(system, f"/api/workers/{worker_id}/resume")
+        system.until_over()
+    return meter.figures(jobs)
+
+
+def _post(system: System, path: str, body: Any = None) -> None:
+    system.http.post(system.url + path, json=body).raise_for_status()
+
+
+SCENARIOS: Final = [Scenario("gathered", gathered, quick={"jobs": 500, "rounds": 1}, group="gathered")]
