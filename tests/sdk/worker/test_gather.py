@@ -413,6 +413,79 @@ async def test_a_job_that_is_stopped_while_it_waits_for_others_is_in_no_call(
     assert calls in ([[2, 3]], [[2, 3, 4]])
 
 
+async def test_a_function_that_looks_late_sees_which_of_its_jobs_were_stopped(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], is_async: bool
+) -> None:
+    tasks = Tasks()
+    began, may_look = threading.Event(), threading.Event()
+    seen: list[bool] = []
+
+    def insert(rows: list[int], ctx: GatherContext) -> Any:
+        def look() -> list[int]:
+            began.set()
+            may_look.wait(10)
+            seen.extend(bool(job.cancelled) for job in ctx.jobs)
+            return rows
+
+        return asyncio.to_thread(look) if is_async else look()
+
+    task_of(tasks, insert, is_async=is_async)
+    worker.run_tasks(tasks)
+    await up()
+    jobs = dispatches(master, [1, 2, 3])
+    await master.push(*jobs)
+    await wait_until(began.is_set)
+    master.cancel.append({"job_id": jobs[1]["job_id"], "token": jobs[1]["token"]})
+    await wait_until(lambda: not master.cancel)
+    runs = worker._node.executor.owed if worker._node else {}
+    await wait_until(lambda: runs[jobs[1]["token"]].stopping)
+    may_look.set()
+    assert [end["type"] for end in await ends(master, jobs)] == ["success", "canceled", "success"]
+    assert seen == [False, True, False]
+
+
+async def test_jobs_whose_contexts_nobody_asks_for_cost_none(
+    master: FakeMaster,
+    worker: Worker,
+    up: Callable[[], Any],
+    is_async: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tasks = Tasks()
+    made: list[str] = []
+    init = Context.__init__
+
+    def counting(self: Context, job_id: str, *args: Any, **kwargs: Any) -> None:
+        made.append(type(self).__name__)
+        init(self, job_id, *args, **kwargs)
+
+    monkeypatch.setattr(Context, "__init__", counting)
+    task_of(tasks, lambda rows, ctx: None, is_async=is_async, max=20, within_s=30)
+    worker.run_tasks(tasks)
+    worker.max_jobs = 20
+    await up()
+    jobs = dispatches(master, range(20))
+    await master.push(*jobs)
+    assert {end["type"] for end in await ends(master, jobs)} == {"success"}
+    assert made == ["Context", "CallContext"]
+
+
+async def test_a_value_that_masters_cannot_get_ends_its_job_alone(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], is_async: bool
+) -> None:
+    tasks = Tasks()
+    results = [2**70, 1, None, {"a": [1.5, None]}]
+    task_of(tasks, lambda rows, ctx: results, is_async=is_async)
+    worker.run_tasks(tasks)
+    await up()
+    jobs = dispatches(master, range(4))
+    await master.push(*jobs)
+    found = await ends(master, jobs)
+    assert [end["type"] for end in found] == ["failure", "success", "success", "success"]
+    assert found[0]["message"].startswith("the result cannot be sent: ")
+    assert [end["result"] for end in found[1:]] == results[1:]
+
+
 async def test_lines_of_a_call_are_kept_with_each_of_its_jobs(
     master: FakeMaster, worker: Worker, up: Callable[[], Any], is_async: bool
 ) -> None:
