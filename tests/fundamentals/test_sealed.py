@@ -1,7 +1,9 @@
 """Sealed jobs at a real master: flows, batches and retries work, and nothing readable is in the store or its answers."""
 
 import asyncio
+import json
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -9,7 +11,8 @@ from jqmaster.app import Master
 from tests.api.jobs.test_job_actions import traces_of
 from tests.support import real_time
 from tests.support.admin import admin_of
-from tests.support.master import Api
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from worker_sdk import INJECTED, INPUT, Batch, Context, JobFailed, Pusher, Seal, Tasks, Worker, chain
 
@@ -103,3 +106,31 @@ async def test_the_error_of_a_sealed_job_is_told_to_its_pusher_alone(master: Mas
             await handle.aget(timeout=20)
     assert await traces(master) == []
     await cards.tasks.aclose()
+
+
+async def test_lists_searches_and_redaction_say_sealed(store_server: StoreServer) -> None:
+    async with master_on(store_server.url, redact_paths=["argument.tenant", "argument.card"]) as (master, api):
+        url = master.server.url
+        cards = Cards(url)
+        cards.tasks.seal = Seal(keys=KEYS, clear=["tenant"])
+
+        @cards.tasks.task("card.of_tenant", max_retry=0)
+        async def of_tenant(tenant: str, card: str) -> None:
+            raise ValueError(f"no such card: {card}")
+
+        handle = await of_tenant.aenqueue("acme", card=SECRET)
+        shown = await api.job(handle.id)
+        assert (shown["argument"]["sealed_with"], shown["argument"]["tenant"]) == ("2026b", "[redacted]")
+        assert set(shown["argument"]) == {"sealed_with", "sealed", "tenant"}
+        async with Worker(url, tasks=[cards.tasks]).running():
+            await api.until_state(handle.id, "failed")
+        by_argument = {"field": "argument.sealed_with", "op": "eq", "value": "2026b"}
+        for query, count in (
+            ({"tag": "sealed:2026b"}, 1),
+            ({"text": "sealed with 2026b"}, 1),
+            ({"matcher": json.dumps(by_argument)}, 1),
+            ({"text": SECRET}, 0),
+        ):
+            _, found = await api.call("GET", f"/api/jobs?{urlencode(query)}")
+            assert [one["id"] for one in found["jobs"]] == [handle.id] * count, query
+        await cards.tasks.aclose()

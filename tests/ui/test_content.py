@@ -114,6 +114,23 @@ async def test_redacted_parts_are_not_copied_into_a_new_job(screens: Screens, re
     await redacting.call("POST", f"/api/jobs/{job_id}/cancel")
 
 
+@pytest.mark.req("S14")
+async def test_a_sealed_value_says_so_and_shows_what_stays_readable(screens: Screens, api: Api) -> None:
+    argument = {"sealed_with": "2026b", "sealed": "AQBIT5", "tenant": "acme"}
+    job_id = await api.enqueue("ui.echo", argument, delay=1000, tags=["sealed:2026b"])
+    async with screens.open(f"#/job?id={job_id}") as page:
+        main = page.locator("main")
+        await expect(main).to_contain_text("Sealed with 2026b: only pushers and workers that have this key")
+        await expect(main).to_contain_text("acme")
+        await expect(main).not_to_contain_text("AQBIT5")
+        # A copy would be another job, for which the value does not open.
+        await expect(page.get_by_role("button", name=re.compile("curl"))).to_have_count(0)
+        await page.get_by_role("link", name="Edit and enqueue again").click()
+        await expect(page.get_by_role("note")).to_contain_text("redacted, sealed or too large")
+        await expect(page.get_by_label("Argument")).to_have_value("")
+    await api.call("POST", f"/api/jobs/{job_id}/cancel")
+
+
 async def test_operators_are_told_which_settings_are_for_admins(
     store_server: StoreServer, screens: Screens
 ) -> None:

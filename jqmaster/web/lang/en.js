@@ -291,6 +291,7 @@ export default {
   "job.result": "Result",
   "job.result.none": "There is no result yet, or it was fetched.",
   "job.hidden": "You may not see this.",
+  "job.sealed": "Sealed with {key}: only pushers and workers that have this key can read it.",
   "job.redacted": "Parts are redacted: nobody can see them here. Workers receive the whole value.",
   "job.error_hidden": "You may not see the error message.",
   "job.too_large": "{size} are too large to show.",
@@ -362,7 +363,7 @@ export default {
   "enqueue.show": "Show the job",
   "enqueue.from": "Copy of",
   "enqueue.left_out":
-    "Parts of the original are redacted or too large to show, so they are missing here. Fill them in, or retry the original, which keeps them.",
+    "Parts of the original are redacted, sealed or too large to show, so they are missing here. Fill them in, or retry the original, which keeps them.",
   "enqueue.argument.left_out": "The original argument cannot be copied. Enter the whole argument",
   "enqueue.redacted": "[redacted] is a placeholder. Replace it with the value",
   "enqueue.name.hint": "Kind of job. It selects the handler.",

@@ -137,7 +137,13 @@ export function isIncomplete(job) {
 
 /** @param {any} job */
 export const isArgumentIncomplete = (job) =>
-  job.argument_redacted || isTooLarge(job.argument, job.argument_bytes);
+  job.argument_redacted || isTooLarge(job.argument, job.argument_bytes) || isSealed(job.argument);
+
+/**
+ * Whether a value is sealed: it opens for its own job alone.
+ * @param {any} value
+ */
+const isSealed = (value) => typeof value?.sealed_with === "string" && "sealed" in value;
 
 /**
  * @param {any} value
@@ -354,7 +360,14 @@ function Attempts({ job }) {
 /** @param {{title: string, value: any, isHidden: boolean, isMissing?: boolean, isRedacted?: boolean, bytes?: number}} props */
 function Carried({ title, value, isHidden, isMissing = false, isRedacted = false, bytes }) {
   return html`<section class="card"><h2>${title} ${bytes !== undefined && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}</h2>
-    ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${Value} value=${value} label=${title} />`}</section>`;
+    ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${MaybeSealed} value=${value} label=${title} />`}</section>`;
+}
+
+/** @param {{value: any, label: string}} props A value. Of one that workers seal, only what stays readable. */
+function MaybeSealed({ value, label }) {
+  if (!isSealed(value)) return html`<${Value} value=${value} label=${label} />`;
+  const { sealed_with: key, sealed: _, ...readable } = value;
+  return html`<p class="muted">${t("job.sealed", { key: visible(key) })}</p>${Object.keys(readable).length > 0 && html`<${Value} value=${readable} label=${label} />`}`;
 }
 
 /** @param {{job: any}} props The jobs before and after it in the order of jobs. */
