@@ -10,7 +10,7 @@ from tests.sdk.django.blog import tasks
 from tests.sdk.django.blog.models import Post
 from tests.sdk.fake_master import FakeMaster
 from tests.support.django_site import tasks as tasks_setting
-from worker_sdk import Tasks
+from worker_sdk import Seal, Tasks
 from worker_sdk.django import DjangoOutbox
 from worker_sdk.django.models import OutboxRow
 from worker_sdk.django.rows import DjangoRows
@@ -20,10 +20,15 @@ from worker_sdk.testing import recording
 pytestmark = pytest.mark.req("D22", "S11")
 
 own = Tasks()
+sealed = Tasks(seal=Seal(keys={"2026a": Seal.new_key()}))
 
 
 @own.task("note")
 def note(text: str) -> None: ...
+
+
+@sealed.task("whisper")
+def whisper(text: str) -> None: ...
 
 
 def pushed(master: FakeMaster) -> list[Any]:
@@ -44,6 +49,20 @@ def test_a_commit_pushes_the_jobs_in_order_and_removes_their_rows(using: str, to
     assert [one["text"] for one in pushed(told)] == ["a", "b", "c"]
     assert next(iter(told.jobs)) == first.id
     assert (rows(using), told.count("/api/jobs/bulk")) == (0, 1)
+    outbox.close()
+
+
+@pytest.mark.req("S14")
+def test_rows_hold_sealed_jobs(using: str, told: FakeMaster) -> None:
+    outbox = DjangoOutbox(using)
+    with outbox.transaction():
+        whisper.enqueue("4111-1111")
+        [body] = OutboxRow.objects.using(using).values_list("body", flat=True)
+        assert b"4111-1111" not in bytes(body)
+    [job] = told.jobs.values()
+    assert job["argument"]["sealed_with"] == "2026a"
+    assert sealed.seal is not None
+    assert sealed.seal.opened_argument(job["argument"], job["id"], "whisper") == {"text": "4111-1111"}
     outbox.close()
 
 
