@@ -29,7 +29,7 @@ class CallContext(GatherContext):
             first.attempt,
             first.fence,
             first.headers,
-            min(run.deadline_s for run in runs),
+            min([run.deadline_s for run in runs]),
             pushers_of(first),
             first._reports,
             first._token,

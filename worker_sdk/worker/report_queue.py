@@ -77,6 +77,8 @@ class ReportQueue:
         self._pending: deque[Item] = deque()
         self._held_bytes = 0
         self._under_way: list[Item] = []
+        # Whether some of them may have to be sent alone.
+        self._are_alone = False
         self._wake: asyncio.Future[None] | None = None
         self._emptied = asyncio.Event()
         self._emptied.set()
@@ -195,6 +197,7 @@ class ReportQueue:
         """Send one call at a time; what arrives meanwhile goes with the next (natural batching)."""
         while True:
             if not self._pending:
+                self._are_alone = False
                 self._emptied.set()
                 self._wake = wake = asyncio.get_running_loop().create_future()
                 await wake
@@ -230,7 +233,7 @@ class ReportQueue:
                     text = "stale: the job is not this worker's any more" if job_id in stale else "settled"
                     logger.debug("job %s: the master has answered for its end: %s", job_id, text)
             self._under_way = [item for item in batch if item.job_id not in named]
-            self._delivered([item for item in batch if item.job_id in named])
+            self._delivered([item for item in batch if item.job_id in named] if self._under_way else batch)
             return 0.0 if self._under_way else None
         if answer.status == 404 and answer.code == "unknown_worker":
             self._on_unknown_worker(worker_id)
@@ -242,6 +245,11 @@ class ReportQueue:
         return answer.retry_after_s or 0.0
 
     def _take(self) -> list[Item]:
+        if self._held_bytes <= MAX_BATCH_BYTES and len(self._pending) <= MAX_BATCH_ITEMS and not self._are_alone:
+            # All of them fit in one call, as most do.
+            batch = list(self._pending)
+            self._pending.clear()
+            return batch
         batch = [self._pending.popleft()]
         size = len(batch[0].data)
         while self._pending and len(batch) < MAX_BATCH_ITEMS and not batch[0].goes_alone:
@@ -262,6 +270,7 @@ class ReportQueue:
         self._under_way = []
         if len(batch) > 1:
             self._put_back([SingleItem(item.job_id, item.token, item.data) for item in batch])
+            self._are_alone = True
             return
         item = batch[0]
         if (plainer := _without_used(item.data)) is not None:
@@ -277,6 +286,7 @@ class ReportQueue:
         data = self._encode(item.job_id, item.token, _substitute(item.data, answer))
         self._held_bytes += len(data) - len(item.data)
         self._put_back([RefusedResultItem(item.job_id, item.token, data)])
+        self._are_alone = True
 
     def _delivered(self, items: list[Item]) -> None:
         self._held_bytes -= sum(len(item.data) for item in items)
