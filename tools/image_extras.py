@@ -1,4 +1,4 @@
-"""The extras that the image has, from pyproject.toml: `python -m tools.image_extras` prints them as options of `uv pip`."""
+"""The extras that the image has, from pyproject.toml: `python -m tools.image_extras` prints options of `uv pip`."""
 
 import tomllib
 from pathlib import Path
@@ -8,7 +8,9 @@ ROOT = Path(__file__).parents[1]
 
 def image_extras() -> list[str]:
     """Return the names of the extras."""
-    found: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["jqmaster"]["image_extras"]
+    found: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["jqmaster"][
+        "image_extras"
+    ]
     return found
 
 

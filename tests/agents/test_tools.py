@@ -176,7 +176,9 @@ async def test_a_confirmed_action_keeps_to_the_count_while_it_acts(
     async with agent_at(url, OPERATOR) as agent:
         first = await agent.call("cancel", name="mail")
         # The tool counts three once more, and then a fourth job comes.
-        with pytest.raises(ToolRefused, match="would now change 4 jobs, and at_most is 3; nothing was changed"):
+        with pytest.raises(
+            ToolRefused, match="would now change 4 jobs, and at_most is 3; nothing was changed"
+        ):
             await agent.text("cancel", name="mail", confirm=first["confirm"])
         assert (await api.counts())["ready"] == 4
         again = await agent.call("cancel", name="mail")

@@ -1,4 +1,4 @@
-"""Sealed jobs at a real master: flows, batches and retries work, and nothing readable is in the store or its answers."""
+"""Sealed jobs at a real master: flows, batches and retries work, and nothing readable is in the store."""
 
 import asyncio
 import json
@@ -109,7 +109,10 @@ async def test_the_error_of_a_sealed_job_is_told_to_its_pusher_alone(master: Mas
 
 
 async def test_lists_searches_and_redaction_say_sealed(store_server: StoreServer) -> None:
-    async with master_on(store_server.url, redact_paths=["argument.tenant", "argument.card"]) as (master, api):
+    async with master_on(store_server.url, redact_paths=["argument.tenant", "argument.card"]) as (
+        master,
+        api,
+    ):
         url = master.server.url
         cards = Cards(url)
         cards.tasks.seal = Seal(keys=KEYS, clear=["tenant"])

@@ -67,7 +67,9 @@ async def test_each_gathered_job_has_its_own_end_and_each_step_is_repeated_at_mo
                 "runs again": make_job("row", {"rows": "a"}, **options),
                 "may not run again": make_job("row", {"rows": "b"}, **{**options, "rerun_lost": False}),
                 "is canceled": make_job("row", {"rows": "c"}, **options),
-                "is out of time": make_job("row", {"rows": "d"}, **{**options, "timeout": 1.5, "max_retry": 0}),
+                "is out of time": make_job(
+                    "row", {"rows": "d"}, **{**options, "timeout": 1.5, "max_retry": 0}
+                ),
             }
             await pusher.enqueue_many(jobs.values())
             order = await pusher.enqueue("order", {}, **options)

@@ -245,7 +245,11 @@ class ReportQueue:
         return answer.retry_after_s or 0.0
 
     def _take(self) -> list[Item]:
-        if self._held_bytes <= MAX_BATCH_BYTES and len(self._pending) <= MAX_BATCH_ITEMS and not self._are_alone:
+        if (
+            self._held_bytes <= MAX_BATCH_BYTES
+            and len(self._pending) <= MAX_BATCH_ITEMS
+            and not self._are_alone
+        ):
             # All of them fit in one call, as most do.
             batch = list(self._pending)
             self._pending.clear()

@@ -86,7 +86,9 @@ def bulk(
     ] = None,
     at_most: Annotated[
         int | None,
-        typer.Option(help="Change no more jobs than this: refuse if more match, and stop if more match later."),
+        typer.Option(
+            help="Change no more jobs than this: refuse if more match, and stop if more match later."
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the jobs and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,

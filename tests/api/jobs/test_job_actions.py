@@ -135,7 +135,9 @@ async def test_an_action_on_more_jobs_than_were_counted_is_refused(api: Api) -> 
         asked = {"action": "cancel", **body, "at_most": 2}
         status, problem = await api.call("POST", "/api/jobs/actions", asked)
         assert (status, problem["code"]) == (409, "more_than_at_most")
-        assert problem["detail"] == "the action would now change 3 jobs, and at_most is 2; nothing was changed"
+        assert (
+            problem["detail"] == "the action would now change 3 jobs, and at_most is 2; nothing was changed"
+        )
     assert (await api.counts())["ready"] == 3
     ended = await done(api, "cancel", filter={"name": "mail"}, at_most=3)
     assert (ended["state"], ended["done"], ended["at_most"]) == ("done", 3, 3)

@@ -41,7 +41,11 @@ async def assert_all_open(master: FakeMaster, count: int) -> None:
         for job_id, job in master.jobs.items():
             argument = job["argument"]
             assert PLAIN not in encode(job)
-            assert (argument["tenant"], argument["sealed_with"], job["tags"]) == ("acme", "2026b", ["sealed:2026b"])
+            assert (argument["tenant"], argument["sealed_with"], job["tags"]) == (
+                "acme",
+                "2026b",
+                ["sealed:2026b"],
+            )
             ending = await harness.run("card.charge", argument, job_id=job_id)
             assert (ending.type, ending.result) == ("success", f"acme {SECRET}")
 
