@@ -87,14 +87,16 @@ async def test_a_wrong_key_is_one_clear_failure_and_no_retry(url: str, api: Api)
     strangers.task("card.load")(cards.load.function)
     handle = await cards.load.aenqueue(SECRET)
     async with Worker(url, tasks=[strangers]).running():
-        with pytest.raises(JobFailed, match="2026b"):
+        with pytest.raises(JobFailed, match="cannot be opened with the key 2026b: another key has this ID"):
             await handle.aget(timeout=20)
     _, job = await api.call("GET", f"/api/jobs/{handle.id}")
     assert (job["state"], job["cause"], job["attempt"]) == ("failed", "undecodable", 1)
+    # Operators have to know which key is missing.
+    assert "the key 2026b" in str(job)
     # With the right key, people run it again.
     assert (await api.call("POST", f"/api/jobs/{handle.id}/retry"))[0] == 200
     async with Worker(url, tasks=[cards.tasks]).running():
-        assert await handle.aget(timeout=20) == SECRET
+        assert await cards.load.handle(handle.id).aget(timeout=20) == SECRET
     await asyncio.gather(cards.tasks.aclose(), strangers.aclose())
 
 

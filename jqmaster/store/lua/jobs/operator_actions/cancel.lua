@@ -4,9 +4,8 @@
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) finished_channel action_id(the action on many jobs that
 --   counts this job; empty: none)
 -- REPLY ok:worker_id_bytes(empty: the job did not run),token_bytes,1 if jobs may start that could not
---   before,name(empty: the job was canceled before) | unknown | state:state |
---   used_up(the action may change no more jobs)
--- CHECKS FIRST the state, the bound of the action
+--   before,name(empty: the job was canceled before) | unknown | state:state | used_up
+-- CHECKS FIRST the state, that the action may change another job (used_up)
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lane_writes.lua

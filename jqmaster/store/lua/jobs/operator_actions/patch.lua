@@ -4,8 +4,8 @@
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
 --   priority(empty: unchanged, as in the next three) run_at_ms max_retry timeout_ms action_id(the action on many jobs
 --   that counts this job; empty: none)
--- REPLY ok | stale_constraints | unknown | state:state | used_up(the action may change no more jobs)
--- CHECKS FIRST the edition of the constraints, the state, the bound of the action
+-- REPLY ok | stale_constraints | unknown | state:state | used_up
+-- CHECKS FIRST the edition of the constraints, the state, that the action may change another job (used_up)
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua

@@ -7,9 +7,9 @@
 --   it) action_id(the action on many jobs that counts this job; empty: none) is_watched(1: the action waits for the end
 --   of the job)
 -- REPLY ok | stale_constraints | unknown | state:state | not_unique:ID of the job that holds the uniqueness key |
---   used_up(the action may change no more jobs)
+--   used_up
 -- CHECKS FIRST the edition of the constraints, the state, that the job has not run again since the caller read it, who
---   holds its uniqueness key, the bound of the action
+--   holds its uniqueness key, that the action may change another job (used_up)
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/jobs/history.lua

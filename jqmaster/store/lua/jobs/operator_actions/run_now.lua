@@ -3,8 +3,8 @@
 -- KEYS job:string
 -- ARGV tag job_id wake_channel(empty: nobody to wake) action_id(the action on many jobs that counts this job; empty:
 --   none)
--- REPLY ok | unknown | state:state | used_up(the action may change no more jobs)
--- CHECKS FIRST the state, the bound of the action
+-- REPLY ok | unknown | state:state | used_up
+-- CHECKS FIRST the state, that the action may change another job (used_up)
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
