@@ -98,7 +98,7 @@ async def test_each_gathered_job_has_its_own_end_and_each_step_is_repeated_at_mo
             assert stepped is not None
             assert (again.type, again.result) == ("success", "A")
             assert (stepped.type, stepped.result) == ("success", ["CHARGE", "BOOK", "MAIL"])
-            assert await shown("runs again") == ("succeeded", "none", 2)
+            assert await shown("runs again") == ("succeeded", None, 2)
             assert await shown("may not run again") == ("failed", "lost", 1)
             assert await shown("is canceled") == ("canceled", "canceled", 1)
             assert await shown("is out of time") == ("failed", "timeout", 1)

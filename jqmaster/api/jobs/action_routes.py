@@ -19,7 +19,7 @@ _CANCEL_TEXT: Final = "The action ends before its next step. Its changes so far 
 OPERATIONS: Final = [
     Operation("POST", "/api/jobs/actions", action_handlers.begin, Scope.OPERATE, "Start an action on many jobs", "jobs",
               {202: action_schemas.JobActionView, 200: action_schemas.JobActionPreview},
-              action_schemas.JobActionRequest, problems=(413, 429, *_STORE),
+              action_schemas.JobActionRequest, problems=(409, 413, 429, *_STORE),
               text=_BEGIN_TEXT),
     Operation("GET", "/api/jobs/actions", action_handlers.list_actions, Scope.READ, "List actions on many jobs", "jobs",
               {200: action_schemas.JobActionList}, problems=_STORE),

@@ -962,6 +962,7 @@ export type ProblemCode =
   | "mail_off"
   | "meta_too_large"
   | "method_not_allowed"
+  | "more_than_at_most"
   | "name_forbidden"
   | "no_form"
   | "no_login_name"
