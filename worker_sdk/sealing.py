@@ -157,10 +157,14 @@ class Seal:
         return _ROOM_FOR_SEAL
 
     def sealed_failure(self, fields: dict[str, Any], job_id: str) -> dict[str, Any]:
-        """Return the report of a failed attempt without the texts of its exception: only the type stays readable. What
-        is said of a job that could not be opened names the key, and nothing that it holds: people have to read it."""
+        """Return the report of a failed attempt without the texts of its exception: only the type stays readable. The
+        message about a job that could not be opened stays readable, too: it names the key that people have to give."""
         error, message = fields.get("error"), fields.get("message")
-        if "error" not in fields or (message is None and error is None) or fields.get("reason") == "undecodable":
+        if (
+            "error" not in fields
+            or (message is None and error is None)
+            or fields.get("reason") == "undecodable"
+        ):
             return fields
         kind = error.get("type") if isinstance(error, dict) else None
         covered = self.sealed({"error": error, "message": message}, "error", job_id)

@@ -126,7 +126,7 @@ class HandlerCalls:
     def _context_of(self, run: JobRun) -> Context:
         """Return the context of a gathered run, from any thread."""
         ctx: Context = run.__dict__.get("ctx") or run.__dict__.setdefault("ctx", self._new_context(run))
-        # Whoever stops a run first says why, and then looks for its context: one of the two sees the other.
+        # A stop sets `stopping` before it looks for the context, so one of the two sees the other.
         if run.stopping is not None:
             ctx.cancelled.set()
         return ctx

@@ -61,7 +61,7 @@ async def test_rows_hold_sealed_jobs_and_workers_open_what_was_pushed(
         rows = stored(engine)
         assert len(rows) == 4
         assert not any(PLAIN in row for row in rows)
-        # What a constraint may need is readable here, too, and nothing else.
+        # Only the clear paths and the ID of the key are readable.
         assert all(b"acme" in row and b"2026b" in row for row in rows)
     expire(engine)
     while Relay(outbox).run_once() is not None:
