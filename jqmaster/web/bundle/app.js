@@ -1462,12 +1462,13 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
   const hasPriority = action === "set_priority";
   const isPriority = /^-?\d+$/.test(priority.trim());
   const counted2 = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
-  const body = () => ({
+  const body = (atMost) => ({
     action,
     ...target,
     ...hasPriority && { priority: Number(priority) },
     ...rate && { rate_per_s: Number(rate) },
-    ...action === "retry" && share && { stop_at_failure_share: Number(share) / 100 }
+    ...action === "retry" && share && { stop_at_failure_share: Number(share) / 100 },
+    ...atMost !== null && { at_most: atMost }
   });
   const ask2 = () => post("api/jobs/actions", {
     action,
@@ -1505,7 +1506,7 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
       const detail = t("action.recounted", { before: dry.count, count: again.count });
       throw new Problem(409, { title: t("action.recounted.title"), detail });
     }
-    await post("api/jobs/actions", body());
+    await post("api/jobs/actions", body(isRecounted && again.is_exact ? again.count : null));
     for (const tell2 of begun) tell2();
     toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
     onBegun();
@@ -7277,7 +7278,8 @@ function Page3({ query, go: go3, session: session2 }) {
 function isIncomplete(job) {
   return job.argument_hidden || isArgumentIncomplete(job) || job.headers_redacted;
 }
-var isArgumentIncomplete = (job) => job.argument_redacted || isTooLarge(job.argument, job.argument_bytes);
+var isArgumentIncomplete = (job) => job.argument_redacted || isTooLarge(job.argument, job.argument_bytes) || isSealed(job.argument);
+var isSealed = (value) => typeof value?.sealed_with === "string" && "sealed" in value;
 var isTooLarge = (value, bytes) => value === null && bytes > 1;
 function specOf(job) {
   return {
@@ -7428,7 +7430,12 @@ function Attempts({ job }) {
 }
 function Carried({ title: title2, value, isHidden, isMissing = false, isRedacted = false, bytes }) {
   return html`<section class="card"><h2>${title2} ${bytes !== void 0 && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}</h2>
-    ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${Value} value=${value} label=${title2} />`}</section>`;
+    ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${MaybeSealed} value=${value} label=${title2} />`}</section>`;
+}
+function MaybeSealed({ value, label }) {
+  if (!isSealed(value)) return html`<${Value} value=${value} label=${label} />`;
+  const { sealed_with: key, sealed: _, ...readable } = value;
+  return html`<p class="muted">${t("job.sealed", { key: visible(key) })}</p>${Object.keys(readable).length > 0 && html`<${Value} value=${readable} label=${label} />`}`;
 }
 function Order({ job }) {
   if (!job.after && job.dependents_count === 0) return null;
