@@ -1,4 +1,4 @@
-"""The second step of what acts on many jobs: a token that names what was foreseen, and is valid for a while."""
+"""Confirmations of actions on many jobs: a token that names the foreseen effect, and is valid for a while."""
 
 import base64
 import binascii

@@ -72,5 +72,5 @@ def test_the_exit_code_of_a_burst_tells_whether_a_job_failed(url: str, tmp_path:
     failed = jqmaster("enqueue", "end", '"fail"', JQMASTER_URL=url).out.strip()
     done = burst(tmp_path, "--master", url, "--burst-wait", "1")
     assert done.returncode == 1
-    assert f"1 jobs failed here last: {failed}" in done.stderr
+    assert f"1 jobs failed in their last run here: {failed}" in done.stderr
     assert burst(tmp_path, "--master", url, "--processes", "2").returncode == 2

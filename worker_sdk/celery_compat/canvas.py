@@ -237,7 +237,7 @@ class chain(Canvas):  # noqa: N801 - Celery's name
 
     @property
     def tasks(self) -> list[Canvas]:
-        """The steps."""
+        """The members of this signature, in order."""
         return self.steps
 
     @property
@@ -280,7 +280,7 @@ class group(Canvas):  # noqa: N801 - Celery's name
 
     @property
     def tasks(self) -> list[Canvas]:
-        """The steps."""
+        """The members of this signature, in order."""
         return self.steps
 
     def __iter__(self) -> Iterator[Canvas]:

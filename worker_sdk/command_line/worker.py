@@ -95,7 +95,9 @@ def _run_burst(found: Worker, idle_s: float) -> None:
         raise CommandError(UNREACHABLE, str(error)) from None
     if failed:
         others = f" and {len(failed) - 3} others" if len(failed) > 3 else ""
-        raise CommandError(FAILED, f"{len(failed)} jobs failed here last: {', '.join(failed[:3])}{others}")
+        raise CommandError(
+            FAILED, f"{len(failed)} jobs failed in their last run here: {', '.join(failed[:3])}{others}"
+        )
 
 
 @contextlib.contextmanager

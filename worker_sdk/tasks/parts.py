@@ -23,7 +23,7 @@ class Streamed(Protocol):
     def _decode_part(self, value: Any, decode: Callable[[Any], Any]) -> Any: ...
 
     def _refuse_page(self, exc: Exception) -> None:
-        """Raise what the exception means to the caller of a handle."""
+        """Raise the exception for callers of a handle in place of this one of a pusher."""
         ...
 
 

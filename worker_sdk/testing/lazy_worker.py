@@ -74,7 +74,8 @@ class LazyWorker:
             return
         with self._lock:
             if self._loop is not None and self._portal is None:
-                # The worker started in the loop of the test, which waits for this call or has ended.
+                # The worker belongs to the event loop of the test, which cannot run now: it waits for this call, or has
+                # ended.
                 Portal.run_once(self._assembly.start())
                 return
             if self._portal is None:

@@ -23,8 +23,8 @@ class WorkerLock:
         self._lock: socket.socket | None = None
 
     def take(self, url: str) -> str:
-        """Return a name for this machine since its start, for a registration at `url`; "" if another process holds
-        the lock, or if there are no such locks."""
+        """Take the lock of `url`, and return a name that this machine has until it restarts, for the registration.
+        Return "" if another process holds the lock, or if the system has no such locks."""
         try:
             name = f"{_BOOT_ID.read_text().strip()} {_NAMESPACE.stat().st_ino}"
             if self._lock is None:

@@ -85,7 +85,7 @@ OPERATIONS: Final = [
     Operation("POST", "/api/workers/{worker_id}/slots", handlers.set_slots, Scope.OPERATE, "Set the slots of a worker",
               "workers",
               {200: schemas.WorkerDetail}, schemas.SlotsRequest, problems=(404, 409, *_STORE), text=_SLOTS_TEXT),
-    Operation("GET", "/api/slot-rules", handlers.list_slot_rules, Scope.READ, "List the slots that are kept for nodes",
+    Operation("GET", "/api/slot-rules", handlers.list_slot_rules, Scope.READ, "List the rules for slots",
               "workers",
               {200: schemas.SlotRuleList}, problems=_STORE),
     Operation("DELETE", "/api/slot-rules/{rule_id}", handlers.drop_slot_rule, Scope.OPERATE,

@@ -12,7 +12,7 @@ from jqmaster.cli.console.http import MasterSession, job_path, path_of
 
 app = CommandGroup(no_args_is_help=True, help="Webhooks: calls when jobs are over")
 
-JobArgument = Annotated[str, typer.Argument(metavar="JOB_ID", help="ID of the job that is told of.")]
+JobArgument = Annotated[str, typer.Argument(metavar="JOB_ID", help="ID of the job whose webhook it is.")]
 # Standard Webhooks allows 24 to 64.
 SECRET_BYTES = 32
 

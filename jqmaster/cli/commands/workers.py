@@ -136,7 +136,7 @@ def slots(
 
 @app.command("slot-rules")
 def slot_rules(http: MasterSession) -> None:
-    """List the slots that are kept for workers of a machine and labels."""
+    """List the rules for slots: each sets the slots of the workers of a machine with certain labels."""
     http.show_list(
         http.get("/api/slot-rules")["slot_rules"],
         ("ID", "NODE", "LABELS", "SLOTS", "SET BY", "SET AT"),

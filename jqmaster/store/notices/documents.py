@@ -142,7 +142,7 @@ def decode_state(name: str, raw: bytes) -> StoredState:
         )
         return StoredState(raw[:ETAG_LENGTH].decode(), document["of"], state)
     except _UNREADABLE as exc:
-        raise DamagedError(f"notice {name}: what is remembered of it cannot be read") from exc
+        raise DamagedError(f"notice {name}: its memory cannot be read") from exc
 
 
 def encode_marks(edition: str, marks: Mapping[str, Any]) -> bytes:

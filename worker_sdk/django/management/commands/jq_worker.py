@@ -98,7 +98,9 @@ class Command(BaseCommand):
         self.stdout.flush()
         if options["burst"]:
             if failed := worker.run_burst():
-                raise CommandError(f"{len(failed)} jobs failed here last: {', '.join(failed[:3])}")
+                raise CommandError(
+                    f"{len(failed)} jobs failed in their last run here: {', '.join(failed[:3])}"
+                )
         else:
             worker.run()
 
