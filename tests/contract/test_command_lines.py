@@ -37,6 +37,8 @@ ROOT_COMMAND = typer.main.get_command(app)
 
 def commands(text: str) -> Iterator[str]:
     joined = re.sub(r"\\\n\s*", " ", text)
+    # The SDK alone has the same command for workers.
+    joined = re.sub(r"python3? -m worker_sdk (?=worker )", "jqmaster ", joined)
     for block in FENCE.findall(joined):
         for line in block.splitlines():
             stripped = line.strip().removeprefix("$ ")
