@@ -450,7 +450,7 @@ def _example(page: Page, entry: Entry) -> str:
 
 
 # Base classes that hold a part of the methods of one class. The page shows these methods as those of the class.
-HALVES = {"EnqueueCalls": "worker.enqueue_calls"}
+HALVES = {"CheckpointCalls": "worker.checkpoint_calls", "EnqueueCalls": "worker.enqueue_calls"}
 
 
 def definition(entry: Entry) -> Definition:
