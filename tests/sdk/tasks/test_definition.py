@@ -238,5 +238,6 @@ def test_a_module_of_tasks_brings_no_client_no_worker_and_no_checker() -> None:
         "worker_sdk.suggesting", "worker_sdk.tasks", "worker_sdk.tasks.collection",
         "worker_sdk.tasks.shown_signature", "worker_sdk.tasks.signature", "worker_sdk.tasks.task", "worker_sdk.worker",
         "worker_sdk.worker.cancel_signal", "worker_sdk.worker.checkpoint_calls", "worker_sdk.worker.context",
-        "worker_sdk.worker.enqueue_calls", "worker_sdk.worker.lease", "worker_sdk.worker.names", "worker_sdk.worker.no_value", "worker_sdk.worker.policies",
+        "worker_sdk.worker.enqueue_calls", "worker_sdk.worker.lease", "worker_sdk.worker.names",
+        "worker_sdk.worker.no_value", "worker_sdk.worker.policies",
     }  # fmt: skip
