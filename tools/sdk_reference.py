@@ -457,9 +457,9 @@ def definition(entry: Entry) -> Definition:
     """Return the source of a name; of several overloads, their implementation."""
     node: Definition = _node(entry.module, entry.name)
     if isinstance(node, ast.ClassDef):
-        for base in [one for one in node.bases if isinstance(one, ast.Name) and one.id in HALVES]:
-            half = _node(HALVES[base.id], base.id)
-            node.bases.remove(base)
+        while halves := [one for one in node.bases if isinstance(one, ast.Name) and one.id in HALVES]:
+            half = _node(HALVES[halves[0].id], halves[0].id)
+            node.bases = [*half.bases, *(one for one in node.bases if one is not halves[0])]
             node.body += [one for one in half.body if isinstance(one, Function)]
     return node
 

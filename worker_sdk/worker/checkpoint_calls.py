@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
-from worker_sdk.worker.enqueue_calls import is_in_loop
+from worker_sdk.worker.enqueue_calls import EnqueueCalls, is_in_loop
 
 if TYPE_CHECKING:  # slow to import, and a module of handlers does not need it
     from concurrent.futures import Future
@@ -23,15 +23,14 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class CheckpointCalls:
+class CheckpointCalls(EnqueueCalls):
     """The part of a `Context` that saves checkpoints and runs steps. All of it is sealed if the task of the job is.
 
     * `unsaved`: a position that `iterate` has reached since the last checkpoint.
     """
 
-    __slots__ = ()
+    __slots__ = ("_checkpoint", "_reports", "_seal", "_steps", "_token", "cancelled", "unsaved")
 
-    job_id: str
     cancelled: "CancelSignal"
     unsaved: int | None
     _token: str

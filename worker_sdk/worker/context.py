@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from worker_sdk.worker.cancel_signal import CancelSignal
 from worker_sdk.worker.checkpoint_calls import CheckpointCalls
-from worker_sdk.worker.enqueue_calls import EnqueueCalls, is_in_loop
+from worker_sdk.worker.enqueue_calls import is_in_loop
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.no_value import NO_VALUE
 
@@ -45,7 +45,7 @@ def _callbacks_of(sent: Iterable[Mapping[str, Any]]) -> "list[Callback]":
     return [callback_of(one) for one in sent]
 
 
-class Context(CheckpointCalls, EnqueueCalls):
+class Context(CheckpointCalls):
     """One attempt of a job: the second argument of a handler, and the parameter of a task that is annotated so:
 
         def resize(argument: list[str], ctx: Context) -> int:
@@ -69,28 +69,18 @@ class Context(CheckpointCalls, EnqueueCalls):
 
     __slots__ = (
         "_challenges",
-        "_checkpoint",
         "_inputs",
         "_log",
         "_logger",
-        "_once_calls",
-        "_pushers",
-        "_reports",
-        "_seal",
-        "_steps",
-        "_token",
         "answer_within_s",
         "attempt",
         "batch",
         "callbacks",
-        "cancelled",
         "challenge",
         "deadline_s",
         "fence",
         "headers",
-        "job_id",
         "name",
-        "unsaved",
     )
 
     def __init__(  # noqa: PLR0917  named arguments would take a third of its time

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers does not need it
 class EnqueueCalls:
     """The part of a `Context` that enqueues jobs. A repeated attempt may enqueue the same jobs once."""
 
-    __slots__ = ()
+    __slots__ = ("_once_calls", "_pushers", "job_id")
 
     job_id: str
     _pushers: "Pushers"
