@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from jqmaster.lifecycle import Component
+from jqmaster.live_value import LiveValue
 
 
 class Departure:
@@ -18,7 +19,7 @@ class Departure:
     def __init__(self, linger_s: float, *, has_failed: Callable[[], bool]) -> None:
         self._linger_s = linger_s
         self._has_failed = has_failed
-        self.is_begun = False
+        self.is_begun = LiveValue(False)
 
     def around(self, components: Sequence[Component]) -> list[Component]:
         """Return these components with the announcement and the wait around them. They stop between these two."""
@@ -37,10 +38,10 @@ class _Announcement:
         self._departure = departure
 
     async def start(self) -> None:
-        self._departure.is_begun = False
+        self._departure.is_begun.current = False
 
     async def stop(self) -> None:
-        self._departure.is_begun = True
+        self._departure.is_begun.current = True
 
 
 class _Wait:

@@ -97,7 +97,7 @@ class Master:
             ),
             settings,
             policies.server,
-            is_leaving=lambda: self.shared.departure.is_begun,
+            is_leaving=self.shared.departure.is_begun,
         )
 
     def _make_shared(self, store: ServingStore, policies: Policies, clock: Clock) -> Shared:

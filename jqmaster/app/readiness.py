@@ -36,7 +36,7 @@ class ReadinessCheck:
     async def condition(self) -> MasterCondition:
         failure = self._shared.failure()
         faults = {**({"process": failure} if failure else {}), **self._health.faults}
-        if self._shared.departure.is_begun:
+        if self._shared.departure.is_begun.current:
             faults["stopping"] = "this master was told to stop"
         store = "serving"
         try:

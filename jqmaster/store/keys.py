@@ -54,8 +54,7 @@ class Key(KeyInfo[str]):
 
 class NamedKey(KeyInfo[Callable[[str], str]]):
     def build(self, tag: str) -> Callable[[str], str]:
-        prefix = f"{tag}{self.stem}:"
-        return lambda part: prefix + part
+        return f"{tag}{self.stem}:".__add__
 
 
 class NumberedKey(KeyInfo[Callable[[int], str]]):

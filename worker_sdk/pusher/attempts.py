@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from worker_sdk.errors import UnavailableError, refused
+from worker_sdk.errors import RefusedError, UnavailableError, refused
 from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError, pause_s
 from worker_sdk.masters.refusals import problem_of
 from worker_sdk.pusher.refused_values import place_of
@@ -26,18 +26,21 @@ class Attempts:
         # Whether all failures so far need a new certificate, so that repeats are useless.
         self._are_final = True
 
-    def final(self, answer: MasterAnswer, body: bytes | None) -> MasterAnswer:
-        """Return a final answer. Raise RefusedError if it is a refusal. `body`: the body of the call."""
+    def succeeded(self, answer: MasterAnswer) -> None:
+        """Note that the call was carried out."""
         if self._outage.is_known:
             self._outage.ends()
-        if not answer.is_ok:
-            problem = problem_of(answer, self._masters.current)
-            if body is not None and (place := place_of(answer.code, body)):
-                problem = {**problem, "detail": f"{place} ({problem.get('detail')})"}
-            raise refused(answer.status, problem, unknown_ids=self._unknown_ids)
         if answer.unserved:
             warn_of_names(answer.unserved)
-        return answer
+
+    def refused(self, answer: MasterAnswer, body: bytes | None) -> RefusedError:
+        """Return the error for a refusal. `body`: the body of the call."""
+        if self._outage.is_known:
+            self._outage.ends()
+        problem = problem_of(answer, self._masters.current)
+        if body is not None and (place := place_of(answer.code, body)):
+            problem = {**problem, "detail": f"{place} ({problem.get('detail')})"}
+        return refused(answer.status, problem, unknown_ids=self._unknown_ids)
 
     def next_pause_s(self, failed: MasterAnswer | MasterUnreachableError) -> float:
         """Return the pause before the next try. Raise UnavailableError when the time is over."""

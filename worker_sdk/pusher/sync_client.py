@@ -438,12 +438,13 @@ class SyncPusher(WithOnly):
                 failed = answer = self._try(method, path, body)
                 check_jobs(answer, job_ids, of, keyed)
                 if answer.is_ok:
-                    return attempts.final(answer, body)
+                    attempts.succeeded(answer)
+                    return answer
                 if (older := for_older_master(body, answer)) is not None:
                     body = older
                     continue
                 if not answer.is_transient:
-                    return attempts.final(answer, body)
+                    raise attempts.refused(answer, body)
             except MasterUnreachableError as exc:
                 failed = exc
             except AnswerMismatchError:

@@ -12,6 +12,8 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from jqmaster.live_value import LiveValue
+
 # These fields change how an answer is written.
 _UNUSUAL_FIELDS: Final = frozenset({b"connection", b"transfer-encoding"})
 
@@ -21,7 +23,9 @@ class EdgeCycle(RequestResponseCycle):
     write. Answers of the same kind share a cached head; uvicorn would write it anew, header by header, for each of
     them."""
 
-    # Called when the answer begins. Returns whether the connection ends after this answer.
+    # The process leaves; see `EdgeProtocol`.
+    is_leaving = LiveValue(False)
+    # Called when the answer begins while the process leaves. Returns whether the connection ends after this answer.
     is_last: Callable[[], bool] = bool
     _start: HTTPResponseStartEvent | None = None
     _head: "_Head | None" = None
@@ -39,7 +43,7 @@ class EdgeCycle(RequestResponseCycle):
             return
         start, self._start = self._start, None
         if message["type"] == "http.response.start" and start is None and not self.response_started:
-            if self.is_last():
+            if self.is_leaving.current and self.is_last():
                 self.keep_alive = False
             self._head = _usual_head(message["status"], (*self.default_headers, *message.get("headers", ())))
             if self._head is not None:

@@ -8,8 +8,7 @@ import math
 import sys
 import termios
 import urllib.parse
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -36,13 +35,13 @@ _MAX_LINGERING: Final = 256
 
 @dataclass(slots=True)
 class ConnectionContext:
-    """State that all connections share. `hsts`: the fields of every answer over TLS. `is_leaving` tells whether the
+    """State that all connections share. `hsts`: the fields of every answer over TLS. `is_leaving`: the
     process was told to stop."""
 
     room: ConnectionRoom
     limits: LiveValue[RequestLimits]
     hsts: tuple[tuple[bytes, bytes], ...] = ()
-    is_leaving: Callable[[], bool] = bool
+    is_leaving: LiveValue[bool] = field(default_factory=lambda: LiveValue(False))
     lingering: int = 0
 
 
@@ -155,7 +154,7 @@ class EdgeProtocol(GuardedProtocol):
             keep_alive=version != "1.0" and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
-        self.cycle.is_last = self._is_last
+        self.cycle.is_leaving, self.cycle.is_last = self._shared.is_leaving, self._is_last
         if previous is None or previous.response_complete:
             self._start_asgi_task(self.cycle, self.app)
         else:
@@ -163,15 +162,10 @@ class EdgeProtocol(GuardedProtocol):
             self.pipeline.appendleft((self.cycle, self.app))
 
     def _is_last(self) -> bool:
-        """Return whether the connection ends with the answer that begins now, because the process leaves. Load
+        """Return whether the connection ends with the answer that begins now, if the process leaves. Load
         balancers send new connections elsewhere, but never the next request on one that is open. Requests that have
         begun to arrive are answered first."""
-        return (
-            self._shared.is_leaving()
-            and not self.pipeline
-            and not self._is_arriving
-            and not self.cycle.more_body
-        )
+        return not self.pipeline and not self._is_arriving and not self.cycle.more_body
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import functools
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from uvicorn.server import ServerState
@@ -21,6 +21,7 @@ from jqmaster.clock import until_tick_s
 from jqmaster.config import Settings
 from jqmaster.domain.identity.caller import TrustedProxies
 from jqmaster.errors import OverloadedError
+from jqmaster.live_value import LiveValue
 from worker_sdk.transport.asgi_types import App, Receive, Scope, Send
 from worker_sdk.transport.guarded import LINGER_S, config_of
 from worker_sdk.transport.own_address import url_of
@@ -39,7 +40,7 @@ class MasterServer:
         limits: ServerLimits,
         *,
         sockets: Sequence[socket.socket] = (),
-        is_leaving: Callable[[], bool] = bool,
+        is_leaving: LiveValue[bool] | None = None,
     ) -> None:
         """`sockets`: bound sockets to serve instead of the settings' host and port. While `is_leaving`, each answer
         ends its connection.
@@ -53,7 +54,7 @@ class MasterServer:
             ConnectionRoom(TrustedProxies(settings.trusted_proxies), limits.room),
             limits.request,
             _hsts_of(settings),
-            is_leaving,
+            is_leaving or LiveValue(False),
         )
         self._servers: list[asyncio.Server] = []
         self._own: asyncio.Server | None = None

@@ -282,7 +282,9 @@ class StoreClient:
     def _read(self, call: ScriptCall, reply: Any) -> tuple[str, list[Any]]:
         if isinstance(reply, ResponseError):
             raise classified(reply)
-        word, data = call.script.read_reply(reply)
+        word = reply[0].decode()
+        if word not in call.script.replies:
+            raise call.script.unknown_reply(word)
         if word == STALE_EPOCH:
             raise StaleEpochError
-        return word, data
+        return word, reply[1:]

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources.abc import Traversable
-from typing import Any
 
 from jqmaster.store.link.script_modules import LUA, ScriptHeaderError
 from jqmaster.store.link.script_source import composed
@@ -64,12 +63,9 @@ class Script:
             return ("EVALSHA", self.sha, len(keys), *keys, *args)
         return ("EVALSHA", _guarded(self.source, is_sharded)[1], len(keys) + 1, *keys, guard, *args)
 
-    def read_reply(self, reply: Any) -> tuple[str, list[Any]]:
-        """Return the status word and the data behind it."""
-        word = reply[0].decode()
-        if word not in self.replies:
-            raise ScriptHeaderError(f"{self.name} answered {word!r}, which its header does not name")
-        return word, reply[1:]
+    def unknown_reply(self, word: str) -> ScriptHeaderError:
+        """Return the error for a status word that the header does not name."""
+        return ScriptHeaderError(f"{self.name} answered {word!r}, which its header does not name")
 
 
 @dataclass(frozen=True, slots=True)

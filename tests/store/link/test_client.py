@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,11 @@ async def test_a_call_that_does_not_fit_the_header_is_not_sent(world: StoreWorld
     with pytest.raises(ScriptHeaderError):
         await world.shard.client.run("enqueue", ("a", "b", "c"), ("", "", "", "", "half a group"))
     k = world.shard.keys
+    other = replace(load("elect"), replies=frozenset({"surprise"}))
     with pytest.raises(ScriptHeaderError, match="does not name"):
-        load("elect").read_reply([b"surprise"])
+        await world.shard.client.run_all(
+            [ScriptCall(other, (k.leader, k.epoch, k.demoted), ("", "m", "n", 1))]
+        )
     assert await world.shard.client.run("elect", (k.leader, k.epoch, k.demoted), ("", "m", "n", 1)) == (
         "held", [f"{world.epoch}:master-1".encode()],
     )  # fmt: skip
