@@ -48,7 +48,7 @@ TRIVY: Final = (
 BUILD_LOCK: Final = ROOT / "requirements-build.lock"
 PROJECTS: Final = (ROOT / "pyproject.toml", ROOT / "worker_sdk" / "pyproject.toml")
 # The extras that run with jqmaster; the others are for its development.
-RUN_EXTRAS: Final = ("tracing", "archive", "mcp", "seal", "sqlalchemy", "django")
+RUN_EXTRAS: Final = ("tracing", "archive", "calendars", "mcp", "seal", "sqlalchemy", "django")
 DOCKERFILE: Final = ROOT / "Dockerfile"
 COMPOSE: Final = ROOT / "docker-compose.yml"
 # The renderings of the chart name every image that it can run.

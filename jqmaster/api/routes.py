@@ -3,6 +3,7 @@
 from typing import Final
 
 from jqmaster.api.batches import routes as batches
+from jqmaster.api.calendars import routes as calendars
 from jqmaster.api.challenges import routes as challenges
 from jqmaster.api.constraints import routes as constraints
 from jqmaster.api.definitions import routes as definitions
@@ -28,6 +29,7 @@ OPERATIONS: Final = [
     *workers.OPERATIONS,
     *constraints.OPERATIONS,
     *definitions.OPERATIONS,
+    *calendars.OPERATIONS,
     *events.OPERATIONS,
     *batches.OPERATIONS,
     *challenges.OPERATIONS,

@@ -8,6 +8,7 @@ from jqmaster.api.operations.published_document import PublishedDocument
 from jqmaster.config import Durability, Settings
 from jqmaster.domain.operations.latency import Traffic
 from jqmaster.service.batches.batches import BatchService
+from jqmaster.service.calendars.editor import CalendarEditor
 from jqmaster.service.challenges.challenges import ChallengeService
 from jqmaster.service.challenges.forms import ChallengeForms
 from jqmaster.service.challenges.reader import ChallengeReader
@@ -57,6 +58,7 @@ from jqmaster.service.workers.polls import HeldPolls
 from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.worker_sets import WorkerSets
 from jqmaster.service.workers.workers import WorkerService
+from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.operations.declarations import DeclarationStore
 
@@ -110,6 +112,8 @@ class Services:
     constraint_editor: ConstraintEditor
     definitions: DefinitionReader
     definition_editor: DefinitionEditor
+    calendars: CalendarStore
+    calendar_editor: CalendarEditor
     event_intake: EventIntake
     events: EventReader
     fireworq: FireworqGateway | None

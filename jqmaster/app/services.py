@@ -10,6 +10,8 @@ from jqmaster.app.readiness import ReadinessCheck
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
 from jqmaster.domain.operations.latency import Traffic
+from jqmaster.service.calendars.editor import CalendarEditor
+from jqmaster.service.calendars.sources import CalendarSources
 from jqmaster.service.challenges.forms import ChallengeForms
 from jqmaster.service.challenges.reader import ChallengeReader
 from jqmaster.service.constraints.pauses import Pauses
@@ -133,7 +135,15 @@ class RequestServices:
             constraint_editor=services.constraint_editor,
             definitions=definitions,
             definition_editor=DefinitionEditor(
-                stores.definitions, services.definition_firing, audit, services.store_time_ms
+                stores.definitions,
+                services.definition_firing,
+                audit,
+                services.store_time_ms,
+                stores.calendars,
+            ),
+            calendars=stores.calendars,
+            calendar_editor=CalendarEditor(
+                stores.calendars, CalendarSources(), services.definition_firing, services.store_time_ms
             ),
             event_intake=services.events,
             events=EventReader(stores.events),
@@ -229,6 +239,7 @@ class RequestServices:
             masters=self.masters,
             constraints=constraints,
             definitions=definitions,
+            calendars=self._stores.calendars,
             why=self.why,
             stale_ms=self._shared.policies.stale_ms,
         )

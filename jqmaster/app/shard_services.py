@@ -353,6 +353,7 @@ class ShardServices:
                 self._log_due_ms,
                 shared.clock,
                 duty_faults=self.duty_faults,
+                calendars=stores.calendars,
             ),
             NoticeSender(
                 stores.acceptance,

@@ -7,6 +7,7 @@ from jqmaster.domain.operations.tally import Tally
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.live_value import LiveValue
 from jqmaster.store.batches.batches import BatchStore
+from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.lanes import LaneStore
@@ -86,6 +87,7 @@ class Stores:
     lanes: LaneStore
     gates: GateStore
     definitions: DefinitionStore
+    calendars: CalendarStore
     events: EventStore
     event_groups: EventGroupStore
     follow_ups: FollowUpStore
@@ -132,6 +134,7 @@ class Stores:
             lanes=LaneStore(shard),
             gates=GateStore(shard),
             definitions=DefinitionStore(shard, tally),
+            calendars=CalendarStore(shard),
             events=EventStore(shard, tally),
             event_groups=EventGroupStore(shard, tally),
             follow_ups=FollowUpStore(shard),

@@ -84,6 +84,7 @@ _RUN: Final[dict[str, Any]] = {
     "job_state": "succeeded",
     "recorded_at": "2026-11-21T17:30:00.004Z",
     "event_id": None,
+    "moved_from": None,
 }
 _EVENT: Final[dict[str, Any]] = {
     "event_type": "order.paid",
@@ -236,6 +237,7 @@ _DEFINITION_VIEW: Final[dict[str, Any]] = {
     "skip_late_after_s": 300.0,
     "catch_up": "latest",
     "max_catch_up": 100,
+    "days": {"calendar": "japan", "rule": "skip_holidays"},
     "event_type": None,
     "matcher": None,
     "argument": None,
@@ -259,6 +261,7 @@ _DEFINITION_VIEW: Final[dict[str, Any]] = {
         "expires_s": 3600.0,
     },
     "next_due_at": "2026-11-22T17:30:00.000Z",
+    "calendar_ends_at": "2028-12-31",
     "queued_at": None,
     "last_run": _RUN,
     "runs": [],
@@ -267,9 +270,33 @@ _DEFINITION_VIEW: Final[dict[str, Any]] = {
     "created_at": "2026-11-20T09:00:00.000Z",
     "changed_at": "2026-11-20T09:00:00.000Z",
 }
+_HOLIDAY: Final = {"date": "2026-11-23", "name": "Labor Thanksgiving Day"}
+_CALENDAR_SUMMARY: Final[dict[str, Any]] = {
+    "name": "japan",
+    "source": "country",
+    "country": "JP",
+    "subdivision": None,
+    "language": "en_US",
+    "weekend": ["sat", "sun"],
+    "holiday_count": 1,
+    "covers_until": "2028-12-31",
+    "used_by": ["nightly-report"],
+    "used_by_count": 1,
+    "etag": "0b6d1f3a5c7e9824",
+    "created_by": "admin",
+    "created_at": "2026-11-20T09:00:00.000Z",
+    "changed_at": "2026-11-20T09:00:00.000Z",
+}
+_CALENDAR_VIEW: Final[dict[str, Any]] = {
+    **_CALENDAR_SUMMARY,
+    "holidays": [_HOLIDAY],
+    "dates": None,
+    "ical": None,
+}
 _DECLARATION: Final[dict[str, Any]] = {
     "source": "app.tasks:tasks",
     "constraints": {},
+    "calendars": {"japan": "0b6d1f3a5c7e9824"},
     "definitions": {"nightly-report": "5f0c2a9b71d3e846"},
     "applied_at": "2026-11-20T09:00:00.000Z",
     "applied_by": "deploy",
@@ -922,8 +949,18 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "local": "2026-03-29T03:00:00+02:00",
                 "note": "02:30 does not exist on this day: the clocks are put forward",
                 "clock_change": "skipped",
+                "left_out": None,
+                "moved_from": None,
             }
         ]
+    },
+    "CalendarRequest": {"country": "JP", "language": "en_US"},
+    "CalendarView": _CALENDAR_VIEW,
+    "CalendarList": {"calendars": [_CALENDAR_SUMMARY]},
+    "CalendarChangeAnswer": {
+        **_CALENDAR_VIEW,
+        "changes": {"added": [_HOLIDAY], "removed": [], "renamed": []},
+        "dry_run": False,
     },
     "RunAnswer": {"id": JOB_ID},
     "PauseDefinitionRequest": {"reason": "The printer is away."},

@@ -286,8 +286,12 @@ class Keys:
     definition_clocks = Key(
         "hash",
         "with its definition",
-        "by name: the last instant with a record, the newest job, and the instant that waits for its end",
+        "by name: the last instant with a record, the newest job, and the instant that waits for its end; with days: "
+        "also the ETag of the calendar by which these instants have their records, and the instants that an edit of it "
+        "moved to the other side of that moment",
     )
+    calendars = Key("hash", "while not empty", "by name: ETag, then the calendar as MessagePack")
+    definition_calendars = Key("hash", "while not empty", "by definition with days: the name of its calendar")
     forgotten_runs = Key(
         "hash",
         "while not empty",
@@ -303,8 +307,8 @@ class Keys:
     runs = NamedKey(
         "sorted set",
         "with its definition",
-        "run records: `due_at_ms outcome reason job_id recorded_at_ms`, with the ID of the event where one started it; "
-        "score: due, ms",
+        "run records: `due_at_ms outcome reason job_id recorded_at_ms`, with the ID of the event where one started it, "
+        "or with `moved:` and the instant that a calendar moved here; score: due, ms",
         of=("definition",),
     )
     event_definitions = Key("set", "while not empty", "definitions that events start")
@@ -340,7 +344,7 @@ class Keys:
     declarations = Key(
         "hash",
         "while not empty",
-        "by source: the constraints and definitions that it declared last, with their ETags",
+        "by source: the constraints, calendars and definitions that it declared last, with their ETags",
     )
     fireworq_queues = Key(
         "hash",

@@ -11,6 +11,7 @@ export const WHENS = [
   "backlog_age",
   "constraint_saturated",
   "store_unhealthy",
+  "calendar_ends",
   "log_archive_behind",
   "duty_failing",
 ];

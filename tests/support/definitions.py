@@ -61,7 +61,7 @@ class Definitions:
     async def change(
         self, name: str, present: KnownDefinition | None, new: KnownDefinition | None, *, most: int = 10_000
     ) -> bool:
-        due_ms = new.stored.definition.next_due_ms(new.clock.handled_ms) if new else None
+        due_ms = new.stored.definition.next_due_ms(new.clock.handled_ms, new.plan) if new else None
         if new and new.clock.queued_ms is not None:
             due_ms = self.world.now_ms
         return await self.store.change(DefinitionChange(name, present, new, due_ms, codec.pack({}), most))

@@ -22,6 +22,7 @@ from jqmaster.service.notices.momentary_conditions import MomentaryConditions
 from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.sending import NoticeSender
 from jqmaster.store import codec
+from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.jobs.settlements import Settlement
@@ -121,6 +122,7 @@ class Notices:
                 self._log_due_ms,
                 clock,
                 duty_faults=lambda: self.duty_faults,
+                calendars=CalendarStore(world.shard),
             ),
             NoticeSender(
                 world.acceptance,

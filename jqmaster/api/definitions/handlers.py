@@ -22,7 +22,7 @@ from jqmaster.domain.definitions.definition import Kind, TimeTrigger
 from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.definitions.time_zone import GapOrFold
-from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.definitions.documents import draft_of
 from jqmaster.service.definitions.reader import DefinitionFilter, coming
@@ -110,7 +110,8 @@ async def preview(call: Call) -> Reply:
     after_ms = request.from_ if request.from_ is not None else await call.services.store_time_ms()
     zone = definition.trigger.zone
     delay_ms = definition.delay_ms
-    found = coming(definition, after_ms, request.count)
+    stored = await call.services.definition_editor.calendar_of(definition)
+    found = coming(definition, after_ms, request.count, stored.calendar if stored else None)
     return Reply(200, {"instants": [_instant_view(one, zone, delay_ms) for one in found], "events": []})
 
 
@@ -184,10 +185,17 @@ def _instant_view(occurrence: Occurrence, zone: ZoneInfo, delay_ms: int) -> dict
         notes.append(f"{occurrence.local:%H:%M} occurs twice on this day: this is the first time")
     if delay_ms:
         notes.append(f"with {delay_ms / 1000:g} s of jitter")
+    if occurrence.left_out:
+        notes.append(f"skipped: calendar: {occurrence.left_out}")
+    if occurrence.moved_from_ms is not None:
+        origin = datetime.fromtimestamp(occurrence.moved_from_ms / 1000, zone)
+        notes.append(f"moved from {origin:%Y-%m-%d}")
     local = datetime.fromtimestamp(occurrence.at_ms / 1000, zone)
     return {
         "due_at": iso_ms(occurrence.at_ms),
         "local": local.isoformat(timespec="seconds"),
         "note": "; ".join(notes) or None,
         "clock_change": str(occurrence.gap_or_fold) or None,
+        "left_out": occurrence.left_out or None,
+        "moved_from": iso_or_none(occurrence.moved_from_ms),
     }

@@ -16,6 +16,7 @@ from jqmaster.api.schemas import (
     Seconds,
     Timestamp,
 )
+from jqmaster.domain.calendars.calendar import DAYS
 from jqmaster.domain.definitions.definition import (
     DEFAULT_CATCH_UP,
     MAX_CATCH_UP,
@@ -31,7 +32,7 @@ from jqmaster.domain.definitions.definition import (
 from jqmaster.domain.definitions.definition import NAME_PATTERN as DEFINITION_NAME_PATTERN
 from jqmaster.domain.definitions.event_trigger import MAX_COLLECTED, MAX_WAIT_S, MIN_WAIT_S, TYPE_PATTERN
 from jqmaster.domain.definitions.run import RunOutcome
-from jqmaster.domain.definitions.schedule import CLOCK_PATTERN, DAYS, MAX_CRON, MAX_EVERY_MINUTES
+from jqmaster.domain.definitions.schedule import CLOCK_PATTERN, MAX_CRON, MAX_EVERY_MINUTES
 from jqmaster.domain.definitions.time_zone import MAX_NAME
 from jqmaster.domain.jobs.job import JobSpec, JobState
 from jqmaster.domain.matching.checks import MAX_TEXT
@@ -140,6 +141,17 @@ EventMatcher = Annotated[
 ]
 
 
+class DaysRequest(Request):
+    """The rule of a definition for days off: the holidays and weekends of a calendar."""
+
+    calendar: str = Field(max_length=100, description="Name of the calendar.", examples=["japan"])
+    rule: Literal["skip_holidays", "only_holidays", "next_workday", "previous_workday"] = Field(
+        description="skip_holidays: an instant on a day off is recorded as skipped. only_holidays: so is an instant on "
+        "any other day. next_workday, previous_workday: an instant on a day off fires at the same local time of that "
+        "workday, at most 92 days away; the schedule may be due 24 times a day at most.",
+    )
+
+
 class _DefinitionFields(Request):
     name: Annotated[str, Field(pattern=DEFINITION_NAME_PATTERN)] | None = Field(
         None, description="If it is given, it must be the name in the path."
@@ -184,6 +196,10 @@ class _DefinitionFields(Request):
         "newest `max_catch_up` due instants. The other late instants are recorded as missed.",
     )
     max_catch_up: int = Field(DEFAULT_CATCH_UP, ge=1, le=MAX_CATCH_UP)
+    days: DaysRequest | None = Field(
+        None,
+        description="Kind time only: its days off, by the days of `time_zone`. Null: all days are alike.",
+    )
     event_type: str | None = Field(
         None,
         pattern=TYPE_PATTERN,
@@ -229,10 +245,21 @@ class InstantView(Answer):
 
     due_at: Timestamp
     local: str = Field(description="The same instant in the time zone of the definition, with its offset.")
-    note: str | None = Field(description="A remark, such as that a clock change skips the local time.")
+    note: str | None = Field(
+        description="A remark, such as that a clock change skips the local time, or that a calendar leaves the instant "
+        "out."
+    )
     clock_change: Literal["skipped", "repeated"] | None = Field(
         description="skipped: the local time does not exist on this day, and this is the first instant after the gap. "
         "repeated: it occurs twice, and this is the first time.",
+        json_schema_extra=SINCE,
+    )
+    left_out: str | None = Field(
+        description="Why the calendar lets it start no job, such as the name of the holiday. Null: it starts one.",
+        json_schema_extra=SINCE,
+    )
+    moved_from: Timestamp | None = Field(
+        description="The instant of the schedule that the calendar moved here. Null: it was not moved.",
         json_schema_extra=SINCE,
     )
 
@@ -286,8 +313,9 @@ class RunView(Answer):
     outcome: RunOutcome
     reason: str | None = Field(
         description="caught_up, manual, backfill, collected or debounced for one that fired; overlap, paused, "
-        "backlog_full, superseded, debounced or argument_too_large for a skipped one; late for a missed one. Null: it "
-        "fired in time. Future releases may add values."
+        "backlog_full, superseded, debounced, argument_too_large or, with the name of a holiday, such as `calendar: "
+        "Christmas Day`, for a skipped one; late for a missed one. Null: it fired in time. Future releases may add "
+        "values."
     )
     job_id: JobId | None = Field(description="ID of the started job.")
     job_state: JobState | None = Field(
@@ -296,6 +324,10 @@ class RunView(Answer):
     )
     recorded_at: Timestamp
     event_id: str | None = Field(description="The event. Null for an instant.", json_schema_extra=SINCE)
+    moved_from: Timestamp | None = Field(
+        description="The instant of the schedule that a calendar moved to `due_at`. Null: it was not moved.",
+        json_schema_extra=SINCE,
+    )
 
 
 class DefinitionView(Answer):
@@ -315,6 +347,10 @@ class DefinitionView(Answer):
     skip_late_after_s: float
     catch_up: CatchUp
     max_catch_up: int
+    days: dict[str, Any] | None = Field(
+        description="Its calendar and the rule for days off. Null: all days are alike.",
+        json_schema_extra=SINCE,
+    )
     event_type: str | None = Field(description="Null for kind time.", json_schema_extra=SINCE)
     matcher: dict[str, Any] | None = Field(
         description="If the caller may not see the content with which a constant is compared, the constant is hidden.",
@@ -327,7 +363,14 @@ class DefinitionView(Answer):
     debounce: dict[str, Any] | None = Field(json_schema_extra=SINCE)
     collect: dict[str, Any] | None = Field(json_schema_extra=SINCE)
     job: DefinitionJobView
-    next_due_at: Timestamp | None = Field(description="Null: it is never due again.")
+    next_due_at: Timestamp | None = Field(
+        description="The next instant that starts a job, without those that its calendar leaves out. Null: it is never "
+        "due again."
+    )
+    calendar_ends_at: str | None = Field(
+        description="The last day that its calendar covers (YYYY-MM-DD). Null: it covers all days, or there is none.",
+        json_schema_extra=SINCE,
+    )
     queued_at: Timestamp | None = Field(
         description="With overlap `queue`: the instant that waits for the end of an earlier job."
     )

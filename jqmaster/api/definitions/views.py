@@ -25,6 +25,7 @@ def definition_view(shown: ShownDefinition, access: ContentAccess) -> dict[str, 
         "argument": _argument_of_events(stored.definition, access),
         "job": document["job"] | _job_content(stored.definition.job, access),
         "next_due_at": iso_or_none(shown.next_due_ms),
+        "calendar_ends_at": _covers_until(shown),
         "queued_at": iso_or_none(clock.queued_ms),
         "last_run": run_view(shown.last_run) if shown.last_run else None,
         "runs": [run_view(one) for one in shown.runs],
@@ -33,6 +34,12 @@ def definition_view(shown: ShownDefinition, access: ContentAccess) -> dict[str, 
         "created_at": iso_ms(stored.created_at_ms),
         "changed_at": iso_ms(stored.changed_at_ms),
     }
+
+
+def _covers_until(shown: ShownDefinition) -> str | None:
+    calendar = shown.known.calendar
+    until = calendar.calendar.covers_until if calendar else None
+    return until.isoformat() if until else None
 
 
 def _argument_of_events(definition: Definition, access: ContentAccess) -> RawMsgpack | None:
@@ -67,9 +74,10 @@ def run_view(shown: ShownRun) -> dict[str, Any]:
         "definition": run.definition,
         "due_at": iso_ms(run.due_at_ms),
         "outcome": str(run.outcome),
-        "reason": str(run.reason) or None,
+        "reason": run.reason_text or None,
         "job_id": run.job_id or None,
         "job_state": str(shown.job_state) if shown.job_state else None,
         "recorded_at": iso_ms(run.recorded_at_ms),
         "event_id": run.event_id or None,
+        "moved_from": iso_or_none(run.moved_from_ms),
     }

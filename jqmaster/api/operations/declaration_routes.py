@@ -7,12 +7,12 @@ from jqmaster.api.operations import declaration_schemas, declarations
 from jqmaster.domain.identity.access import Scope
 
 _LIST_TEXT: Final = (
-    "A source is a file or a module whose constraints and definitions are applied together. `jqmaster apply` writes "
-    "them down here."
+    "A source is a file or a module whose constraints, calendars and definitions are applied together. `jqmaster "
+    "apply` writes them down here."
 )
 _PUT_TEXT: Final = (
     "Writes down what a source has applied, so that its next plan knows what it no longer declares and what somebody "
-    "else changed. Changes no constraint and no definition."
+    "else changed. Changes no constraint, calendar or definition."
 )
 
 OPERATIONS: Final = [

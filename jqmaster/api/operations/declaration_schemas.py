@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from jqmaster.api.schemas import Answer, Request, Timestamp
+from jqmaster.api.schemas import SINCE, Answer, Request, Timestamp
 
 SOURCE_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 _MOST: Final = 10_000
@@ -17,6 +17,9 @@ class DeclarationRequest(Request):
 
     constraints: _Names = Field(
         default_factory=dict, max_length=_MOST, description="ETags of its constraints, by name."
+    )
+    calendars: _Names = Field(
+        default_factory=dict, max_length=_MOST, description="ETags of its calendars, by name."
     )
     definitions: _Names = Field(
         default_factory=dict, max_length=_MOST, description="ETags of its definitions, by name."
@@ -31,6 +34,7 @@ class DeclarationView(Answer):
         description="By name: the ETag that each had right after it was applied. Another one now means that somebody "
         "changed it since."
     )
+    calendars: dict[str, str] = Field(description="The same for calendars.", json_schema_extra=SINCE)
     definitions: dict[str, str] = Field(description="The same for definitions.")
     applied_at: Timestamp
     applied_by: str

@@ -26,7 +26,9 @@ async def put(call: Call) -> Reply:
         )
     request = await call.read(DeclarationRequest)
     now_ms = await call.services.store_time_ms()
-    declaration = Declaration(source, request.constraints, request.definitions, now_ms, call.who)
+    declaration = Declaration(
+        source, request.constraints, request.definitions, now_ms, call.who, request.calendars
+    )
     await call.services.declarations.put(declaration)
     return Reply(200, _view(declaration))
 
@@ -35,6 +37,7 @@ def _view(declaration: Declaration) -> dict[str, Any]:
     return {
         "source": declaration.source,
         "constraints": dict(declaration.constraints),
+        "calendars": dict(declaration.calendars),
         "definitions": dict(declaration.definitions),
         "applied_at": iso_ms(declaration.applied_at_ms),
         "applied_by": declaration.applied_by,

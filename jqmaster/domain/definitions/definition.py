@@ -4,11 +4,26 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from jqmaster.domain.calendars.calendar import Calendar
+from jqmaster.domain.definitions.days import (
+    MAX_MOVED_A_DAY,
+    NO_PLAN,
+    DayPlan,
+    Days,
+    chosen,
+    day_of,
+    first_day,
+    is_too_frequent,
+    local_time,
+    moved,
+    start_of,
+)
 from jqmaster.domain.definitions.event_trigger import EventTrigger
 from jqmaster.domain.definitions.refusal import DefinitionError
 from jqmaster.domain.definitions.schedule import Occurrence, Schedule
@@ -24,6 +39,8 @@ SKIP_LATE_AFTER_S: Final = 300.0
 MAX_CATCH_UP: Final = 1000
 DEFAULT_CATCH_UP: Final = 100
 DID_LENGTH: Final = 16
+# The most days that a search for the next instant which starts a job goes through.
+MAX_DAYS_AHEAD: Final = 800
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 _DID: Final = re.compile(rf"[0-9a-f]{{{DID_LENGTH}}}")
@@ -72,6 +89,7 @@ class TimeTrigger:
     skip_late_after_ms: int = round(SKIP_LATE_AFTER_S * 1000)
     catch_up: CatchUp = CatchUp.LATEST
     max_catch_up: int = DEFAULT_CATCH_UP
+    days: Days | None = None
     zone: ZoneInfo = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +102,36 @@ class TimeTrigger:
             raise DefinitionError(("skip_late_after_s",), f"must be from 1 to {MAX_SKIP_LATE_AFTER_S}")
         if not 1 <= self.max_catch_up <= MAX_CATCH_UP:
             raise DefinitionError(("max_catch_up",), f"must be from 1 to {MAX_CATCH_UP}")
+        if self.days and self.days.is_moving and is_too_frequent(self.schedule, self.zone):
+            raise DefinitionError(
+                ("days", "rule"),
+                f"moves at most {MAX_MOVED_A_DAY} instants a day, because all of them start jobs on the same workday; "
+                "use skip_holidays, or a schedule that is due less often",
+            )
+
+    def instants(self, after_ms: int) -> Iterator[Occurrence]:
+        """Yield the instants of the schedule after this one, between `starts_at_ms` and `ends_at_ms`."""
+        if self.starts_at_ms is not None:
+            after_ms = max(after_ms, self.starts_at_ms - 1)
+        for occurrence in self.schedule.occurrences(after_ms, self.zone):
+            if self.ends_at_ms is not None and occurrence.at_ms >= self.ends_at_ms:
+                return
+            yield occurrence
+
+    def planned(self, after_ms: int, plan: DayPlan) -> Iterator[Occurrence]:
+        """Yield the instants after this one as the calendar of `plan` lets them be due, without those that are
+        done."""
+        days, calendar = self.days, plan.calendar
+        if days is None or not days.is_moving:
+            left = (one for one in self.instants(after_ms) if not plan.is_done(one.at_ms))
+            yield from left if days is None else chosen(left, days.rule, _known(calendar), self.zone)
+            return
+        calendar = _known(calendar)
+        day = first_day(calendar, local_time(after_ms, self.zone).date())
+        found = (one for one in self.instants(start_of(day, self.zone) - 1) if not plan.is_done(one.at_ms))
+        for one in moved(found, days.rule, calendar, self.zone):
+            if one.at_ms > after_ms:
+                yield one
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +170,12 @@ class Definition:
         return Kind.TIME if isinstance(self.trigger, TimeTrigger) else Kind.EVENT
 
     @property
+    def calendar(self) -> str:
+        """Return the name of its calendar; empty if it has none."""
+        days = self.trigger.days if isinstance(self.trigger, TimeTrigger) else None
+        return days.calendar if days else ""
+
+    @property
     def of_time(self) -> TimeTrigger:
         """Return the trigger of a definition of kind `time`."""
         assert isinstance(self.trigger, TimeTrigger)
@@ -141,24 +195,55 @@ class Definition:
         digest = blake2b(self.name.encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") % self.trigger.jitter_ms
 
-    def due_after(self, after_ms: int) -> Iterator[Occurrence]:
+    def due_after(self, after_ms: int, plan: DayPlan = NO_PLAN) -> Iterator[Occurrence]:
         """Yield the instants after this one at which it is due, with their jitter. A definition that events
-        start has none."""
+        start has none. `plan`: of a definition with `days`."""
         if not isinstance(self.trigger, TimeTrigger):
             return
         trigger, delay_ms = self.trigger, self.delay_ms
         begin_ms = after_ms - delay_ms
-        if trigger.starts_at_ms is not None:
-            begin_ms = max(begin_ms, trigger.starts_at_ms - 1)
-        for occurrence in trigger.schedule.occurrences(begin_ms, trigger.zone):
-            if trigger.ends_at_ms is not None and occurrence.at_ms >= trigger.ends_at_ms:
-                return
-            yield occurrence._replace(at_ms=occurrence.at_ms + delay_ms)
+        if trigger.days is None and not plan.done:
+            for occurrence in trigger.instants(begin_ms):
+                yield occurrence._replace(at_ms=occurrence.at_ms + delay_ms)
+            return
+        for occurrence in trigger.planned(begin_ms, plan):
+            yield _delayed(occurrence, delay_ms)
 
-    def next_due_ms(self, after_ms: int) -> int | None:
-        """Return the first instant after this one at which it is due. None: there is none."""
-        occurrence = next(self.due_after(after_ms), None)
+    def next_due_ms(self, after_ms: int, plan: DayPlan = NO_PLAN) -> int | None:
+        """Return the first instant after this one at which it is due, whether or not a calendar lets it start a job.
+        None: there is none."""
+        occurrence = next(self.due_after(after_ms, plan), None)
         return occurrence.at_ms if occurrence else None
+
+    def next_firing_ms(self, after_ms: int, plan: DayPlan = NO_PLAN) -> int | None:
+        """Return the first instant after this one that starts a job as far as the calendar is concerned. None: there is
+        none, or none soon enough to be found."""
+        if not isinstance(self.trigger, TimeTrigger) or self.trigger.days is None:
+            return self.next_due_ms(after_ms, plan)
+        for _ in range(MAX_DAYS_AHEAD):
+            occurrence = next(self.due_after(after_ms, plan), None)
+            if occurrence is None or not occurrence.left_out:
+                return occurrence.at_ms if occurrence else None
+            after_ms = max(occurrence.at_ms, self._end_of_day(occurrence) - 1)
+        return None
+
+    def _end_of_day(self, occurrence: Occurrence) -> int:
+        """Return the first instant of the next day, with the jitter: all instants of one day are left out alike."""
+        zone, delay_ms = self.of_time.zone, self.delay_ms
+        day = day_of(occurrence._replace(at_ms=occurrence.at_ms - delay_ms), zone)
+        return start_of(day + timedelta(days=1), zone) + delay_ms
+
+
+def _delayed(occurrence: Occurrence, delay_ms: int) -> Occurrence:
+    origin_ms = occurrence.moved_from_ms
+    return occurrence._replace(
+        at_ms=occurrence.at_ms + delay_ms, moved_from_ms=None if origin_ms is None else origin_ms + delay_ms
+    )
+
+
+def _known(calendar: Calendar | None) -> Calendar:
+    assert calendar is not None
+    return calendar
 
 
 def new_did() -> str:

@@ -40,11 +40,14 @@ class RunReason(StrEnum):
     # The job got all events of a group.
     COLLECTED = "collected"
     DEBOUNCED = "debounced"
+    # A calendar left it out.
+    CALENDAR = "calendar"
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """The record of one due instant, or of one event. `job_id` is empty unless a job was enqueued."""
+    """The record of one due instant, or of one event. `job_id` is empty unless a job was enqueued. `left_out`: with the
+    reason CALENDAR, why the calendar left it out. `moved_from_ms`: the instant that a calendar moved to `due_at_ms`."""
 
     definition: str
     due_at_ms: int
@@ -53,10 +56,22 @@ class RunRecord:
     job_id: str
     recorded_at_ms: int
     event_id: str = ""
+    left_out: str = ""
+    moved_from_ms: int | None = None
+
+    @property
+    def origin_ms(self) -> int:
+        """Return the instant of the schedule, before a calendar moved it."""
+        return self.due_at_ms if self.moved_from_ms is None else self.moved_from_ms
+
+    @property
+    def reason_text(self) -> str:
+        return f"{self.reason}: {self.left_out}" if self.left_out else str(self.reason)
 
 
 def job_id_of(did: str, due_at_ms: int) -> str:
-    """Return the ID of the job that an incarnation starts at an instant: a UUIDv8 that sorts by the instant."""
+    """Return the ID of the job that an incarnation starts for an instant of its schedule: a UUIDv8 that sorts by the
+    instant."""
     digest = blake2b(f"{did} {due_at_ms}".encode(), digest_size=10).digest()
     return uuid8(max(due_at_ms, 0) << 80 | int.from_bytes(digest, "big"))
 

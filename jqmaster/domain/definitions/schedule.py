@@ -12,13 +12,13 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from jqmaster.domain.calendars.calendar import DAYS
 from jqmaster.domain.definitions.refusal import DefinitionError
 from jqmaster.domain.definitions.time_zone import GapOrFold, moment_of
 
 MAX_EVERY_MINUTES: Final = 366 * 24 * 60
 MAX_CRON: Final = 200
 MINUTE_MS: Final = 60_000
-DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 NICKNAMES: Final[Mapping[str, str]] = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -40,11 +40,19 @@ SHARED: Final = 2
 
 
 class Occurrence(NamedTuple):
-    """One instant of a schedule. `local`: the local time that the schedule names (None: it counts real time)."""
+    """One instant of a schedule. `local`: the local time that the schedule names (None: it counts real time).
+    `left_out`: why a calendar lets it start no job; `moved_from_ms`: the instant that a calendar moved here."""
 
     at_ms: int
     local: datetime | None
     gap_or_fold: GapOrFold
+    left_out: str = ""
+    moved_from_ms: int | None = None
+
+    @property
+    def origin_ms(self) -> int:
+        """Return the instant before a calendar moved it."""
+        return self.at_ms if self.moved_from_ms is None else self.moved_from_ms
 
 
 class Schedule(Protocol):

@@ -19,6 +19,7 @@ class When(StrEnum):
     BACKLOG_AGE = "backlog_age"
     CONSTRAINT_SATURATED = "constraint_saturated"
     STORE_UNHEALTHY = "store_unhealthy"
+    CALENDAR_ENDS = "calendar_ends"
     LOG_ARCHIVE_BEHIND = "log_archive_behind"
     DUTY_FAILING = "duty_failing"
 
@@ -84,6 +85,10 @@ _ALL: Final = (
     NoticeCondition(
         when=When.STORE_UNHEALTHY, texts=("The store is not healthy", "The store is healthy again"),
         page="overview", is_lasting=True,
+    ),
+    NoticeCondition(
+        when=When.CALENDAR_ENDS, texts=("Calendars have to be renewed", "Calendars are renewed"), page="calendars",
+        is_lasting=True, matched=_OF_NAMES,
     ),
     NoticeCondition(
         when=When.LOG_ARCHIVE_BEHIND, texts=("Logs wait for the archive", "Logs no longer wait for the archive"),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from jqmaster.domain.calendars.ending import EndingCalendar
 from jqmaster.domain.instant import iso_ms, iso_or_none, span
 
 Severity = Literal["info", "warn", "bad"]
@@ -162,6 +163,7 @@ class HealthFacts:
     failed_before: float
     definitions: Sequence[TroubledDefinition]
     backlog: Sequence[int]
+    calendars: Sequence[EndingCalendar] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +266,12 @@ def _definitions(facts: HealthFacts) -> Iterator[HealthFinding]:
         command = f"jqmaster definitions runs {shlex.quote(one.name)}"
         figures = {"name": one.name, "due_at": iso_ms(one.due_ms)}
         yield HealthFinding(code, severity, text, command, figures=figures)
+
+
+def _calendars(facts: HealthFacts) -> Iterator[HealthFinding]:
+    for one in facts.calendars:
+        figures = {"name": one.name, "until": one.covers_until.isoformat(), "count": one.definitions}
+        yield HealthFinding("calendar_ends", "warn", one.text, one.command, figures=figures)
 
 
 def _long_wait(facts: HealthFacts) -> Iterator[HealthFinding]:
@@ -375,7 +383,7 @@ def _pauses(facts: HealthFacts) -> Iterator[HealthFinding]:
 
 
 _RULES: Final[Sequence[Callable[[HealthFacts], Iterator[HealthFinding]]]] = (
-    _masters, _store, _workers, _definitions, _long_wait, _failures, _silent, _limits, _pauses, _backlog,
+    _masters, _store, _workers, _definitions, _calendars, _long_wait, _failures, _silent, _limits, _pauses, _backlog,
 )  # fmt: skip
 
 

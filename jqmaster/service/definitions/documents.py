@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from jqmaster.domain.definitions.days import Days, DaysRule
 from jqmaster.domain.definitions.definition import (
     DEFAULT_CATCH_UP,
     SKIP_LATE_AFTER_S,
@@ -33,7 +34,7 @@ _NULL: Final = b"\xc0"
 _NOT_DESCRIBED: Final = frozenset({"argument", "headers", "delay_ms"})
 _DRAFT_JOB: Final = JobSpec("", "job", _NULL)
 # The fields that belong to one kind only. Fields of kind `time` that have defaults are ignored for events.
-_OF_TIME: Final = ("schedule", "starts_at", "ends_at")
+_OF_TIME: Final = ("schedule", "starts_at", "ends_at", "days")
 _OF_EVENTS: Final = ("event_type", "matcher", "argument", "debounce", "collect")
 _NO_TIME: Final[Mapping[str, Any]] = {
     "schedule": None,
@@ -44,6 +45,7 @@ _NO_TIME: Final[Mapping[str, Any]] = {
     "skip_late_after_s": SKIP_LATE_AFTER_S,
     "catch_up": str(CatchUp.LATEST),
     "max_catch_up": DEFAULT_CATCH_UP,
+    "days": None,
 }
 _NO_EVENTS: Final[Mapping[str, Any]] = dict.fromkeys(("event_type", "matcher", "debounce", "collect"))
 
@@ -77,6 +79,9 @@ def _time_trigger(fields: Mapping[str, Any]) -> TimeTrigger:
         skip_late_after_ms=round(fields["skip_late_after_s"] * 1000),
         catch_up=CatchUp(fields["catch_up"]),
         max_catch_up=fields["max_catch_up"],
+        days=None
+        if fields["days"] is None
+        else Days(fields["days"]["calendar"], DaysRule(fields["days"]["rule"])),
     )
 
 
@@ -148,6 +153,7 @@ def _described_time(trigger: TimeTrigger) -> dict[str, Any]:
         "skip_late_after_s": trigger.skip_late_after_ms / 1000,
         "catch_up": str(trigger.catch_up),
         "max_catch_up": trigger.max_catch_up,
+        "days": trigger.days and {"calendar": trigger.days.calendar, "rule": str(trigger.days.rule)},
     }
 
 

@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.definitions.carry_over import carried_over
+from jqmaster.domain.definitions.days import MAX_MOVE_MS
 from jqmaster.domain.definitions.definition import Definition, TimeTrigger, new_did
 from jqmaster.domain.definitions.event_trigger import EventTrigger
+from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import JobSpec
@@ -16,13 +19,20 @@ from jqmaster.errors import PreconditionFailedError, RateLimitedError, StoreUnav
 from jqmaster.service.constraints.editor import ANYHOW, Precondition
 from jqmaster.service.definitions.documents import describe, draft_of, refusal, refusing
 from jqmaster.service.definitions.firing import DefinitionFiring, unknown_definition
+from jqmaster.store.calendars.calendars import CalendarStore
+from jqmaster.store.calendars.documents import StoredCalendar
 from jqmaster.store.definitions.definitions import (
     DefinitionChange,
     DefinitionStore,
     FiringOutcome,
     KnownDefinition,
 )
-from jqmaster.store.definitions.documents import ETAG_LENGTH, DefinitionClock, StoredDefinition
+from jqmaster.store.definitions.documents import (
+    ETAG_LENGTH,
+    CalendarMemory,
+    DefinitionClock,
+    StoredDefinition,
+)
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 
 # The most repeats, each because the definition fired or somebody else changed it meanwhile.
@@ -54,8 +64,10 @@ class DefinitionEditor:
         firing: DefinitionFiring,
         audit: AuditStore,
         now_ms: Callable[[], Awaitable[int]],
+        calendars: CalendarStore,
     ) -> None:
         self._store = store
+        self._calendars = calendars
         self._firing = firing
         self._audit = audit
         self._now_ms = now_ms
@@ -93,9 +105,21 @@ class DefinitionEditor:
             if present and new.stored is present.stored:
                 return present, False
             _check_content(new.stored.definition, present.stored.definition if present else None, access)
+            new = _on_calendar(present, new, await self.calendar_of(draft))
             if await self._write(present, new, now_ms, who=who, action="definition.put", most=most):
                 return new, present is None
         raise _too_busy(name)
+
+    async def calendar_of(self, definition: Definition) -> StoredCalendar | None:
+        """Return the calendar of a definition; None: it has none. Raise InvalidError if there is no such calendar."""
+        if not definition.calendar:
+            return None
+        found = await self._calendars.get([definition.calendar])
+        if definition.calendar not in found:
+            raise refusal(
+                ("days", "calendar"), f"there is no calendar {definition.calendar}; create it first"
+            )
+        return found[definition.calendar]
 
     async def enable(
         self, name: str, *, is_enabled: bool, reason: str, who: str, demands: Precondition = ANYHOW
@@ -117,7 +141,7 @@ class DefinitionEditor:
                 definition = replace(present.stored.definition, enabled=is_enabled, reason=reason)
             if definition == present.stored.definition:
                 return
-            new = _advanced(present, definition, now_ms)
+            new = _on_calendar(present, _advanced(present, definition, now_ms), present.calendar)
             action = "definition.resume" if is_enabled else "definition.pause"
             if await self._write(present, new, now_ms, who=who, action=action, most=0):
                 return
@@ -155,8 +179,9 @@ class DefinitionEditor:
             before=describe(present.stored.definition) if present else None,
             after=describe(definition),
         )
-        due_ms = definition.next_due_ms(new.clock.handled_ms)
-        if new.clock.queued_ms is not None:
+        plan = new.plan
+        due_ms = definition.next_due_ms(new.clock.handled_ms, plan)
+        if new.clock.queued_ms is not None or plan.overdue:
             due_ms = min(now_ms, due_ms or now_ms)
         change = DefinitionChange(definition.name, present, new, due_ms, entry, most)
         return await self._store.change(change)
@@ -191,23 +216,28 @@ class DefinitionEditor:
         known = await self._firing.known_of_time(name)
         # The leader handles later instants.
         end_ms = min(to_ms, known.clock.handled_ms + 1)
-        due_ms: list[int] = []
-        for occurrence in known.stored.definition.due_after(from_ms - 1):
+        definition = known.stored.definition
+        due: list[Occurrence] = []
+        for occurrence in definition.due_after(from_ms - 1, known.plan):
             if occurrence.at_ms >= end_ms:
                 break
-            due_ms.append(occurrence.at_ms)
-            if len(due_ms) > MAX_BACKFILL:
+            due += [] if occurrence.left_out else [occurrence]
+            if len(due) > MAX_BACKFILL:
                 raise refusal(("to",), f"there are more than {MAX_BACKFILL} instants; give a shorter range")
-        runs = await self._store.recorded(name, from_ms, end_ms)
+        # An earlier calendar may have moved an instant to another time.
+        margin_ms = MAX_MOVE_MS if definition.calendar else 0
+        runs = await self._store.recorded(name, from_ms - margin_ms, end_ms + margin_ms)
         # Read this after the records, so that records that are removed in between count as forgotten.
         until_ms = await self._store.forgotten_until_ms(known)
-        fired = {run.due_at_ms for run in runs if run.outcome == "fired"}
-        missing = [at_ms for at_ms in due_ms if at_ms not in fired]
-        recorded = {run.due_at_ms for run in runs}
+        fired = {run.origin_ms for run in runs if run.outcome == "fired"}
+        missing = [one for one in due if one.origin_ms not in fired]
+        recorded = {run.origin_ms for run in runs}
         forgotten = (
-            0 if until_ms is None else sum(at_ms <= until_ms and at_ms not in recorded for at_ms in missing)
+            0
+            if until_ms is None
+            else sum(one.at_ms <= until_ms and one.origin_ms not in recorded for one in missing)
         )
-        found = Backfill(len(due_ms), len(due_ms) - len(missing), forgotten, until_ms, None)
+        found = Backfill(len(due), len(due) - len(missing), forgotten, until_ms, None)
         if is_dry:
             return found
         if until_ms is not None and forgotten and not also_forgotten:
@@ -258,6 +288,25 @@ def _advanced(present: KnownDefinition, definition: Definition, now_ms: int) -> 
     return KnownDefinition(
         replace(present.stored, definition=definition, etag=etag, changed_at_ms=now_ms), clock
     )
+
+
+def _on_calendar(
+    present: KnownDefinition | None, new: KnownDefinition, calendar: StoredCalendar | None
+) -> KnownDefinition:
+    """Return the new definition with its calendar. Its clock remembers the instants that the change moves to the other
+    side of its present time."""
+    etag = calendar.etag if calendar else ""
+    memory = CalendarMemory(etag)
+    if present is not None:
+        plan = carried_over(
+            present.stored.definition,
+            present.plan,
+            new.stored.definition,
+            calendar.calendar if calendar else None,
+            new.clock.handled_ms,
+        )
+        memory = CalendarMemory(etag, tuple(plan.done), tuple(plan.overdue))
+    return replace(new, clock=replace(new.clock, memory=memory), calendar=calendar)
 
 
 def _uncovered(job: JobSpec, old: JobSpec, access: ContentAccess) -> JobSpec:

@@ -3,12 +3,16 @@
 import functools
 import logging
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from dataclasses import replace
 from typing import Final
 
-from jqmaster.domain.definitions.definition import Kind
+from jqmaster.domain.definitions.carry_over import carried_over
+from jqmaster.domain.definitions.days import DayPlan, day_of, left_out_for, pruned
+from jqmaster.domain.definitions.definition import Definition, Kind
 from jqmaster.domain.definitions.misfire import judge
 from jqmaster.domain.definitions.run import FiringFigures, RunOutcome, RunReason
+from jqmaster.domain.definitions.schedule import Occurrence
+from jqmaster.domain.definitions.time_zone import GapOrFold
 from jqmaster.errors import ConflictError, NotFoundError, OverloadedError
 from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
@@ -22,6 +26,7 @@ from jqmaster.store.definitions.definitions import (
     KeptRuns,
     KnownDefinition,
 )
+from jqmaster.store.definitions.documents import CalendarMemory
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
 logger = logging.getLogger(__name__)
@@ -31,6 +36,8 @@ BATCH: Final = 200
 # The most instants of one definition that one step handles, and the most that it reads to judge these.
 MAX_INSTANTS: Final = 200
 MAX_LOOKED_AT: Final = 2_000
+# The most that it reads of a definition whose calendar leaves out most of them: more than one step handles.
+MAX_READ: Final = 20_000
 # The most bytes of arguments in one step.
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_REPEATS: Final = 20
@@ -80,7 +87,7 @@ class DefinitionFiring:
         still up to date."""
         firing = firing_of(known, now_ms)
         # An instant that waits for the end of a job keeps waiting after the change.
-        if all(entry.verdict is InstantVerdict.QUEUED for entry in firing.entries):
+        if not known.is_behind and all(entry.verdict is InstantVerdict.QUEUED for entry in firing.entries):
             return True
         await self._fire([firing])
         return False
@@ -96,14 +103,16 @@ class DefinitionFiring:
         raise _too_busy(name)
 
     async def backfill(
-        self, name: str, due_ms: Sequence[int], *, also_forgotten: bool = False
+        self, name: str, due: Sequence[Occurrence], *, also_forgotten: bool = False
     ) -> list[FiringOutcome]:
         """Start the jobs of past instants, oldest first. `also_forgotten`: also for instants whose run records may have
         been removed. Raise NotFoundError."""
         verdict = InstantVerdict.BACKFILL_FORGOTTEN if also_forgotten else InstantVerdict.BACKFILL
         found: list[FiringOutcome] = []
-        for page in pages(due_ms, MAX_INSTANTS):
-            entries = [Entry(at_ms, verdict, RunReason.BACKFILL) for at_ms in page]
+        for page in pages(due, MAX_INSTANTS):
+            entries = [
+                Entry(one.at_ms, verdict, RunReason.BACKFILL, moved_from_ms=one.moved_from_ms) for one in page
+            ]
             for _ in range(MAX_REPEATS):
                 became = await self._fire([_extra_firing(await self.known_of_time(name), entries)])
                 if FiringOutcome.CHANGED not in became:
@@ -156,47 +165,121 @@ class DefinitionFiring:
 
 
 def firing_of(known: KnownDefinition, now_ms: int) -> Firing:
-    """Return the decisions on the instants of a definition that are due by now."""
-    definition, clock = known.stored.definition, known.clock
-    due_ms: list[int] = []
-    next_due_ms = None
-    for occurrence in islice(definition.due_after(clock.handled_ms), MAX_LOOKED_AT + 1):
-        next_due_ms = occurrence.at_ms
+    """Return the decisions on the instants of a definition that are due by now, or, if its calendar was changed since,
+    on those that were due by the change."""
+    definition, clock, plan = known.stored.definition, known.clock, known.plan
+    until_ms = _former_until(known, now_ms)
+    due, next_due_ms, more_are_due = _due(known, plan, min(until_ms, now_ms))
+    entries = (
+        []
+        if clock.queued_ms is None
+        else [_queued(clock.queued_ms, clock.queued_from_ms, definition.enabled)]
+    )
+    last = _last_of_step(due)
+    entries += _judged(due, last, now_ms, definition, more_are_due=more_are_due)
+    handled_ms = max(due[last - 1].at_ms, clock.handled_ms) if due else clock.handled_ms
+    if last < len(due):
+        rest = replace(clock.memory, overdue=clock.memory.overdue[last:])
+        return Firing(known, handled_ms, due[last].at_ms, entries, rest)
+    if known.is_behind:
+        return _following(known, max(handled_ms, until_ms), now_ms, entries)
+    if not (definition.calendar or plan.done or plan.overdue):
+        return Firing(known, handled_ms, next_due_ms, entries)
+    kept = pruned(plan, handled_ms)
+    memory = CalendarMemory(clock.memory.etag, kept.done)
+    return Firing(known, handled_ms, next_due_ms, entries, memory)
+
+
+def _former_until(known: KnownDefinition, now_ms: int) -> int:
+    """Return the time until which the plan of the clock applies."""
+    if not known.is_behind or known.calendar is None:
+        return now_ms
+    return min(now_ms, known.calendar.changed_at_ms)
+
+
+def _due(known: KnownDefinition, plan: DayPlan, now_ms: int) -> tuple[list[Occurrence], int | None, bool]:
+    """Return the instants that are due and have no record, the first one that is not due yet (None: there is none),
+    and whether so many follow that none of these is among the newest that `catch_up` lets fire."""
+    definition = known.stored.definition
+    due = [_overdue(definition, plan, due_ms, origin_ms) for due_ms, origin_ms in plan.overdue]
+    firing = 0
+    for occurrence in definition.due_after(known.clock.handled_ms, plan):
         if occurrence.at_ms > now_ms:
-            break
-        due_ms.append(occurrence.at_ms)
-        next_due_ms = None
-    more_are_due = len(due_ms) > MAX_LOOKED_AT
-    reasons = judge(due_ms, now_ms, definition.of_time, more_are_due=more_are_due) if due_ms else []
-    entries = [] if clock.queued_ms is None else [_queued(clock.queued_ms, definition.enabled)]
-    entries += [
-        _entry(at_ms, reason, definition.enabled)
-        for at_ms, reason in zip(due_ms[:MAX_INSTANTS], reasons[:MAX_INSTANTS], strict=True)
+            return due, occurrence.at_ms, False
+        due.append(occurrence)
+        firing += not occurrence.left_out
+        if firing > MAX_LOOKED_AT or len(due) > MAX_READ:
+            return due, None, True
+    return due, None, False
+
+
+def _overdue(definition: Definition, plan: DayPlan, due_ms: int, origin_ms: int | None) -> Occurrence:
+    trigger, delay_ms = definition.of_time, definition.delay_ms
+    occurrence = Occurrence(due_ms, None, GapOrFold.NONE, moved_from_ms=origin_ms)
+    if trigger.days is None or trigger.days.is_moving or plan.calendar is None:
+        return occurrence
+    day = day_of(Occurrence(due_ms - delay_ms, None, GapOrFold.NONE), trigger.zone)
+    return occurrence._replace(left_out=left_out_for(trigger.days.rule, plan.calendar, day))
+
+
+def _last_of_step(due: Sequence[Occurrence]) -> int:
+    """Return how many of these instants one step handles. Those that come to the same time are not parted."""
+    last = min(len(due), MAX_INSTANTS)
+    while 0 < last < len(due) and due[last].at_ms <= due[last - 1].at_ms:
+        last += 1
+    return last
+
+
+def _judged(
+    due: Sequence[Occurrence], last: int, now_ms: int, definition: Definition, *, more_are_due: bool
+) -> list[Entry]:
+    """Return the entries of the first `last` instants. Those that a calendar leaves out do not count as late."""
+    if not due:
+        return []
+    counted = [one.at_ms for one in due if not one.left_out]
+    reasons = iter(judge(counted, now_ms, definition.of_time, more_are_due=more_are_due))
+    return [
+        _entry(one, RunReason.CALENDAR if one.left_out else next(reasons), definition.enabled)
+        for one in due[:last]
     ]
-    if len(due_ms) > MAX_INSTANTS:
-        next_due_ms = due_ms[MAX_INSTANTS]
-    handled_ms = due_ms[:MAX_INSTANTS][-1] if due_ms else clock.handled_ms
-    return Firing(known, handled_ms, next_due_ms, entries)
 
 
-def _entry(due_at_ms: int, reason: RunReason, is_enabled: bool) -> Entry:
+def _following(known: KnownDefinition, at_ms: int, now_ms: int, entries: list[Entry]) -> Firing:
+    """Return a firing after which the definition goes by its present calendar, from `at_ms` on."""
+    assert known.calendar is not None
+    definition, calendar = known.stored.definition, known.calendar
+    former = pruned(known.plan, at_ms)
+    plan = carried_over(definition, former, definition, calendar.calendar, at_ms)
+    memory = CalendarMemory(calendar.etag, tuple(plan.done), tuple(plan.overdue))
+    next_due_ms = now_ms if plan.overdue else definition.next_due_ms(at_ms, plan)
+    return Firing(known, at_ms, next_due_ms, entries, memory)
+
+
+def _entry(occurrence: Occurrence, reason: RunReason, is_enabled: bool) -> Entry:
+    due_at_ms, origin_ms = occurrence.at_ms, occurrence.moved_from_ms
     if not is_enabled:
-        return Entry(due_at_ms, InstantVerdict.SKIPPED, RunReason.PAUSED)
+        return Entry(due_at_ms, InstantVerdict.SKIPPED, RunReason.PAUSED, moved_from_ms=origin_ms)
+    if occurrence.left_out:
+        return Entry(due_at_ms, InstantVerdict.SKIPPED, reason, "", origin_ms, occurrence.left_out)
     if reason is RunReason.LATE:
-        return Entry(due_at_ms, InstantVerdict.MISSED, reason)
-    return Entry(due_at_ms, InstantVerdict.FIRES, reason)
+        return Entry(due_at_ms, InstantVerdict.MISSED, reason, moved_from_ms=origin_ms)
+    return Entry(due_at_ms, InstantVerdict.FIRES, reason, moved_from_ms=origin_ms)
 
 
-def _queued(due_at_ms: int, is_enabled: bool) -> Entry:
+def _queued(due_at_ms: int, origin_ms: int | None, is_enabled: bool) -> Entry:
     if is_enabled:
-        return Entry(due_at_ms, InstantVerdict.QUEUED)
-    return Entry(due_at_ms, InstantVerdict.SKIPPED, RunReason.PAUSED)
+        return Entry(due_at_ms, InstantVerdict.QUEUED, moved_from_ms=origin_ms)
+    return Entry(due_at_ms, InstantVerdict.SKIPPED, RunReason.PAUSED, moved_from_ms=origin_ms)
 
 
 def _extra_firing(known: KnownDefinition, entries: Sequence[Entry]) -> Firing:
     """Return a firing that does not advance the definition's clock."""
-    handled_ms = known.clock.handled_ms
-    return Firing(known, handled_ms, known.stored.definition.next_due_ms(handled_ms), entries)
+    handled_ms, plan = known.clock.handled_ms, known.plan
+    # Instants that are due already stay so.
+    next_due_ms = handled_ms if plan.overdue or known.is_behind else None
+    if next_due_ms is None:
+        next_due_ms = known.stored.definition.next_due_ms(handled_ms, plan)
+    return Firing(known, handled_ms, next_due_ms, entries)
 
 
 def _steps(firings: Sequence[Firing]) -> Iterator[list[Firing]]:

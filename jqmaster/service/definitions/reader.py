@@ -6,6 +6,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final
 
+from jqmaster.domain.calendars.calendar import Calendar
+from jqmaster.domain.definitions.days import DayPlan
 from jqmaster.domain.definitions.definition import Definition, Kind
 from jqmaster.domain.definitions.run import RunOutcome, RunRecord
 from jqmaster.domain.definitions.schedule import Occurrence
@@ -40,8 +42,8 @@ class ShownRun:
 
 @dataclass(frozen=True, slots=True)
 class ShownDefinition:
-    """A definition in a view. `next_due_ms`: None: it is never due again. `runs`: the requested number of newest run
-    records."""
+    """A definition in a view. `next_due_ms`: the next instant that its calendar lets start a job; None: there is none.
+    `runs`: the requested number of newest run records."""
 
     known: KnownDefinition
     next_due_ms: int | None
@@ -146,7 +148,7 @@ class DefinitionReader:
         shown = []
         for known, group in zip(found, newest, strict=True):
             own = [next(with_states) for _ in group]
-            next_due_ms = known.stored.definition.next_due_ms(known.clock.handled_ms)
+            next_due_ms = known.stored.definition.next_firing_ms(known.clock.handled_ms, known.plan)
             shown.append(ShownDefinition(known, next_due_ms, own[0] if own else None, own[:runs]))
         return shown
 
@@ -156,9 +158,11 @@ class DefinitionReader:
         return [ShownRun(run, states.get(run.job_id)) for run in runs]
 
 
-def coming(definition: Definition, after_ms: int, count: int) -> list[Occurrence]:
-    """Return the next instants after `after_ms`."""
-    return list(islice(definition.due_after(after_ms), count))
+def coming(
+    definition: Definition, after_ms: int, count: int, calendar: Calendar | None = None
+) -> list[Occurrence]:
+    """Return the next instants after `after_ms`. `calendar`: that of its days."""
+    return list(islice(definition.due_after(after_ms, DayPlan(calendar)), count))
 
 
 def _is_of_kind(known: KnownDefinition, kind: Kind | None) -> bool:
@@ -166,7 +170,7 @@ def _is_of_kind(known: KnownDefinition, kind: Kind | None) -> bool:
 
 
 def _is_late(known: KnownDefinition, now_ms: int) -> bool:
-    due_ms = known.stored.definition.next_due_ms(known.clock.handled_ms)
+    due_ms = known.stored.definition.next_due_ms(known.clock.handled_ms, known.plan)
     return due_ms is not None and due_ms < now_ms - LATE_MS
 
 

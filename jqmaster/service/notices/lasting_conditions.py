@@ -8,12 +8,15 @@ from jqmaster.domain.instant import span
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.notices.conditions import When
 from jqmaster.domain.notices.incident import IncidentItem
+from jqmaster.service.calendars.ending import ending_calendars
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.notices.findings import MatchableFinding, of_name
+from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.operations.history import HistoryStore
 
 # Checking all constraints is expensive: several reads for each.
 CONSTRAINTS_EVERY_S: Final = 10.0
+CALENDARS_EVERY_S: Final = 60.0
 
 
 class LastingConditions:
@@ -31,7 +34,9 @@ class LastingConditions:
         clock: Clock,
         *,
         duty_faults: Callable[[], Mapping[str, str]],
+        calendars: CalendarStore,
     ) -> None:
+        self._calendars = calendars
         self._history = history
         self._constraints = constraints
         self._store_faults = store_faults
@@ -40,11 +45,14 @@ class LastingConditions:
         self._duty_faults = duty_faults
         self._since_s: dict[tuple[When, str], float] = {}
         self._saturated: dict[str, str] = {}
+        self._ending: dict[str, str] = {}
+        self._calendars_at_s = -CALENDARS_EVERY_S
         self._constraints_at_s = -CONSTRAINTS_EVERY_S
         self._looks: Mapping[When, Callable[[int], Awaitable[list[MatchableFinding]]]] = {
             When.BACKLOG_AGE: self._old_backlog,
             When.CONSTRAINT_SATURATED: self._saturated_constraints,
             When.STORE_UNHEALTHY: self._unhealthy_store,
+            When.CALENDAR_ENDS: self._ending_calendars,
             When.LOG_ARCHIVE_BEHIND: self._archive_behind,
             When.DUTY_FAILING: self._failing_duties,
         }
@@ -74,6 +82,13 @@ class LastingConditions:
                 if usage.held
             }
         return self._lasting(When.CONSTRAINT_SATURATED, self._saturated, now_ms)
+
+    async def _ending_calendars(self, now_ms: int) -> list[MatchableFinding]:
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._calendars_at_s + CALENDARS_EVERY_S:
+            self._calendars_at_s = now_s
+            self._ending = {one.name: one.text for one in await ending_calendars(self._calendars, now_ms)}
+        return self._lasting(When.CALENDAR_ENDS, self._ending, now_ms)
 
     async def _unhealthy_store(self, now_ms: int) -> list[MatchableFinding]:
         return self._lasting(When.STORE_UNHEALTHY, self._store_faults(), now_ms)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from jqmaster.clock import Clock
+from jqmaster.domain.calendars.ending import EndingCalendar
 from jqmaster.domain.constraints.constraint import PAUSE_PREFIX, Mode
 from jqmaster.domain.content.content import ContentAccess, no_access
 from jqmaster.domain.instant import span
@@ -34,12 +35,14 @@ from jqmaster.domain.why.worker_verdicts import NoMatchingWorker, NoWorker, Work
 from jqmaster.domain.workers.worker import Worker
 from jqmaster.errors import NotFoundError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
+from jqmaster.service.calendars.ending import ending_calendars
 from jqmaster.service.constraints.reader import ConstraintReader, KeyUsage, Usage
 from jqmaster.service.definitions.reader import DefinitionFilter, DefinitionReader
 from jqmaster.service.jobs.why import WhyService
 from jqmaster.service.operations.remembered import Remembered
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.workers.masters import MasterService
+from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.operations.history import STEP_MS, BacklogSample, HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
@@ -48,6 +51,7 @@ from jqmaster.store.workers.workers import WorkerStore
 LIVES_S: Final = 2.0
 # Definitions take one read for each two hundred of them.
 DEFINITIONS_LIVE_S: Final = 10.0
+CALENDARS_LIVE_S: Final = 60.0
 # The most findings of one kind; the worst ones are kept.
 MOST: Final = 5
 _MINUTES: Final = 60
@@ -87,6 +91,7 @@ class HealthService:
         masters: MasterService,
         constraints: ConstraintReader,
         definitions: DefinitionReader,
+        calendars: CalendarStore,
         why: WhyService,
         stale_ms: LiveValue[int],
     ) -> None:
@@ -96,11 +101,13 @@ class HealthService:
         self._masters = masters
         self._constraints = constraints
         self._definitions = definitions
+        self._calendars = calendars
         self._why = why
         self._stale_ms = stale_ms
         self._nobody = no_access(())
         self._looks = Remembered(clock, LIVES_S, self._look)
         self._troubled = Remembered(clock, DEFINITIONS_LIVE_S, self._troubled_definitions)
+        self._ending = Remembered(clock, CALENDARS_LIVE_S, self._ending_calendars)
 
     async def verdict(self, access: ContentAccess) -> tuple[int | None, HealthVerdict]:
         """Return the verdict and the store time of its facts; None: the store does not answer. Values of keys are
@@ -165,6 +172,7 @@ class HealthService:
             failed_before=_failed(points[:-_LATELY]) * _LATELY / (_MINUTES - _LATELY),
             definitions=await self._troubled.get(),
             backlog=_backlog(points),
+            calendars=await self._ending.get(),
         )
         pauses = [(stored, usage) for stored, usage in constraints if _is_paused(stored)]
         return _HealthLook(facts, await self._limits(constraints), pauses[:MOST])
@@ -221,6 +229,10 @@ class HealthService:
             if due_ms is not None:
                 found.append(TroubledDefinition(one.known.stored.definition.name, is_missed, due_ms))
         return found
+
+    async def _ending_calendars(self) -> list[EndingCalendar]:
+        _, now_ms = await self._workers.all_with_time()
+        return (await ending_calendars(self._calendars, now_ms))[:MOST]
 
     async def _limits(self, constraints: Sequence[tuple[StoredConstraint, Usage]]) -> list[_HeldGate]:
         full = sorted(

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -10,13 +10,17 @@ from typing import Final, NamedTuple
 import msgpack
 
 from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
+from jqmaster.domain.definitions.days import DayPlan
 from jqmaster.domain.definitions.definition import Definition, Kind, new_did
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord, job_id_of
 from jqmaster.domain.jobs.job import JobState, Origin
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import ConflictError, DamagedError, StoreUnavailableError
 from jqmaster.store import codec
+from jqmaster.store.calendars.calendars import CalendarStore
+from jqmaster.store.calendars.documents import StoredCalendar
 from jqmaster.store.definitions.documents import (
+    CalendarMemory,
     DefinitionClock,
     StoredDefinition,
     decode_clock,
@@ -24,6 +28,9 @@ from jqmaster.store.definitions.documents import (
     decode_run,
     encode_definition,
     forgotten_until_ms,
+    instant_text,
+    plan_of,
+    reason_text,
 )
 from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.jobs.placement import LaneTable, StaleConstraints
@@ -82,10 +89,21 @@ class FiringOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KnownDefinition:
-    """A definition with its clock, as they were read together."""
+    """A definition with its clock, as they were read together, and its calendar, as it was right after."""
 
     stored: StoredDefinition
     clock: DefinitionClock
+    calendar: StoredCalendar | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        """Return whether its calendar was changed, and its clock still goes by the former one."""
+        return self.calendar is not None and self.clock.memory.etag != self.calendar.etag
+
+    @property
+    def plan(self) -> DayPlan:
+        """Return the plan by which the clock goes."""
+        return plan_of(self.clock, self.calendar)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +117,20 @@ class DueDefinitions:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One instant and the verdict on it. `job_id` empty: the job gets the ID of the instant."""
+    """One instant and the verdict on it. `job_id` empty: the job gets the ID of the instant. `moved_from_ms` and
+    `left_out`: as in RunRecord."""
 
     due_at_ms: int
     verdict: InstantVerdict
     reason: RunReason = RunReason.NONE
     job_id: str = ""
+    moved_from_ms: int | None = None
+    left_out: str = ""
+
+    @property
+    def origin_ms(self) -> int:
+        """Return the instant of the schedule, before a calendar moved it."""
+        return self.due_at_ms if self.moved_from_ms is None else self.moved_from_ms
 
     @property
     def has_job(self) -> bool:
@@ -114,12 +140,13 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Firing:
     """The instants of one definition that get their records. `handled_ms`: the new value of its clock; `next_due_ms`:
-    when to check it next (None: never)."""
+    when to check it next (None: never); `memory`: what the clock remembers of the calendar (None: as before)."""
 
     known: KnownDefinition
     handled_ms: int
     next_due_ms: int | None
     entries: Sequence[Entry]
+    memory: CalendarMemory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +190,7 @@ class DefinitionStore:
     def __init__(self, shard: Shard, tally: Tally) -> None:
         self._shard = shard
         self._tally = tally
+        self._calendars = CalendarStore(shard)
         self._client = shard.client
         self._keys = shard.keys
         # Decoded definitions by name, each with its bytes. They are cached because parsing an expression is expensive.
@@ -179,7 +207,9 @@ class DefinitionStore:
         documents, clocks = await self._client.pipeline(
             [("HMGET", self._keys.definitions, *names), ("HMGET", self._keys.definition_clocks, *names)]
         )
-        return [self._known(*parts) for parts in zip(names, documents, clocks, strict=True)]
+        return await self._with_calendars(
+            [self._known(*parts) for parts in zip(names, documents, clocks, strict=True)]
+        )
 
     async def due(self, limit: int) -> DueDefinitions:
         """Return definitions that are due, at most `limit` of them. One that cannot be read is reported and omitted."""
@@ -189,7 +219,7 @@ class DefinitionStore:
             (k.definitions, k.definitions_due, k.definition_clocks),
             (self._shard.now_arg, limit),
         )
-        found = []
+        read: list[KnownDefinition | None] = []
         for n in range(0, len(flat), 3):
             name = flat[n].decode()
             try:
@@ -197,8 +227,8 @@ class DefinitionStore:
             except DamagedError as exc:
                 logger.error("%s; it does not fire", exc.detail)
                 continue
-            if known:
-                found.append(known)
+            read.append(known)
+        found = [known for known in await self._with_readable_calendars(read) if known]
         return DueDefinitions(now_ms, None if next_ms < 0 else next_ms, found)
 
     async def change(self, change: DefinitionChange) -> bool:
@@ -210,12 +240,14 @@ class DefinitionStore:
         word, _ = await self._client.run(
             "put_definition",
             (k.definitions, k.definitions_due, k.definition_clocks, k.runs(change.name), k.audit, k.event_definitions,
-             k.event_edition, k.forgotten_runs, k.gone_definitions),
+             k.event_edition, k.forgotten_runs, k.gone_definitions, k.calendars, k.definition_calendars),
             (self._shard.now_arg, change.name, present.stored.etag if present else "",
              encode_definition(new.stored) if new else b"", present.clock.text if present else "",
              new.clock.text if new else "", -1 if change.next_due_ms is None else change.next_due_ms,
              change.audit_entry, MAX_ENTRIES, change.most, self._shard.wake_channel, new_did() if is_of_events else "",
-             one.stored.definition.did if one else "", MAX_GONE),
+             one.stored.definition.did if one else "", MAX_GONE,
+             new.stored.definition.calendar if new else "", new.clock.memory.etag if new else "",
+             present.stored.definition.calendar if present else ""),
         )  # fmt: skip
         if word == "full":
             raise ConflictError(
@@ -245,12 +277,13 @@ class DefinitionStore:
         for number, firing in enumerate(firings, 1):
             definition = firing.known.stored.definition
             for entry in firing.entries:
-                entries += (number, str(entry.verdict), str(entry.reason), entry.due_at_ms)
+                entries += (number, str(entry.verdict), reason_text(entry.reason, entry.left_out))
+                entries.append(instant_text(entry.due_at_ms, entry.moved_from_ms))
                 entries += self._job_parts(definition, entry, table, constraints)
         batch = [
             (f.known.stored.definition.name, f.known.stored.etag, f.known.clock.text, f.handled_ms,
              -1 if f.next_due_ms is None else f.next_due_ms, str(f.known.stored.definition.overlap),
-             f.known.stored.definition.did)
+             f.known.stored.definition.did, *_rest_of_clock(f))
             for f in firings
         ]  # fmt: skip
         word, data = await self._client.run(
@@ -327,6 +360,34 @@ class DefinitionStore:
         first_ms = int(float(first[1])) if first else None
         return forgotten_until_ms(definition.did, memory, first_ms, known.clock.handled_ms)
 
+    async def _with_calendars(self, found: list[KnownDefinition | None]) -> list[KnownDefinition | None]:
+        """Return definitions with their calendars. Raise DamagedError."""
+        wanted = {known.stored.definition.calendar for known in found if known} - {""}
+        if not wanted:
+            return found
+        calendars = await self._calendars.get(wanted)
+        return [
+            replace(known, calendar=_calendar_of(known.stored.definition, calendars))
+            if known and known.stored.definition.calendar
+            else known
+            for known in found
+        ]
+
+    async def _with_readable_calendars(
+        self, found: list[KnownDefinition | None]
+    ) -> list[KnownDefinition | None]:
+        """Return definitions with their calendars. Those whose calendar cannot be read are reported and omitted."""
+        try:
+            return await self._with_calendars(found)
+        except DamagedError:
+            readable = []
+            for known in found:
+                try:
+                    readable += await self._with_calendars([known])
+                except DamagedError as exc:
+                    logger.error("%s; it does not fire", exc.detail)
+            return readable
+
     def _known(self, name: str, document: bytes | None, clock: bytes | None) -> KnownDefinition | None:
         if document is None:
             return None
@@ -343,7 +404,7 @@ class DefinitionStore:
     ) -> tuple[Arg, ...]:
         if not entry.has_job:
             return _NO_JOB
-        job_id = entry.job_id or job_id_of(definition.did, entry.due_at_ms)
+        job_id = entry.job_id or job_id_of(definition.did, entry.origin_ms)
         spec = replace(definition.job, id=job_id, origin=Origin(definition.name, entry.due_at_ms))
         lane, gates = table.place(constraints, spec)
         terms, digest, rest = codec.encode_new(spec, gates)
@@ -358,3 +419,15 @@ class DefinitionStore:
                 self._tally.of(name).pushed += count
         if fired.total():
             self._shard.leader.wake(JobsReady())
+
+
+def _rest_of_clock(firing: Firing) -> tuple[str, ...]:
+    """Return the part of a new clock that remembers the calendar, if there is anything to remember."""
+    memory = firing.known.clock.memory if firing.memory is None else firing.memory
+    return (memory.text,) if memory.text else ()
+
+
+def _calendar_of(definition: Definition, calendars: Mapping[str, StoredCalendar]) -> StoredCalendar:
+    if definition.calendar not in calendars:
+        raise DamagedError(f"definition {definition.name}: there is no calendar {definition.calendar}")
+    return calendars[definition.calendar]

@@ -1,11 +1,13 @@
 """The forms of a definition, of its clock and of its run records in the store."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
 import msgpack
 
+from jqmaster.domain.definitions.days import DayPlan, Days, DaysRule
 from jqmaster.domain.definitions.definition import CatchUp, Definition, Kind, Overlap, TimeTrigger
 from jqmaster.domain.definitions.event_trigger import Collect, Debounce, EventTrigger
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord
@@ -17,9 +19,15 @@ from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.domain.matching.paths import Path, parse_path
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
+from jqmaster.store.calendars.documents import StoredCalendar
 from jqmaster.store.job_documents import job_document, read_job_document
 
 ETAG_LENGTH: Final = 16
+# The beginning of the last part of the record of an instant that a calendar moved.
+MOVED_FROM: Final = "moved:"
+# The stored kind of a definition of kind `time` with days. A release that does not know days cannot read such a
+# definition, and so never fires it on a holiday.
+_ON_DAYS: Final = "time_on_days"
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexError, msgpack.UnpackException)
 
 
@@ -35,17 +43,61 @@ class StoredDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class CalendarMemory:
+    """The part of a definition's clock that remembers its calendar. `etag`: the calendar by which instants up to the
+    clock have their records (empty: none). `done` and `overdue`: as in DayPlan."""
+
+    etag: str = ""
+    done: Sequence[tuple[int, int]] = ()
+    overdue: Sequence[tuple[int, int | None]] = ()
+
+    @property
+    def text(self) -> str:
+        """Return the parts of the clock, which begin with a blank; empty if there is nothing to remember."""
+        if not (self.etag or self.done or self.overdue):
+            return ""
+        done = ",".join(f"{first}:{last}" for first, last in self.done)
+        overdue = ",".join(instant_text(due_ms, origin_ms) for due_ms, origin_ms in self.overdue)
+        return f" {self.etag or '-'} {done or '-'} {overdue or '-'}"
+
+
+NO_MEMORY: Final = CalendarMemory()
+
+
+@dataclass(frozen=True, slots=True)
 class DefinitionClock:
     """The progress of a definition. Every instant up to `handled_ms` has its run record, except `queued_ms`, which
-    waits for the end of `last_job`, the newest job."""
+    waits for the end of `last_job`, the newest job. `queued_from_ms`: the instant that a calendar moved there."""
 
     handled_ms: int
     last_job: str = ""
     queued_ms: int | None = None
+    queued_from_ms: int | None = None
+    memory: CalendarMemory = NO_MEMORY
 
     @property
     def text(self) -> str:
-        return f"{self.handled_ms} {self.last_job} {'' if self.queued_ms is None else self.queued_ms}"
+        queued = "" if self.queued_ms is None else instant_text(self.queued_ms, self.queued_from_ms)
+        return f"{self.handled_ms} {self.last_job} {queued}{self.memory.text}"
+
+
+def instant_text(due_ms: int, moved_from_ms: int | None) -> str:
+    """Return how scripts and clocks name an instant."""
+    return str(due_ms) if moved_from_ms is None else f"{due_ms}:{moved_from_ms}"
+
+
+def plan_of(clock: DefinitionClock, calendar: StoredCalendar | None) -> DayPlan:
+    """Return the plan by which a clock goes."""
+    memory = clock.memory
+    if calendar is None:
+        return DayPlan(None, memory.done, memory.overdue)
+    is_former = calendar.former is not None and memory.etag == calendar.former_etag
+    return DayPlan(calendar.former if is_former else calendar.calendar, memory.done, memory.overdue)
+
+
+def reason_text(reason: RunReason, left_out: str) -> str:
+    """Return how run records name a reason: without blanks."""
+    return f"{reason}:{quote(left_out, safe='')}" if left_out else str(reason)
 
 
 def encode_definition(stored: StoredDefinition) -> bytes:
@@ -53,7 +105,7 @@ def encode_definition(stored: StoredDefinition) -> bytes:
     definition = stored.definition
     trigger = definition.trigger
     document = {
-        "kind": str(definition.kind),
+        "kind": _ON_DAYS if definition.calendar else str(definition.kind),
         "did": definition.did,
         "enabled": definition.enabled,
         "description": definition.description,
@@ -72,7 +124,7 @@ def decode_definition(name: str, raw: bytes) -> StoredDefinition:
     """Decode a stored definition. Raise DamagedError."""
     try:
         document: dict[str, Any] = msgpack.unpackb(raw[ETAG_LENGTH:], strict_map_key=False)
-        kind = Kind(document["kind"])
+        kind = Kind.TIME if document["kind"] == _ON_DAYS else Kind(document["kind"])
         definition = Definition(
             name=name,
             did=document["did"],
@@ -105,10 +157,27 @@ def is_of_events(raw: bytes) -> bool:
 def decode_clock(name: str, raw: bytes) -> DefinitionClock:
     """Decode the clock of a definition. Raise DamagedError."""
     try:
-        handled, last_job, queued = raw.decode().split(" ")
-        return DefinitionClock(int(handled), last_job, int(queued) if queued else None)
-    except ValueError as exc:
+        handled, last_job, queued, *memory = raw.decode().split(" ")
+        queued_ms, queued_from_ms = _instant(queued) if queued else (None, None)
+        return DefinitionClock(
+            int(handled), last_job, queued_ms, queued_from_ms, _memory(*memory) if memory else NO_MEMORY
+        )
+    except (ValueError, TypeError) as exc:
         raise DamagedError(f"definition {name}: its clock cannot be read") from exc
+
+
+def _memory(etag: str, done: str, overdue: str) -> CalendarMemory:
+    ranges = [one.split(":") for one in done.split(",")] if done != "-" else []
+    return CalendarMemory(
+        "" if etag == "-" else etag,
+        tuple((int(first), int(last)) for first, last in ranges),
+        tuple(_instant(one) for one in overdue.split(",")) if overdue != "-" else (),
+    )
+
+
+def _instant(text: str) -> tuple[int, int | None]:
+    due, _, origin = text.partition(":")
+    return int(due), int(origin) if origin else None
 
 
 def decode_run(name: str, raw: bytes) -> RunRecord:
@@ -116,9 +185,12 @@ def decode_run(name: str, raw: bytes) -> RunRecord:
     try:
         due_at, outcome, reason, job_id, recorded_at, *event = raw.decode().split(" ")
         (event_id,) = event or ("",)
+        reason, _, left_out = reason.partition(":")
+        origin = event_id.removeprefix(MOVED_FROM) if event_id.startswith(MOVED_FROM) else ""
         return RunRecord(
-            name, int(due_at), RunOutcome(outcome), RunReason(reason), job_id, int(recorded_at), event_id
-        )
+            name, int(due_at), RunOutcome(outcome), RunReason(reason), job_id, int(recorded_at),
+            "" if origin else event_id, unquote(left_out), int(origin) if origin else None,
+        )  # fmt: skip
     except ValueError as exc:
         raise DamagedError(f"definition {name}: a run record cannot be read") from exc
 
@@ -147,6 +219,7 @@ def _time_fields(trigger: TimeTrigger) -> dict[str, Any]:
         "skip_late_after_ms": trigger.skip_late_after_ms,
         "catch_up": str(trigger.catch_up),
         "max_catch_up": trigger.max_catch_up,
+        **({} if trigger.days is None else {"days": [trigger.days.calendar, str(trigger.days.rule)]}),
     }
 
 
@@ -160,7 +233,12 @@ def _time_trigger(document: Mapping[str, Any]) -> TimeTrigger:
         skip_late_after_ms=document["skip_late_after_ms"],
         catch_up=CatchUp(document["catch_up"]),
         max_catch_up=document["max_catch_up"],
+        days=_days(document.get("days")),
     )
+
+
+def _days(stored: Sequence[str] | None) -> Days | None:
+    return None if stored is None else Days(stored[0], DaysRule(stored[1]))
 
 
 def _event_fields(trigger: EventTrigger) -> dict[str, Any]:

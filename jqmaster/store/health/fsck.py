@@ -4,16 +4,24 @@ One script call reads a job together with everything that names it, so jobs that
 """
 
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.jobs.job import FINISHED, HOLDS_SLOTS, INDEXED, Job, JobState
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
+from jqmaster.store.calendars.documents import StoredCalendar, decode_calendar
 from jqmaster.store.constraints.documents import decode_constraint
-from jqmaster.store.definitions.documents import ETAG_LENGTH, decode_clock, decode_definition, is_of_events
+from jqmaster.store.definitions.documents import (
+    ETAG_LENGTH,
+    decode_clock,
+    decode_definition,
+    is_of_events,
+    plan_of,
+)
 from jqmaster.store.health.batches import batch_faults, unlisted_batches
 from jqmaster.store.health.key_types import compare_keys
 from jqmaster.store.jobs.slot_gates import slot_gate_pages
@@ -129,13 +137,17 @@ async def _apart_from_jobs(checker: "Checker", client: StoreClient, keys: Keys) 
 
 async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
     """Yield definitions that cannot fire: damaged ones, and those that are not scheduled for their next instant."""
-    documents, clocks, due = await client.pipeline(
+    documents, clocks, due, calendars, users = await client.pipeline(
         [
             ("HGETALL", keys.definitions),
             ("HGETALL", keys.definition_clocks),
             ("ZRANGE", keys.definitions_due, 0, -1, "WITHSCORES"),
+            ("HGETALL", keys.calendars),
+            ("HGETALL", keys.definition_calendars),
         ]
     )
+    known = dict(zip(calendars[::2], calendars[1::2], strict=True))
+    calendar_of = dict(zip(users[::2], users[1::2], strict=True))
     clock_of = dict(zip(clocks[::2], clocks[1::2], strict=True))
     due_ms = {due[n]: float(due[n + 1]) for n in range(0, len(due), 2)}
     for name, document in zip(documents[::2], documents[1::2], strict=True):
@@ -143,16 +155,30 @@ async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Fi
         try:
             definition = decode_definition(text, document).definition
             clock = decode_clock(text, clock_of.get(name, b""))
+            calendar = _calendar_of(definition, known)
         except DamagedError as exc:
             yield Finding("definition", keys.definitions, exc.detail)
             continue
-        next_ms = definition.next_due_ms(clock.handled_ms)
+        if calendar_of.pop(name, b"").decode() != definition.calendar:
+            detail = f"definition {text} is not listed with its calendar {definition.calendar or '(none)'}"
+            yield Finding("definition", keys.definition_calendars, detail)
+        next_ms = definition.next_due_ms(clock.handled_ms, plan_of(clock, calendar))
         if next_ms is not None and due_ms.get(name, math.inf) > next_ms:
             yield Finding(
                 "definition", keys.definitions_due, f"definition {text} is due before it is looked at"
             )
-    for name in (clock_of.keys() | due_ms.keys()) - set(documents[::2]):
+    for name in (clock_of.keys() | due_ms.keys() | calendar_of.keys()) - set(documents[::2]):
         yield Finding("definition", keys.definition_clocks, f"definition {name.decode()} does not exist")
+
+
+def _calendar_of(definition: Definition, known: Mapping[bytes, bytes]) -> StoredCalendar | None:
+    """Return the calendar of a definition; None: it has none. Raise DamagedError."""
+    if not definition.calendar:
+        return None
+    raw = known.get(definition.calendar.encode())
+    if raw is None:
+        raise DamagedError(f"definition {definition.name}: there is no calendar {definition.calendar}")
+    return decode_calendar(definition.calendar, raw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""The last declarations of each source: a file or a module whose constraints and definitions are applied together."""
+"""The last declarations of each source: a file or a module whose constraints, calendars and definitions are applied
+together."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgpack
@@ -23,6 +24,7 @@ class Declaration:
     definitions: Mapping[str, str]
     applied_at_ms: int
     applied_by: str
+    calendars: Mapping[str, str] = field(default_factory=dict)
 
 
 class DeclarationStore:
@@ -41,7 +43,7 @@ class DeclarationStore:
     async def put(self, declaration: Declaration) -> None:
         """Replace the declaration of its source; forget a source that declares nothing. Raise ConflictError if there
         are MAX_SOURCES others."""
-        is_empty = not (declaration.constraints or declaration.definitions)
+        is_empty = not (declaration.constraints or declaration.calendars or declaration.definitions)
         word, _ = await self._client.run(
             "put_declaration",
             (self._keys.declarations,),
@@ -61,6 +63,8 @@ def _encoded(declaration: Declaration) -> bytes:
             "definitions": dict(declaration.definitions),
             "applied_at_ms": declaration.applied_at_ms,
             "applied_by": declaration.applied_by,
+            # The former release cannot read a declaration with this field.
+            **({"calendars": dict(declaration.calendars)} if declaration.calendars else {}),
         }
     )
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jqmaster.domain.calendars.calendar import DAYS
 from jqmaster.domain.definitions.refusal import DefinitionError
-from jqmaster.domain.definitions.schedule import DAYS, MAX_EVERY_MINUTES, parse_schedule
+from jqmaster.domain.definitions.schedule import MAX_EVERY_MINUTES, parse_schedule
 from jqmaster.domain.definitions.time_zone import zone_named
 
 UTC = ZoneInfo("UTC")

@@ -7,6 +7,7 @@ import pytest
 from jqmaster.domain.content.content import full_access
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.service.definitions.editor import DefinitionEditor
+from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.definitions.definitions import KnownDefinition
 from jqmaster.store.identity.audit import AuditStore
 from tests.support.definitions import MINUTE_MS, Definitions
@@ -15,7 +16,7 @@ from tests.support.store import StoreWorld
 FIELDS = {
     "kind": "time", "enabled": True, "description": "", "overlap": "allow", "schedule": {"every_minutes": 1},
     "time_zone": "UTC", "starts_at": None, "ends_at": None, "jitter_s": 0.0, "skip_late_after_s": 300.0,
-    "catch_up": "latest", "max_catch_up": 100, "reason": "",
+    "catch_up": "latest", "max_catch_up": 100, "reason": "", "days": None,
     "event_type": None, "matcher": None, "argument": None, "debounce": None, "collect": None,
 }  # fmt: skip
 
@@ -30,7 +31,11 @@ class Edited:
             return world.now_ms
 
         self.editor = DefinitionEditor(
-            world.definitions, self.definitions.firing, AuditStore(world.shard), now_ms
+            world.definitions,
+            self.definitions.firing,
+            AuditStore(world.shard),
+            now_ms,
+            CalendarStore(world.shard),
         )
 
     async def put(self, **fields: Any) -> KnownDefinition:

@@ -6,6 +6,8 @@ import pytest
 
 from jqmaster.domain.definitions.definition import CatchUp
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, job_id_of
+from jqmaster.domain.definitions.schedule import Occurrence
+from jqmaster.domain.definitions.time_zone import GapOrFold
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import (
     ConflictError,
@@ -319,7 +321,7 @@ async def test_runs_on_demand_and_backfills_leave_the_schedule_alone(
     # A scheduled instant has its record at this exact millisecond.
     assert await definitions.firing.run_now("nightly", job_id, world.now_ms) is FiringOutcome.FIRED
     assert await world.state(job_id) is JobState.READY
-    due = [START_MS + n * MINUTE_MS for n in (1, 2, 3)]
+    due = [Occurrence(START_MS + n * MINUTE_MS, None, GapOrFold.NONE) for n in (1, 2, 3)]
     assert await definitions.firing.backfill("nightly", due) == [
         FiringOutcome.FIRED, FiringOutcome.FIRED, FiringOutcome.BEFORE,
     ]  # fmt: skip

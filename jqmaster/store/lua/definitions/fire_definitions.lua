@@ -6,11 +6,11 @@
 -- ARGV now_ms tag epoch(empty: any master may call; the clocks of the definitions prevent a double firing)
 --   wake_channel(empty: nobody to wake) finished_channel edition lanes(as lib/lanes/homes.lua reads them) mark(of the
 --   store's data; empty: not checked) max_runs runs_life_ms(limits of the run records to keep) batch(MessagePack:
---   [[name, ETag, clock as the caller read it, handled_ms, next due ms or -1, overlap, did], …]) [+ number(of its
---   definition, from 1) verdict(fires; queued: the instant was queued before and fires now; manual: fires at now_ms,
---   apart from the schedule; backfill: fires if the instant certainly started no job; backfill_forgotten: fires also if
---   that is unknown; missed; skipped) reason due_at_ms job_id terms(as in enqueue.lua; empty: none) digest
---   rest_of_record]
+--   [[name, ETag, clock as the caller read it, handled_ms, next due ms or -1, overlap, did, end of the new clock: what
+--   it remembers of a calendar; absent: nothing], …]) [+ number(of its definition, from 1) verdict(fires; queued: the
+--   instant was queued before and fires now; manual: fires at now_ms, apart from the schedule; backfill: fires if the
+--   instant certainly started no job; backfill_forgotten: fires also if that is unknown; missed; skipped) reason
+--   instant(as in lib/definitions/run_records.lua) job_id terms(as in enqueue.lua; empty: none) digest rest_of_record]
 -- REPLY ok:now_ms,[of each entry: fired, known (its job exists already), backlog_full, overlap, superseded, queued,
 --   missed, skipped, before (it fired before), forgotten (unknown whether it fired), or changed],[workers that ran a
 --   replaced job] | stale_epoch | stale_constraints | other_data
@@ -45,8 +45,8 @@ local clocks = redis.call('HMGET', clocks_key, unpack(names))
 local memories = redis.call('HMGET', memory_key, unpack(names))
 local definitions = {}
 for n, item in ipairs(batch) do
-  local handled_ms, last_job, queued = string.match(clocks[n] or '', '^(%-?%d+) (%S*) (%S*)$')
-  definitions[n] = {name = item[1], handled = item[4], due_at_ms = item[5], overlap = item[6],
+  local handled_ms, last_job, queued = string.match(clocks[n] or '', '^(%-?%d+) (%S*) (%S*)')
+  definitions[n] = {name = item[1], handled = item[4], due_at_ms = item[5], overlap = item[6], rest = item[8] or '',
     is_present = documents[n] and string.sub(documents[n], 1, ETAG_LENGTH) == item[2] and clocks[n] == item[3],
     last_job = last_job or '', queued = queued or '', made = nil, last_firing = nil,
     memory = run_records.memory_of(item[1], item[7], memories[n], tonumber(handled_ms) or item[4])}
@@ -112,31 +112,31 @@ local status = {}
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   local definition = definitions[tonumber(ARGV[at])]
-  local verdict, reason, due_at_ms = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local verdict, reason, instant = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local name, became = definition.name, verdict
   if not definition.is_present then
     became = 'changed'
   elseif verdict == 'manual' then
-    while run_records.at(name, due_at_ms) do due_at_ms = string.format('%.0f', tonumber(due_at_ms) + 1) end
+    while run_records.has_any(name, instant) do instant = string.format('%.0f', tonumber(instant) + 1) end
     became = enqueue(definition, at)
     if became == 'fired' then definition.last_job, definition.made = ARGV[at + 4], true end
   elseif verdict == 'backfill' or verdict == 'backfill_forgotten' then
-    local present, until_ms = run_records.at(name, due_at_ms), definition.memory.until_ms
-    local is_forgotten = not present and until_ms and tonumber(due_at_ms) <= until_ms
+    local present, until_ms = run_records.at(name, instant), definition.memory.until_ms
+    local is_forgotten = not present and until_ms and tonumber(string.match(instant, '^[^:]+')) <= until_ms
     became = present and string.match(present, '^%S+ fired ') and 'before'
       or is_forgotten and verdict == 'backfill' and 'forgotten' or enqueue(definition, at)
   elseif verdict == 'fires' or verdict == 'queued' then
     became = fire(definition, i, at)
   end
   -- The instant is no longer queued.
-  if became ~= 'queued' and became ~= 'changed' and definition.queued == due_at_ms then definition.queued = '' end
-  if became == 'queued' and definition.queued ~= due_at_ms then
+  if became ~= 'queued' and became ~= 'changed' and definition.queued == instant then definition.queued = '' end
+  if became == 'queued' and definition.queued ~= instant then
     if definition.queued ~= '' then run_records.put(name, definition.queued, 'skipped', 'superseded', '', now_ms) end
-    definition.queued = due_at_ms
+    definition.queued = instant
   elseif became ~= 'queued' and became ~= 'changed' and became ~= 'before' and became ~= 'forgotten' then
     local outcome = OUTCOMES[became] or 'skipped'
     local job_id = outcome == 'fired' and ARGV[at + 4] or ''
-    run_records.put(name, due_at_ms, outcome, REASONS[became] or reason, job_id, now_ms)
+    run_records.put(name, instant, outcome, REASONS[became] or reason, job_id, now_ms)
   end
   status[i] = became
 end
@@ -147,8 +147,8 @@ batches.write(now_ms)
 for _, definition in ipairs(definitions) do
   if definition.is_present then
     local name, due_at_ms = definition.name, definition.due_at_ms
-    redis.call('HSET', clocks_key, name,
-      table.concat({string.format('%.0f', definition.handled), definition.last_job, definition.queued}, ' '))
+    redis.call('HSET', clocks_key, name, string.format('%.0f', definition.handled) .. ' ' .. definition.last_job .. ' '
+      .. definition.queued .. definition.rest)
     if definition.queued ~= '' and (due_at_ms < 0 or due_at_ms > now_ms + LOOK_AGAIN_MS) then
       due_at_ms = now_ms + LOOK_AGAIN_MS
     end

@@ -3,14 +3,16 @@
 -- definition also removes its run records, but not its jobs. A note of the last instant that it may have fired stays,
 -- because a later definition of the same name has no records of such instants.
 -- KEYS definitions:hash definitions_due:zset definition_clocks:hash runs:zset audit:stream event_definitions:set
---   event_edition:string forgotten_runs:hash gone_definitions:zset
+--   event_edition:string forgotten_runs:hash gone_definitions:zset calendars:hash definition_calendars:hash
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) expected_clock(as the caller read
 --   it) clock(the new value) due_at_ms(when to check it next; -1: never) audit_entry audit_max max_definitions
 --   wake_channel(empty: nobody to wake) event_edition(new edition of the definitions that events start; empty: events
 --   neither start nor started this one) did(ID of this incarnation) max_gone(most removed definitions to remember by
---   name; older ones share one note)
+--   name; older ones share one note) calendar(name of its calendar; empty: none) calendar_etag(of it, as the caller
+--   read it) former_calendar(of the present definition; empty: none)
 -- REPLY ok | changed | full
--- CHECKS FIRST that the definition is as the caller read it and has not fired since; that a new one is not one too many
+-- CHECKS FIRST that the definition is as the caller read it and has not fired since; that a new one is not one too
+--   many; that its calendar is as the caller read it
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local definitions_key, due_key, clocks_key, runs_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -19,12 +21,16 @@ local expected_clock, definition_clock, due_at_ms = ARGV[5], ARGV[6], ARGV[7]
 local event_definitions_key, edition_key, event_edition = KEYS[6], KEYS[7], ARGV[12]
 local audit_entry, audit_max, max_definitions, wake_channel = ARGV[8], ARGV[9], tonumber(ARGV[10]), ARGV[11]
 local memory_key, gone_key, did, max_gone = KEYS[8], KEYS[9], ARGV[13], tonumber(ARGV[14])
+local calendars_key, users_key = KEYS[10], KEYS[11]
+local calendar, calendar_etag, former_calendar = ARGV[15], ARGV[16], ARGV[17]
 local ETAG_LENGTH, OF_OTHERS = 16, ''
 
 local present = redis.call('HGET', definitions_key, name) or ''
 local present_clock = redis.call('HGET', clocks_key, name) or ''
 if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag or present_clock ~= expected_clock then return {'changed'} end
 if present == '' and redis.call('HLEN', definitions_key) >= max_definitions then return {'full'} end
+local stored_calendar = calendar ~= '' and redis.call('HGET', calendars_key, calendar) or ''
+if calendar ~= '' and string.sub(stored_calendar, 1, ETAG_LENGTH) ~= calendar_etag then return {'changed'} end
 
 -- Notes the last instant at which the removed definition may have started a job.
 local function leave_memory()
@@ -64,6 +70,13 @@ else
   redis.call('HSET', definitions_key, name, document)
   redis.call('HSET', clocks_key, name, definition_clock)
   if due_at_ms == '-1' then redis.call('ZREM', due_key, name) else redis.call('ZADD', due_key, due_at_ms, name) end
+end
+if calendar ~= former_calendar then
+  if calendar == '' then
+    redis.call('HDEL', users_key, name)
+  else
+    redis.call('HSET', users_key, name, calendar)
+  end
 end
 if event_edition ~= '' then
   redis.call(document == '' and 'SREM' or 'SADD', event_definitions_key, name)

@@ -1,5 +1,6 @@
 -- The run records of definitions, one for each instant or event: `due_at_ms outcome reason job_id recorded_at_ms`. The
--- record of an event ends with the event's ID.
+-- record of an event ends with the event's ID; that of an instant which a calendar moved, with `moved:` and the time
+-- from which it moved. Callers name such an instant by both times: `due_at_ms:moved_from_ms`.
 local run_records = (function()
   local tag = ARGV.tag
   local max_runs, life_ms = tonumber(ARGV.max_runs), tonumber(ARGV.runs_life_ms)
@@ -8,17 +9,32 @@ local run_records = (function()
     return tag .. 'runs:' .. name
   end
 
+  -- Returns when an instant is due, and the end of its record.
+  local function parts_of(instant)
+    local due_at_ms, moved_from_ms = string.match(instant, '^([^:]+):(.+)$')
+    return due_at_ms or instant, moved_from_ms and ' moved:' .. moved_from_ms or ''
+  end
+
   -- Returns the record of an instant; nil if there is none.
-  local function at(name, due_at_ms)
-    return redis.call('ZRANGEBYSCORE', key_of(name), due_at_ms, due_at_ms)[1]
+  local function at(name, instant)
+    local due_at_ms, ending = parts_of(instant)
+    for _, run in ipairs(redis.call('ZRANGEBYSCORE', key_of(name), due_at_ms, due_at_ms)) do
+      if (string.match(run, ' moved:%-?%d+$') or '') == ending then return run end
+    end
+    return nil
+  end
+
+  -- Returns whether there is a record at a time.
+  local function has_any(name, due_at_ms)
+    return redis.call('ZCOUNT', key_of(name), due_at_ms, due_at_ms) > 0
   end
 
   -- Replaces the record of an instant.
-  local function put(name, due_at_ms, outcome, reason, job_id, now_ms)
-    local key = key_of(name)
-    redis.call('ZREMRANGEBYSCORE', key, due_at_ms, due_at_ms)
+  local function put(name, instant, outcome, reason, job_id, now_ms)
+    local key, present, due_at_ms, ending = key_of(name), at(name, instant), parts_of(instant)
+    if present then redis.call('ZREM', key, present) end
     redis.call('ZADD', key, due_at_ms,
-      table.concat({due_at_ms, outcome, reason, job_id, string.format('%.0f', now_ms)}, ' '))
+      table.concat({due_at_ms, outcome, reason, job_id, string.format('%.0f', now_ms)}, ' ') .. ending)
   end
 
   -- The memory of removed records, stored as `did until_ms first_ms`. `until_ms`: the last instant whose record may
@@ -109,5 +125,7 @@ local run_records = (function()
     end
   end
 
-  return {at = at, put = put, memory_of = memory_of, trim = trim, add = add, write_added = write_added}
+  return {
+    at = at, has_any = has_any, put = put, memory_of = memory_of, trim = trim, add = add, write_added = write_added,
+  }
 end)()

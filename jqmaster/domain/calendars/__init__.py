@@ -1,0 +1,1 @@
+"""Days off: which they are, and where they come from."""

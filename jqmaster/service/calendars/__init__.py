@@ -1,0 +1,1 @@
+"""Calendars: their sources, and operators' changes."""

@@ -1,0 +1,233 @@
+"""Operators' changes of calendars."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from jqmaster.domain.calendars.calendar import (
+    DAYS,
+    MAX_ICAL_BYTES,
+    USUAL_WEEKEND,
+    Calendar,
+    CalendarDifference,
+    CalendarError,
+    CalendarSource,
+    holidays_of,
+)
+from jqmaster.errors import (
+    FieldError,
+    InvalidError,
+    NotFoundError,
+    OverloadedError,
+    PreconditionFailedError,
+)
+from jqmaster.service.calendars.sources import CalendarSources
+from jqmaster.service.constraints.editor import ANYHOW, Precondition
+from jqmaster.service.definitions.firing import DefinitionFiring
+from jqmaster.store.calendars.calendars import CalendarChange, CalendarOutcome, CalendarStore
+from jqmaster.store.calendars.documents import ETAG_LENGTH, StoredCalendar, replaced
+from jqmaster.store.identity.audit import encode_entry
+
+MAX_REPEATS: Final = 20
+# The most definitions that a change plans anew before it is answered. The leader plans the others within moments.
+MAX_FOLLOWING: Final = 500
+RESERVED_NAMES: Final = frozenset({".", ".."})
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarEdit:
+    """A calendar after a change, or as a dry run would leave it. `stored` None: a dry run of a new calendar."""
+
+    calendar: Calendar
+    stored: StoredCalendar | None
+    difference: CalendarDifference
+    is_new: bool
+
+
+class CalendarEditor:
+    """Methods raise what the store raises. `now_ms` is the time of the store."""
+
+    def __init__(
+        self,
+        store: CalendarStore,
+        sources: CalendarSources,
+        firing: DefinitionFiring,
+        now_ms: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._store = store
+        self._sources = sources
+        self._firing = firing
+        self._now_ms = now_ms
+
+    async def put(
+        self,
+        name: str,
+        fields: Mapping[str, Any],
+        *,
+        who: str,
+        demands: Precondition = ANYHOW,
+        is_dry: bool = False,
+    ) -> CalendarEdit:
+        """Create or replace a calendar, or only find what would change. A request that changes nothing writes nothing.
+
+        Instants that are due by now go by the former calendar, and later ones by the new one.
+
+        Raise InvalidError, PreconditionFailedError, ConflictError if there are too many calendars or the libraries are
+        not installed, OverloadedError.
+        """
+        calendar = await self._made(name, fields)
+        for _ in range(MAX_REPEATS):
+            present = (await self._store.get([name])).get(name)
+            _check(demands, name, present)
+            difference = CalendarDifference.between(
+                present.calendar.holidays if present else {}, calendar.holidays
+            )
+            edit = CalendarEdit(calendar, present, difference, present is None)
+            if is_dry or (present and present.calendar == calendar):
+                return edit
+            new = _stored(present, calendar, who, await self._now_ms())
+            entry = encode_entry(
+                who=who,
+                action="calendar.put",
+                target=name,
+                before=describe(present.calendar) if present else None,
+                after=describe(calendar),
+            )
+            outcome = await self._store.change(CalendarChange(name, present, new, entry))
+            if outcome is not CalendarOutcome.CHANGED and present:
+                await self._follow(name)
+            if outcome is CalendarOutcome.OK:
+                return CalendarEdit(calendar, new, difference, present is None)
+        raise _too_busy(name)
+
+    async def take_over(self, calendar: Calendar, who: str) -> bool:
+        """Create a calendar whose holidays are known, as from an export. Return False if it exists already."""
+        if await self._store.get([calendar.name]):
+            return False
+        entry = encode_entry(
+            who=who, action="calendar.put", target=calendar.name, before=None, after=describe(calendar)
+        )
+        new = _stored(None, calendar, who, await self._now_ms())
+        outcome = await self._store.change(CalendarChange(calendar.name, None, new, entry))
+        return outcome is CalendarOutcome.OK
+
+    async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
+        """Remove a calendar. Raise NotFoundError, PreconditionFailedError, and ConflictError if definitions use it."""
+        for _ in range(MAX_REPEATS):
+            present = (await self._store.get([name])).get(name)
+            _check(demands, name, present)
+            if present is None:
+                raise unknown_calendar(name)
+            before = describe(present.calendar)
+            entry = encode_entry(who=who, action="calendar.delete", target=name, before=before, after=None)
+            if await self._store.change(CalendarChange(name, present, None, entry)) is CalendarOutcome.OK:
+                return
+        raise _too_busy(name)
+
+    async def _made(self, name: str, fields: Mapping[str, Any]) -> Calendar:
+        given = [field for field in ("dates", "ical", "country") if fields[field] is not None]
+        if len(given) != 1:
+            msg = (
+                "give one of dates, ical and country" if not given else "cannot be combined with " + given[0]
+            )
+            raise _refusal(CalendarError((given[-1] if given else "dates",), msg))
+        if name in RESERVED_NAMES:
+            raise _refusal(CalendarError(("name",), "is a path of its own, and so no name"))
+        for field in ("subdivision", "language"):
+            if fields[field] is not None and given != ["country"]:
+                raise _refusal(CalendarError((field,), "belongs to country"))
+        try:
+            return await self._calendar(name, fields)
+        except CalendarError as error:
+            raise _refusal(error) from None
+
+    async def _calendar(self, name: str, fields: Mapping[str, Any]) -> Calendar:
+        weekend = fields["weekend"]
+        if fields["dates"] is not None:
+            return Calendar(
+                name,
+                CalendarSource(),
+                holidays_of(fields["dates"]),
+                in_order(USUAL_WEEKEND if weekend is None else weekend),
+            )
+        ical = fields["ical"] or ""
+        if len(ical.encode()) > MAX_ICAL_BYTES:
+            raise CalendarError(("ical",), f"must have at most {MAX_ICAL_BYTES // 1024} KiB")
+        source = CalendarSource(
+            fields["country"] or "", fields["subdivision"] or "", fields["language"] or "", ical
+        )
+        if not (source.country or source.ical):
+            raise CalendarError(("country" if fields["ical"] is None else "ical",), "must not be empty")
+        year = datetime.fromtimestamp(await self._now_ms() / 1000, UTC).year
+        found = await self._sources.ask(source, year)
+        usual = USUAL_WEEKEND if found.weekend is None else found.weekend
+        off = in_order(usual if weekend is None else weekend)
+        return Calendar(name, source, found.holidays, off, found.covers_until)
+
+    async def _follow(self, name: str) -> None:
+        """Plan the instants of the definitions that use a calendar by its present state."""
+        for definition in (await self._store.users()).get(name, [])[:MAX_FOLLOWING]:
+            for _ in range(MAX_REPEATS):
+                try:
+                    known = await self._firing.known(definition)
+                except NotFoundError:
+                    break
+                if not known.is_behind:
+                    break
+                await self._firing.settle(known, await self._now_ms())
+
+
+def describe(calendar: Calendar) -> dict[str, Any]:
+    """Return the document of a calendar as clients write it."""
+    source, kind = calendar.source, calendar.source.kind
+    return {
+        "name": calendar.name,
+        "dates": days_of(calendar) if kind == "dates" else None,
+        "ical": source.ical or None,
+        "country": source.country or None,
+        "subdivision": source.subdivision or None,
+        "language": source.language or None,
+        "weekend": list(calendar.weekend),
+    }
+
+
+def days_of(calendar: Calendar) -> list[dict[str, str]]:
+    """Return the holidays as clients write and read them."""
+    return [{"date": day.isoformat(), "name": name} for day, name in sorted(calendar.holidays.items())]
+
+
+def unknown_calendar(name: str) -> NotFoundError:
+    """Return the error for a calendar that is not there."""
+    return NotFoundError(f"no calendar {name[:100]}", code="unknown_calendar")
+
+
+def _stored(present: StoredCalendar | None, calendar: Calendar, who: str, now_ms: int) -> StoredCalendar:
+    etag = os.urandom(ETAG_LENGTH // 2).hex()
+    if present is None:
+        return StoredCalendar(calendar, etag, now_ms, now_ms, who)
+    return replaced(present, calendar, etag, now_ms)
+
+
+def in_order(days: Sequence[str]) -> tuple[str, ...]:
+    """Return days of the week, each once, from Monday."""
+    return tuple(day for day in DAYS if day in days)
+
+
+def _check(demands: Precondition, name: str, present: StoredCalendar | None) -> None:
+    """Raise PreconditionFailedError unless the precondition holds."""
+    etag = present.etag if present else None
+    if demands.match is not None and (etag is None or not demands.match & {etag, "*"}):
+        what = "was deleted, or never was" if etag is None else "was changed by somebody else"
+        raise PreconditionFailedError(f"calendar {name} {what}; read it again")
+    if demands.none_match is not None and etag is not None and demands.none_match & {etag, "*"}:
+        raise PreconditionFailedError(f"calendar {name} exists", code="calendar_exists")
+
+
+def _refusal(error: CalendarError) -> InvalidError:
+    return InvalidError("the calendar is not valid", errors=[FieldError(error.loc, error.msg)])
+
+
+def _too_busy(name: str) -> OverloadedError:
+    return OverloadedError(f"calendar {name} changes faster than it can be followed", retry_after_s=1.0)

@@ -1,0 +1,1 @@
+"""Calendars, and which definitions use them."""
