@@ -42,6 +42,7 @@ COMMANDS: Final = (
     CommandOnDemand("plan", f"{_ROOM}apply:plan", "Limits"),
     CommandOnDemand("apply", f"{_ROOM}apply:apply", "Limits"),
     CommandOnDemand("definitions", f"{_ROOM}definitions:app", "Time"),
+    CommandOnDemand("calendars", f"{_ROOM}calendars:app", "Time"),
     CommandOnDemand("events", f"{_ROOM}events:app", "Time"),
     CommandOnDemand("challenges", f"{_ROOM}challenges:app", "People and other systems"),
     CommandOnDemand("notices", f"{_ROOM}notices:app", "People and other systems"),

@@ -12,6 +12,14 @@ TaskT = TypeVar("TaskT", bound=Task[..., Any])
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
 
 
+class DefinitionDays(TypedDict):
+    """Days off of a definition: the name of a calendar that the master has, and the rule for its holidays and
+    weekends."""
+
+    calendar: str
+    rule: Literal["skip_holidays", "only_holidays", "next_workday", "previous_workday"]
+
+
 class DefinitionOptions(TypedDict, total=False):
     """Options of `Tasks.every` and `Tasks.cron`. The master has a default for each that is left out.
 
@@ -21,6 +29,8 @@ class DefinitionOptions(TypedDict, total=False):
     * `catch_up`: which late instants fire: `skip`, `latest` or `all`; `max_catch_up`: at most how many.
     * `skip_late_after`: lateness from which an instant follows `catch_up`.
     * `jitter`: all instants are delayed by the same part of it.
+    * `days`: what happens on days off: the name of a calendar, and the rule `skip_holidays`, `only_holidays`,
+      `next_workday` or `previous_workday`.
     * `starts_at`, `ends_at`: bounds of the instants, with a time zone.
     * `description`: text for people.
     * `enabled`: whether it starts jobs. Left out, a pause by operators outlives every deploy.
@@ -33,6 +43,7 @@ class DefinitionOptions(TypedDict, total=False):
     max_catch_up: int
     skip_late_after: float | timedelta
     jitter: float | timedelta
+    days: DefinitionDays
     starts_at: datetime
     ends_at: datetime
     description: str

@@ -1,7 +1,8 @@
-"""`jqmaster plan` and `jqmaster apply`: make constraints and definitions equal to what a file or a module declares."""
+"""`jqmaster plan` and `jqmaster apply`: make constraints, calendars and definitions equal to what a file or a module
+declares."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final
 
@@ -10,13 +11,14 @@ import typer
 from jqmaster.cli.commands import definitions
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import MasterSession, path_of
-from jqmaster.cli.declared import constraint_files, definition_documents
+from jqmaster.cli.declared import calendar_documents, constraint_files, definition_documents
 from jqmaster.cli.declared.constraint_calls import all_constraints
 from jqmaster.cli.declared.constraint_files import canonical_json
 from jqmaster.cli.declared.documents import KINDS, LEFT_TO_OPERATORS, DeclaredDocuments, declared_by
 
 _COLLECTIONS: Final[Mapping[str, str]] = {
     "constraint": "/api/constraints",
+    "calendar": "/api/calendars",
     "definition": "/api/definitions",
 }
 _SIGNS: Final[Mapping[str, str]] = {"create": "+", "change": "~", "delete": "-"}
@@ -25,8 +27,8 @@ TargetArgument = Annotated[
     str,
     typer.Argument(
         metavar="FILE|MODULE:TASKS",
-        help="TOML or JSON file with tables named constraint and definition (- reads JSON from standard input), or a "
-        "worker_sdk.Tasks, for example app.tasks:tasks.",
+        help="TOML or JSON file with tables named constraint, calendar and definition (- reads JSON from standard "
+        "input), or a worker_sdk.Tasks, for example app.tasks:tasks.",
     ),
 ]
 PruneOption = Annotated[
@@ -94,7 +96,7 @@ class Plan:
 def plan(
     http: MasterSession, target: TargetArgument, *, prune: PruneOption = False, source: SourceOption = None
 ) -> None:
-    """Show the changes that `apply` would make to constraints and definitions. Exit code 6 if there are any."""
+    """Show what `apply` would change in constraints, calendars and definitions. Exit code 6 if there is anything."""
     declared = declared_by(target, source)
     found = _plan(http, declared, prune=prune)
     _show(found, declared.source, as_json=http.as_json)
@@ -104,7 +106,7 @@ def plan(
 def apply(
     http: MasterSession, target: TargetArgument, *, prune: PruneOption = False, source: SourceOption = None
 ) -> None:
-    """Show the changes, then make constraints and definitions equal to what is declared.
+    """Show the changes, then make constraints, calendars and definitions equal to what is declared.
 
     Stops if somebody else makes another change meanwhile. A second run changes nothing.
     """
@@ -140,12 +142,13 @@ def _plan(http: MasterSession, declared: DeclaredDocuments, *, prune: bool) -> P
     known: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
     for one in answer["declarations"]:
         if one["source"] == declared.source:
-            known = {kind: one[f"{kind}s"] for kind in KINDS}
+            known = {kind: one.get(f"{kind}s", {}) for kind in KINDS}
     present = {
         "constraint": {
             one["name"]: CurrentDocument(one["etag"], constraint_files.document_of(one))
             for one in all_constraints(http)
         },
+        "calendar": _calendars(http, declared.documents["calendar"].keys() | known["calendar"].keys()),
         "definition": {one["name"]: _definition(one) for one in definitions.all_definitions(http)},
     }
     steps: list[SourceChange] = []
@@ -163,7 +166,19 @@ def _plan(http: MasterSession, declared: DeclaredDocuments, *, prune: bool) -> P
                 continue
             there = present[kind][name]
             steps.append(SourceChange(kind, name, there, None, _note(there, etag)))
+    # A calendar goes last, when no definition uses it any more.
+    steps.sort(key=lambda step: step.kind == "calendar" and step.after is None)
     return Plan(steps, kept, known, present)
+
+
+def _calendars(http: MasterSession, names: Iterable[str]) -> dict[str, CurrentDocument]:
+    """Return those of these calendars that exist."""
+    found = {}
+    for name in sorted(names):
+        status, view = http.call("GET", path_of(_COLLECTIONS["calendar"], name), admit=(404,))
+        if status != 404:
+            found[name] = CurrentDocument(view["etag"], calendar_documents.document_of(view))
+    return found
 
 
 def _etags_before(found: Plan, declared: DeclaredDocuments) -> dict[str, dict[str, str]]:
@@ -189,6 +204,8 @@ def _step(
     after = wanted
     if kind == "definition":
         after = {str(part): present.document[part] for part in LEFT_TO_OPERATORS} | wanted
+    if kind == "calendar":
+        after = {"weekend": present.document["weekend"]} | wanted
     if not present.is_covered and canonical_json(present.document) == canonical_json(after):
         return None
     note = _note(present, known_etag) if known_etag else "exists, and was not declared by this source"
@@ -253,6 +270,8 @@ def _apply(http: MasterSession, step: SourceChange) -> str | None:
 def _document(kind: str, view: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "constraint":
         return constraint_files.document_of(view)
+    if kind == "calendar":
+        return calendar_documents.document_of(view)
     return definition_documents.document_of(view)
 
 
@@ -264,7 +283,8 @@ def _remember(
 ) -> None:
     """Record what the source declared, unless that is already known."""
     if any(known.get(kind, {}) != etags[kind] for kind in KINDS):
-        body = {f"{kind}s": etags[kind] for kind in KINDS}
+        # Masters of an older release refuse the field that they do not know.
+        body = {f"{kind}s": etags[kind] for kind in KINDS if etags[kind] or kind != "calendar"}
         http.call("PUT", path_of("/api/declarations", source), body=body)
 
 

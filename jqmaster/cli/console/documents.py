@@ -4,6 +4,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Iterable
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,18 @@ def parsed(file: str) -> Any:
     """Return the data of a TOML or JSON file, or of standard input for `-`. End the command if there are none."""
     text = text_of(file)
     try:
-        return tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
+        return _as_json(tomllib.loads(text)) if file.endswith(".toml") else json.loads(text)
     except (ValueError, RecursionError) as error:
         exits.fail(exits.USAGE, f"{file} is neither TOML (by its name *.toml) nor JSON: {error}")
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value of TOML with texts in place of its days and times, which JSON has not."""
+    if isinstance(value, dict):
+        return {key: _as_json(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_as_json(member) for member in value]
+    return value.isoformat() if isinstance(value, date | time) else value
 
 
 def document_in(file: str) -> dict[str, Any]:

@@ -6,14 +6,19 @@ from typing import Any
 # The fields of a definition, and of its job, that people write.
 FIELDS = (
     "enabled", "reason", "description", "kind", "overlap", "schedule", "time_zone", "starts_at", "ends_at", "jitter_s",
-    "skip_late_after_s", "catch_up", "max_catch_up", "event_type", "matcher", "argument", "debounce", "collect",
+    "skip_late_after_s", "catch_up", "max_catch_up", "days", "event_type", "matcher", "argument", "debounce", "collect",
 )  # fmt: skip
 # The fields of the job's view that describe the argument. People do not write them.
 OF_ARGUMENT = frozenset({"argument_bytes", "argument_hidden", "argument_redacted"})
 
 
+def is_written(field: str, document: Mapping[str, Any]) -> bool:
+    """Return whether a request has this field. Masters of an older release know no days, and refuse the field."""
+    return field != "days" or document.get("days") is not None
+
+
 def document_of(view: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request that would make the definition of this view."""
-    return {field: view[field] for field in FIELDS} | {
+    return {field: view[field] for field in FIELDS if is_written(field, view)} | {
         "job": {field: value for field, value in view["job"].items() if field not in OF_ARGUMENT}
     }

@@ -1,4 +1,4 @@
-"""The constraints and definitions that a file or a module declares, each as the master would show it."""
+"""The constraints, calendars and definitions that a file or a module declares, each as the master would show it."""
 
 import json
 import re
@@ -11,14 +11,16 @@ from jqmaster.cli.console import exits
 from jqmaster.cli.console.documents import parsed
 from jqmaster.cli.declared import constraint_files
 from jqmaster.cli.declared.checked_tables import checked_tables
-from jqmaster.cli.declared.definition_documents import FIELDS, OF_ARGUMENT
+from jqmaster.cli.declared.definition_documents import FIELDS, OF_ARGUMENT, is_written
 from worker_sdk.command_line.objects import object_at
 
-KINDS: Final = ("constraint", "definition")
+# In the order in which they are made: a definition needs its calendar.
+KINDS: Final = ("constraint", "calendar", "definition")
 # Tables that a later release will accept.
 _PLANNED: Final = ("notice",)
 _MODULE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
+_KINDS_TEXT: Final = "constraint, calendar and definition"
 # Operators change these fields during an incident. They stay as they are unless the source sets them.
 LEFT_TO_OPERATORS: Final = ("enabled", "reason")
 
@@ -37,13 +39,14 @@ def declared_by(target: str, source: str | None) -> DeclaredDocuments:
     is_module = _MODULE.fullmatch(target) is not None and not Path(target).exists()
     tables = _tables_of_module(target) if is_module else _tables_of_file(target)
     constraints, faults = constraint_files.checked(tables["constraint"])
-    definitions, more = _checked_definitions(tables["definition"])
-    if faults := faults + more:
+    calendars, of_calendars = _checked_calendars(tables["calendar"])
+    definitions, of_definitions = _checked_definitions(tables["definition"])
+    if faults := faults + of_calendars + of_definitions:
         exits.fail(exits.USAGE, "\n".join(f"{target}: {fault}" for fault in faults))
     name = source or (target if is_module else "stdin" if target == "-" else Path(target).name)
     return DeclaredDocuments(
         _UNNAMEABLE.sub("-", name)[:100],
-        {"constraint": constraints, "definition": definitions},
+        {"constraint": constraints, "calendar": calendars, "definition": definitions},
         {kind: {table["name"]: table for table in tables[kind]} for kind in KINDS},
     )
 
@@ -52,13 +55,13 @@ def _tables_of_file(file: str) -> dict[str, list[dict[str, Any]]]:
     data = parsed(file)
     if not isinstance(data, dict) or not data:
         # A truncated file must not remove everything. `{"definition": []}` does so on purpose.
-        exits.fail(exits.USAGE, f"{file} declares nothing: expected tables named {' or '.join(KINDS)}")
+        exits.fail(exits.USAGE, f"{file} declares nothing: expected tables named {_KINDS_TEXT}")
     for name in data:
         if name in _PLANNED:
             exits.fail(exits.USAGE, f"{file}: this release takes no tables named {name}")
         if name not in KINDS:
             hint = f", not `{name}`" if name.rstrip("s") in KINDS else f"; what is `{name}`?"
-            exits.fail(exits.USAGE, f"{file}: expected tables named `constraint` and `definition`{hint}")
+            exits.fail(exits.USAGE, f"{file}: expected tables named {_KINDS_TEXT}{hint}")
         tables = data[name]
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             exits.fail(exits.USAGE, f"{file}: `{name}` is not a list of tables")
@@ -77,7 +80,17 @@ def _tables_of_module(target: str) -> dict[str, list[dict[str, Any]]]:
         definitions = [json.loads(encode(document, Encoding.JSON)) for document in documents.values()]
     except (TypeError, ValueError) as error:
         exits.fail(exits.USAGE, f"{target}: {error}")
-    return {"constraint": [], "definition": definitions}
+    return {"constraint": [], "calendar": [], "definition": definitions}
+
+
+def _checked_calendars(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return each of these calendars as the master would show it, by name, and the faults of the others. The weekend is
+    missing if the source leaves it to the master."""
+    from jqmaster.api.calendars.schemas import CalendarRequest
+    from jqmaster.cli.declared.calendar_documents import document_of_request
+
+    checked, faults = checked_tables("calendar", tables, CalendarRequest, document_of_request)
+    return {name: document for name, (_, document) in checked.items()}, faults
 
 
 def _checked_definitions(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -97,6 +110,7 @@ def _checked_definitions(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str,
     wanted: dict[str, dict[str, Any]] = {}
     for name, (table, shown) in checked.items():
         left_out = [field for field in LEFT_TO_OPERATORS if field not in table]
+        left_out += [field for field in FIELDS if not is_written(field, shown)]
         wanted[name] = {field: shown[field] for field in FIELDS if field not in left_out} | {
             "job": {field: value for field, value in shown["job"].items() if field not in OF_ARGUMENT}
         }

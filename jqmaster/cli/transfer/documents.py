@@ -17,9 +17,11 @@ from jqmaster.domain.jobs.unique import Unique, UniqueScope
 from jqmaster.domain.notices.notice import Channel, Destination
 from jqmaster.domain.workers.slot_rule import SlotRule
 from jqmaster.errors import JqmasterError
+from jqmaster.service.calendars import editor as calendar_documents
 from jqmaster.service.definitions import documents as definition_documents
 from jqmaster.service.notices import documents as notice_documents
 from jqmaster.service.targets import documents as target_documents
+from jqmaster.store.calendars.documents import StoredCalendar
 from jqmaster.store.identity.credentials import StoredToken, StoredUser
 from jqmaster.store.notices.documents import StoredNotice
 from jqmaster.store.targets.documents import StoredTarget
@@ -93,6 +95,17 @@ def of_batch(batch: Batch, *, is_sealed: bool) -> Parts:
         "started": [str(one) for one, state in batch.callbacks.items() if state is not CallbackState.WAITING],
         "arguments_packed": packed or None,
     }
+
+
+def of_calendar(stored: StoredCalendar) -> Parts:
+    """Return a calendar with the holidays that were stored, which another release of a library might not name."""
+    calendar, until = stored.calendar, stored.calendar.covers_until
+    document = calendar_documents.describe(calendar)
+    facts = {
+        "holidays": calendar_documents.days_of(calendar),
+        "covers_until": until.isoformat() if until else None,
+    }
+    return document, facts
 
 
 def of_definition(definition: Definition) -> Parts:

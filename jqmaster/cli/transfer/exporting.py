@@ -21,6 +21,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.documents import describe
 from jqmaster.store.backup import loading
 from jqmaster.store.batches.batches import BATCHES_PER_READ, BatchStore
+from jqmaster.store.calendars.documents import decode_calendar
 from jqmaster.store.constraints.documents import decode_constraint
 from jqmaster.store.definitions.documents import decode_definition
 from jqmaster.store.health import generation
@@ -85,6 +86,8 @@ class Exporting:
             yield "setting", name, ({"value": value}, {})
         for name, constraint in await self._decoded(k.constraints, decode_constraint):
             yield "constraint", name, (describe(constraint.constraint), {})
+        for name, calendar in await self._decoded(k.calendars, decode_calendar):
+            yield "calendar", name, documents.of_calendar(calendar)
         for name, definition in await self._decoded(k.definitions, decode_definition):
             yield "definition", name, documents.of_definition(definition.definition)
         for name, notice in await self._decoded(k.notices, decode_notice):

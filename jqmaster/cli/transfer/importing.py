@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import IO, Any, Final
 
 from jqmaster.api.batches.schemas import BatchRequest
+from jqmaster.api.calendars.schemas import CalendarRequest
 from jqmaster.api.constraints.schemas import ConstraintRequest
 from jqmaster.api.definitions.schemas import DefinitionRequest
 from jqmaster.api.jobs.schemas import JobRequest
@@ -20,6 +21,7 @@ from jqmaster.cli.transfer import models
 from jqmaster.cli.transfer.installation import Installation
 from jqmaster.cli.transfer.lines import END, HEAD, ExportLine, LineError, Unknown, checked, parsed, raw_lines
 from jqmaster.domain.batches.batch import BatchCallback, BatchSpec
+from jqmaster.domain.calendars.calendar import Calendar, CalendarError, CalendarSource
 from jqmaster.domain.identity.access import Role, Scope
 from jqmaster.domain.jobs.job import HOLDS_SLOTS, CallbackOf, JobSpec, JobState, Origin
 from jqmaster.domain.jobs.outcome import may_begin_again
@@ -151,6 +153,8 @@ def _made_of(line: ExportLine, unknown: Unknown) -> Any:
             return checked(models.SettingDocument, line, document, unknown)
         case "constraint":
             return checked(ConstraintRequest, line, document, unknown)
+        case "calendar":
+            return _calendar_of(line, unknown)
         case "definition":
             return _definition_of(line, unknown)
         case "notice":
@@ -174,6 +178,24 @@ def _unpacked(line: ExportLine, text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
         raise LineError(f"{line.place}: argument_packed is not base64") from None
+
+
+def _calendar_of(line: ExportLine, unknown: Unknown) -> Calendar:
+    request = checked(CalendarRequest, line, line.document, unknown)
+    facts = checked(models.CalendarFacts, line, line.facts, unknown)
+    source = CalendarSource(
+        request.country or "", request.subdivision or "", request.language or "", request.ical or ""
+    )
+    try:
+        return Calendar(
+            line.id,
+            source,
+            {one.date: one.name for one in facts.holidays},
+            tuple(request.weekend or ()),
+            facts.covers_until,
+        )
+    except CalendarError as error:
+        raise LineError(f"{line.place}: {error}") from None
 
 
 def _definition_of(line: ExportLine, unknown: Unknown) -> tuple[DefinitionRequest, JobSpec]:
@@ -249,6 +271,7 @@ class Importing:
         self._puts: Mapping[str, Callable[[str, Any], Awaitable[bool | str]]] = {
             "setting": self._put_setting,
             "constraint": self._put_constraint,
+            "calendar": self._put_calendar,
             "definition": self._put_definition,
             "notice": self._put_notice,
             "target": self._put_target,
@@ -289,7 +312,7 @@ class Importing:
             )
         return done
 
-    # --- settings, constraints, definitions, notices, targets, rules of slots, batches
+    # --- settings, constraints, calendars, definitions, notices, targets, rules of slots, batches
 
     async def _import_object(self, line: ExportLine, unknown: Unknown) -> None:
         try:
@@ -318,6 +341,9 @@ class Importing:
             name, made.model_dump(), WHO, self._parts.access, _NEW
         )
         return bool(is_new)
+
+    async def _put_calendar(self, name: str, made: Calendar) -> bool:
+        return await self._parts.calendar_editor.take_over(made, WHO)
 
     async def _put_definition(self, name: str, made: tuple[DefinitionRequest, JobSpec]) -> bool:
         request, job = made

@@ -11,6 +11,8 @@ from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import NotFoundError
 from jqmaster.live_value import LiveValue
+from jqmaster.service.calendars.editor import CalendarEditor
+from jqmaster.service.calendars.sources import CalendarSources
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.key_values import KeyValues
@@ -21,6 +23,7 @@ from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.targets.editor import TargetEditor
 from jqmaster.store.backup import loading
 from jqmaster.store.batches.batches import BatchStore
+from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore
@@ -66,19 +69,15 @@ class Installation:
             audience=LiveValue(full_access(settings.redact_paths)),
         )
         definitions = DefinitionStore(shard, tally)
-        self.definition_editor = DefinitionEditor(
+        calendars = CalendarStore(shard)
+        firing = DefinitionFiring(
             definitions,
-            DefinitionFiring(
-                definitions,
-                self._cache,
-                kept=LiveValue(
-                    KeptRuns(settings.definition_runs_max, round(settings.definition_runs_s * 1000))
-                ),
-                figures=FiringFigures(),
-            ),
-            self.audit,
-            shard.now_ms,
+            self._cache,
+            kept=LiveValue(KeptRuns(settings.definition_runs_max, round(settings.definition_runs_s * 1000))),
+            figures=FiringFigures(),
         )
+        self.definition_editor = DefinitionEditor(definitions, firing, self.audit, shard.now_ms, calendars)
+        self.calendar_editor = CalendarEditor(calendars, CalendarSources(), firing, shard.now_ms)
         # Only a master knows how it is configured to sign and to mail.
         self.notice_editor = NoticeEditor(
             NoticeStore(shard), self.audit, shard.now_ms, can_sign=True, can_mail=True

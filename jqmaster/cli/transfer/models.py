@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from jqmaster.api.calendars.schemas import Day, HolidayRequest
 from jqmaster.api.schemas import Instant, JobId, Request
 from jqmaster.domain.identity.access import Role, Scope
 from jqmaster.domain.jobs.job import FINISHED, JobState
@@ -73,6 +74,13 @@ class ArgumentFacts(Request):
     """An argument that JSON cannot carry unchanged, as MessagePack in base64. It replaces that of the document."""
 
     argument_packed: str | None = None
+
+
+class CalendarFacts(Request):
+    """The holidays that a calendar had, and the last day that its source answered for."""
+
+    holidays: list[HolidayRequest]
+    covers_until: Day | None = None
 
 
 class BatchFacts(Request):

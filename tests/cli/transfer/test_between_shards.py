@@ -7,6 +7,7 @@ import os
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from jqmaster.cli.transfer.installation import Installation
 from jqmaster.cli.transfer.lines import Unknown
 from jqmaster.config import Settings
 from jqmaster.domain.batches.batch import BatchCallback, BatchSpec
+from jqmaster.domain.calendars.calendar import Calendar, CalendarSource
 from jqmaster.domain.identity.access import Role, Scope
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobState
@@ -107,9 +109,13 @@ async def fill(world: StoreWorld) -> dict[str, str]:
 
     request = ConstraintRequest.model_validate(constraint)
     await parts.constraint_editor.put("three", request.model_dump(), "ada", parts.access, ANYHOW)
+    days_off = dict.fromkeys((date(2027, 1, 1), date(2027, 12, 31)), "Off")
+    calendar = Calendar("japan", CalendarSource("JP"), days_off, ("sat", "sun"), date(2028, 12, 31))
+    await parts.calendar_editor.take_over(calendar, "ada")
     job = {"name": "report", "argument": {"a": b"\x00"}, "headers": {"k": "v"}, "tags": ["t"]}
     for name, fields in (
-        ("nightly", {"schedule": {"daily_at": "02:30"}, "time_zone": "Asia/Tokyo", "job": job}),
+        ("nightly", {"schedule": {"daily_at": "02:30"}, "time_zone": "Asia/Tokyo", "job": job,
+                     "days": {"calendar": "japan", "rule": "next_workday"}}),
         ("orders", {"kind": "event", "event_type": "order.*", "argument": {"id": {"from": "payload.id"}},
                     "collect": {"max": 5, "within_s": 60.0}, "job": {"name": "orders"}}),
     ):  # fmt: skip
@@ -143,8 +149,8 @@ async def test_everything_arrives_once_and_a_repeat_changes_nothing(
     ids = await fill(source)
     text = await exported(source, has_secrets=True)
     assert end_of(text)["lines"] == {
-        "setting": 1, "constraint": 1, "definition": 2, "notice": 2, "target": 1, "slot_rule": 1, "user": 1, "token": 1,
-        "job": 4,
+        "setting": 1, "constraint": 1, "calendar": 1, "definition": 2, "notice": 2, "target": 1, "slot_rule": 1,
+        "user": 1, "token": 1, "job": 4,
     }  # fmt: skip
     done = await imported(target, text)
     assert (done.left_out, dict(done.new)) == ([], end_of(text)["lines"])
@@ -388,6 +394,6 @@ async def test_an_export_needs_no_more_rights_than_a_backup(lone_server: StoreSe
         exporting = Exporting(Shard(reader, shard.keys), job_times(SETTINGS), version="0.1", has_secrets=True)
         lines = [line async for line in exporting.run()]
         await reader.close()
-    assert len(lines) == 15
+    assert len(lines) == 16
     await forget_keys(shard)
     await client.close()
