@@ -22,6 +22,7 @@ import { Page as Failures } from "./pages/failures.js";
 import { Page as Batches } from "./pages/batches.js";
 import { Page as Constraints } from "./pages/constraints.js";
 import { Page as Definitions } from "./pages/definitions.js";
+import { Page as Calendars } from "./pages/calendars.js";
 import { Page as Events } from "./pages/events.js";
 import { Page as Workers } from "./pages/workers.js";
 import { Page as Masters } from "./pages/masters.js";
@@ -48,6 +49,7 @@ const ENTRIES = [
   { page: "batches", key: "b", scope: "read", group: 0 },
   { page: "constraints", key: "c", scope: "read", group: 1 },
   { page: "definitions", key: "d", scope: "read", group: 1 },
+  { page: "calendars", key: "k", scope: "read", group: 1 },
   { page: "events", key: "v", scope: "read", group: 1 },
   { page: "challenges", key: "h", scope: "read", group: 1 },
   { page: "notices", key: "i", scope: "read", group: 1 },
@@ -76,6 +78,7 @@ const COMPONENTS = {
   batches: Batches,
   constraints: Constraints,
   definitions: Definitions,
+  calendars: Calendars,
   events: Events,
   challenges: Challenges,
   notices: Notices,

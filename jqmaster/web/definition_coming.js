@@ -50,10 +50,27 @@ export function useComing(body, of = null) {
   return { ...found, isOld: state.asked !== asked };
 }
 
-/** @param {any} instant @param {number} jitterMs @returns {string} */
-function noteText(instant, jitterMs) {
+/** @param {string} at @param {string} zone @returns {string} The day of an instant in a zone, such as `2026-11-23`. */
+function dayIn(at, zone) {
+  try {
+    return new Intl.DateTimeFormat("sv-SE", { timeZone: zone }).format(Date.parse(at));
+  } catch {
+    // The browser does not know the zone.
+    return at.slice(0, 10);
+  }
+}
+
+/** @param {any} instant @param {number} jitterMs @param {string} zone @returns {string} */
+function noteText(instant, jitterMs, zone) {
   const notes = [];
   if (instant.clock_change) notes.push(t(`definitions.clock.${instant.clock_change}`));
+  if (instant.left_out)
+    notes.push(
+      instant.left_out === "workday"
+        ? t("definitions.left_out.workday")
+        : t("definitions.left_out", { name: visible(instant.left_out) }),
+    );
+  if (instant.moved_from) notes.push(t("definitions.moved_from", { day: dayIn(instant.moved_from, zone) }));
   if (jitterMs > 0 && instant.note) notes.push(t("definitions.jittered"));
   return notes.join(" · ");
 }
@@ -70,7 +87,7 @@ export function ComingTable({ coming, zone, jitterMs = 0, label }) {
   return html`<div class="table-box coming" tabindex="0" role="region" aria-label=${label} aria-busy=${String(isOld)}><table><caption class="sr">${label}</caption>
     <thead><tr><th scope="col">${visible(zone)}</th>${isElsewhere && html`<th scope="col">${t("definitions.your_zone", { zone: own })}</th>`}</tr></thead>
     <tbody>${instants.map((one) => {
-      const note = noteText(one, jitterMs);
-      return html`<tr key=${one.due_at}><td><span class="num">${wallText(one.local)}</span>${note && html` <span class="hint-line">${note}</span>`}</td>${isElsewhere && html`<td><span class="num">${ownText(one.due_at)}</span></td>`}</tr>`;
+      const note = noteText(one, jitterMs, zone);
+      return html`<tr key=${`${one.due_at} ${one.moved_from ?? ""}`} class=${one.left_out ? "left-out" : ""}><td><span class="num">${wallText(one.local)}</span>${note && html` <span class="hint-line">${note}</span>`}</td>${isElsewhere && html`<td><span class="num">${ownText(one.due_at)}</span></td>`}</tr>`;
     })}</tbody></table></div>`;
 }

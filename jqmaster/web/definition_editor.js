@@ -15,7 +15,7 @@ import { triggerIn, valuesOfTrigger } from "./event_trigger.js";
 import { EventArgument, EventsTable, Gathering, WhichEvents, triggerLabel } from "./event_trigger_form.js";
 import { t } from "./i18n.js";
 import { labelsIn, labelsText } from "./labels.js";
-import { html } from "./lib.js";
+import { html, useEffect } from "./lib.js";
 import { useResource } from "./live.js";
 import { visible } from "./text.js";
 import { FormDialog } from "./ui/form_dialog.js";
@@ -32,6 +32,7 @@ const LAST_DAYS = 31;
 const KINDS = ["time", "event"];
 const OVERLAPS = ["allow", "forbid", "replace", "queue"];
 const CATCH_UPS = ["skip", "latest", "all"];
+const DAY_RULES = ["none", "skip_holidays", "only_holidays", "next_workday", "previous_workday"];
 const RETRY = ["base_s", "factor", "max_s"];
 const INSTANTS = ["starts_at", "ends_at"];
 /** The parts of a job that have labels of their own elsewhere. */
@@ -68,6 +69,8 @@ function valuesOf(one) {
     max_catch_up: String(one?.max_catch_up ?? 100),
     skip_late_after_s: String(one?.skip_late_after_s ?? 300),
     jitter_s: String(one?.jitter_s ?? 0),
+    days_rule: one?.days?.rule ?? "none",
+    days_calendar: one?.days?.calendar ?? "",
     starts_at: inputOf(one?.starts_at),
     ends_at: inputOf(one?.ends_at),
     enabled: one?.enabled === false ? "" : "yes",
@@ -110,6 +113,9 @@ const timesIn = (values, base) => ({
   starts_at: editedInstant(values["starts_at"] ?? "", base?.starts_at) || null,
   ends_at: editedInstant(values["ends_at"] ?? "", base?.ends_at) || null,
   jitter_s: asNumber(values["jitter_s"]) ?? 0,
+  ...(values["days_rule"] !== "none" && {
+    days: { calendar: values["days_calendar"] ?? "", rule: values["days_rule"] },
+  }),
 });
 
 /** @param {Values} values @param {any} base @returns {string} The request, with the argument as it was typed, so that no number changes. */
@@ -283,7 +289,24 @@ function When({ form, problem }) {
     }
     ${way === "cron" && field("cron", "cron", { maxlength: "200", placeholder: "*/15 8-18 * * MON-FRI", autocapitalize: "none", spellcheck: false, hint: t("definitions.cron.hint") })}
     <${FormField} form=${form} name="time_zone" problem=${problem} label=${labelOf("time_zone")} hint=${way === "every" ? t("definitions.every.hint") : undefined} list="zones" maxlength="64" autocapitalize="none" spellcheck=${false} />
+    <${DaysOff} form=${form} problem=${problem} />
     <datalist id="zones">${zones().map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`;
+}
+
+/** @param {{form: Form, problem: Problem | null}} props The rule for days off, and the calendar that names them. */
+function DaysOff({ form, problem }) {
+  const { data } = useResource((signal) => get("api/calendars", {}, signal), []);
+  const isOn = form.values["days_rule"] !== "none";
+  const stored = form.values["days_calendar"] ?? "";
+  const names = /** @type {string[]} */ ((data?.calendars ?? []).map((/** @type {any} */ one) => one.name));
+  const all = stored && !names.includes(stored) ? [stored, ...names] : names;
+  const first = all[0] ?? "";
+  // A rule needs a calendar: take the first one unless there is a choice already.
+  useEffect(() => {
+    if (isOn && !stored && first) form.set({ days_calendar: first });
+  }, [isOn, stored, first]);
+  return html`<div class="form-grid"><${FormField} form=${form} name="days_rule" as="select" path="days.rule" problem=${problem} label=${labelOf("days_rule")} hint=${isOn ? t("definitions.days_rule.hint") : undefined}>${DAY_RULES.map((one) => html`<option key=${one} value=${one}>${t(`definitions.days_rule.${one}`)}</option>`)}<//>
+    ${isOn && html`<${FormField} form=${form} name="days_calendar" as="select" path="days.calendar" problem=${problem} label=${labelOf("days_calendar")} hint=${data && all.length === 0 ? t("definitions.days.no_calendar") : undefined}>${all.map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}<//>`}</div>`;
 }
 
 /** @param {{form: Form, problem: Problem | null, isLeftOut: boolean}} props */

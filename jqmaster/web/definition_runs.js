@@ -27,10 +27,18 @@ function kindOf(run) {
   return isIn(run.job_state, "finished") ? run.job_state : "going";
 }
 
+/** @param {string} reason @returns {string} In words; that of a calendar has the name of the day. */
+export function reasonText(reason) {
+  const [, name] = /^calendar: (.*)$/s.exec(reason) ?? [];
+  if (name === "workday") return t("definitions.left_out.workday");
+  if (name) return t("definitions.reason.calendar", { name: visible(name) });
+  return tOr(`definitions.reason.${reason}`, visible(reason));
+}
+
 /** @param {any} run @returns {string} */
 export function runText(run) {
   const outcome = tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome));
-  const reason = run.reason && tOr(`definitions.reason.${run.reason}`, visible(run.reason));
+  const reason = run.reason && reasonText(run.reason);
   const state = run.job_state && tOr(`state.${run.job_state}`, visible(run.job_state));
   return [outcome, reason, state].filter(Boolean).join(" · ");
 }
@@ -52,7 +60,7 @@ function stripText(runs) {
 export function RunStrip({ runs }) {
   const label = stripText(runs);
   const shown = runs.slice(0, STRIP).reverse();
-  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
+  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? run.moved_from ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
 }
 
 /** @type {Record<string, "ok" | "bad" | "info">} */
@@ -61,7 +69,7 @@ const OUTCOME_KINDS = { fired: "ok", missed: "bad", waiting: "info" };
 /** @param {{run: any}} props */
 export function Outcome({ run }) {
   const kind = OUTCOME_KINDS[run.outcome] ?? "off";
-  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${tOr(`definitions.reason.${run.reason}`, visible(run.reason))}</span>`}`;
+  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${reasonText(run.reason)}</span>`}${run.moved_from && html` <span class="muted">${t("definitions.moved_from", { day: run.moved_from.slice(0, 10) })}</span>`}`;
 }
 
 /** @param {{run: any}} props How late it fired. */

@@ -129,12 +129,13 @@ async function search(text, session, onPause, signal) {
   const mayOperate = may(session, "operate");
   const fits = (/** @type {(string | null | undefined)[]} */ ...parts) =>
     parts.some((part) => part?.toLowerCase().includes(text.toLowerCase()));
-  const [names, batches, workers, constraints, definitions, events, jobs] = await Promise.all([
+  const [names, batches, workers, constraints, definitions, calendars, events, jobs] = await Promise.all([
     get("api/names", { q: text, limit: MOST }, signal),
     get("api/batches", { q: text, limit: MOST }, signal),
     get("api/workers", {}, signal),
     get("api/constraints", {}, signal),
     get("api/definitions", { q: text, limit: MOST }, signal),
+    get("api/calendars", {}, signal),
     get("api/events", { limit: EVENTS_READ }, signal),
     get("api/jobs", { q: text, limit: MOST }, signal),
   ]);
@@ -180,6 +181,15 @@ async function search(text, session, onPause, signal) {
       label: visible(name),
       act: () => go("definitions", { name }),
     })),
+    ...calendars.calendars
+      .filter((one) => fits(one.name, one.country))
+      .slice(0, MOST)
+      .map(({ name }) => ({
+        key: `calendar ${name}`,
+        kind: t("calendars.name"),
+        label: visible(name),
+        act: () => go("calendars", { name }),
+      })),
     ...[...new Set(events.events.map((event) => event.event_type))]
       .filter((type) => fits(type))
       .slice(0, MOST)

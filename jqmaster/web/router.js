@@ -11,6 +11,7 @@ export const PAGES = /** @type {const} */ ([
   "batches",
   "constraints",
   "definitions",
+  "calendars",
   "events",
   "challenges",
   "notices",

@@ -79,6 +79,8 @@ export default {
   "audit.field.timeout": "timeout",
   "audit.field.to_ms": "to",
   "audit.field.url": "address",
+  "act.calendar.put": "Calendar saved",
+  "act.calendar.delete": "Calendar deleted",
   "act.definition.put": "Definition saved",
   "act.definition.delete": "Definition deleted",
   "act.definition.pause": "Definition paused",

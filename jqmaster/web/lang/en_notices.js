@@ -84,6 +84,7 @@ export default {
   "notices.when.backlog_age": "Jobs that wait too long",
   "notices.when.constraint_saturated": "Constraints that hold jobs back",
   "notices.when.store_unhealthy": "A store that is not healthy",
+  "notices.when.calendar_ends": "Calendars to be renewed",
   "notices.when.log_archive_behind": "Logs that wait for the archive",
   "notices.when.duty_failing": "Duties of a master that fail",
   "job.links": "Elsewhere",

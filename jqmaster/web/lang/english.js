@@ -2,6 +2,7 @@
 import shell from "./en.js";
 import audit from "./en_audit.js";
 import batches from "./en_batches.js";
+import calendars from "./en_calendars.js";
 import challenges from "./en_challenges.js";
 import definitions from "./en_definitions.js";
 import events from "./en_events.js";
@@ -16,6 +17,7 @@ export default {
   ...shell,
   ...audit,
   ...batches,
+  ...calendars,
   ...challenges,
   ...definitions,
   ...events,

@@ -79,6 +79,8 @@ export default {
   "audit.field.timeout": "タイムアウト",
   "audit.field.to_ms": "終了",
   "audit.field.url": "アドレス",
+  "act.calendar.put": "カレンダーの作成・変更",
+  "act.calendar.delete": "カレンダーの削除",
   "act.definition.put": "定義の作成・変更",
   "act.definition.delete": "定義の削除",
   "act.definition.pause": "定義の一時停止",

@@ -83,6 +83,7 @@ export default {
   "notices.when.backlog_age": "待ちすぎているジョブ",
   "notices.when.constraint_saturated": "ジョブを止めている制約",
   "notices.when.store_unhealthy": "ストアの異常",
+  "notices.when.calendar_ends": "更新が必要なカレンダー",
   "notices.when.log_archive_behind": "アーカイブを待っているログ",
   "notices.when.duty_failing": "失敗が続くマスターの処理",
   "job.links": "外部のリンク",

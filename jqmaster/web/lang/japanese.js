@@ -2,6 +2,7 @@
 import shell from "./ja.js";
 import audit from "./ja_audit.js";
 import batches from "./ja_batches.js";
+import calendars from "./ja_calendars.js";
 import challenges from "./ja_challenges.js";
 import definitions from "./ja_definitions.js";
 import events from "./ja_events.js";
@@ -17,6 +18,7 @@ export default {
   ...shell,
   ...audit,
   ...batches,
+  ...calendars,
   ...challenges,
   ...definitions,
   ...events,
