@@ -394,6 +394,6 @@ async def test_an_export_needs_no_more_rights_than_a_backup(lone_server: StoreSe
         exporting = Exporting(Shard(reader, shard.keys), job_times(SETTINGS), version="0.1", has_secrets=True)
         lines = [line async for line in exporting.run()]
         await reader.close()
-    assert len(lines) == 16
+    assert len(lines) == 17
     await forget_keys(shard)
     await client.close()
