@@ -142,31 +142,28 @@ def _missing(end: models.EndDocument | None, count: int) -> str:
     )
 
 
+# The kinds whose document is checked by a model alone.
+_MODELS: Final[Mapping[str, type[Any]]] = {
+    HEAD: models.HeadDocument,
+    END: models.EndDocument,
+    "setting": models.SettingDocument,
+    "constraint": ConstraintRequest,
+    "notice": NoticeRequest,
+    "target": TargetRequest,
+    "slot_rule": models.SlotRuleDocument,
+    "user": models.UserDocument,
+    "token": models.TokenDocument,
+}
+
+
 def _made_of(line: ExportLine, unknown: Unknown) -> Any:
-    document, _facts = line.document, line.facts
+    if line.kind in _MODELS:
+        return checked(_MODELS[line.kind], line, line.document, unknown)
     match line.kind:
-        case "export":
-            return checked(models.HeadDocument, line, document, unknown)
-        case "end":
-            return checked(models.EndDocument, line, document, unknown)
-        case "setting":
-            return checked(models.SettingDocument, line, document, unknown)
-        case "constraint":
-            return checked(ConstraintRequest, line, document, unknown)
         case "calendar":
             return _calendar_of(line, unknown)
         case "definition":
             return _definition_of(line, unknown)
-        case "notice":
-            return checked(NoticeRequest, line, document, unknown)
-        case "target":
-            return checked(TargetRequest, line, document, unknown)
-        case "slot_rule":
-            return checked(models.SlotRuleDocument, line, document, unknown)
-        case "user":
-            return checked(models.UserDocument, line, document, unknown)
-        case "token":
-            return checked(models.TokenDocument, line, document, unknown)
         case "batch":
             return _batch_of(line, unknown)
         case _:

@@ -1159,6 +1159,7 @@ var PATHS = {
   batches: "M2.500 5 8 2.500 13.500 5 8 7.500ZM2.500 8 8 10.500 13.500 8M2.500 11 8 13.500 13.500 11",
   constraints: "M2.5 3h11L9.5 8.5v4l-3 1.5V8.5Z",
   definitions: "M2.500 4h11v9.500h-11ZM2.500 7h11M5.500 2v3.500M10.500 2v3.500M8 9v1.800l1.500.9",
+  calendars: "M2.500 4h11v9.500h-11ZM2.500 7h11M5.500 2v3.500M10.500 2v3.500M5.500 10.300l1.700 1.700 3.300-3",
   events: "M8 2.500a3.500 3.500 0 0 0-3.500 3.500v3L3 11.500h10L11.500 9V6A3.500 3.500 0 0 0 8 2.500ZM6.500 13.500h3",
   challenges: "M2.500 3h11v8h-6l-3 2.500V11h-2ZM5.500 7l1.700 1.700L10.500 5.500",
   notices: "M2.500 4.500h11v7.500h-11ZM2.500 5l5.500 4 5.500-4",
@@ -1313,9 +1314,9 @@ async function attempt(act, done) {
 }
 
 // ui/forms.js
-function useForm(document2, valuesOf7) {
+function useForm(document2, valuesOf8) {
   const [state, setState] = E2(() => {
-    const opened = valuesOf7(document2);
+    const opened = valuesOf8(document2);
     return { base: document2, opened, values: opened, differences: (
       /** @type {Difference[]} */
       []
@@ -1367,7 +1368,7 @@ function useForm(document2, valuesOf7) {
       }
     },
     compare: (theirDocument) => {
-      const theirs = valuesOf7(theirDocument);
+      const theirs = valuesOf8(theirDocument);
       const { opened, values: values2 } = newest.current;
       const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened[name] && theirs[name] !== values2[name]).map((name) => {
         const mine = values2[name] ?? "";
@@ -1394,7 +1395,7 @@ function useForm(document2, valuesOf7) {
       if (one) put2({ differences: differences2, values: { ...newest.current.values, [name]: one[choice] } });
     },
     reopen: (next) => {
-      const opened = valuesOf7(next);
+      const opened = valuesOf8(next);
       put2({ base: next, opened, values: opened, differences: [] });
       setProblem(null);
     }
@@ -1593,6 +1594,7 @@ var PAGES = (
     "batches",
     "constraints",
     "definitions",
+    "calendars",
     "events",
     "challenges",
     "notices",
@@ -2050,12 +2052,13 @@ function settings(onHelp) {
 async function search(text, session2, onPause, signal) {
   const mayOperate = may(session2, "operate");
   const fits = (...parts) => parts.some((part) => part?.toLowerCase().includes(text.toLowerCase()));
-  const [names, batches, workers, constraints, definitions, events, jobs] = await Promise.all([
+  const [names, batches, workers, constraints, definitions, calendars, events, jobs] = await Promise.all([
     get("api/names", { q: text, limit: MOST }, signal),
     get("api/batches", { q: text, limit: MOST }, signal),
     get("api/workers", {}, signal),
     get("api/constraints", {}, signal),
     get("api/definitions", { q: text, limit: MOST }, signal),
+    get("api/calendars", {}, signal),
     get("api/events", { limit: EVENTS_READ }, signal),
     get("api/jobs", { q: text, limit: MOST }, signal)
   ]);
@@ -2095,6 +2098,12 @@ async function search(text, session2, onPause, signal) {
       kind: t("palette.definition"),
       label: visible(name),
       act: () => go("definitions", { name })
+    })),
+    ...calendars.calendars.filter((one) => fits(one.name, one.country)).slice(0, MOST).map(({ name }) => ({
+      key: `calendar ${name}`,
+      kind: t("calendars.name"),
+      label: visible(name),
+      act: () => go("calendars", { name })
     })),
     ...[...new Set(events.events.map((event) => event.event_type))].filter((type) => fits(type)).slice(0, MOST).map((type) => ({
       key: `event ${type}`,
@@ -5051,6 +5060,7 @@ function growthOf(points) {
 
 // runbooks.js
 var RUNBOOKS = {
+  calendar_ends: "a-calendar-ends",
   dead_worker: "a-worker-is-dead",
   durability: "the-store-gives-less-durability-than-configured",
   duty: "a-side-duty-fails",
@@ -9004,9 +9014,21 @@ function useComing(body, of2 = null) {
   const { asked: _, ...found } = state;
   return { ...found, isOld: state.asked !== asked };
 }
-function noteText(instant, jitterMs) {
+function dayIn(at2, zone) {
+  try {
+    return new Intl.DateTimeFormat("sv-SE", { timeZone: zone }).format(Date.parse(at2));
+  } catch {
+    return at2.slice(0, 10);
+  }
+}
+function noteText(instant, jitterMs, zone) {
   const notes = [];
   if (instant.clock_change) notes.push(t(`definitions.clock.${instant.clock_change}`));
+  if (instant.left_out)
+    notes.push(
+      instant.left_out === "workday" ? t("definitions.left_out.workday") : t("definitions.left_out", { name: visible(instant.left_out) })
+    );
+  if (instant.moved_from) notes.push(t("definitions.moved_from", { day: dayIn(instant.moved_from, zone) }));
   if (jitterMs > 0 && instant.note) notes.push(t("definitions.jittered"));
   return notes.join(" · ");
 }
@@ -9021,8 +9043,8 @@ function ComingTable({ coming, zone, jitterMs = 0, label }) {
   return html`<div class="table-box coming" tabindex="0" role="region" aria-label=${label} aria-busy=${String(isOld)}><table><caption class="sr">${label}</caption>
     <thead><tr><th scope="col">${visible(zone)}</th>${isElsewhere && html`<th scope="col">${t("definitions.your_zone", { zone: own })}</th>`}</tr></thead>
     <tbody>${instants.map((one) => {
-    const note = noteText(one, jitterMs);
-    return html`<tr key=${one.due_at}><td><span class="num">${wallText(one.local)}</span>${note && html` <span class="hint-line">${note}</span>`}</td>${isElsewhere && html`<td><span class="num">${ownText(one.due_at)}</span></td>`}</tr>`;
+    const note = noteText(one, jitterMs, zone);
+    return html`<tr key=${`${one.due_at} ${one.moved_from ?? ""}`} class=${one.left_out ? "left-out" : ""}><td><span class="num">${wallText(one.local)}</span>${note && html` <span class="hint-line">${note}</span>`}</td>${isElsewhere && html`<td><span class="num">${ownText(one.due_at)}</span></td>`}</tr>`;
   })}</tbody></table></div>`;
 }
 
@@ -9283,6 +9305,7 @@ var LAST_DAYS = 31;
 var KINDS4 = ["time", "event"];
 var OVERLAPS = ["allow", "forbid", "replace", "queue"];
 var CATCH_UPS = ["skip", "latest", "all"];
+var DAY_RULES = ["none", "skip_holidays", "only_holidays", "next_workday", "previous_workday"];
 var RETRY = ["base_s", "factor", "max_s"];
 var INSTANTS = ["starts_at", "ends_at"];
 var JOB_LABELS = [
@@ -9314,6 +9337,8 @@ function valuesOf2(one) {
     max_catch_up: String(one?.max_catch_up ?? 100),
     skip_late_after_s: String(one?.skip_late_after_s ?? 300),
     jitter_s: String(one?.jitter_s ?? 0),
+    days_rule: one?.days?.rule ?? "none",
+    days_calendar: one?.days?.calendar ?? "",
     starts_at: inputOf(one?.starts_at),
     ends_at: inputOf(one?.ends_at),
     enabled: one?.enabled === false ? "" : "yes",
@@ -9343,7 +9368,10 @@ var timesIn = (values2, base) => ({
   time_zone: (values2["time_zone"] ?? "").trim(),
   starts_at: editedInstant(values2["starts_at"] ?? "", base?.starts_at) || null,
   ends_at: editedInstant(values2["ends_at"] ?? "", base?.ends_at) || null,
-  jitter_s: asNumber(values2["jitter_s"]) ?? 0
+  jitter_s: asNumber(values2["jitter_s"]) ?? 0,
+  ...values2["days_rule"] !== "none" && {
+    days: { calendar: values2["days_calendar"] ?? "", rule: values2["days_rule"] }
+  }
 });
 function requestIn(values2, base) {
   const argument = argumentIn(values2);
@@ -9470,7 +9498,24 @@ function When({ form, problem }) {
     ${way === "monthly" && html`<div class="form-grid"><${FormField} form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron" label=${labelOf3("day_of_month")} hint=${Number(values2["day_of_month"]) > 28 ? t("definitions.short_months") : void 0}>${Array.from({ length: LAST_DAYS }, (_, at2) => html`<option key=${at2} value=${String(at2 + 1)}>${String(at2 + 1)}</option>`)}<option value="L">${t("definitions.last_day")}</option><//>${clock("cron")}</div>`}
     ${way === "cron" && field("cron", "cron", { maxlength: "200", placeholder: "*/15 8-18 * * MON-FRI", autocapitalize: "none", spellcheck: false, hint: t("definitions.cron.hint") })}
     <${FormField} form=${form} name="time_zone" problem=${problem} label=${labelOf3("time_zone")} hint=${way === "every" ? t("definitions.every.hint") : void 0} list="zones" maxlength="64" autocapitalize="none" spellcheck=${false} />
+    <${DaysOff} form=${form} problem=${problem} />
     <datalist id="zones">${zones().map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`;
+}
+function DaysOff({ form, problem }) {
+  const { data } = useResource((signal) => get("api/calendars", {}, signal), []);
+  const isOn = form.values["days_rule"] !== "none";
+  const stored = form.values["days_calendar"] ?? "";
+  const names = (
+    /** @type {string[]} */
+    (data?.calendars ?? []).map((one) => one.name)
+  );
+  const all = stored && !names.includes(stored) ? [stored, ...names] : names;
+  const first = all[0] ?? "";
+  W2(() => {
+    if (isOn && !stored && first) form.set({ days_calendar: first });
+  }, [isOn, stored, first]);
+  return html`<div class="form-grid"><${FormField} form=${form} name="days_rule" as="select" path="days.rule" problem=${problem} label=${labelOf3("days_rule")} hint=${isOn ? t("definitions.days_rule.hint") : void 0}>${DAY_RULES.map((one) => html`<option key=${one} value=${one}>${t(`definitions.days_rule.${one}`)}</option>`)}<//>
+    ${isOn && html`<${FormField} form=${form} name="days_calendar" as="select" path="days.calendar" problem=${problem} label=${labelOf3("days_calendar")} hint=${data && all.length === 0 ? t("definitions.days.no_calendar") : void 0}>${all.map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}<//>`}</div>`;
 }
 function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
   const names = useKnownNames();
@@ -9524,6 +9569,12 @@ function kindOf(run) {
   if (run.job_state === null) return "fired";
   return isIn(run.job_state, "finished") ? run.job_state : "going";
 }
+function reasonText2(reason) {
+  const [, name] = /^calendar: (.*)$/s.exec(reason) ?? [];
+  if (name === "workday") return t("definitions.left_out.workday");
+  if (name) return t("definitions.reason.calendar", { name: visible(name) });
+  return tOr(`definitions.reason.${reason}`, visible(reason));
+}
 function stripText(runs) {
   const counts = /* @__PURE__ */ new Map();
   for (const run of runs) counts.set(kindOf(run), (counts.get(kindOf(run)) ?? 0) + 1);
@@ -9535,12 +9586,12 @@ function stripText(runs) {
 function RunStrip({ runs }) {
   const label = stripText(runs);
   const shown2 = runs.slice(0, STRIP).reverse();
-  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown2.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
+  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown2.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? run.moved_from ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
 }
 var OUTCOME_KINDS = { fired: "ok", missed: "bad", waiting: "info" };
 function Outcome({ run }) {
   const kind = OUTCOME_KINDS[run.outcome] ?? "off";
-  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${tOr(`definitions.reason.${run.reason}`, visible(run.reason))}</span>`}`;
+  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${reasonText2(run.reason)}</span>`}${run.moved_from && html` <span class="muted">${t("definitions.moved_from", { day: run.moved_from.slice(0, 10) })}</span>`}`;
 }
 function Lateness({ run }) {
   const ms3 = run ? latenessMs(run) : null;
@@ -9630,7 +9681,8 @@ var TIME_FIELDS = [
   "jitter_s",
   "skip_late_after_s",
   "catch_up",
-  "max_catch_up"
+  "max_catch_up",
+  "days"
 ];
 var EVENT_FIELDS = ["event_type", "matcher", "argument", "debounce", "collect"];
 var JOB_FIELDS = [
@@ -9694,6 +9746,7 @@ function Facts3({ one, mayOperate }) {
     ${!one.enabled && one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
     <dt>${t(isTime(one) ? "definitions.schedule" : "events.which")}</dt><dd>${startText(one)}</dd>
     ${isTime(one) && html`<dt>${t("definitions.next_due")}</dt><dd>${one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : t("definitions.never_again")}</dd>`}
+    ${one.days && html`<dt>${t("definitions.form.days_rule")}</dt><dd>${t(`definitions.days_rule.${one.days.rule}`)} · <a href=${href("calendars", { name: one.days.calendar })}>${visible(one.days.calendar)}</a>${one.calendar_ends_at && html` <span class="muted">${t("calendars.covers_until")} ${one.calendar_ends_at}</span>`}</dd>`}
     ${!isTime(one) && html`<${Trigger} one=${one} />`}
     ${one.queued_at && html`<dt>${t("definitions.queued")}</dt><dd><${Time} at=${one.queued_at} /></dd>`}
     <dt>${t("definitions.last_run")}</dt><dd>${one.last_run ? html`<${Time} at=${one.last_run.due_at} /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}</dd>
@@ -9927,15 +9980,473 @@ var actions = (onDone) => ({
   render: (one) => html`<${RowActions} one=${one} onDone=${onDone} />`
 });
 
+// calendar_editor.js
+var SOURCES = ["country", "dates", "ical"];
+var USUAL = ["sat", "sun"];
+var TYPING_MS6 = 600;
+var SHOWN2 = 20;
+var LINE = /^(\d{4}-\d{2}-\d{2})\s+(\S.*)$/;
+var pathOfCalendar = (name) => `api/calendars/${encodeURIComponent(name)}`;
+var valuesOf4 = (one) => ({
+  name: one?.name ?? "",
+  source: one?.source ?? "country",
+  country: one?.country ?? "",
+  subdivision: one?.subdivision ?? "",
+  language: one?.language ?? "",
+  dates: (one?.dates ?? []).map((day) => `${day.date} ${day.name}`).join("\n"),
+  ical: one?.ical ?? "",
+  own_weekend: one ? "yes" : "",
+  ...Object.fromEntries(DAYS.map((day) => [day, (one?.weekend ?? USUAL).includes(day) ? "yes" : ""]))
+});
+function calendarIn(values2) {
+  const weekend = values2["own_weekend"] ? { weekend: DAYS.filter((day) => values2[day]) } : {};
+  const text = (name) => (values2[name] ?? "").trim();
+  if (values2["source"] === "ical") return { ical: values2["ical"] ?? "", ...weekend };
+  if (values2["source"] === "dates") {
+    const lines2 = text("dates").split("\n");
+    return { dates: lines2.filter((line) => line.trim()).map(dayIn2), ...weekend };
+  }
+  return {
+    country: text("country").toUpperCase(),
+    subdivision: text("subdivision") || null,
+    language: text("language") || null,
+    ...weekend
+  };
+}
+function dayIn2(line, at2) {
+  const [, date = "", name = ""] = LINE.exec(line.trim()) ?? [];
+  if (date) return { date, name: name.trim() };
+  const msg = t("calendars.dates.bad", { line: at2 + 1 });
+  throw new Problem(422, { title: msg, errors: [{ loc: ["dates"], msg }] });
+}
+function CalendarEditor({ calendar, onClose, onDone }) {
+  const form = useForm(calendar, valuesOf4);
+  const { values: values2 } = form;
+  const changes = useChanges(calendar?.name ?? "", values2, calendar !== null && form.changed.length > 0);
+  const label = (name) => DAYS.includes(name) ? dayText(name, "long") : t(`calendars.form.${name}`);
+  const save = async (given, base) => {
+    const name = calendar ? calendar.name : (given["name"] ?? "").trim();
+    if (!name) {
+      const msg = t("constraints.name.none");
+      throw new Problem(422, { title: msg, errors: [{ loc: ["name"], msg }] });
+    }
+    await put(pathOfCalendar(name), calendarIn(given), {
+      ...base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" }
+    });
+    await onDone(name);
+    return t("calendars.saved", { name: visible(name) });
+  };
+  const field = (name, more = {}) => html`<${FormField} key=${name} form=${form} name=${name} path=${name} problem=${form.problem} label=${label(name)} ...${more} />`;
+  const readFile = async (event) => {
+    const file = event.target.files?.[0];
+    if (file) form.set({ ical: await file.text() });
+  };
+  const source2 = values2["source"];
+  return html`<${FormDialog} isWide title=${calendar ? `${t("calendars.edit")} · ${visible(calendar.name)}` : t("calendars.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!calendar}
+      reread=${calendar ? () => get(pathOfCalendar(calendar.name)) : void 0} labelOf=${label}>
+    <div class="form-grid">${!calendar && field("name", { hint: t("constraints.name.rule"), maxlength: "100", required: true, autocapitalize: "none", spellcheck: false })}
+      ${field("source", { as: "select", children: SOURCES.map((one) => html`<option key=${one} value=${one}>${t(`calendars.source.${one}`)}</option>`) })}</div>
+    ${source2 === "country" && html`<div class="form-grid">${field("country", { hint: t("calendars.country.hint"), maxlength: "10", autocapitalize: "characters", spellcheck: false })}
+      ${field("subdivision", { hint: t("calendars.subdivision.hint"), maxlength: "50", spellcheck: false })}
+      ${field("language", { hint: t("calendars.language.hint"), maxlength: "20", spellcheck: false })}</div>`}
+    ${source2 === "dates" && field("dates", { as: "textarea", rows: "10", hint: t("calendars.dates.hint"), spellcheck: false })}
+    ${source2 === "ical" && html`<p><label>${t("calendars.ical.file")} <input type="file" accept=".ics,text/calendar" onChange=${readFile} /></label></p>
+      ${field("ical", { as: "textarea", rows: "8", hint: t("calendars.ical.hint"), spellcheck: false })}`}
+    <${FormCheck} form=${form} name="own_weekend"><span>${label("own_weekend")}</span><//>
+    ${values2["own_weekend"] === "yes" && html`<fieldset class="plain-set"><legend>${t("calendars.weekend")}</legend><div class="row">${DAYS.map((day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`)}</div></fieldset>`}
+    ${changes && html`<section class="preview" aria-live="polite"><h3>${t("calendars.changes")}</h3><${Changed} found=${changes} /></section>`}<//>`;
+}
+function useChanges(name, values2, isAsked) {
+  const [found, setFound] = E2(
+    /** @type {{changes: any, problem: Problem | null} | null} */
+    null
+  );
+  const asked = isAsked ? JSON.stringify(values2) : "";
+  W2(() => {
+    if (!asked) {
+      setFound(null);
+      return void 0;
+    }
+    let isOver = false;
+    const timer2 = setTimeout(async () => {
+      try {
+        const { changes } = await put(pathOfCalendar(name), { ...calendarIn(values2), dry_run: true });
+        if (!isOver) setFound({ changes, problem: null });
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        if (!isOver) setFound({ changes: null, problem: error });
+      }
+    }, TYPING_MS6);
+    return () => {
+      isOver = true;
+      clearTimeout(timer2);
+    };
+  }, [asked]);
+  return found;
+}
+function Changed({ found }) {
+  const { changes, problem } = found;
+  if (problem) return html`<${ErrorBox} problem=${problem} />`;
+  const lines2 = [
+    ...changes.added.map((one) => [one.date, "+", one.name]),
+    ...changes.removed.map((one) => [one.date, "−", one.name]),
+    ...changes.renamed.map((one) => [one.date, "~", `${one.old_name} → ${one.name}`])
+  ].sort();
+  if (lines2.length === 0) return html`<p class="muted">${t("calendars.changes.none")}</p>`;
+  const more = lines2.length - SHOWN2;
+  return html`<ul class="holidays">${lines2.slice(0, SHOWN2).map(([date, sign, name]) => html`<li key=${`${date} ${sign}`}><span class="num">${sign} ${date}</span> ${visible(name)}</li>`)}</ul>
+    ${more > 0 && html`<p class="muted">${t("calendars.changes.more", { count: more })}</p>`}`;
+}
+
+// calendar_year.js
+var DAY_MS2 = 864e5;
+var WEEK = 7;
+var MONTHS = Array.from({ length: 12 }, (_, at2) => at2);
+var isoDay = (year, month, day) => new Date(Date.UTC(year, month, day)).toISOString().slice(0, 10);
+var holidayText = (day) => new Intl.DateTimeFormat(language(), {
+  month: "long",
+  day: "numeric",
+  weekday: "short",
+  timeZone: "UTC"
+}).format(Date.parse(`${day}T00:00:00Z`));
+var monthText = (year, month) => new Intl.DateTimeFormat(language(), {
+  month: "long",
+  timeZone: "UTC"
+}).format(Date.UTC(year, month, 1));
+function Year({ one, year }) {
+  const prefix = `${String(year).padStart(4, "0")}-`;
+  const holidays = one.holidays.filter((day) => day.date.startsWith(prefix));
+  const names = new Map(holidays.map((day) => [day.date, day.name]));
+  return html`<div
+      class="calendar-year"
+      role="group"
+      aria-label=${t("calendars.year_of", { year: String(year) })}
+    >
+      ${MONTHS.map((month) => html`<${Month} key=${month} year=${year} month=${month} names=${names} weekend=${one.weekend} />`)}
+    </div>
+    <section class="card after" aria-labelledby="holidays">
+      <h2 id="holidays">
+        ${t("calendars.holidays_of", { year: String(year), count: number(holidays.length) })}
+      </h2>
+      ${holidays.length === 0 ? html`<p class="muted">${t("calendars.no_holidays")}</p>` : html`<ul class="holidays">
+              ${holidays.map((day) => html`<li key=${day.date}><span class="num">${holidayText(day.date)}</span> ${visible(day.name)}</li>`)}
+            </ul>`}
+    </section>`;
+}
+function Month({ year, month, names, weekend }) {
+  const start2 = new Date(Date.UTC(year, month, 1));
+  const length = Math.round((Date.UTC(year, month + 1, 1) - start2.getTime()) / DAY_MS2);
+  const before = (start2.getUTCDay() + WEEK - 1) % WEEK;
+  const weeks = Array.from(
+    { length: Math.ceil((before + length) / WEEK) },
+    (_, week) => Array.from({ length: WEEK }, (__, at2) => week * WEEK + at2 - before + 1)
+  );
+  return html`<table class="month">
+    <caption>
+      ${monthText(year, month)}
+    </caption>
+    <thead>
+      <tr>
+        ${DAYS.map((day) => html`<th key=${day} scope="col" class=${weekend.includes(day) ? "off" : ""}>${dayText(day)}</th>`)}
+      </tr>
+    </thead>
+    <tbody>
+      ${weeks.map(
+    (days, week) => html`<tr key=${week}>
+            ${days.map((day, at2) => html`<${Day} key=${at2} day=${day >= 1 && day <= length ? day : 0} name=${names.get(isoDay(year, month, day))} isOff=${weekend.includes(DAYS[at2] ?? "")} />`)}
+          </tr>`
+  )}
+    </tbody>
+  </table>`;
+}
+function Day({ day, name, isOff }) {
+  if (!day) return html`<td></td>`;
+  const kind = name ? "holiday" : isOff ? "off" : "";
+  return html`<td class=${kind} title=${name && visible(name)}>
+    ${number(day)}${name && html`<span class="sr"> ${visible(name)}</span>`}
+  </td>`;
+}
+
+// pages/calendars.js
+var EXAMPLE3 = { country: "JP" };
+var READ3 = { events: ["definitions"], leastMs: 2e3, everyMs: 15e3 };
+var RENEW_MS = 60 * 864e5;
+var FIRST_YEAR = 1970;
+var LAST_YEAR = 9998;
+function Page10({ query, session: session2 }) {
+  return query["name"] ? html`<${One4}
+        key=${query["name"]}
+        name=${query["name"]}
+        query=${query}
+        session=${session2}
+      />` : html`<${List5} session=${session2} />`;
+}
+var nameOf4 = (one) => one.name;
+var sourceText = (one) => one.country ? visible([one.country, one.subdivision].filter(Boolean).join("-")) : t(`calendars.source.${one.source}`);
+var endsSoon = (one) => one.covers_until !== null && Date.parse(`${one.covers_until}T00:00:00Z`) - nowMs() < RENEW_MS;
+function List5({ session: session2 }) {
+  const hold = useHold();
+  const [isMaking, setMaking] = E2(false);
+  const found = useResource(
+    (signal) => get("api/calendars", {}, signal),
+    [],
+    /** @type {any} */
+    READ3
+  );
+  const { rows } = useSteadyRows(found.data?.calendars ?? [], nameOf4, hold.isHeld, "");
+  return html`<div class="page-head">
+      <h1>${t("nav.calendars")}</h1>
+      ${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("calendars.make")}<//>`}
+    </div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
+            <${Table}
+              isFixed
+              caption=${t("nav.calendars")}
+              rows=${rows}
+              rowKey=${nameOf4}
+              label=${nameOf4}
+              onOpen=${(one) => go("calendars", { name: one.name })}
+              columns=${COLUMNS3.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card"><${Empty} title=${t("calendars.empty")} curl=${curl(session2, "PUT", "api/calendars/japan", { body: EXAMPLE3 })} /></div>`}
+            />
+          </div>`}
+    ${isMaking && html`<${CalendarEditor} calendar=${null} onClose=${() => setMaking(false)} onDone=${(name) => go("calendars", { name })} />`}`;
+}
+var COLUMNS3 = [
+  {
+    key: "name",
+    label: "calendars.name",
+    phone: "main",
+    render: (one) => html`<a
+        href=${href("calendars", { name: one.name })}
+        title=${visible(one.name)}
+        >${visible(one.name)}</a
+      >`
+  },
+  {
+    key: "source",
+    label: "calendars.source",
+    phone: "line",
+    render: (one) => sourceText(one)
+  },
+  {
+    key: "weekend",
+    label: "calendars.weekend",
+    priority: 3,
+    render: (one) => one.weekend.map((day) => dayText(day)).join(", ") || "–"
+  },
+  {
+    key: "holidays",
+    label: "calendars.holidays",
+    align: "end",
+    width: 7,
+    priority: 2,
+    render: (one) => html`<${Num} value=${one.holiday_count} />`
+  },
+  {
+    key: "until",
+    label: "calendars.covers_until",
+    width: 9,
+    phone: "side",
+    render: (one) => html`<${Until} one=${one} />`
+  },
+  {
+    key: "users",
+    label: "calendars.used_by",
+    align: "end",
+    width: 9,
+    priority: 2,
+    render: (one) => html`<${Num} value=${one.used_by_count} />`
+  }
+];
+function Until({ one }) {
+  if (!one.covers_until) return html`<span class="muted">${t("calendars.no_end")}</span>`;
+  return endsSoon(one) ? html`<${Badge} kind="warn">${one.covers_until}<//>` : html`<span class="num">${one.covers_until}</span>`;
+}
+function One4({ name, query, session: session2 }) {
+  const path = pathOfCalendar(name);
+  const [dialog, setDialog] = E2(
+    /** @type {"edit" | "renew" | "delete" | null} */
+    null
+  );
+  useTitle(name);
+  const found = useResource(
+    (signal) => get(path, {}, signal),
+    [name],
+    /** @type {any} */
+    READ3
+  );
+  const one = found.data;
+  if (!one) {
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.calendars")}</h1>
+        <div class="card">
+          <${Empty} title=${t("calendars.unknown")}
+            ><p><a href=${href("calendars")}>${t("nav.calendars")}</a></p><//
+          >
+        </div>`;
+    return html`<h1>${t("nav.calendars")}</h1>
+      <${ErrorBox}
+        problem=${found.problem}
+        onRetry=${found.reload}
+      />${!found.problem && html`<${Loading} />`}`;
+  }
+  const given = Number(query["year"]);
+  const year = Number.isInteger(given) && given >= FIRST_YEAR && given <= LAST_YEAR ? given : new Date(nowMs()).getUTCFullYear();
+  const turn = (by) => go(
+    "calendars",
+    {
+      name,
+      year: String(Math.min(LAST_YEAR, Math.max(FIRST_YEAR, year + by)))
+    },
+    { replace: true }
+  );
+  const close2 = () => setDialog(null);
+  return html`<p class="crumbs">
+      <a href=${href("calendars")}>${t("nav.calendars")}</a>
+    </p>
+    <div class="page-head job-head"><h1>${visible(one.name)}</h1></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${may(session2, "operate") && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+        <${Button} opensDialog kind="primary" onClick=${() => setDialog("edit")}
+          >${t("calendars.edit")}<//
+        >
+        ${one.source !== "dates" && html`<${Button} opensDialog onClick=${() => setDialog("renew")}>${t("calendars.renew")}<//>`}
+        <${Button}
+          opensDialog
+          kind="danger"
+          onClick=${() => setDialog("delete")}
+          >${t("action.delete")}<//
+        >
+      </div>`}
+    ${endsSoon(one) && html`<p class="warning" role="note">${t("calendars.ends_soon", { until: one.covers_until })}</p>`}
+    <${Facts4} one=${one} />
+    <div class="row year-turn">
+      <${Button}
+        onClick=${() => turn(-1)}
+        aria-label=${t("calendars.year_before")}
+        >←<//
+      >
+      <h2>${String(year)}</h2>
+      <${Button}
+        onClick=${() => turn(1)}
+        aria-label=${t("calendars.year_after")}
+        >→<//
+      >
+    </div>
+    <${Year} one=${one} year=${year} />
+    ${may(session2, "operate") && html`<${Changes} name=${one.name} etag=${one.etag} />`}
+    ${dialog === "edit" && html`<${CalendarEditor} calendar=${one} onClose=${close2} onDone=${found.reload} />`}
+    ${dialog === "renew" && html`<${Renewal} one=${one} onClose=${close2} onDone=${found.reload} />`}
+    ${dialog === "delete" && html`<${Deletion} one=${one} onClose=${close2} />`}`;
+}
+function Facts4({ one }) {
+  const weekend = one.weekend.map((day) => dayText(day, "long")).join(", ");
+  const more = one.used_by_count - one.used_by.length;
+  return html`<section class="card">
+    <h2>${t("calendars.facts")}</h2>
+    <dl class="facts">
+      <dt>${t("calendars.source")}</dt>
+      <dd>
+        ${t(`calendars.source.${one.source}`)}${one.country && html` · ${sourceText(one)}`}
+      </dd>
+      <dt>${t("calendars.weekend")}</dt>
+      <dd>${weekend || "–"}</dd>
+      <dt>${t("calendars.holidays")}</dt>
+      <dd>${number(one.holiday_count)}</dd>
+      <dt>${t("calendars.covers_until")}</dt>
+      <dd><${Until} one=${one} /></dd>
+      <dt>${t("calendars.used_by")}</dt>
+      <dd>
+        ${one.used_by.length === 0 ? t("calendars.unused") : one.used_by.map((user, at2) => html`${at2 > 0 && ", "}<a key=${user} href=${href("definitions", { name: user })}>${visible(user)}</a>`)}${more > 0 && ` +${number(more)}`}
+      </dd>
+      <dt>${t("constraints.changed")}</dt>
+      <dd><${Time} at=${one.changed_at} /></dd>
+    </dl>
+  </section>`;
+}
+var renewalOf = (one) => ({
+  ...one.country ? {
+    country: one.country,
+    subdivision: one.subdivision,
+    language: one.language
+  } : { ical: one.ical },
+  weekend: one.weekend
+});
+function Renewal({ one, onClose, onDone }) {
+  const path = pathOfCalendar(one.name);
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const found = useResource(() => put(path, { ...renewalOf(one), dry_run: true }), [one.etag]);
+  const renew = async () => {
+    try {
+      await put(path, renewalOf(one), { "If-Match": `"${one.etag}"` });
+      toast(t("calendars.renewed", { name: visible(one.name) }));
+      await onDone();
+      onClose();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("calendars.renew")} onClose=${onClose}
+    ><p>${t("calendars.renew.text")}</p>
+    <${ErrorBox} problem=${problem ?? found.problem} />
+    ${found.data ? html`<p>
+              ${t("calendars.covers_until")}:
+              <span class="num"
+                >${found.data.covers_until ?? t("calendars.no_end")}</span
+              >
+            </p>
+            <${Changed}
+              found=${{ changes: found.data.changes, problem: null }}
+            />` : !found.problem && html`<${Loading} />`}
+    <footer>
+      <${Button} autofocus onClick=${onClose}>${t("cancel")}<//
+      ><${Button} kind="primary" disabled=${!found.data} onClick=${renew}
+        >${t("calendars.renew")}<//
+      >
+    </footer><//
+  >`;
+}
+function Deletion({ one, onClose }) {
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const act = async () => {
+    try {
+      await del(pathOfCalendar(one.name));
+      toast(t("calendars.deleted", { name: visible(one.name) }));
+      onClose();
+      go("calendars");
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("calendars.delete.title")} onClose=${onClose}
+    ><p>${t("calendars.delete.text", { name: visible(one.name) })}</p>
+    <${ErrorBox} problem=${problem} />
+    <footer>
+      <${Button} autofocus onClick=${onClose}>${t("cancel")}<//
+      ><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//>
+    </footer><//
+  >`;
+}
+
 // pages/events.js
 var PAGE10 = 50;
 var ANY = "*";
 var FILTERS3 = ["type", "source", "definition"];
 var MOST_STATES = 20;
 var MOST_PAGES2 = 10;
-var EXAMPLE3 = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
-function Page10({ query, go: go3, session: session2 }) {
-  return query["id"] ? html`<${OneEvent} key=${query["id"]} id=${query["id"]} session=${session2} />` : html`<${List5} query=${query} go=${go3} session=${session2} />`;
+var EXAMPLE4 = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
+function Page11({ query, go: go3, session: session2 }) {
+  return query["id"] ? html`<${OneEvent} key=${query["id"]} id=${query["id"]} session=${session2} />` : html`<${List6} query=${query} go=${go3} session=${session2} />`;
 }
 var idOf3 = (event) => event.event_id;
 async function load2(query, signal) {
@@ -9949,7 +10460,7 @@ async function load2(query, signal) {
   }
   return { events, next_cursor: cursor };
 }
-function List5({ query, go: go3, session: session2 }) {
+function List6({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const wanted = Object.fromEntries(FILTERS3.flatMap((key) => query[key] ? [[key, query[key]]] : []));
   const [like, setLike] = E2(
@@ -9991,12 +10502,12 @@ function List5({ query, go: go3, session: session2 }) {
       ${filter("type", t("events.type"), { placeholder: "order.*" })}${filter("source", t("events.source"))}${filter("definition", t("events.definition"))}</form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.events")} rows=${rows} rowKey=${idOf3} label=${(event) => event.event_type} onOpen=${(event) => go3("events", { id: event.event_id })}
-            columns=${COLUMNS3.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "events.empty.filtered" : "events.empty")} ...${!isFiltered && { curl: curl(session2, "POST", "api/events", { body: EXAMPLE3 }) }}>${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`}
+            columns=${COLUMNS4.map((column) => ({ ...column, label: t(column.label) }))}
+            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "events.empty.filtered" : "events.empty")} ...${!isFiltered && { curl: curl(session2, "POST", "api/events", { body: EXAMPLE4 }) }}>${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`}
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("events", { ...wanted, cursor: found.data?.next_cursor })} onFirst=${() => go3("events", wanted)} />
     ${isSending && html`<${SendEvent} like=${like} onClose=${() => setSending(false)} onDone=${found.reload} />`}`;
 }
-var COLUMNS3 = [
+var COLUMNS4 = [
   {
     key: "received",
     label: "events.received",
@@ -10080,12 +10591,12 @@ function OneEvent({ id, session: session2 }) {
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <div class="row actions" role="group" aria-label=${t("job.actions")}>${may(session2, "operate") && html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("replay")}>${t("events.replay")}<//>`}
       ${may(session2, "push") && isWhole && html`<${Button} opensDialog onClick=${() => setDialog("send")}>${t("events.send_like")}<//>`}</div>
-    <div class="job-grid"><div class="stack"><${Facts4} event=${event} /><${Effect} event=${event} states=${states} /></div><${Payload} event=${event} /></div>
+    <div class="job-grid"><div class="stack"><${Facts5} event=${event} /><${Effect} event=${event} states=${states} /></div><${Payload} event=${event} /></div>
     ${dialog === "replay" && html`<${ReplayEvent} event=${event} onClose=${() => setDialog("")} />`}
     ${dialog === "send" && html`<${SendEvent} like=${event} onClose=${() => setDialog("")} />`}`;
 }
 var isCut = (event) => event.payload === null && event.payload_bytes > 1;
-function Facts4({ event }) {
+function Facts5({ event }) {
   return html`<section class="card"><h2>${t("events.facts")}</h2><dl class="facts">
     <dt>${t("events.received")}</dt><dd><${Time} at=${event.received_at} /></dd>
     ${event.occurred_at && html`<dt>${t("events.occurred_at")}</dt><dd><${Time} at=${event.occurred_at} /></dd>`}
@@ -10360,11 +10871,11 @@ function Breaker({ breaker }) {
 function Slots({ worker }) {
   return html`<span class="slots"><span class="num">${number(worker.busy)} / ${number(worker.max_jobs)}</span> <${Bar} value=${worker.busy} of=${worker.max_jobs} label=${t("workers.slots")} kind=${worker.busy >= worker.max_jobs ? "warn" : "info"} /></span>`;
 }
-function Page11({ query, go: go3, session: session2 }) {
+function Page12({ query, go: go3, session: session2 }) {
   const id = query["id"];
-  return id ? html`<${One4} id=${id} session=${session2} />` : html`<${All} query=${query} go=${go3} session=${session2} />`;
+  return id ? html`<${One5} id=${id} session=${session2} />` : html`<${All} query=${query} go=${go3} session=${session2} />`;
 }
-var nameOf4 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
+var nameOf5 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
 var FILTERS4 = {
   name: { label: "job.name", of: (worker, value) => worker.names.includes(value) },
   node: { label: "workers.host", of: (worker, value) => worker.node_id === value },
@@ -10400,11 +10911,11 @@ function All({ query, go: go3, session: session2 }) {
   return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
     <${DrainCountdown} workers=${list.data?.workers ?? []} mayOperate=${mayOperate} onDone=${list.reload} />
     <${GroupBy} query=${query} />
-    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List6} list=${list} query=${query} go=${go3} onDrain=${onDrain} onSlots=${mayOperate ? setResized : null} />`}
+    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List7} list=${list} query=${query} go=${go3} onDrain=${onDrain} onSlots=${mayOperate ? setResized : null} />`}
     <p class="muted after">${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}</p>
     <${SlotRules} mayOperate=${mayOperate} />
     ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}
-    ${resized && html`<${SlotsDialog} worker=${resized} what=${nameOf4(resized)} onClose=${() => setResized(null)} onDone=${list.reload} />`}`;
+    ${resized && html`<${SlotsDialog} worker=${resized} what=${nameOf5(resized)} onClose=${() => setResized(null)} onDone=${list.reload} />`}`;
 }
 function selectionOf(by, group) {
   if (by === "label") return { label: { name: group.label, value: group.value } };
@@ -10457,7 +10968,7 @@ function Groups({ by, query, go: go3, onDrain }) {
   ]} />`}`;
 }
 var ownOf = (answer) => (answer?.workers ?? []).filter((worker) => !worker.built_in);
-function List6({ list: { data, problem, reload }, query, go: go3, onDrain, onSlots }) {
+function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlots }) {
   const hold = useHold();
   const [selected, setSelected] = E2(
     /** @type {Set<string>} */
@@ -10494,7 +11005,7 @@ function List6({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${onDrain && data !== null && html`<${DrainChosen} chosen=${wanted.filter((worker) => selected.has(worker.id))} all=${Object.keys(filters).length > 0 ? wanted : []} filters=${filters} onDrain=${onDrain} />`}
     ${data === null ? !problem && html`<${Loading} />` : html`<div ...${hold.bind}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
-      <${Table} isFixed caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(worker) => worker.id} label=${nameOf4} selected=${selected} onSelect=${onDrain ? setSelected : void 0} onOpen=${(worker) => go3("workers", { id: worker.id })}
+      <${Table} isFixed caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(worker) => worker.id} label=${nameOf5} selected=${selected} onSelect=${onDrain ? setSelected : void 0} onOpen=${(worker) => go3("workers", { id: worker.id })}
         sort=${sort} onSort=${(next) => go3("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
         empty=${html`<${Empty} title=${all.length ? t("workers.none_such") : t("workers.none")} curl=${all.length ? void 0 : "jqmaster worker tasks:worker"}>${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}<//>`} columns=${[
     {
@@ -10508,8 +11019,8 @@ function List6({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
       key: "host",
       label: t("workers.host"),
       phone: "main",
-      render: (worker) => html`<a href=${href("workers", { id: worker.id })} title=${visible(`${nameOf4(worker)}
-${worker.id}`)}>${visible(nameOf4(worker))}</a><span class="narrow-only"><${Marks2} figures=${worker.figures} /></span>`
+      render: (worker) => html`<a href=${href("workers", { id: worker.id })} title=${visible(`${nameOf5(worker)}
+${worker.id}`)}>${visible(nameOf5(worker))}</a><span class="narrow-only"><${Marks2} figures=${worker.figures} /></span>`
     },
     {
       key: "slots",
@@ -10559,7 +11070,7 @@ var slotsColumn = (onSlots) => ({
   width: 2.6,
   priority: 2,
   render: (worker) => {
-    const label = `${t("workers.slots.change")}: ${nameOf4(worker)}`;
+    const label = `${t("workers.slots.change")}: ${nameOf5(worker)}`;
     return worker.state !== "detached" && html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${label} title=${label} onClick=${() => onSlots(worker)}><${Icon} name="settings" /></button>`;
   }
 });
@@ -10567,10 +11078,10 @@ var live = (workers) => workers.filter((worker) => worker.state === "fresh" || w
 function DrainChosen({ chosen, all, filters, onDrain }) {
   const workers = live(chosen.length > 0 ? chosen : all);
   if (workers.length === 0) return null;
-  const what = chosen.length > 0 ? workers.map(nameOf4).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS4[key]?.label ?? key)}: ${value}`).join(", ");
+  const what = chosen.length > 0 ? workers.map(nameOf5).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS4[key]?.label ?? key)}: ${value}`).join(", ");
   return html`<p class="row"><${Button} opensDialog onClick=${() => onDrain({ worker_ids: workers.map((worker) => worker.id) }, what)}>${t("workers.drain.set", { count: workers.length })}<//></p>`;
 }
-function One4({ id, session: session2 }) {
+function One5({ id, session: session2 }) {
   const path = `api/workers/${encodeURIComponent(id)}`;
   const {
     data: worker,
@@ -10585,7 +11096,7 @@ function One4({ id, session: session2 }) {
     /** @type {"slots" | "detach" | null} */
     null
   );
-  useTitle(worker && `${nameOf4(worker)} · ${t("workers.one")}`);
+  useTitle(worker && `${nameOf5(worker)} · ${t("workers.one")}`);
   const back = html`<p class="crumbs"><a href=${href("workers")}>${t("nav.workers")}</a></p>`;
   if (worker === null) {
     return html`${back}<h1>${t("workers.one")}</h1>${problem?.status === 404 ? html`<${Empty} title=${t("workers.unknown")}>${t("workers.unknown.text")}<//>` : html`<${ErrorBox} problem=${problem} onRetry=${reload} />`}${!problem && html`<${Loading} />`}`;
@@ -10640,7 +11151,7 @@ function One4({ id, session: session2 }) {
       render: (job) => html`<${Time} at=${job.started_at} />`
     }
   ]} /></section>
-    ${asked === "slots" && html`<${SlotsDialog} worker=${worker} what=${nameOf4(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`}
+    ${asked === "slots" && html`<${SlotsDialog} worker=${worker} what=${nameOf5(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`}
     ${asked === "detach" && html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`}`;
 }
 function Detach({ worker, onConfirm, onClose }) {
@@ -10652,7 +11163,7 @@ function Detach({ worker, onConfirm, onClose }) {
 var POLL_MS4 = 2e3;
 var NEWEST = 500;
 var CHANGES = ["master.demote", "master.take_over"];
-function Page12({ session: session2 }) {
+function Page13({ session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/masters", {}, signal), [], {
     events: ["masters"],
     leastMs: 1e3,
@@ -10790,11 +11301,11 @@ function Leaders({ epoch }) {
 }
 
 // pages/settings.js
-var SOURCES = (
+var SOURCES2 = (
   /** @type {const} */
   { default: "off", configured: "info", runtime: "warn" }
 );
-function Page13({ query, go: go3, session: session2 }) {
+function Page14({ query, go: go3, session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/settings", {}, signal), [], {
     events: ["settings"],
     leastMs: 1e3,
@@ -10839,7 +11350,7 @@ function columns2(session2, onEdit) {
     {
       key: "value",
       label: t("settings.value"),
-      render: (one) => html`<span class="setting-value"><${Setting} setting=${one} /></span><br /><${Badge} kind=${SOURCES[
+      render: (one) => html`<span class="setting-value"><${Setting} setting=${one} /></span><br /><${Badge} kind=${SOURCES2[
         /** @type {keyof typeof SOURCES} */
         one.source
       ] ?? "off"}>${tOr(`settings.source.${one.source}`, visible(one.source))}<//>`
@@ -10890,7 +11401,7 @@ function Setting({ setting }) {
   if (setting.is_secret || setting.is_hidden) return html`<span class="muted">${t("settings.secret")}</span>`;
   return html`<strong class="num">${valueText(setting, setting.value)}</strong>`;
 }
-var valuesOf4 = ({ type, value }) => ({
+var valuesOf5 = ({ type, value }) => ({
   value: type === "boolean" ? value ? "yes" : "" : type === "list" ? (value ?? []).join("\n") : String(value ?? "")
 });
 function sentValue(setting, text) {
@@ -10899,7 +11410,7 @@ function sentValue(setting, text) {
   return setting.type === "list" ? text.split(/\s+/).filter(Boolean) : text;
 }
 function Edit({ setting, onClose, onDone }) {
-  const form = useForm(setting, valuesOf4);
+  const form = useForm(setting, valuesOf5);
   const reread = async () => (await get("api/settings")).settings.find((one) => one.key === setting.key);
   const send = async (value) => {
     await patch("api/settings", { [setting.key]: value });
@@ -11035,7 +11546,7 @@ function NewPassword({ user, path, onClose }) {
 }
 
 // pages/access.js
-function Page14({ session: session2, onSession }) {
+function Page15({ session: session2, onSession }) {
   if (!may(session2, "admin"))
     return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
   return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} /><${Users} me=${session2.method === "session" ? session2.who : null} onSession=${onSession} />`;
@@ -11183,7 +11694,7 @@ function Users({ me, onSession }) {
 }
 
 // pages/account.js
-function Page15({ session: session2 }) {
+function Page16({ session: session2 }) {
   if (session2.method !== "session")
     return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
   return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${session2.who ?? ""} max=${80} /></p>
@@ -11262,7 +11773,7 @@ async function load3(query, signal) {
   }
   return { challenges, next_cursor: cursor };
 }
-function Page16({ query, go: go3, session: session2 }) {
+function Page17({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const wanted = Object.fromEntries(FILTERS5.flatMap((key) => query[key] ? [[key, query[key]]] : []));
   const of2 = JSON.stringify([wanted, query["cursor"]]);
@@ -11411,6 +11922,7 @@ var WHENS = [
   "backlog_age",
   "constraint_saturated",
   "store_unhealthy",
+  "calendar_ends",
   "log_archive_behind",
   "duty_failing"
 ];
@@ -11418,7 +11930,7 @@ var WHENS = [
 // notice_editor.js
 var GROUPS2 = ["none", "name", "failure_group"];
 var linesOf = (notice, channel) => (notice?.to ?? []).flatMap((to2) => to2[channel] ? [to2[channel]].flat() : []);
-var valuesOf5 = (notice) => ({
+var valuesOf6 = (notice) => ({
   name: notice?.name ?? "",
   when: notice?.when ?? "job_failed",
   threshold: String(notice?.threshold ?? ""),
@@ -11461,7 +11973,7 @@ function documentOf2(values2, base) {
   };
 }
 function NoticeEditor({ notice, onClose, onDone }) {
-  const form = useForm(notice, valuesOf5);
+  const form = useForm(notice, valuesOf6);
   const save = async (values2, base) => {
     const name = notice ? notice.name : values2["name"] ?? "";
     await put(pathOfNotice(name), documentOf2(values2, base), {
@@ -11488,32 +12000,32 @@ function NoticeEditor({ notice, onClose, onDone }) {
 }
 
 // pages/notices.js
-var EXAMPLE4 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
-var READ3 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
-function Page17({ query, go: go3, session: session2 }) {
-  return html`${query["name"] ? html`<${One5} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List7} go=${go3} session=${session2} />`}<${NoticeDialogs} />`;
+var EXAMPLE5 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
+var READ4 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
+function Page18({ query, go: go3, session: session2 }) {
+  return html`${query["name"] ? html`<${One6} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List8} go=${go3} session=${session2} />`}<${NoticeDialogs} />`;
 }
-var nameOf5 = (one) => one.name;
+var nameOf6 = (one) => one.name;
 var isMuted = (one) => one.muted_until !== null && Date.parse(one.muted_until) > nowMs();
 var toText = (one) => one.to.map((to2) => to2.mail ? to2.mail.join(", ") : to2.webhook ?? to2.slack ?? "").join(", ");
-function List7({ go: go3, session: session2 }) {
+function List8({ go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const found = useResource(
     (signal) => get("api/notices", {}, signal),
     [],
     /** @type {any} */
-    READ3
+    READ4
   );
-  const { rows } = useSteadyRows(found.data?.notices ?? [], nameOf5, hold.isHeld, "");
+  const { rows } = useSteadyRows(found.data?.notices ?? [], nameOf6, hold.isHeld, "");
   return html`<div class="page-head"><h1>${t("nav.notices")}</h1>${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("notices.make")}<//>`}</div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.notices")} rows=${rows} rowKey=${nameOf5} label=${nameOf5} onOpen=${(one) => go3("notices", { name: one.name })}
-            columns=${COLUMNS4.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t("notices.empty")} curl=${curl(session2, "PUT", "api/notices/failures", { body: EXAMPLE4 })} /></div>`} /></div>`}
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.notices")} rows=${rows} rowKey=${nameOf6} label=${nameOf6} onOpen=${(one) => go3("notices", { name: one.name })}
+            columns=${COLUMNS5.map((column) => ({ ...column, label: t(column.label) }))}
+            empty=${html`<div class="card"><${Empty} title=${t("notices.empty")} curl=${curl(session2, "PUT", "api/notices/failures", { body: EXAMPLE5 })} /></div>`} /></div>`}
     ${isMaking && html`<${NoticeEditor} notice=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("notices", { name })} />`}`;
 }
-var COLUMNS4 = [
+var COLUMNS5 = [
   {
     key: "name",
     label: "notices.name",
@@ -11554,14 +12066,14 @@ function Condition2({ one }) {
   const isKnown = open.every((incident) => incident.acknowledged_by !== null);
   return html`<${Badge} kind=${isKnown ? "warn" : "bad"}>${t(isKnown ? "notices.acknowledged" : "notices.open")}<//>`;
 }
-function One5({ name, session: session2 }) {
+function One6({ name, session: session2 }) {
   const path = pathOfNotice(name);
   const [isEditing, setEditing] = E2(false);
   const found = useResource(
     (signal) => get(path, {}, signal),
     [name],
     /** @type {any} */
-    READ3
+    READ4
   );
   useTitle(name);
   const one = found.data;
@@ -11584,7 +12096,7 @@ function One5({ name, session: session2 }) {
       <${Button} opensDialog onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
       <${Button} opensDialog kind="danger" onClick=${() => askAboutNotice({ what: "delete", name, onDone: again })}>${t("action.delete")}<//></div>`}
     <div class="job-grid"><div class="stack"><${Incidents} one=${one} path=${path} mayOperate=${may(session2, "operate")} onDone=${again} /><${Messages} one=${one} /></div>
-    <div class="stack"><${Facts5} one=${one} /></div></div>
+    <div class="stack"><${Facts6} one=${one} /></div></div>
     ${isEditing && html`<${NoticeEditor} notice=${one} onClose=${() => setEditing(false)} onDone=${again} />`}`;
 }
 function Incidents({ one, path, mayOperate, onDone }) {
@@ -11603,7 +12115,7 @@ function Messages({ one }) {
     ${messages.length === 0 ? html`<p class="muted">${t("notices.messages.none")}</p>` : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${t("notices.message.count", { count: m.count })}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`}
     <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p></section>`;
 }
-function Facts5({ one }) {
+function Facts6({ one }) {
   return html`<section class="card"><h2>${t("notices.facts")}</h2><dl class="facts">
     <dt>${t("notices.when")}</dt><dd>${tOr(`notices.when.${one.when}`, visible(one.when))}</dd>
     <dt>${t("notices.threshold")}</dt><dd><${Num} value=${one.threshold} /></dd>
@@ -11617,8 +12129,8 @@ function Facts5({ one }) {
 }
 
 // pages/targets.js
-var EXAMPLE5 = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
-var READ4 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
+var EXAMPLE6 = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
+var READ5 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
 var KINDS7 = (
   /** @type {Record<string, string>} */
   {
@@ -11630,11 +12142,11 @@ var KINDS7 = (
     rejected: "bad"
   }
 );
-function Page18({ query, go: go3, session: session2 }) {
-  return query["name"] ? html`<${One6} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List8} go=${go3} session=${session2} />`;
+function Page19({ query, go: go3, session: session2 }) {
+  return query["name"] ? html`<${One7} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List9} go=${go3} session=${session2} />`;
 }
 var pathOf4 = (name) => `api/targets/${encodeURIComponent(name)}`;
-var nameOf6 = (one) => one.name;
+var nameOf7 = (one) => one.name;
 var addressOf = (one) => typeof one.url === "string" ? one.url : one.url.from;
 var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS7[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
 function Reach({ one }) {
@@ -11644,22 +12156,22 @@ function Reach({ one }) {
 }
 var Running = ({ one }) => html`<span class="num"><${Num} value=${one.running} /> / <${Num} value=${one.max_running} /></span>`;
 var Took99 = ({ one }) => one.figures.took ? html`<${Duration} ms=${one.figures.took.p99_ms} />` : html`<${Num} value=${null} />`;
-function List8({ go: go3, session: session2 }) {
+function List9({ go: go3, session: session2 }) {
   const hold = useHold();
   const found = useResource(
     (signal) => get("api/targets", {}, signal),
     [],
     /** @type {any} */
-    READ4
+    READ5
   );
-  const { rows } = useSteadyRows(found.data?.targets ?? [], nameOf6, hold.isHeld, "");
+  const { rows } = useSteadyRows(found.data?.targets ?? [], nameOf7, hold.isHeld, "");
   return html`<div class="page-head"><h1>${t("nav.targets")}</h1></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf6} label=${nameOf6} onOpen=${(one) => go3("targets", { name: one.name })}
-            columns=${COLUMNS5.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t("targets.empty")} curl=${curl(session2, "PUT", "api/targets/app", { body: EXAMPLE5 })} /></div>`} /></div>`}`;
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf7} label=${nameOf7} onOpen=${(one) => go3("targets", { name: one.name })}
+            columns=${COLUMNS6.map((column) => ({ ...column, label: t(column.label) }))}
+            empty=${html`<div class="card"><${Empty} title=${t("targets.empty")} curl=${curl(session2, "PUT", "api/targets/app", { body: EXAMPLE6 })} /></div>`} /></div>`}`;
 }
-var COLUMNS5 = [
+var COLUMNS6 = [
   {
     key: "name",
     label: "job.name",
@@ -11704,14 +12216,14 @@ var COLUMNS5 = [
     render: (one) => html`<${Took99} one=${one} />`
   }
 ];
-function One6({ name, go: go3, session: session2 }) {
+function One7({ name, go: go3, session: session2 }) {
   const path = pathOf4(name);
   const [dialog, setDialog] = E2("");
   const found = useResource(
     (signal) => get(path, {}, signal),
     [name],
     /** @type {any} */
-    READ4
+    READ5
   );
   useTitle(name);
   const one = found.data;
@@ -11730,7 +12242,7 @@ function One6({ name, go: go3, session: session2 }) {
       <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`}
     ${one.unreachable.length > 0 && html`<div class="card"><h2>${t("targets.unreachable")}</h2><ul class="plain">${one.unreachable.map((why) => html`<li key=${why}><${Text} value=${why} max=${300} /></li>`)}</ul></div>`}
     <div class="job-grid"><div class="stack"><${Answers2} one=${one} /></div>
-    <div class="stack"><${Now} one=${one} /><${Facts6} one=${one} /></div></div>
+    <div class="stack"><${Now} one=${one} /><${Facts7} one=${one} /></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${dialog === "test" && html`<${Test} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Sure} title=${t("targets.delete.title")} verb=${t("action.delete")} onConfirm=${() => del(path).then(() => go3("targets"))} onClose=${() => setDialog("")}><p>${t("targets.delete.text", { name: visible(name) })}</p><//>`}`;
@@ -11773,7 +12285,7 @@ function Now({ one }) {
     ${took && html`<dt>${t("targets.took")}</dt><dd>p50 <${Duration} ms=${took.p50_ms} /> · p95 <${Duration} ms=${took.p95_ms} /> · p99 <${Duration} ms=${took.p99_ms} /></dd>`}
     ${Object.entries(results).map(([result, count2]) => html`<dt key=${result}>${tOr(`targets.result.${result}`, visible(result))}</dt><dd><${Num} value=${count2} /></dd>`)}</dl></section>`;
 }
-function Facts6({ one }) {
+function Facts7({ one }) {
   return html`<section class="card"><h2>${t("targets.facts")}</h2><dl class="facts">
     <dt>${t("targets.address")}</dt><dd><code>${one.method}</code> <${Text} value=${addressOf(one)} max=${300} /></dd>
     <dt>${t("targets.names")}</dt><dd><${Text} value=${one.names.join(", ")} max=${500} /></dd>
@@ -11955,7 +12467,7 @@ function rangeOf(schema) {
   const side = least === void 0 ? "most" : most === void 0 ? "least" : "range";
   return t(`enqueue.field.${what}.${side}`, { least: String(least), most: String(most) });
 }
-function valuesOf6(schema, text, values2) {
+function valuesOf7(schema, text, values2) {
   let argument;
   try {
     argument = text.trim() ? parseExact(text) : {};
@@ -12081,7 +12593,7 @@ function useArgument(form, contract) {
   };
   const toFields = () => {
     const isUntouched = typed === given.current && fields.some((one) => values2[keyOf4(one.name)]);
-    const changes = isUntouched ? {} : schema && valuesOf6(schema, typed, values2);
+    const changes = isUntouched ? {} : schema && valuesOf7(schema, typed, values2);
     setRefused(!changes);
     if (!changes) return;
     given.current = typed;
@@ -12217,7 +12729,7 @@ var BLANK3 = {
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 var SELDOM = ["requires", "expires_s", "expires_at", "key", "headers", "rerun_lost"];
 var REDACTED = "[redacted]";
-function Page19({ query, go: go3, session: session2 }) {
+function Page20({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
     return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
   return html`<${Enqueue} query=${query} go=${go3} session=${session2} />`;
@@ -12498,7 +13010,7 @@ function questionAfter() {
   const then = page === "login" ? query["then"] : void 0;
   return then !== void 0 && QUESTION.test(then) ? then : null;
 }
-function Page20({ session: session2, query, onSession }) {
+function Page21({ session: session2, query, onSession }) {
   const question = questionAfter();
   const isIn2 = session2.role !== null;
   W2(() => {
@@ -12591,6 +13103,7 @@ var ENTRIES = [
   { page: "batches", key: "b", scope: "read", group: 0 },
   { page: "constraints", key: "c", scope: "read", group: 1 },
   { page: "definitions", key: "d", scope: "read", group: 1 },
+  { page: "calendars", key: "k", scope: "read", group: 1 },
   { page: "events", key: "v", scope: "read", group: 1 },
   { page: "challenges", key: "h", scope: "read", group: 1 },
   { page: "notices", key: "i", scope: "read", group: 1 },
@@ -12604,7 +13117,7 @@ var ENTRIES = [
 ];
 var CHORD_MS = 1500;
 var LOST_GRACE_MS = 1500;
-var TYPING_MS6 = 1e3;
+var TYPING_MS7 = 1e3;
 var lastKeyMs = 0;
 addEventListener("keydown", () => lastKeyMs = Date.now(), true);
 var COMPONENTS = {
@@ -12616,18 +13129,19 @@ var COMPONENTS = {
   batches: Page6,
   constraints: Page8,
   definitions: Page9,
-  events: Page10,
-  challenges: Page16,
-  notices: Page17,
-  targets: Page18,
-  workers: Page11,
-  masters: Page12,
+  calendars: Page10,
+  events: Page11,
+  challenges: Page17,
+  notices: Page18,
+  targets: Page19,
+  workers: Page12,
+  masters: Page13,
   audit: Page7,
-  settings: Page13,
-  access: Page14,
-  account: Page15,
-  enqueue: Page19,
-  login: Page20
+  settings: Page14,
+  access: Page15,
+  account: Page16,
+  enqueue: Page20,
+  login: Page21
 };
 function App() {
   const route = useRoute();
@@ -12678,7 +13192,7 @@ function App() {
     void refresh();
   }, []);
   const askAgain = (now) => {
-    if (Date.now() - lastKeyMs < TYPING_MS6) setTimeout(() => askAgain(now), TYPING_MS6);
+    if (Date.now() - lastKeyMs < TYPING_MS7) setTimeout(() => askAgain(now), TYPING_MS7);
     else setOffered(now);
   };
   const endAsking = () => {
