@@ -42,7 +42,7 @@ _PAIRS: Final[tuple[tuple[Unit, str, str], ...]] = (
 _DRAFT: Final = re.compile(r"\b(r|t|remaining|reset)\s*=\s*(\d+(?:\.\d+)?)")
 
 
-class HttpAnswer(Protocol):
+class HeadersAndStatus(Protocol):
     """An answer of httpx, requests or a client like them."""
 
     @property
@@ -108,7 +108,7 @@ class ApiLimits:
                 ctx.observed(constraint, self.value, remaining=room.remaining, resets_s=room.resets_s)
         return rooms
 
-    def hook(self, response: HttpAnswer) -> None:
+    def hook(self, response: HeadersAndStatus) -> None:
         """Observe an answer inside a job: an event hook of `httpx.Client`, and a hook of `requests`.
 
         * `response`: the answer. Outside of a job, it is ignored.
@@ -123,7 +123,7 @@ class ApiLimits:
         if (ctx := running_job.get()) is not None:
             self.observe(ctx, response.headers, response.status_code)
 
-    async def async_hook(self, response: HttpAnswer) -> None:
+    async def async_hook(self, response: HeadersAndStatus) -> None:
         """Observe an answer inside a job: an event hook of `httpx.AsyncClient`.
 
         * `response`: the answer. Outside of a job, it is ignored.
@@ -137,7 +137,7 @@ class ApiLimits:
 
     def hooks_of(
         self, ctx: "Context"
-    ) -> tuple[Callable[[HttpAnswer], None], Callable[[HttpAnswer], Awaitable[None]]]:
+    ) -> tuple[Callable[[HeadersAndStatus], None], Callable[[HeadersAndStatus], Awaitable[None]]]:
         """Return a sync and an async event hook for the job of `ctx`, for handlers without middleware and dependencies,
         in which `hook` cannot find the job.
 
@@ -149,30 +149,34 @@ class ApiLimits:
             client = httpx.Client(event_hooks={"response": [hook]})
         """
 
-        def hook(response: HttpAnswer) -> None:
+        def hook(response: HeadersAndStatus) -> None:
             self.observe(ctx, response.headers, response.status_code)
 
-        async def async_hook(response: HttpAnswer) -> None:
+        async def async_hook(response: HeadersAndStatus) -> None:
             hook(response)
 
         return hook, async_hook
 
 
 def rooms_in(headers: Mapping[str, str], status: int = 200) -> list[Room]:
-    """Return what the headers of an answer say about limits. Headers that cannot be read are ignored."""
+    """Return the limits that the headers of an answer state. Unreadable headers are ignored."""
     given = {name.lower(): str(value) for name, value in headers.items()}
     found: dict[Unit, Room] = {}
     for room in (*_waits(given, status), *_drafts(given), *_pairs(given)):
         present = found.get(room.unit)
-        # Of two statements about one unit, the narrower one counts.
+        # If two headers state the same unit, the narrower one counts.
         if present is None or (room.remaining, -room.resets_s) < (present.remaining, -present.resets_s):
             found[room.unit] = room
     return list(found.values())
 
 
 def duration_s(text: str, now: datetime | None = None) -> float | None:
-    """Return the seconds of `12`, `0.5s`, `6m0s`, `20ms`, an instant in seconds since 1970 or of RFC 3339, or a date of
-    HTTP; None: the text is none of these. `now`: Default: the present."""
+    """Return the seconds that a header states; None: it has another form.
+
+    * `text`: `12`, `0.5s`, `6m0s` or `20ms`, an instant in seconds since 1970 or in the form of RFC 3339, or a date of
+      HTTP.
+    * `now`: the present. Default: this machine's.
+    """
     text = text.strip()
     now = now or datetime.now(UTC)
     try:
@@ -200,7 +204,7 @@ def _instant_s(text: str, now: datetime) -> float | None:
 
 
 def _positive(seconds: float) -> float | None:
-    # Not a number and infinity are no durations.
+    # NaN and infinity are not durations.
     return max(0.0, seconds) if seconds - seconds == 0 else None
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.support.each import for_each
 
 DOCS = Path(__file__).parents[2] / "docs"
-MOST_WORDS = 25
+MOST_WORDS = 30
 WORDS = re.findall(r"^\| \*\*([^*]+)\*\* \| .+ \|$", (DOCS / "glossary.md").read_text(), re.MULTILINE)
 
 

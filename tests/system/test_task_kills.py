@@ -49,7 +49,7 @@ Worker(os.environ["MASTER"], tasks=tasks, max_jobs=10).run()
 
 
 def told(path: Path) -> list[list[Any]]:
-    """Return what the workers have written, in order."""
+    """Return the lines of the workers, in order."""
     return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 

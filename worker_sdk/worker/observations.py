@@ -69,8 +69,8 @@ def checked_observation(constraint: str, value: Any, remaining: float, resets_s:
 
 
 class ObservationSender:
-    """Sends observations from the event loop in which it was made, one call at a time. Of several observations of one
-    gate that wait for a call, it sends the last one. `observe` may be called from any thread."""
+    """Sends observations from the event loop in which it was made, one call at a time. If several observations of
+    one gate wait for a call, it sends the last one. Any thread may call `observe`."""
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
         self._client = client

@@ -79,7 +79,7 @@ MAX_PROBLEM_BYTES: Final = 4096
 _TEXT_ERRORS: Final = frozenset({"string_type", "literal_error", "enum", "value_error"})
 BINARY_RULE: Final = "must be text, and is binary: encode it as MessagePack str, not bin"
 _MAX_ECHO: Final = 64
-# Tags of unions whose members differ in their types begin with this, and are no part of a field's place.
+# The tags of unions begin with this prefix. They are not part of the place of a field.
 UNNAMED: Final = "~"
 _MAX_DETAIL: Final = 300
 _MAX_RULE: Final = 200

@@ -104,7 +104,7 @@ def weights_option(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def reserve_option(text: str) -> dict[str, Any]:
-    """Return the reservation of SLOTS:MATCHER. A matcher that is no JSON map is a glob of job names."""
+    """Return the reservation of SLOTS:MATCHER. A matcher that is not a JSON map is a glob of job names."""
     slots, sign, matcher = text.partition(":")
     if not sign or not matcher:
         exits.fail(exits.USAGE, f"--reserve {text}: expected SLOTS:MATCHER, such as 10:'mail.*'")

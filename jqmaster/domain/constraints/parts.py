@@ -1,6 +1,6 @@
 """Parts of a constraint: itself, and the limits by which it keeps reserved slots free.
 
-A reservation is a limit for all other jobs. Of 50 slots with 10 reserved for jobs of plan `pro`, jobs of other plans
+A reservation is a limit for all other jobs. If 10 of 50 slots are reserved for jobs of plan `pro`, jobs of other plans
 may use 40. With several reservations, each set of them makes such a part: the jobs for which none of the set is meant
 may use what the set leaves. A job then passes the gates of all parts that apply to it, as it passes those of several
 constraints.
@@ -72,7 +72,7 @@ def _without(constraint: Constraint, chosen: tuple[Reservation, ...]) -> Constra
 
 
 def _less(limits: GateLimits, reserved: int) -> GateLimits | None:
-    """Return what a value's own concurrency leaves to other jobs; None: it has none of its own."""
+    """Return the limits that a reservation leaves to other jobs; None: the value has no concurrency of its own."""
     if limits.concurrency is None:
         return None
     left = limits.concurrency - reserved

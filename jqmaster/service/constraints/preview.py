@@ -78,7 +78,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class OverrideCount:
+class OverrideReach:
     """The number of waiting jobs that an override would apply to, and of their values of the key."""
 
     jobs: int
@@ -98,7 +98,7 @@ class Preview:
     key: Path | None
     keys: list[tuple[str, int]] | None
     distinct_keys: int | None
-    overrides: Mapping[int, OverrideCount]
+    overrides: Mapping[int, OverrideReach]
 
 
 class PreviewTurns:
@@ -202,7 +202,7 @@ class _Scan:
             key,
             None if key is None else [(k.text, n) for k, n in self._keys.most_common(MAX_TOP_KEYS)],
             None if key is None else len(self._keys),
-            {i: OverrideCount(keys.total(), len(keys)) for i, keys in self._overridden.items()},
+            {i: OverrideReach(keys.total(), len(keys)) for i, keys in self._overridden.items()},
         )
 
     async def _walk(

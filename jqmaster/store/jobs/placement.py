@@ -90,7 +90,7 @@ def _packed_gates(count: int, joined: str) -> bytes:
 
 
 def _told(gate: Gate) -> str | tuple[str, str]:
-    """Return what the script is told of a keyed gate besides its ID."""
+    """Return the description of a keyed gate that the script gets, without its ID."""
     return gate.text if gate.condition is None else (gate.text, gate.condition)
 
 

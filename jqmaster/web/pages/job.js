@@ -363,7 +363,7 @@ function Carried({ title, value, isHidden, isMissing = false, isRedacted = false
     ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${MaybeSealed} value=${value} label=${title} />`}</section>`;
 }
 
-/** @param {{value: any, label: string}} props A value. Of one that workers seal, only what stays readable. */
+/** @param {{value: any, label: string}} props A value, or the readable part of a sealed value. */
 function MaybeSealed({ value, label }) {
   if (!isSealed(value)) return html`<${Value} value=${value} label=${label} />`;
   const { sealed_with: key, sealed: _, ...readable } = value;

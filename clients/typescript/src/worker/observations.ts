@@ -14,7 +14,7 @@ interface Waiting {
   readonly atMs: number;
 }
 
-/** Sends observations, one call at a time. Of several of one gate that wait for a call, it sends the last one. */
+/** Sends observations, one call at a time. If several observations of one gate wait for a call, it sends the last one. */
 export class Observations {
   readonly #waiting = new Map<string, Waiting>();
   #isSending = false;
