@@ -30,7 +30,7 @@ def set_wrong(patch: pytest.MonkeyPatch, by_s: float) -> None:
 async def test_a_wrong_clock_of_a_master_costs_no_lease_and_is_named_when_workers_refuse_its_signature(
     store_server: StoreServer, caplog: pytest.LogCaptureFixture, sign: int
 ) -> None:
-    async with master_on(store_server.url) as (_, api):
+    async with master_on(store_server.url, lease_ms=4_000, worker_stale_s=4.0) as (_, api):
         worker = Worker(api.http.base_url.__str__().rstrip("/"), grace_s=0.2, max_jobs=4)
         go_on = asyncio.Event()
 
@@ -55,7 +55,7 @@ async def test_a_wrong_clock_of_a_master_costs_no_lease_and_is_named_when_worker
                 with caplog.at_level(logging.WARNING):
                     await wait_until(lambda: "clocks" in caplog.text, what="it is told")
                 # Two leases pass: the store measures this delay.
-                later = await api.enqueue("nobody", delay=3.0)
+                later = await api.enqueue("nobody", delay=8.0)
                 await api.until_state(later, "ready")
                 # The job is ready between two attempts to offer it: each attempt is a claim that is given back.
                 await api.until_state(refused, "ready")

@@ -27,6 +27,8 @@ from tests.support.fake_worker import Behaviour, FakeWorker
 from tests.support.store import TIMES, StoreWorld
 
 OFFER_S = 1.5
+PUSH_S = 0.5
+PATIENCE_S = 30.0
 
 
 def waking(dispatcher: Dispatcher) -> Callable[[WakeMessage], None]:
@@ -43,9 +45,16 @@ class Dispatching:
     """A dispatcher on a real store, which pushes to scripted workers on loopback. Offers are short; store time stands
     still."""
 
-    def __init__(self, world: StoreWorld, client: WorkerClient, stack: contextlib.AsyncExitStack) -> None:
+    def __init__(
+        self,
+        world: StoreWorld,
+        client: WorkerClient,
+        stack: contextlib.AsyncExitStack,
+        push_timeout_s: LiveValue[float],
+    ) -> None:
         self.world = world
         self.client = client
+        self._push_timeout_s = push_timeout_s
         self.stale = 0
         self.is_trusted = True
         self._stack = stack
@@ -62,6 +71,12 @@ class Dispatching:
             records=world.records,
         )
         self.fleet = Fleet(SystemClock(), stale_ms=LiveValue(5000))
+
+    def be_patient(self) -> None:
+        """Let pushes and offers take half a minute, for tests that measure neither on a machine that may stand
+        still."""
+        self._push_timeout_s.current = PATIENCE_S
+        self.claims = self.claim_store(offer_ms=round(PATIENCE_S * 1000))
 
     def claim_store(self, *, offer_ms: int) -> ClaimStore:
         times = replace(TIMES.current, offer_ms=offer_ms)
@@ -131,17 +146,24 @@ class Dispatching:
 
 
 @pytest.fixture
-async def worker_client() -> AsyncIterator[WorkerClient]:
-    client = WorkerClient(loopback_guard(), timeout_s=LiveValue(0.5))
+def push_timeout_s() -> LiveValue[float]:
+    return LiveValue(PUSH_S)
+
+
+@pytest.fixture
+async def worker_client(push_timeout_s: LiveValue[float]) -> AsyncIterator[WorkerClient]:
+    client = WorkerClient(loopback_guard(), timeout_s=push_timeout_s)
     await client.start()
     yield client
     await client.stop()
 
 
 @pytest.fixture
-async def dispatching(world: StoreWorld, worker_client: WorkerClient) -> AsyncIterator[Dispatching]:
+async def dispatching(
+    world: StoreWorld, worker_client: WorkerClient, push_timeout_s: LiveValue[float]
+) -> AsyncIterator[Dispatching]:
     async with contextlib.AsyncExitStack() as stack:
-        one = Dispatching(world, worker_client, stack)
+        one = Dispatching(world, worker_client, stack, push_timeout_s)
         try:
             yield one
         finally:

@@ -34,6 +34,15 @@ async def nap(argument: float, ctx: Context) -> float:
     return argument
 
 
+@worker.handler("hold")
+async def hold(argument: str, ctx: Context) -> None:
+    """Run until this file exists."""
+    note("start", ctx)
+    while not os.path.exists(argument):
+        await asyncio.sleep(0.05)
+    note("end", ctx)
+
+
 @worker.handler("fail")
 async def fail(argument: int, ctx: Context) -> str:
     """Fail `argument` times."""

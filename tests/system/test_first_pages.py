@@ -20,6 +20,7 @@ import pytest
 from jqmaster.domain.ids import new_id
 from tests.support import prepared, real_time
 from tests.support.cli import clean_environment
+from tests.support.master import PATIENT
 from tests.support.pages import WRITTEN_URL, all_blocks, blocks, commands, documents, file_name
 from tests.support.processes import ROOT, MasterProcess, Process, running
 from tests.support.waiting import wait_until
@@ -89,6 +90,7 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     secret = base64.b64encode(bytes(range(32))).decode()
     master = MasterProcess(
         folder,
+        **PATIENT,
         webhook_secrets=f"whsec_{secret}",
         smtp_url="smtp://127.0.0.1:9",  # nothing is sent in these tests
         mail_from="jq@shop.example",

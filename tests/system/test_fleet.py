@@ -1,6 +1,5 @@
 """Workers that join, leave, hang and return, as real processes."""
 
-import asyncio
 import signal
 import time
 from pathlib import Path
@@ -51,34 +50,35 @@ async def test_a_worker_that_is_killed_and_started_anew_runs_its_jobs_at_once(tm
 
 @pytest.mark.req("D12", "D13", "M6")
 async def test_a_worker_that_stood_still_for_less_than_its_lease_goes_on(tmp_path: Path) -> None:
-    master = MasterProcess(
-        tmp_path, lease_ms=8_000, worker_stale_s=0.6, max_missed_pings=1, ping_timeout_s=0.2, leader_ttl_s=1
-    )
+    master = MasterProcess(tmp_path, max_missed_pings=1, ping_timeout_s=1)
     worker = WorkerProcess(tmp_path, master.url)
+    may_end = tmp_path / "may-end"
     with running(master, worker):
         api = Api(master.url)
-        job_id = await api.enqueue("nap", 18.0, timeout=600)
+        # A lease that outlasts the test. The grace after the election has the length of the former, short one.
+        assert (await api.call("PATCH", "/api/settings", {"lease_ms": 120_000}))[0] == 200
+        job_id = await api.enqueue("hold", str(may_end), timeout=600)
         await wait_until(lambda: starts(worker), what="it runs")
 
-        async def was_detached() -> bool:
-            """Stop it for up to three seconds, which is enough silence once the grace after the election is over."""
-            worker.signal(signal.SIGSTOP)
-            stopped_s = time.monotonic()
-            try:
-                while time.monotonic() < stopped_s + 3:
-                    (view,) = await workers_of(api)
-                    if view["state"] == "detached":
-                        assert view["detached_by"] == "silence"
-                        return True
-                    await asyncio.sleep(0.05)
-            finally:
-                worker.signal(signal.SIGCONT)
-            return False
+        async def is_detached() -> bool:
+            (view,) = await workers_of(api)
+            assert view["detached_by"] in (None, "silence")
+            return view["state"] == "detached"
 
-        await wait_until(was_detached, timeout_s=30, what="it is detached")
-        job = await api.until_state(job_id, "succeeded", timeout_s=40)
+        async def has_continued() -> bool:
+            return bool((await api.job(job_id))["events"])
+
+        worker.signal(signal.SIGSTOP)
+        try:
+            await wait_until(is_detached, timeout_s=30, what="it is detached")
+        finally:
+            worker.signal(signal.SIGCONT)
+        await wait_until(has_continued, timeout_s=30, what="it goes on")
+        may_end.touch()
+        job = await api.until_state(job_id, "succeeded", timeout_s=30)
         assert (job["attempt"], [a["outcome"] for a in job["attempts"]]) == (1, ["success"])
-        assert [event["event"] for event in job["events"]] == ["continued"]
+        # A busy machine may keep the worker silent once more.
+        assert {event["event"] for event in job["events"]} == {"continued"}
         assert starts(worker) == [job_id]
         shown = jqmaster("job", job_id, JQMASTER_URL=master.url).out
         assert "continued" in shown

@@ -222,12 +222,14 @@ async def test_a_constraint_that_is_full_for_moments_is_no_fault(screens: Screen
 
         for _ in held:
             assert not await look()
+        # A busy page may ask more often than this test looks.
+        while held[(asked - 1) % len(held)]:
+            assert not await look()
         lasts.set()
-        looks = 1
+        before = asked
         while not await look():
-            looks += 1
-        # The first answer, which already contains the fault, may have been on its way.
-        assert looks in (2, 3)
+            pass
+        assert asked - before >= 2
 
 
 @pytest.mark.req("D32")

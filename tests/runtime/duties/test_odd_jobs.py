@@ -42,6 +42,7 @@ async def cut_short(exchange: fake.Exchange) -> None:
 async def test_one_that_cannot_be_read_fails_and_the_others_of_its_push_get_through(
     dispatching: Dispatching, code: int
 ) -> None:
+    dispatching.be_patient()
     world = dispatching.world
     odd: set[str] = set()
     worker = await dispatching.worker(
@@ -74,6 +75,7 @@ async def test_one_that_cannot_be_read_fails_and_the_others_of_its_push_get_thro
 
 @pytest.mark.req("M3", "J6")
 async def test_its_retries_end(dispatching: Dispatching) -> None:
+    dispatching.be_patient()
     world = dispatching.world
     worker = await dispatching.worker(default=fake.status(400))
     job_id = await world.enqueue(max_retry=2, retry=RetryPolicy(base_s=0))
@@ -134,6 +136,7 @@ async def test_jobs_of_the_same_and_other_names_go_on_beside_one_that_is_answere
 @pytest.mark.parametrize("code", [302, 404])
 async def test_one_that_opened_the_breaker_does_not_keep_it_open(dispatching: Dispatching, code: int) -> None:
     """It is alone at first, and always the first to be offered again."""
+    dispatching.be_patient()
     world = dispatching.world
     odd: set[str] = set()
     worker = await dispatching.worker(default=only_for(odd, fake.status(code)), max_jobs=100)
