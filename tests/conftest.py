@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 pytest_plugins = [
+    "tests.support.compiled",
     "tests.support.hung",
     "tests.support.run_limit",
     "tests.support.long",
@@ -54,10 +55,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = longest_first(items, worker["workercount"])
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Exempt objects that live as long as the run from garbage collection: millions of objects of tests and modules."""
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,12 +6,16 @@ real fault also fails alone. More than a few failures do not come from load, so 
 Call it as `python -m tests.support.suite ARGUMENTS-OF-PYTEST`. The exit code is pytest's, or 1 if a test failed twice.
 """
 
+import compileall
+import functools
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +23,7 @@ import pytest
 
 from tests.support import run_limit
 
+ROOT: Final = Path(__file__).parents[2]
 _BEGUN_S: Final = time.monotonic()
 MOST_ALONE: Final = 30
 # pytest's cache records the last failures here.
@@ -61,5 +66,21 @@ def _pytest(arguments: Sequence[str]) -> int:
     return subprocess.run([sys.executable, "-m", "pytest", *arguments], env=env, check=False).returncode
 
 
+def compile_all() -> None:
+    """Compile what tests import without pytest, if that was never done. In a new checkout, each process of a run would
+    compile the same modules at the same time. `compiled.py` does the same for the test modules."""
+    new = [
+        str(path)
+        for folder in ("jqmaster", "worker_sdk", "tests", "examples", "tools")
+        for path in (ROOT / folder).rglob("*.py")
+        if not path.name.startswith(("test_", "conftest"))
+        and not Path(importlib.util.cache_from_source(str(path))).exists()
+    ]
+    if new and not sys.dont_write_bytecode:
+        with ProcessPoolExecutor() as pool:
+            list(pool.map(functools.partial(compileall.compile_file, quiet=2), new, chunksize=20))
+
+
 if __name__ == "__main__":
+    compile_all()
     sys.exit(main(sys.argv[1:], _pytest))
