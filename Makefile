@@ -34,7 +34,7 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rooms run duration test test-long test-all test-cluster test-django quick coverage check format browser faketime promtool vendor bundle check-web check-typescript spec docs chart test-chart wheels release conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
+.PHONY: help setup setup-rooms run duration test test-long test-all test-cluster test-django quick coverage check check-python check-types check-web-if-possible check-typescript-if-possible format browser faketime promtool vendor bundle check-web check-typescript spec docs chart test-chart wheels release conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -138,11 +138,21 @@ coverage: setup ## Branches of domain/ and store/ that no test of their own take
 		tests/domain tests/store tests/contract/test_scripts.py tests/contract/test_wake.py
 
 check: setup ## Format, lint and types, of the web UI and the TypeScript package too where node is installed
+	@$(MAKE) --no-print-directory --jobs=4 check-python check-types check-web-if-possible check-typescript-if-possible
+
+# The parts of `check`, which run beside each other.
+check-python:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+check-types:
 	$(BIN)/mypy
+
+check-web-if-possible:
 	@if command -v npm >/dev/null && $(MAKE) --silent $(WEB_TOOLS); then $(MAKE) --no-print-directory check-web; \
 		else echo "the web UI is not checked: that needs npm and its registry" >&2; fi
+
+check-typescript-if-possible:
 	@if command -v npm >/dev/null && $(MAKE) --silent $(TS_TOOLS); then $(MAKE) --no-print-directory check-typescript; \
 		else echo "the TypeScript package is neither checked nor tested: that needs node, npm and its registry" >&2; fi
 
