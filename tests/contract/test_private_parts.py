@@ -55,13 +55,17 @@ HEIRS: dict[type, tuple[type, ...]] = {
 }
 
 
+# Finding the source of a class takes longer than all else here.
+source_of = functools.cache(inspect.getsource)
+
+
 @functools.cache
 def names_of(owner: type) -> set[str]:
     """Return the names on a class's instances: those it defines, and those set by its own and inherited methods."""
     found = set(dir(owner))
     for base in owner.__mro__[:-1]:
-        found |= set(re.findall(r"self\.(\w+)", inspect.getsource(base)))
-        found |= set(re.findall(r"^    (\w+):", inspect.getsource(base), re.MULTILINE))
+        found |= set(re.findall(r"self\.(\w+)", source_of(base)))
+        found |= set(re.findall(r"^    (\w+):", source_of(base), re.MULTILINE))
     return found
 
 
@@ -71,7 +75,7 @@ def used_by(heirs: tuple[type, ...]) -> set[str]:
     used: set[str] = set()
     for heir in heirs:
         defined |= set(vars(heir))
-        for node in ast.walk(ast.parse(inspect.getsource(heir))):
+        for node in ast.walk(ast.parse(source_of(heir))):
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 defined.add(node.target.id)
             elif (

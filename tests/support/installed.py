@@ -40,7 +40,7 @@ def environment(directory: Path, wheels: Iterable[Path], requirements: Iterable[
         for top in {file.parts[0] for file in files} - {"..", "__pycache__"}:
             (packages / top).symlink_to(Path(str(importlib.metadata.distribution(name).locate_file(top))))
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", str(python))
-    _run(*pip, "install", "--no-index", *map(str, wheels))
+    _run(*pip, "install", "--no-index", "--no-compile", *map(str, wheels))
     _run(*pip, "check")
     return python
 

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from jqmaster.domain.ids import new_id
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.master import Api, assert_sound
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.server import started
@@ -115,7 +115,7 @@ async def promotion_s(sentinels: Sentinels, before: StoreNode) -> float:
 
 
 @pytest.mark.req("D20", "M1", "M3")
-@pytest.mark.parametrize("how", ["planned", "killed"])
+@pytest.mark.parametrize("how", ["killed", *long.left_out("planned")])
 async def test_after_a_failover_pushes_and_jobs_go_on_and_nothing_accepted_is_lost(
     tmp_path: Path, how: str
 ) -> None:

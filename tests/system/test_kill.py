@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from jqmaster.embedded import EmbeddedValkey
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.master import Api, assert_sound
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.waiting import wait_until
@@ -20,7 +20,8 @@ from worker_sdk import Pusher
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240), real_time.PROCESSES]
 
 # The pusher makes ten calls, and the kill comes at the first.
-JOBS, PER_CALL = 4_000, 400
+JOBS = long.size(2_000, 4_000)
+PER_CALL = JOBS // 10
 
 
 async def enqueue_all(pusher: Pusher, count: int) -> list[str]:
@@ -72,6 +73,7 @@ async def system(tmp_path: Path) -> AsyncIterator[tuple[MasterProcess, WorkerPro
     await assert_data_sound(master)
 
 
+@pytest.mark.sized
 @pytest.mark.req("M1")
 @pytest.mark.req("M3")
 @pytest.mark.parametrize("victims", ["master", "worker", "store", "all"])
@@ -174,14 +176,14 @@ async def test_a_stopped_worker_that_wakes_changes_nothing(tmp_path: Path) -> No
 
 @pytest.mark.req("M6")
 async def test_a_living_workers_long_job_runs_once_also_when_it_blocks_the_event_loop(tmp_path: Path) -> None:
-    """The job takes ten leases (1.5 s each). Heartbeats come from their own thread."""
-    master = MasterProcess(tmp_path)
+    """Each job takes several leases. Heartbeats come from their own thread."""
+    master = MasterProcess(tmp_path, lease_ms=3_000, worker_stale_s=3.0)
     worker = WorkerProcess(tmp_path, master.url)
     with running(master, worker):
         api = Api(master.url)
-        blocking = await api.enqueue("block", 6.0, timeout=600)
+        blocking = await api.enqueue("block", 7.0, timeout=600)
         await api.until_state(blocking, "succeeded", timeout_s=30)
-        long = await api.enqueue("nap", 15.0, timeout=600)
+        long = await api.enqueue("nap", 10.0, timeout=600)
         job = await api.until_state(long, "succeeded", timeout_s=60)
         assert job["attempt"] == 1
         assert starts(worker) == {blocking: 1, long: 1}

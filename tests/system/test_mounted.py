@@ -13,7 +13,7 @@ import pytest
 
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.master import QUICK
 from tests.support.ports import free_port
 from tests.support.processes import Process
@@ -89,9 +89,12 @@ async def pids_of_jobs(pusher: Pusher, count: int) -> set[int]:
 @pytest.mark.parametrize(
     ("server", "app"),
     [
-        ("uvicorn", "own_address"), ("uvicorn", "pulling"), ("uvicorn", "bare"),
-        ("gunicorn-uvicorn", "own_address"), ("gunicorn-uvicorn-preload", "own_address"),
-        ("gunicorn-uvicorn-preload", "pulling"), ("gunicorn-asgi", "own_address"), ("hypercorn", "own_address"),
+        ("uvicorn", "pulling"), ("uvicorn", "bare"), ("gunicorn-uvicorn-preload", "own_address"),
+        ("hypercorn", "own_address"),
+        *long.left_out(
+            ("uvicorn", "own_address"), ("gunicorn-uvicorn", "own_address"),
+            ("gunicorn-uvicorn-preload", "pulling"), ("gunicorn-asgi", "own_address"),
+        ),
     ],
 )  # fmt: skip
 async def test_each_process_of_a_web_server_is_a_worker_of_its_own(
@@ -126,7 +129,7 @@ async def test_each_process_of_a_web_server_is_a_worker_of_its_own(
         assert await workers(master) == {}
 
 
-@pytest.mark.parametrize("server", ["uvicorn", "gunicorn-uvicorn"])
+@pytest.mark.parametrize("server", ["uvicorn", *long.left_out("gunicorn-uvicorn")])
 async def test_a_second_process_at_one_url_refuses_to_start_and_says_what_to_do(
     server: str, master: Master, pusher: Pusher, tmp_path: Path
 ) -> None:

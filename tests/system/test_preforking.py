@@ -9,7 +9,7 @@ import pytest
 
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.master import QUICK
 from tests.support.ports import free_port
 from tests.support.processes import Process
@@ -50,7 +50,13 @@ async def master(store_server: StoreServer) -> AsyncIterator[Master]:
             yield one
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(
+    params=[
+        "gunicorn-threads",
+        "uvicorn",
+        *long.left_out("gunicorn-sync", "gunicorn-asgi", "gunicorn-uvicorn"),
+    ]
+)
 async def site(request: pytest.FixtureRequest, master: Master, tmp_path: Path) -> AsyncIterator[str]:
     """Return the address of the application, served by several processes."""
     port = free_port()
@@ -89,7 +95,7 @@ async def test_processes_of_a_web_server_never_get_one_anothers_answers(site: st
         await wait_until(spread, timeout_s=60, what="each process has answered often")
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "spawn", *long.left_out("forkserver")])
 async def test_processes_of_multiprocessing_never_get_one_anothers_answers(
     master: Master, tmp_path: Path, method: str
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.installed import environment
 from tests.support.processes import ROOT, MasterProcess, Process, running
 from tools import wheels
@@ -100,13 +100,15 @@ def output(python: Path, cwd: Path, *arguments: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("command", [("tasks.py",), ("-m", "worker_sdk", "worker", "tasks:worker")])
+@pytest.mark.parametrize(
+    "command", [["-m", "worker_sdk", "worker", "tasks:worker"], *long.left_out(["tasks.py"])]
+)
 def test_a_job_goes_from_pusher_to_worker_and_back_with_the_wheels_alone(
-    with_sdk: Path, with_server: Path, programs: Path, command: tuple[str, ...]
+    with_sdk: Path, with_server: Path, programs: Path, command: list[str]
 ) -> None:
     master = MasterProcess(programs)
     at(with_server, programs, master)
-    worker = Process([*command], programs / "worker.log", JQMASTER_URL=master.url)
+    worker = Process(command, programs / "worker.log", JQMASTER_URL=master.url)
     at(with_sdk, programs, worker)
     with running(master, worker):
         assert output(with_sdk, programs, "push.py", JQMASTER_URL=master.url) == "42"

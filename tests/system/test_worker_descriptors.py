@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -41,7 +41,7 @@ def work(argument):
 
 
 @pytest.mark.req("M6", "M14")
-@pytest.mark.parametrize("pull", ["", "1"])
+@pytest.mark.parametrize("pull", ["", *long.left_out("1")])
 async def test_a_worker_without_file_descriptors_burns_no_job_and_recovers(
     store_server: StoreServer, tmp_path: Path, pull: str
 ) -> None:

@@ -30,10 +30,11 @@ LATER = {"delay": 3600.0}
 # A folder for inspecting page pictures, which CI keeps.
 SCREENSHOTS = os.environ.get("JQMASTER_SCREENSHOTS")
 PHONE = 360
-# An answer without the many rules that the page satisfies. In `make test`, the first rows of a table stand for all: the
-# contrast of each text takes most of the time. Its colours are those of the English page in any language.
+# An answer without the many rules that the page satisfies. In `make test`, the first rows of a table and the first jobs
+# of a flow stand for all: the contrast of each text takes most of the time. Its colours are those of the English page
+# in any language.
 VIOLATIONS = """(isWhole) => axe.run(
-  isWhole ? document : {exclude: [["tbody tr:nth-child(n+6)"]]},
+  isWhole ? document : {exclude: [["tbody tr:nth-child(n+6)"], [".flow-node:nth-of-type(n+20)"]]},
   {
     resultTypes: ["violations"],
     rules: {"color-contrast": {enabled: isWhole || document.documentElement.lang === "en"}},
@@ -63,14 +64,15 @@ async def accessible(page: Page) -> None:
 async def accessible_in_each_look(page: Page, address: str) -> None:
     """Assert that axe has no findings in either theme, on desktop and phone, and that the page fits a phone. In
     `make test`, each theme and each width is one of two looks of the English page. The Japanese one has the same
-    elements, but other texts, for which a phone has the least room."""
+    elements, but other texts, for which a phone has the least room: there it only has to fit."""
     number = re.sub(r"\W+", "-", address).strip("-")
     is_english = await page.evaluate("document.documentElement.lang") == "en"
     usual = LOOKS[1:3] if is_english or IS_LONG else LOOKS[2:3]
     for width, theme in LOOKS if is_english and IS_LONG else usual:
         await page.set_viewport_size({"width": width, "height": 900 if width > PHONE else 740})
         await page.emulate_media(color_scheme=theme)
-        await accessible(page)
+        if is_english or IS_LONG:
+            await accessible(page)
         await picture(page, f"{number}-{theme}-{width}")
         assert await page.evaluate("document.documentElement.scrollWidth") <= width, address
 

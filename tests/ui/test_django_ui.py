@@ -7,7 +7,7 @@ from playwright.async_api import Browser, expect
 
 from jqmaster.app import running_master
 from jqmaster.config import Settings
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.django_ui_site import PASSWORD, PATH, make_site, master_settings, serving_site
 from tests.support.master import QUICK
 from tests.support.ports import free_port
@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["wsgi", "asgi"])
+@pytest.mark.parametrize("kind", ["wsgi", *long.left_out("asgi")])
 async def test_a_user_of_the_site_works_in_it(
     browser: Browser, store_server: StoreServer, tmp_path: Path, kind: str
 ) -> None:

@@ -12,7 +12,7 @@ from jqmaster.runtime.duties.constraint_keeper import PRUNE_EVERY_S, ConstraintK
 from jqmaster.store.constraints.lanes import Moved
 from jqmaster.store.jobs.claims import Claim, NotClaimed
 from jqmaster.store.leadership.leadership import Leadership
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.clock import ManualClock
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import StoreWorld
@@ -21,6 +21,8 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.req("J13"), real_time.LOOPS]
 
 BY_KEY = {"field": "argument", "op": "exists"}
+# Several steps of a relocation.
+MANY = long.size(8_000, 20_000)
 MINUTE_MS = 60_000
 
 
@@ -116,9 +118,10 @@ async def test_a_change_is_in_force_for_all_jobs_without_further_ado(keeping: Ke
     assert await constraints.take(worker) == jobs[5:]
 
 
-async def test_dispatch_goes_on_while_twenty_thousand_waiting_jobs_follow_a_change(keeping: Keeping) -> None:
+@pytest.mark.sized
+async def test_dispatch_goes_on_while_many_thousand_waiting_jobs_follow_a_change(keeping: Keeping) -> None:
     constraints, world = keeping.constraints, keeping.world
-    jobs = await constraints.enqueue_many([n % 400 for n in range(20_000)])
+    jobs = await constraints.enqueue_many([n % 400 for n in range(MANY)])
     worker = await world.worker(max_jobs=100_000)
     await keeping.start()
     await keeping.idle()

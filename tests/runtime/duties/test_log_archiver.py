@@ -18,7 +18,7 @@ from jqmaster.runtime.duties.log_keeper import LogKeeper
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.logs import archiving as store_module
 from jqmaster.store.logs.logs import ClaimLines
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.clock import ManualClock
 from tests.support.log_archive import WEEK_MS, FaultyArchive, archiving_of
 from tests.support.store import StoreWorld
@@ -86,6 +86,7 @@ async def test_it_moves_what_is_due_in_bounded_steps(duty: Duty, monkeypatch: py
     assert (duty.figures.logs, duty.figures.lines) == (7, 7)
 
 
+@pytest.mark.sized
 async def test_an_archive_that_is_away_for_a_day_is_told_once_and_catches_up(
     duty: Duty, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -93,8 +94,9 @@ async def test_an_archive_that_is_away_for_a_day_is_told_once_and_catches_up(
     duty.archive.is_away = True
     await duty.archiver.start()
     try:
+        # After the first minutes, all hours of the day are alike.
         for _ in range(20):
-            await duty.clock.pass_s(DAY_MS / 1000 / 20)
+            await duty.clock.pass_s(long.size(2, 24) * 3600 / 20)
         assert len(await duty.waiting()) == 20
         told = [r for r in caplog.records if "logs of jobs wait for the archive" in r.message]
         assert len(told) == 1

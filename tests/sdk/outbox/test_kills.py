@@ -11,13 +11,15 @@ from sqlalchemy.orm import Session
 from tests.sdk.outbox.conftest import expire
 from tests.sdk.outbox.kills import jobs_of, kills
 from tests.sdk.outbox.test_relay import crash_after_the_push
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from worker_sdk.outbox import Relay
 from worker_sdk.outbox.sqlalchemy import SqlAlchemyOutbox
 
 pytestmark = [pytest.mark.req("S11"), real_time.PROCESSES, pytest.mark.system]
+
+KILLS = long.size(12, 30)
 
 
 @pytest.fixture
@@ -27,14 +29,15 @@ async def real(store_server: StoreServer) -> AsyncIterator[tuple[str, Api]]:
         yield master.server.url, api
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("driver", ["sqlite", "postgresql+psycopg", "mysql+pymysql"])
 async def test_no_kill_loses_or_doubles_a_job(
     driver: str, address: Callable[[str], str], real: tuple[str, Api]
 ) -> None:
     url, api = real
-    wanted, killed = await kills(url, address(driver), count=30, seed=20)
+    wanted, killed = await kills(url, address(driver), count=KILLS, seed=20)
     assert wanted
-    assert killed.total() == 30
+    assert killed.total() == KILLS
     assert sorted(await jobs_of(api)) == sorted(wanted)
 
 

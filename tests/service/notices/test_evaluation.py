@@ -12,6 +12,7 @@ from jqmaster.errors import ConflictError, NotFoundError, PreconditionFailedErro
 from jqmaster.service.constraints.editor import Precondition
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.jobs.enqueue import EnqueueStore
+from tests.support import long
 from tests.support.notices import FIELDS, Notices
 from tests.support.store import StoreWorld
 
@@ -30,21 +31,23 @@ async def begun(notices: Notices, **fields: Any) -> None:
     notices.world.pass_ms(10)
 
 
-async def test_ten_thousand_failures_in_a_minute_are_one_mail_and_one_more_with_the_total(
+@pytest.mark.sized
+async def test_thousands_of_failures_in_a_minute_are_one_mail_and_one_more_with_the_total(
     notices: Notices,
 ) -> None:
     await begun(notices)
+    failures = long.size(2_000, 10_000)
     for _ in range(10):
-        await notices.fail(1000)
+        await notices.fail(failures // 10)
         await notices.rounds(6)
     assert len(await notices.told()) == 1, "within the minute"
     await notices.rounds(320, step_s=10)
     first, last = await notices.told()
     assert first.job.name == "jq.mail"
     assert first.job.created_at_ms - notices.world.now_ms <= 60_000
-    assert last.argument["subject"] == "[jqmaster] 10,000 jobs failed"
+    assert last.argument["subject"] == f"[jqmaster] {failures:,} jobs failed"
     counted = int(first.argument["subject"].split()[1].replace(",", ""))
-    assert f"{10_000 - counted:,} of these since the last message" in last.argument["text"]
+    assert f"{failures - counted:,} of these since the last message" in last.argument["text"]
     assert "work: error: no" in last.argument["text"]
     await notices.rounds(700, step_s=10)
     assert len(await notices.told()) == 2

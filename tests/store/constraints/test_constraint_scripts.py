@@ -18,6 +18,7 @@ from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.constraints.lanes import LaneStore, Moved
 from jqmaster.store.jobs.records import HEAD_READ
 from jqmaster.store.link.pages import RECORDS_PER_READ
+from tests.support import long
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import NO_KEY, StoreWorld
 
@@ -131,17 +132,19 @@ async def test_a_damaged_constraint_hurts_no_other(world: StoreWorld) -> None:
     await limited.follow_up()
 
 
+@pytest.mark.sized
 async def test_a_batch_may_free_thousands_of_gates_at_which_others_wait(world: StoreWorld) -> None:
     limited = ConstrainedWorld(world)
     await limited.put(*[constraint(f"c{i:02}", key=f"argument.k{i}", concurrency=1) for i in range(16)])
     worker = await world.worker("work", max_jobs=1000)
-    arguments = [{f"k{i}": str(n) for i in range(16)} for n in range(500)]
+    count = long.size(150, 500)
+    arguments = [{f"k{i}": str(n) for i in range(16)} for n in range(count)]
     await limited.enqueue_many(arguments)
-    jobs = await limited.claim(worker, limit=500)
+    jobs = await limited.claim(worker, limit=count)
     await limited.enqueue_many(arguments)
-    assert await limited.claim(worker, limit=500) == []
+    assert await limited.claim(worker, limit=count) == []
     await limited.succeed(worker, *jobs)
-    assert len(await limited.claim(worker, limit=500)) == 500
+    assert len(await limited.claim(worker, limit=count)) == count
 
 
 async def test_rules_made_anew_on_a_store_that_fell_back_are_not_taken_for_the_old_ones(

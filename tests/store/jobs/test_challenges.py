@@ -24,6 +24,7 @@ from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.settlements import Settlement
 from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
 from tests.store.jobs.test_settle import HANDED_BACK, RETRYING
+from tests.support import long
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import LEASE_MS, START_MS, StoreWorld
 
@@ -508,11 +509,12 @@ async def test_the_newest_challenges_come_first_page_by_page(world: StoreWorld) 
     assert [job_id for _, job_id in await world.challenges.newest(first[-1], 3)] == jobs[1::-1]
 
 
+@pytest.mark.sized
 async def test_an_outstanding_challenge_is_small_and_a_job_without_one_has_none(world: StoreWorld) -> None:
     async def used() -> int:
         return int((await world.redis.info("memory"))["used_memory_dataset"])
 
-    count = 2_000
+    count = long.size(500, 2_000)
     worker = await world.worker(max_jobs=1_000)
     per_job = []
     for opens in (False, True):
