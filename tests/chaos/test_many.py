@@ -140,6 +140,8 @@ def test_the_checker_refuses(breach: str) -> None:
     assert any(text in broken for broken in check(one)), check(one)
 
 
+# tests/system/test_batch_kills.py and test_flow_kills.py prove it with fewer kills.
+@pytest.mark.long
 @pytest.mark.system
 @pytest.mark.req("S7", "P9")
 @pytest.mark.timeout(400)

@@ -31,6 +31,8 @@ async def test_nothing_accepted_is_lost_though_a_master_writes_to_an_isolated_pr
     assert [text for holds, text in bounds if not holds] == [], shown
 
 
+# The control experiment: it proves that the others would notice.
+@pytest.mark.long
 async def test_without_a_quorum_the_same_loses_what_was_accepted_there(tmp_path: Path) -> None:
     shown, _ = judge([await one_round(tmp_path, "fsync")])
     assert shown["lost"] > 0, shown
