@@ -237,7 +237,7 @@ IMAGE         ?= localhost/jqmaster
 release: setup ## All of a release into dist/: wheels, sources, image, chart, SBOM, notes, checksums; STRICT=1 fails if a part is left out
 	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt $(RELEASE_TOOLS)
 	$(BIN)/python -m tools.release dist --image $(IMAGE) $(if $(STRICT),--strict)
-	$(PYTEST) tests/contract/test_release.py tests/contract/test_wheel.py tests/system/test_wheels.py
+	JQMASTER_TEST_LONG=1 $(PYTEST) tests/contract/test_release.py tests/contract/test_wheel.py tests/system/test_wheels.py
 
 conformance: setup ## Ask every worker in the repository, and a master, all that the protocol promises
 	JQMASTER_CONFORMANCE=1 $(PYTEST) -rs tests/system/test_conformance.py

