@@ -1,7 +1,7 @@
 """A pytest plugin: lists the branches of `jqmaster/domain` and `jqmaster/store` that their own tests do not take, and
 fails the run if there are too many.
 
-It measures only those tests, without random ones, so that the rest of the run keeps its speed.
+It measures only those tests, without the large ones, so that the rest of the run keeps its speed.
 """
 
 import importlib
@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import pytest
 from coverage import Coverage, CoverageData
-from hypothesis import is_hypothesis_test
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ["jqmaster.domain", "jqmaster.store"]
@@ -66,12 +65,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Verdict(Path(folder.name)))
 
 
-def is_exhaustive(item: pytest.Item) -> bool:
-    """Return whether a test takes many examples: those that Hypothesis generates, or those of a mark `sized`. Measuring
-    them would take most of the time, and each branch that they take needs its own test that explains it."""
-    return is_hypothesis_test(getattr(item, "obj", None)) or item.get_closest_marker("sized") is not None
-
-
 class Measurement:
     """Measure in the process that runs the tests."""
 
@@ -82,7 +75,9 @@ class Measurement:
     # does not prove what a test asserts.
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        is_measured = item.nodeid.startswith(OWN_TESTS) and not is_exhaustive(item)
+        # Measuring tests with the mark `sized`, such as random histories, would take most of the time. Each branch that they
+        # take needs its own test that explains it.
+        is_measured = item.nodeid.startswith(OWN_TESTS) and not item.get_closest_marker("sized")
         if is_measured:
             _measured.start()
         try:
