@@ -75,8 +75,8 @@ class Measurement:
     # does not prove what a test asserts.
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        # Measuring tests with the mark `sized`, such as random histories, would take most of the time. Each branch that they
-        # take needs its own test that explains it.
+        # Measuring tests with the mark `sized`, such as random histories, would take most of the time. Each branch that
+        # they take needs its own test that explains it.
         is_measured = item.nodeid.startswith(OWN_TESTS) and not item.get_closest_marker("sized")
         if is_measured:
             _measured.start()
