@@ -55,7 +55,7 @@ _PROMISED: Final[Mapping[Durability, _Fields]] = {
 
 
 async def enqueue(call: Call) -> Reply:
-    _refuse_loop(call)
+    refuse_loop(call)
     body = await call.body()
     spec = usual_job(body, call.limits.scan)
     if spec is None:
@@ -73,7 +73,7 @@ async def enqueue(call: Call) -> Reply:
     return Reply(201 if answer.is_new else 200, body_of, _PROMISED[durability] + found)
 
 
-def _refuse_loop(call: Call) -> None:
+def refuse_loop(call: Call) -> None:
     """Raise InvalidError for a delivery of this service to itself, which would push jobs without end."""
     if b"jq-fence" in call.fields:
         raise InvalidError(
@@ -82,7 +82,7 @@ def _refuse_loop(call: Call) -> None:
 
 
 async def enqueue_bulk(call: Call) -> Reply:
-    _refuse_loop(call)
+    refuse_loop(call)
     if b"idempotency-key" in call.fields:
         raise InvalidError(
             "Idempotency-Key is for single jobs; give each job of a bulk a key or an id instead"

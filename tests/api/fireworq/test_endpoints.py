@@ -113,6 +113,14 @@ async def test_private_addresses_and_other_hosts_are_not_called(store_server: St
             assert work.asked == []
 
 
+async def test_a_job_whose_endpoint_is_the_gateway_pushes_nothing(store_server: StoreServer) -> None:
+    async with gateway_on(store_server.url) as client:
+        url = f"{str(client.http.base_url).rstrip('/')}/job/c"
+        await client.push("c", url, payload={"url": url})
+        await client.until("/queue/default/failed", lambda page: page["failed_jobs"] != [])
+        assert (await client.get("/queue/default/stats"))["total_pushes"] <= 1
+
+
 async def test_what_an_operator_sees_of_such_a_job(store_server: StoreServer) -> None:
     async with gateway_on(store_server.url) as client, endpoint(lambda number, body: SUCCESS) as work:
         await client.push("mail/welcome", work.url, payload={"id": 1})

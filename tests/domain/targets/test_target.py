@@ -104,6 +104,11 @@ def test_hosts_below_a_name_do_not_include_the_name() -> None:
     assert not is_host_allowed("ax.example", ["*.x.example"])
 
 
+def test_a_star_stands_for_all_hosts() -> None:
+    assert is_host_allowed("x.example", ["*"])
+    check_target(replace(OWN, allow_hosts=("*",)))
+
+
 def test_429_and_503_are_final_only_if_they_are_listed() -> None:
     target = replace(SHOP, final=("4xx", "5xx"))
     assert target.is_final(404)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.jobs.job import FINISHED, Job, JobState
+from jqmaster.domain.jobs.job import FINISHED, Job, JobState, StateGroup
 from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.errors import InvalidError
@@ -92,6 +92,22 @@ async def test_a_list_of_all_states_is_in_the_order_of_time(world: StoreWorld, l
         of_state = [j.id for j in [*behind, *ahead] if j.state is state]
         assert await shown(JobFilter(state=state)) == of_state
         assert await shown(JobFilter(state=state), is_backward=True) == of_state[::-1]
+
+
+@pytest.mark.req("J15", "J19")
+async def test_a_list_can_begin_at_the_jobs_that_wait_for_an_instant(world: StoreWorld) -> None:
+    jobs = []
+    for n in range(2):
+        for state in JobState:
+            jobs.append(await job_in(world, state, name=f"n-{state}", priority=n))
+            world.pass_ms(20)
+    ahead = sorted((j for j in jobs if j.state in AHEAD), key=lambda j: (instant_of(j), j.id))
+    wanted = JobFilter(group=StateGroup.WAITING)
+    waiting = [j.id for j in ahead if j.state is not JobState.AWAITING_CALLBACK]
+    for is_backward in (False, True):
+        cursor = listing.first_ahead(is_backward=is_backward)
+        page = await world.lists.page(wanted, limit=50, cursor=cursor, is_backward=is_backward)
+        assert [job.id for job in page.jobs] == (waiting[::-1] if is_backward else waiting)
 
 
 @pytest.mark.req("J15")
