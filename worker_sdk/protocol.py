@@ -30,16 +30,17 @@ ProblemCode = Literal[
     "settings_changing", "stale_token", "started_by_events", "store_full", "store_unavailable", "store_unfit",
     "target_exists", "target_name_taken", "target_too_long", "token_expired", "too_deep", "too_large",
     "too_many_actions", "too_many_agent_calls", "too_many_calendars", "too_many_callbacks",
-    "too_many_constraints", "too_many_definitions", "too_many_headers", "too_many_items", "too_many_logins",
-    "too_many_matches", "too_many_nodes", "too_many_notices", "too_many_parts", "too_many_previews",
-    "too_many_registrations", "too_many_sources", "too_many_streams", "too_many_targets", "too_many_tokens",
-    "too_many_users", "trailing_bytes", "truncated", "unauthorized", "unchecked_argument", "unknown_action",
-    "unknown_batch", "unknown_calendar", "unknown_challenge", "unknown_constraint", "unknown_contract",
-    "unknown_definition", "unknown_delivery", "unknown_event", "unknown_failure_group", "unknown_incident",
-    "unknown_job", "unknown_key_value", "unknown_method", "unknown_name", "unknown_notice",
-    "unknown_predecessor", "unknown_session", "unknown_slot_rule", "unknown_target", "unknown_token",
-    "unknown_user", "unknown_worker", "unparsable", "unserved_name", "unsupported_media_type",
-    "unsupported_transfer_encoding", "user_exists", "webhooks_off", "worker_detached", "wrong_password"
+    "too_many_constraints", "too_many_definitions", "too_many_fireworq", "too_many_headers", "too_many_items",
+    "too_many_logins", "too_many_matches", "too_many_nodes", "too_many_notices", "too_many_parts",
+    "too_many_previews", "too_many_registrations", "too_many_sources", "too_many_streams", "too_many_targets",
+    "too_many_tokens", "too_many_users", "trailing_bytes", "truncated", "unauthorized", "unchecked_argument",
+    "unknown_action", "unknown_batch", "unknown_calendar", "unknown_challenge", "unknown_constraint",
+    "unknown_contract", "unknown_definition", "unknown_delivery", "unknown_event", "unknown_failure_group",
+    "unknown_incident", "unknown_job", "unknown_key_value", "unknown_method", "unknown_name",
+    "unknown_notice", "unknown_predecessor", "unknown_session", "unknown_slot_rule", "unknown_target",
+    "unknown_token", "unknown_user", "unknown_worker", "unparsable", "unserved_name",
+    "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "webhooks_off",
+    "worker_detached", "wrong_password"
 ]
 
 

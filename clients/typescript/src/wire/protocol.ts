@@ -1016,6 +1016,7 @@ export type ProblemCode =
   | "too_many_callbacks"
   | "too_many_constraints"
   | "too_many_definitions"
+  | "too_many_fireworq"
   | "too_many_headers"
   | "too_many_items"
   | "too_many_logins"
