@@ -3,7 +3,6 @@ delivered twice while the lease of a delivery lives."""
 
 import asyncio
 import contextlib
-import random
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import httpx
 import pytest
 
 from tests.support import real_time
-from tests.support.endpoint import Endpoint, Request, reply
+from tests.support.endpoint import Endpoint, HangUp, Request, reply
 from tests.support.long import size
 from tests.support.processes import MasterProcess, running
 from tests.support.server import StoreServer
@@ -37,6 +36,12 @@ class Book:
         self.open: Counter[str] = Counter()
         self.fences: defaultdict[str, list[int]] = defaultdict(list)
         self.faults: list[str] = []
+        # Grows with each kill of the endpoint, which ends all that it was doing.
+        self.life = 0
+
+    def die(self) -> None:
+        self.life += 1
+        self.open.clear()
 
     async def answer(self, request: Request) -> bytes:
         job_id, fence = request.fields["jq-job-id"], int(request.fields["jq-fence"])
@@ -45,19 +50,21 @@ class Book:
         if self.fences[job_id] and fence <= self.fences[job_id][-1]:
             self.faults.append(f"{job_id}: fence {fence} after {self.fences[job_id]}")
         self.fences[job_id].append(fence)
+        life = self.life
         self.open[job_id] += 1
-        try:
-            await asyncio.sleep(0.005)
-            self.done[job_id] += 1
-            return reply(200, {"job": job_id})
-        finally:
-            self.open[job_id] -= 1
+        await asyncio.sleep(0.1)
+        if life != self.life:
+            raise HangUp
+        self.open[job_id] -= 1
+        self.done[job_id] += 1
+        return reply(200, {"job": job_id})
 
 
 class Killable:
     """An endpoint that can be killed: its connections end at once, and nothing listens for a while."""
 
     def __init__(self, book: Book) -> None:
+        self._book = book
         self._endpoint = Endpoint(book.answer)
         self._server: asyncio.Server | None = None
 
@@ -74,15 +81,15 @@ class Killable:
         self._server.close()
         for writer in list(self._endpoint.writers):
             writer.transport.abort()
-        # Requests that were being answered end without their answers.
-        await asyncio.sleep(0.02)
+        self._book.die()
 
 
 @pytest.mark.sized
 async def test_jobs_of_a_target_survive_kills_of_masters_and_of_the_endpoint(
     tmp_path: Path, lone_server: StoreServer
 ) -> None:
-    jobs, every_s = size(150, 10_000), 1.0
+    jobs, rounds = size(120, 10_000), size(3, 60)
+    cut: list[int] = []
     masters = []
     for number in range(2):
         folder = tmp_path / f"m{number}"
@@ -91,7 +98,6 @@ async def test_jobs_of_a_target_survive_kills_of_masters_and_of_the_endpoint(
     book = Book()
     shop = Killable(book)
     await shop.start()
-    rng = random.Random(7)
     with running(*masters):
         async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
             made = await http.put(
@@ -112,36 +118,26 @@ async def test_jobs_of_a_target_survive_kills_of_masters_and_of_the_endpoint(
                             return Counter(counts)
                 return Counter()
 
-            async def disturb() -> None:
-                while True:
-                    await asyncio.sleep(every_s)
-                    if rng.random() < 0.5:
-                        victim = rng.choice(masters)
-                        await asyncio.to_thread(victim.kill)
-                        await asyncio.to_thread(victim.start)
-                    else:
-                        await shop.kill()
-                        await asyncio.sleep(0.2)
-                        await shop.start()
+            async def are_over() -> bool:
+                found = await states()
+                return found["succeeded"] + found["failed"] >= jobs
 
-            disturbing = asyncio.create_task(disturb())
-            try:
-
-                async def are_over() -> bool:
-                    found = await states()
-                    return found["succeeded"] + found["failed"] >= jobs
-
-                await asyncio.sleep(2 * every_s)
-                disturbing.cancel()
-                await asyncio.gather(disturbing, return_exceptions=True)
-                await shop.kill()
-                await shop.start()
-                await wait_until(are_over, timeout_s=WITHIN_S, what="all jobs are over")
-            finally:
-                disturbing.cancel()
-                await asyncio.gather(disturbing, return_exceptions=True)
-                await shop.kill()
+            for number in range(rounds):
+                # Kill in the middle of deliveries.
+                await wait_until(lambda: sum(book.open.values()), timeout_s=60, what="a delivery")
+                cut.append(sum(book.open.values()))
+                if number % 2 == 0:
+                    victim = masters[number // 2 % 2]
+                    await asyncio.to_thread(victim.kill)
+                    await asyncio.to_thread(victim.start)
+                else:
+                    await shop.kill()
+                    await asyncio.sleep(0.2)
+                    await shop.start()
+            await wait_until(are_over, timeout_s=WITHIN_S, what="all jobs are over")
+            await shop.kill()
             found = await states()
+    assert min(cut) > 0, "each kill hit deliveries"
     assert book.faults == []
     assert set(book.done) == set(ids)
     assert (found["succeeded"], found["failed"]) == (jobs, 0)
