@@ -81,7 +81,10 @@ class Endings:
             run.is_settled = True
             if logger.isEnabledFor(logging.DEBUG):
                 _log_end(run, "success")
-            self._put(run, outcomes.success(value))
+            fields = outcomes.success(value)
+            if self._reports.used:
+                fields = self._with_used(run, fields)
+            self._settlements.put(run.job_id, run.token, fields)
             return
         if run.is_settled:
             if run.stopping in (Stop.TIMEOUT, Stop.CANCELED):
@@ -262,19 +265,16 @@ class Endings:
             run.is_settled = True
             if logger.isEnabledFor(logging.DEBUG):
                 _log_end(run, fields["type"])
-            self._put(run, fields)
+            if self._reports.used:
+                fields = self._with_used(run, fields)
+            self._settlements.put(run.job_id, run.token, fields)
             self._reports.end(run.token, "the job has ended")
 
-    def _put(self, run: JobRun, fields: outcomes.Fields) -> None:
-        """Hand over the report, with the units that the attempt has used."""
-        # An attempt that opened a challenge goes on, and its charge stays until it ends.
-        if (
-            self._reports.used
-            and (used := self._reports.used.pop(run.token, None))
-            and fields["type"] != "challenged"
-        ):
-            fields = {**fields, "used": used}
-        self._settlements.put(run.job_id, run.token, fields)
+    def _with_used(self, run: JobRun, fields: outcomes.Fields) -> outcomes.Fields:
+        """Return the report with the units that the attempt has used. An attempt that opened a challenge goes on, and
+        its charge stays until it ends."""
+        used = self._reports.used.pop(run.token, None)
+        return {**fields, "used": used} if used and fields["type"] != "challenged" else fields
 
     def settle_stopped(self, run: JobRun) -> None:
         """Report the end that belongs to the reason for which the run is stopped."""

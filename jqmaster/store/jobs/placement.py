@@ -94,6 +94,11 @@ def _told(gate: Gate) -> str | tuple[str, str]:
     return gate.text if gate.condition is None else (gate.text, gate.condition)
 
 
+def _known_as(joined: str, keyed: Sequence[Gate]) -> str:
+    conditions = [gate.condition for gate in keyed if gate.condition is not None]
+    return f"{joined}{conditions}" if conditions else joined
+
+
 class LaneTable:
     """The lanes of one call. Jobs refer to them by number."""
 
@@ -117,9 +122,8 @@ class LaneTable:
         """Return the number of the lane of a group that has these keyed gates."""
         base, numbers = self._bases.get(base_lane.base_id) or self._new_base(base_lane)
         joined = keyed[0].id if len(keyed) == 1 else _joined(keyed)
-        conditions = [gate.condition for gate in keyed if gate.condition is not None]
         # Jobs with the same gates may meet different conditional overrides.
-        known_as = f"{joined}{conditions}" if conditions else joined
+        known_as = _known_as(joined, keyed) if keyed else joined
         number = numbers.get(known_as)
         if number is None:
             # Most lanes have at most one keyed gate.
