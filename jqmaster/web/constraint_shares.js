@@ -110,7 +110,7 @@ function Rows({ form, name, columns, isRule }) {
         ${columns.map((column) => html`<input key=${column.name} type="number" min=${column.min} step=${column.step} aria-label=${`${t(`constraints.form.${/** @type {"weight"} */ (column.name)}`)} ${n}`} placeholder=${t(`constraints.form.${/** @type {"weight"} */ (column.name)}`)} value=${row[column.name]} onInput=${(/** @type {any} */ e) => change(at, { [column.name]: e.target.value })} />`)}
         <button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => put(rows.filter((_, place) => place !== at))}>✕</button></div>`;
     })}
-    <div><${Button} class="small" onClick=${() => put([...rows, blank])}>${t("rule.add")}<//></div></fieldset>`;
+    <div><${Button} class="small" onClick=${() => put([...rows, blank])}>${t("constraints.add_row")}<//></div></fieldset>`;
 }
 
 /** @param {{text: string, n: number, onText: (text: string) => void}} props One condition; another matcher is only shown. */

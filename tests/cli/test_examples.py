@@ -51,7 +51,9 @@ CODES = {
 }
 FILES = {
     "jobs.jsonl": '{"name": "mail.send"}\n{"name": "mail.send", "tags": ["import"]}\n',
-    "partner.toml": 'matcher = {field = "name", op = "glob", value = "partner.*"}\nconcurrency = 2\n',
+    "partner.toml": 'matcher = {field = "name", op = "glob", value = "partner.*"}\nconcurrency = 2\n'
+    'key = "argument.tenant"\n',
+    "limits.csv": "value,concurrency,weight\nacme,80,10\n",
     "constraints.toml": '[[constraint]]\nname = "partner"\nmatcher = {field = "name", op = "eq", value = "partner.a"}\n'
     "concurrency = 3\n",
     "jqmaster.toml": '[[constraint]]\nname = "import"\nmatcher = {field = "tags", op = "eq", value = "import"}\n'

@@ -304,3 +304,44 @@ async def test_what_others_wrote_does_not_drive_the_terminal(api: Api, cli: Cli)
         done = await cli(*arguments)
         assert done.code == 0
         assert "\x1b" not in done.out
+
+
+async def test_a_table_sets_limits_and_weights_of_many_values_and_counts_them_before(
+    api: Api, cli: Cli
+) -> None:
+    body = {
+        "matcher": {"field": "name", "op": "eq", "value": "work"},
+        "key": "argument.tenant",
+        "concurrency": 2,
+        "overrides": [{"match": {"field": "argument.plan", "op": "eq", "value": "pro"}, "concurrency": 9}],
+    }
+    await api.call("PUT", "/api/constraints/tenants", body)
+    for tenant in ("acme", "acme", "umbrella", "other"):
+        await api.enqueue("work", {"tenant": tenant})
+    file = cli.file("limits.csv", "value,concurrency,weight\nacme,80,10\numbrella,,3\nnobody,5,\n")
+    tried = await cli("constraints", "limits", "tenants", file, "--dry-run")
+    assert "3 values would get other limits or weights; 3 waiting jobs of 2 of these values" in tried.out
+    before = (await api.call("GET", "/api/constraints/tenants"))[1]
+    assert (before["fair"], len(before["overrides"])) == (False, 1)
+    assert (await cli("constraints", "limits", "tenants", file)).code == 0
+    after = (await api.call("GET", "/api/constraints/tenants"))[1]
+    assert after["fair"] == {
+        "weights": [{"value": "acme", "weight": 10}, {"value": "umbrella", "weight": 3}],
+        "default": 1,
+    }
+    assert [(one["value"], one["concurrency"]) for one in after["overrides"]] == [
+        ("acme", 80),
+        ("nobody", 5),
+        (None, 9),
+    ]
+    fewer = cli.file("fewer.json", '{"acme": 81}')
+    replaced = await cli("constraints", "limits", "tenants", fewer, "--replace", "--json")
+    assert replaced.lines()[0]["changed_values"] == 3
+    shown = (await cli("constraints", "show", "tenants")).out
+    assert "81 at once" in shown
+    assert "nobody" not in shown
+    assert (await cli("constraints", "put", "plain", "--job-name", "x", "--concurrency", "3",
+                      "--reserve", "1:mail.*")).code == 0  # fmt: skip
+    refused = await cli("constraints", "limits", "plain", file)
+    assert refused.code == 2
+    assert "plain has no key" in refused.err

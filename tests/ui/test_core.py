@@ -292,6 +292,51 @@ async def test_a_constraint_is_made_tried_paused_and_deleted(screens: Screens, a
     assert (await api.call("GET", f"/api/constraints/{name}"))[0] == 404
 
 
+@pytest.mark.req("D30")
+async def test_turns_by_weight_reserved_slots_and_limits_by_condition_need_no_json(
+    screens: Screens, api: Api
+) -> None:
+    name = tag()
+    for tenant in ("acme", "acme", "umbrella"):
+        await api.enqueue(name, {"tenant": tenant, "plan": "pro"}, **LATER)
+    document = {
+        "matcher": {"field": "name", "op": "eq", "value": name},
+        "key": "argument.tenant",
+        "concurrency": 5,
+        "overrides": [{"value": "acme", "concurrency": 7}],
+    }
+    await api.call("PUT", f"/api/constraints/{name}", document)
+    async with screens.open(f"#/constraints?name={name}") as page:
+        await page.get_by_role("button", name="Edit").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Fair between values").check()
+        weights, reserve, conditions = (
+            dialog.get_by_role("group", name=title, exact=True)
+            for title in ("Turns by weight", "Reserved slots", "Limits by condition")
+        )
+        await weights.get_by_role("button", name="Add").click()
+        await weights.get_by_label("Value 1").fill("acme")
+        await weights.get_by_label("Weight 1").fill("10")
+        await reserve.get_by_role("button", name="Add").click()
+        await reserve.get_by_label("Value 1").fill("pro")
+        await reserve.get_by_label("Slots 1").fill("2")
+        await conditions.get_by_role("button", name="Add").click()
+        await conditions.get_by_label("Value 1").fill("pro")
+        await conditions.get_by_label("Running at once 1").fill("50")
+        await expect(dialog.locator(".preview")).to_contain_text("3 waiting jobs, 2 values")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(dialog).to_have_count(0)
+        await expect(page.get_by_role("main")).to_contain_text("Limits by condition")
+    changed = (await api.call("GET", f"/api/constraints/{name}"))[1]
+    plan = {"field": "argument.plan", "op": "eq", "value": "pro"}
+    assert changed["fair"] == {"weights": [{"value": "acme", "weight": 10}], "default": 1}
+    assert changed["reserve"] == [{"matcher": plan, "concurrency": 2}]
+    assert [(one["value"], one.get("match"), one["concurrency"]) for one in changed["overrides"]] == [
+        ("acme", None, 7),
+        (None, plan, 50),
+    ]
+
+
 async def test_a_form_changes_no_instant_that_nobody_touched(screens: Screens, api: Api) -> None:
     name, ends_at = tag(), "2099-12-30T12:00:00.250Z"
     document = {"matcher": {"field": "name", "op": "eq", "value": name}, "concurrency": 1}

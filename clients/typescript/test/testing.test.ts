@@ -125,8 +125,8 @@ test("units that the last attempt used, and observed room, are kept", async () =
     if (attempts++ === 0) throw new Error("again");
     ctx.used({ tokens: 900 });
     ctx.observed("model", { value: "acme", remaining: 41_000, resetsS: 12.5 });
-    for (const wrong of [-1, NaN, 2e9]) assert.throws(() => ctx.used({ tokens: wrong }), RangeError);
-    assert.throws(() => ctx.observed("model", { remaining: 1, resetsS: -1 }), RangeError);
+    for (const wrong of [-1, NaN, 2e9]) assert.throws(() => { ctx.used({ tokens: wrong }); }, RangeError);
+    assert.throws(() => { ctx.observed("model", { remaining: 1, resetsS: -1 }); }, RangeError);
   });
   const jobs = await recording(() => ask.enqueue());
   await drain(jobs);

@@ -63,7 +63,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "constraints preview": ("jqmaster constraints preview partner.toml",),
     "constraints pause": ("jqmaster constraints pause partner",),
     "constraints resume": ("jqmaster constraints resume partner",),
-    "constraints limits": ("jqmaster constraints limits tenants limits.csv",),
+    "constraints limits": ("jqmaster constraints limits partner limits.csv",),
     "constraints plan": ("jqmaster constraints plan constraints.toml --prune",),
     "constraints apply": ("jqmaster constraints apply constraints.toml",),
     "constraints delete": ("jqmaster constraints delete partner",),

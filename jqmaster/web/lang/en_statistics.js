@@ -160,6 +160,7 @@ export default {
   "constraints.form.reserve": "Reserved slots",
   "constraints.reserve.hint": "Slots that only these jobs may use. They may use the other slots, too.",
   "constraints.form.slots": "Slots",
+  "constraints.add_row": "Add a row",
   "constraints.form.conditions": "Limits by condition",
   "constraints.conditions.hint":
     "The limits of each value of the key whose jobs meet the condition. An empty field: the limit of the constraint.",
