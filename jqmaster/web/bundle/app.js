@@ -8416,7 +8416,7 @@ function Rows({ form, name, columns: columns3, isRule }) {
     column.name}`)} value=${row[column.name]} onInput=${(e2) => change2(at2, { [column.name]: e2.target.value })} />`)}
         <button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => put2(rows.filter((_, place) => place !== at2))}>✕</button></div>`;
   })}
-    <div><${Button} class="small" onClick=${() => put2([...rows, blank])}>${t("rule.add")}<//></div></fieldset>`;
+    <div><${Button} class="small" onClick=${() => put2([...rows, blank])}>${t("constraints.add_row")}<//></div></fieldset>`;
 }
 function Condition({ text, n, onText }) {
   const row = conditionRow(text);

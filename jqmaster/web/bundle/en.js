@@ -1759,6 +1759,7 @@ var en_statistics_default = {
   "constraints.form.reserve": "Reserved slots",
   "constraints.reserve.hint": "Slots that only these jobs may use. They may use the other slots, too.",
   "constraints.form.slots": "Slots",
+  "constraints.add_row": "Add a row",
   "constraints.form.conditions": "Limits by condition",
   "constraints.conditions.hint": "The limits of each value of the key whose jobs meet the condition. An empty field: the limit of the constraint.",
   "constraints.condition_count": "{jobs} waiting jobs, {values} values",

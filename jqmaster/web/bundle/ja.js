@@ -2140,6 +2140,7 @@ var ja_statistics_default = {
   "constraints.form.reserve": "予約スロット",
   "constraints.reserve.hint": "条件に合うジョブだけが使えるスロットです。これらのジョブは他のスロットも使えます。",
   "constraints.form.slots": "スロット数",
+  "constraints.add_row": "行を追加",
   "constraints.form.conditions": "条件ごとの制限",
   "constraints.conditions.hint": "条件に合うジョブを持つキーの値ごとに適用される制限です。空欄の場合は制約の制限が適用されます。",
   "constraints.condition_count": "待機中のジョブ {jobs} 件、値 {values} 個",
