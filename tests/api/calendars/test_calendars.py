@@ -65,6 +65,7 @@ async def test_a_dry_run_of_a_new_calendar_makes_none(api: Api) -> None:
 
 
 async def test_a_country_is_stored_and_renewed(api: Api) -> None:
+    pytest.importorskip("holidays")
     body = {"country": "JP", "language": "ja"}
     status, made = await api.call("PUT", "/api/calendars/japan", body)
     assert status == 201, made
@@ -79,6 +80,7 @@ async def test_a_country_is_stored_and_renewed(api: Api) -> None:
 
 
 async def test_a_text_of_a_calendar_program(api: Api) -> None:
+    pytest.importorskip("icalendar")
     text = (
         "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//a//b//EN\r\nBEGIN:VEVENT\r\nUID:1\r\n"
         "DTSTART;VALUE=DATE:20270101\r\nSUMMARY:New Year's Day\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"

@@ -1,10 +1,12 @@
 """The verdict on the health of the queue: which finding comes first, its sentence and its next step."""
 
 from dataclasses import fields, replace
+from datetime import date
 from typing import Any
 
 import pytest
 
+from jqmaster.domain.calendars.ending import EndingCalendar
 from jqmaster.domain.operations import health
 from jqmaster.domain.operations.health import (
     FailingJobs,
@@ -86,6 +88,8 @@ def test_each_kind_of_limit_says_what_it_waits_for(limit: FullLimit, text: str) 
          "was due 1 min ago"),
         ({"definitions": [TroubledDefinition("a b", True, NOW_MS - 60_000)]}, "degraded", "missed_instant",
          "missed its instant 1 min ago"),
+        ({"calendars": [EndingCalendar("japan", date(2028, 12, 31), 2, "jqmaster calendars put japan")]}, "degraded",
+         "calendar_ends", "knows holidays until 2028-12-31, and 2 definitions use it"),
         ({"longest": WAIT, "ready": 1}, "broken", "wait", "has waited 11 min 40 s. No limit holds it back."),
         ({"longest": replace(WAIT, cause="All are full.", is_queued=True), "ready": 1}, "degraded", "wait",
          "11 min 40 s. All are full."),

@@ -21,6 +21,7 @@ def test_a_task_has_as_many_definitions_as_one_declares() -> None:
         "0 3 * * *", tz="Asia/Tokyo", name="nightly", arguments={"kind": "all"}, overlap="queue",
         jitter=timedelta(seconds=90), skip_late_after=60, catch_up="all", max_catch_up=3, enabled=False,
         starts_at=datetime(2026, 1, 1, tzinfo=UTC), description="of the night",
+        days={"calendar": "japan", "rule": "next_workday"},
     )(report)  # fmt: skip
     # Both return the task itself, which is called as before.
     assert declared is report is tasks["report/build"]
@@ -35,6 +36,7 @@ def test_a_task_has_as_many_definitions_as_one_declares() -> None:
             "name": "nightly", "schedule": {"cron": "0 3 * * *"}, "time_zone": "Asia/Tokyo", "overlap": "queue",
             "jitter_s": 90.0, "skip_late_after_s": 60, "catch_up": "all", "max_catch_up": 3, "enabled": False,
             "starts_at": "2026-01-01T00:00:00+00:00", "description": "of the night",
+            "days": {"calendar": "japan", "rule": "next_workday"},
             "job": {**job, "argument": {"kind": "all"}},
         },
     }  # fmt: skip

@@ -8,6 +8,8 @@ import pytest
 from jqmaster.service.calendars.source_child import holidays_of_country
 from tests.support.each import for_each
 
+pytest.importorskip("holidays")
+
 FIRST, LAST = date(2023, 1, 1), date(2027, 12, 31)
 FILES = sorted((Path(__file__).parent / "published").glob("*.txt"))
 

@@ -16,6 +16,8 @@ from jqmaster.service.calendars.source_child import SourceFaultError, answer_of,
 from jqmaster.service.calendars.sources import CalendarSources
 from tests.support.each import for_each
 
+pytest.importorskip("holidays")
+pytest.importorskip("icalendar")
 pytestmark = pytest.mark.req("D33")
 FIRST, LAST = date(2026, 1, 1), date(2029, 12, 31)
 

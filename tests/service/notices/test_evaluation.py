@@ -1,6 +1,7 @@
 """The leader's findings become messages: each failure counts once, whatever dies between the steps."""
 
 import json
+from datetime import date
 from typing import Any
 
 import pytest
@@ -9,10 +10,12 @@ from jqmaster.domain.challenges.challenge import Callback
 from jqmaster.domain.challenges.challenge_form import Form
 from jqmaster.domain.content.content import full_access
 from jqmaster.errors import ConflictError, NotFoundError, PreconditionFailedError, StaleEpochError
+from jqmaster.service.calendars.sources import SourceAnswer
 from jqmaster.service.constraints.editor import Precondition
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.jobs.enqueue import EnqueueStore
 from tests.support import long
+from tests.support.calendars import NO_FIELDS, Calendars
 from tests.support.notices import FIELDS, Notices
 from tests.support.store import StoreWorld
 
@@ -253,6 +256,32 @@ async def test_an_archive_that_is_behind_is_told_when_logs_wait_for_long(notices
     notices.log_due_ms = None
     await notices.rounds(20)
     assert await notices.subjects() == ["Logs wait for the archive", "Logs no longer wait for the archive"]
+
+
+@pytest.mark.req("D33")
+async def test_a_calendar_that_ends_is_told_until_it_is_renewed(
+    notices: Notices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jqmaster.service.notices.lasting_conditions.CALENDARS_EVERY_S", 0.0)
+    office = Calendars(notices.world)
+    soon, later = (SourceAnswer({}, date(year, 2, 1), None) for year in (2027, 2028))
+    office.sources.answer = soon
+    country = {**NO_FIELDS, "country": "JP"}
+    await office.calendars.put("office", country, who="me")
+    await begun(notices, when="calendar_ends", threshold=1, at_most_every_s=10)
+    await notices.rounds(10)
+    # No definition uses it.
+    assert await notices.told() == []
+    await office.on("skip_holidays")
+    await notices.rounds(10)
+    (told,) = await notices.told()
+    assert (
+        "Calendar office knows holidays until 2027-02-01, and 1 definition uses it" in told.argument["text"]
+    )
+    office.sources.answer = later
+    await office.calendars.put("office", country, who="me")
+    await notices.rounds(20)
+    assert await notices.subjects() == ["Calendars have to be renewed", "Calendars are renewed"]
 
 
 async def test_a_lost_worker_and_another_leader_are_told(notices: Notices) -> None:
