@@ -203,3 +203,49 @@ async def test_redacted_arguments_are_compared_by_the_master(api: Api, cli: Cli)
     assert (planned.code, planned.out) == (0, "nothing to change\n")
     assert (await cli("apply", file)).code == 0
     assert (await definition(api, "nightly"))["etag"] == before["etag"]
+
+
+CALENDARS = """
+[[calendar]]
+name = "office"
+dates = [{date = 2026-12-29, name = "Closed"}, {date = "2026-12-28", name = "Closed"}]
+
+[[definition]]
+name = "payday"
+schedule = {cron = "0 9 25 * *"}
+days = {calendar = "office", rule = "previous_workday"}
+job = {name = "salary.pay"}
+"""
+
+
+@pytest.mark.req("D33")
+async def test_calendars_are_made_before_the_definitions_that_need_them_and_deleted_after(
+    api: Api, cli: Cli
+) -> None:
+    file = cli.file("pay.toml", CALENDARS)
+    done = await cli("apply", file)
+    assert (done.code, done.err) == (0, "")
+    assert [line for line in done.out.splitlines() if not line.startswith(" ")] == [
+        "+ calendar office", "+ definition payday",
+    ]  # fmt: skip
+    assert (await definition(api, "payday"))["days"] == {"calendar": "office", "rule": "previous_workday"}
+    assert (await cli("plan", file)).out == "nothing to change\n"
+    before = await changes(api)
+    assert (await cli("apply", file)).code == 0
+    assert await changes(api) == before
+    cli.file("pay.toml", CALENDARS.replace("Closed", "Shut").replace("previous", "next"))
+    planned = await cli("plan", file)
+    assert (planned.code, "~ calendar office" in planned.out, "~ definition payday" in planned.out) == (
+        6,
+        True,
+        True,
+    )
+    cli.file("pay.toml", "definition = []\n")
+    done = await cli("apply", file, "--prune")
+    assert (done.code, done.err) == (0, "")
+    assert [line for line in done.out.splitlines() if not line.startswith(" ")] == [
+        "- definition payday", "- calendar office",
+    ]  # fmt: skip
+    assert (await api.call("GET", "/api/calendars/office"))[0] == 404
+    shown = await cli("plan", cli.file("bad.toml", '[[calendar]]\nname = "a b"\nsubdivision = 3\n'))
+    assert shown.code == 2
