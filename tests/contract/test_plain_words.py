@@ -166,22 +166,20 @@ def code_texts() -> Iterator[tuple[str, str]]:
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 yield place, ast.get_docstring(node) or ""
+            elif isinstance(node, ast.Call) and not place.startswith("tests"):
+                yield from ((place, text) for text in raised_texts(node))
         for comment in re.findall(r"^ *# .*(?:\n *# .*)*", source, re.MULTILINE):
             yield place, re.sub(r"^ *# ", "", comment, flags=re.MULTILINE)
-        if not place.startswith("tests"):
-            yield from ((place, text) for text in raised_texts(source))
 
 
-def raised_texts(source: str) -> Iterator[str]:
-    """Yield the texts with which exceptions are made, with an x for each value."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and re.search(r"(?:Error|fail|Fail)$", ast.unparse(node.func)):
-            for given in node.args:
-                if isinstance(given, ast.Constant) and isinstance(given.value, str):
-                    yield given.value
-                elif isinstance(given, ast.JoinedStr):
-                    parts = (part.value if isinstance(part, ast.Constant) else "x" for part in given.values)
-                    yield "".join(map(str, parts))
+def raised_texts(call: ast.Call) -> Iterator[str]:
+    """Yield the texts with which an exception is made, with an x for each value."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    for given in call.args if name.endswith(("Error", "fail", "Fail")) else ():
+        if isinstance(given, ast.Constant) and isinstance(given.value, str):
+            yield given.value
+        elif isinstance(given, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in given.values)
 
 
 def client_texts() -> Iterator[tuple[str, str]]:

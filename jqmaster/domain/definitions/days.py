@@ -88,7 +88,7 @@ def day_of(occurrence: Occurrence, zone: ZoneInfo) -> date:
 
 
 def local_time(at_ms: int, zone: ZoneInfo) -> datetime:
-    """Return what clocks of the zone show, without the zone."""
+    """Return the local time of the zone at an instant, without the zone."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone).replace(tzinfo=None)
 
 

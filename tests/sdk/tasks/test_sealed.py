@@ -440,9 +440,9 @@ def test_a_checkpoint_has_room_for_its_seal() -> None:
         ({"keys": {"a": "?"}}, "not base64"),
         ({"keys": {"a b": OLD}}, "not the ID of a key"),
         ({"keys": {"": OLD}}, "not the ID of a key"),
-        ({"keys": {"a": OLD}, "clear": [""]}, "no path"),
-        ({"keys": {"a": OLD}, "clear": ["a..b"]}, "no path"),
-        ({"keys": {"a": OLD}, "clear": ["sealed"]}, "no path"),
+        ({"keys": {"a": OLD}, "clear": [""]}, "not the path"),
+        ({"keys": {"a": OLD}, "clear": ["a..b"]}, "not the path"),
+        ({"keys": {"a": OLD}, "clear": ["sealed"]}, "not the path"),
     ],
 )
 def test_keys_and_paths_that_cannot_be_are_refused(given: dict[str, Any], error: str) -> None:
