@@ -8,12 +8,16 @@ import msgpack
 import pytest
 
 from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS
-from jqmaster.domain.jobs.job import Attempt, Cause, Job, JobState
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.jobs.bulk_action import ActionProgress, BulkAction
+from jqmaster.domain.jobs.job import ActionKind, Attempt, Cause, Job, JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.jobs.predecessors import After
 from jqmaster.store import codec
-from jqmaster.store.jobs.operator_actions import Changes, Refusal, StateConflict
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.jobs.operator_actions import Changes, CountedBy, Refusal, StateConflict
 from jqmaster.store.jobs.placement import StaleConstraints
+from jqmaster.store.operations.bulk_actions import ActionStore
 from tests.store.jobs.test_settle import DISCARDED, RETRYING
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import StoreWorld
@@ -341,3 +345,36 @@ async def test_a_job_is_not_retried_by_rules_that_changed_meanwhile(world: Store
     async with world.unchanged():
         with pytest.raises(StaleConstraints):
             await world.operator_actions.retry(job, NO_CONSTRAINTS)
+
+
+@pytest.mark.req("M9", "D32")
+async def test_an_action_on_many_jobs_changes_no_more_than_its_bound(world: StoreWorld) -> None:
+    ids = [await world.enqueue(delay_ms=60_000) for _ in range(3)]
+    action = BulkAction(
+        id=new_id(),
+        kind=ActionKind.CANCEL,
+        filter=None,
+        ids=tuple(ids),
+        by="me",
+        created_at_ms=world.now_ms,
+        at_most=2,
+    )
+    entry = encode_entry(who="me", action="jobs.cancel", target=action.id, before=None, after=None)
+    assert await ActionStore(world.shard).put(action, ActionProgress(), entry)
+    counted_by = CountedBy(action.id)
+    assert await world.operator_actions.cancel_all(ids[:1], counted_by) == [None]
+    assert await world.operator_actions.run_all_now(ids[1:2], counted_by) == [None]
+    left = await world.get(ids[2])
+    used_up = [Refusal("used_up")]
+    async with world.unchanged():
+        assert await world.operator_actions.cancel_all(ids[2:], counted_by) == used_up
+        assert await world.operator_actions.run_all_now(ids[2:], counted_by) == used_up
+        assert await world.operator_actions.delete_all(ids[2:], counted_by) == used_up
+        assert (
+            await world.operator_actions.patch_all([left], Changes(priority=3), counted_by=counted_by)
+            == used_up
+        )
+        canceled = await world.get(ids[0])
+        assert await world.operator_actions.retry_all([canceled], counted_by=counted_by) == used_up
+    # Without the action, the job may be changed.
+    assert await world.operator_actions.cancel_all(ids[2:]) == [None]
