@@ -65,7 +65,9 @@ async def test_each_gathered_job_has_its_own_end_and_each_step_is_repeated_at_mo
         async with Pusher(master.url, max_wait_s=60) as pusher:
             jobs = {
                 "runs again": make_job("row", {"rows": "a"}, **options),
-                "may not run again": make_job("row", {"rows": "b"}, **{**options, "rerun_lost": False}),
+                "may not run again": make_job(
+                    "row", {"rows": "b"}, **{**options, "max_retry": 0, "rerun_lost": False}
+                ),
                 "is canceled": make_job("row", {"rows": "c"}, **options),
                 "is out of time": make_job(
                     "row", {"rows": "d"}, **{**options, "timeout": 1.5, "max_retry": 0}
