@@ -21,17 +21,25 @@ const isSigned = (request, body) => {
 const answer = (response, status, value, headers = {}) =>
   response.writeHead(status, { "Content-Type": "application/json", ...headers }).end(JSON.stringify(value))
 
+const parsed = (body) => {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return undefined
+  }
+}
+
 createServer(async (request, response) => {
   const parts = []
   for await (const part of request) parts.push(part)
   const body = Buffer.concat(parts)
   if (!isSigned(request, body)) return answer(response, 401, { error: "the signature is missing or wrong" })
+  const photo = parsed(body)
+  if (!photo?.id) return answer(response, 422, { error: "id is missing" }) // it fails for good
   // The job goes back to the queue, and uses no retry.
   if (running >= mostAtOnce) return answer(response, 503, { error: "busy" }, { "Retry-After": "1" })
   running += 1
   try {
-    const photo = JSON.parse(body)
-    if (!photo.id) return answer(response, 422, { error: "id is missing" }) // it fails for good
     await new Promise((done) => setTimeout(done, 20))
     answer(response, 200, { id: photo.id, width: photo.size ?? 256, attempt: Number(request.headers["jq-attempt"]) })
   } finally {

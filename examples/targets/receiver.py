@@ -18,7 +18,11 @@ class Receiver(BaseHTTPRequestHandler):
     """Answers 202 with JQ-Await: the job waits up to an hour for the callback, without a connection or a slot."""
 
     def do_POST(self) -> None:
-        film = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        try:
+            film = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        except ValueError:
+            self.send_error(400)
+            return
         # A repeat of a delivery has the same address for its callback only within one attempt.
         work = threading.Thread(target=cut, args=(film, self.headers["JQ-Callback-Url"]))
         self.send_response(202)

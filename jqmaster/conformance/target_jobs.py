@@ -109,7 +109,8 @@ async def _(target: TargetUnderTest) -> None:
                     False, f"request {number + 1} was not answered, although no answer said Connection: close"
                 )
             target.expect_done(answer)
-            if answer.fields.get("connection", "").lower() == "close":
+            said = answer.fields.get("connection", "").lower()
+            if said == "close" or (answer.first[0] == "HTTP/1.0" and said != "keep-alive"):
                 return
     finally:
         await connection.close()

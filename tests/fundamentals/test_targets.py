@@ -12,6 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
+from jqmaster.conformance.questions import QuestionOutcome
+from jqmaster.conformance.target_kit import ask_target
 from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.ports import free_port
@@ -93,6 +95,29 @@ async def test_a_receiver_in_plain_python_answers_later(api: Api) -> None:
         job_id = await api.enqueue("film.cut", {"minutes": 90}, keep_result=True)
         assert await result(api, job_id) == {"minutes": 90, "cut": True}
         assert (await api.job(job_id))["attempt"] == 1
+
+
+@pytest.mark.req("J11")
+async def test_the_receivers_pass_the_conformance_kit() -> None:
+    kinds = {
+        (sys.executable, "examples/targets/receiver.py"): ({"minutes": 1}, None),
+        ("node", "examples/targets/receiver.mjs"): ({"id": 1}, SECRET),
+    }
+    for command, (argument, secret) in kinds.items():
+        if shutil.which(command[0]) is None:
+            continue
+        port = free_port()
+        async with started(port, *command, str(port), SECRET=SECRET, MOST_AT_ONCE="20"):
+            results = await ask_target(
+                f"http://127.0.0.1:{port}/", name="example", argument=argument, secret=secret
+            )
+        faults = {one.id: one.detail for one in results if one.outcome is QuestionOutcome.FAILED}
+        assert faults == {}, command
+        passed = {one.id for one in results if one.outcome is QuestionOutcome.PASSED}
+        assert ("delivery.callback" in passed, "signature.old" in passed) == (
+            secret is None,
+            secret is not None,
+        )
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
