@@ -134,17 +134,9 @@ class RequestServices:
             pauses=self._make_pauses(),
             constraint_editor=services.constraint_editor,
             definitions=definitions,
-            definition_editor=DefinitionEditor(
-                stores.definitions,
-                services.definition_firing,
-                audit,
-                services.store_time_ms,
-                stores.calendars,
-            ),
+            definition_editor=self._make_definition_editor(audit),
             calendars=stores.calendars,
-            calendar_editor=CalendarEditor(
-                stores.calendars, CalendarSources(), services.definition_firing, services.store_time_ms
-            ),
+            calendar_editor=self._make_calendar_editor(),
             event_intake=services.events,
             events=EventReader(stores.events),
             fireworq=self._make_fireworq() if shared.settings.fireworq_prefix else None,
@@ -185,6 +177,18 @@ class RequestServices:
         stores = self._stores
         previews = Previews(stores.lanes, self._services.usage, self._shared.clock, turns)
         return ConstraintReader(self._services.constraints, self._services.usage, stores.gates, previews)
+
+    def _make_definition_editor(self, audit: AuditStore) -> DefinitionEditor:
+        services, stores = self._services, self._stores
+        return DefinitionEditor(
+            stores.definitions, services.definition_firing, audit, services.store_time_ms, stores.calendars
+        )
+
+    def _make_calendar_editor(self) -> CalendarEditor:
+        services = self._services
+        return CalendarEditor(
+            self._stores.calendars, CalendarSources(), services.definition_firing, services.store_time_ms
+        )
 
     def _make_challenge_forms(self, audit_writer: AuditWriter) -> ChallengeForms:
         services = self._services
