@@ -13,7 +13,7 @@ from typing import Final
 import psutil
 import pytest
 
-# Fifteen minutes are usual on two quiet cores. Many services end a run after 90, with installation and checks.
+# Twenty minutes are usual on two quiet cores. Many services end a run after 90, with installation and checks.
 LIMIT_S: Final = 70 * 60.0
 VARIABLE: Final = "JQMASTER_TEST_LIMIT_S"
 # The exit code of a run that took too long.
