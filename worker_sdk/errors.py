@@ -202,8 +202,8 @@ class PartNotKept(Exception):  # noqa: N818
 
 
 class IsolatedHandlerError(Exception):
-    """The attempt of an isolated handler did not succeed, as the middleware in the worker learns it: the exception
-    itself stayed in the process of the handler.
+    """The exception that middleware in the worker gets if an attempt of an isolated handler did not succeed. The
+    exception of the handler itself stayed in the process of the handler.
 
     * `fields`: the report to a master: `type`, such as `failure`, `discarded` or `deferred`; of a failure also
       `reason`, `should_retry`, `message` and `error` with the traceback as text. Empty if the attempt was stopped.

@@ -28,8 +28,9 @@ class DjangoRows:
             raise TypeError(f"the outbox knows {', '.join(sorted(_CLOCKS))}, and not {vendor}")
         self._using = using
         self._sql = _CLOCKS[vendor]
-        # InnoDB locks each row that a locking read looks at, and reads its newest version, while a subquery reads that
-        # of the snapshot. So a plain read finds the first rows there, and they are then locked by their keys.
+        # InnoDB locks every row that a locking read looks at. Such a read sees the newest version of a row, but its
+        # subquery sees an older one, that of the snapshot. So a plain read finds the first rows, and they are then
+        # locked by their keys.
         self._locks_what_it_scans = vendor == "mysql"
         self._skips_locked = connections[using].features.has_select_for_update_skip_locked
 

@@ -297,7 +297,9 @@ class Calls(Generic[P, ResultT_co]):
     def _job(self, call: "TaskJob[Any] | Mapping[str, Any]") -> TaskJob[Any]:
         if isinstance(call, TaskJob):
             if call.task is not self._task:
-                raise TypeError(f"a job of {call['name']} among those of {self._task.name}")
+                raise TypeError(
+                    f"all jobs of one call must be of {self._task.name}, and one is of {call['name']}"
+                )
             return call
         if not isinstance(call, Mapping):
             raise TypeError(

@@ -14,7 +14,7 @@ from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.registry import Handler, Registry
 from worker_sdk.worker.worker import Worker
 
-# Stops of workers that continue in their event loops after the block.
+# Tasks that stop workers in their event loops, after the block of the test has ended.
 _ends: Final[set["asyncio.Task[None]"]] = set()
 _portal_of_caller: Final[ContextVar["Portal | None"]] = ContextVar("portal_of_caller", default=None)
 

@@ -66,10 +66,10 @@ def read_list(
     all_usual: Callable[[bytes, ScanLimits], list[UsualT] | None] | None = None,
     on_bad: Callable[[int, JqmasterError], None] | None = None,
 ) -> list[UsualT] | Iterator[UsualT | dict[str, Any]]:
-    """Return the maps of `{list_field: [{…}, …]}`, each within the limits. A usual item is the value that `usual` makes
-    of its bytes; an unusual item is its fields, as `read_map` returns them. `all_usual` parses the whole message at
-    once, or returns None if any item is unusual. If this function returns a list, the list is complete, and every item
-    is usual.
+    """Return the maps of `{list_field: [{…}, …]}`, each within the limits. `usual` decodes
+    the bytes of an item in a quick way, or returns None; such an unusual item is read by `read_map`. `all_usual`
+    decodes the whole message at once, or returns None if any item is unusual. A list as the result is complete, and
+    has no unusual items.
 
     Any other iterable reads one item at a time. Let no item take effect before the iterable has ended, because the
     bytes after the list are checked last. Validate each item before taking the next, or the decoded fields of all may

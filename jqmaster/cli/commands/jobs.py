@@ -300,7 +300,7 @@ def job(
     if http.says_json(view):
         return
     apart = ("argument", "result", "attempts", "events", "steps", "after", "dependents")
-    # A line for each thing that is not so would hide what matters.
+    # Leave out false values, because they would hide what matters.
     output.show_fields(
         (field, json.dumps(value, ensure_ascii=False) if value and isinstance(value, dict | list) else value)
         for field, value in view.items()

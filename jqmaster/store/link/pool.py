@@ -136,7 +136,7 @@ class StorePool:
                 self._recheck_idle()
             if writes:
                 raise OutcomeUnknownError(
-                    "the store did not answer; it may have happened, repeat with the same ID",
+                    "the store did not answer, so the change may have been made; repeat with the same ID",
                     retry_after_s=RETRY_AFTER_S,
                 ) from exc
             raise StoreUnavailableError(self._unanswered(exc), retry_after_s=RETRY_AFTER_S) from exc
