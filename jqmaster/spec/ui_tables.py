@@ -107,7 +107,7 @@ def _limit_kinds() -> str:
     lines = [
         f"/** The kinds of limits of a constraint. {_LIMITS_FROM} */",
         "",
-        '/** @typedef {{name: string, path: string[], min: number, unit: "count" | "seconds" | "instant"}} Figure A part of a limit that a form asks for. */',
+        '/** @typedef {{name: string, path: string[], min: number, unit: "count" | "seconds" | "instant" | "number" | "text"}} Figure A part of a limit that a form asks for. */',
         "/** @typedef {{name: string, isPerValue: boolean, figures: Figure[], isOn: boolean}} LimitKind A kind without figures is a switch, on or off by default. */",
         "",
         "/** @type {LimitKind[]} */",

@@ -27,9 +27,10 @@ from this file (see `layout`).
 
 The extras are empty if all have their defaults. Otherwise they are MessagePack in one of two forms, told apart by the
 first byte. The older form is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can
-read. The newer form is a map of whatever differs from its default: `tags`, `headers`, `retry` (a map as well), and each
-of `added_extras`. Readers ignore keys that they do not know, and no script changes the extras: a job keeps what a newer
-master gave it. docs/upgrading.md says which release writes what.
+read. The newer form is a map of whatever differs from its default: `tags`, `headers`, `retry` (a map as well), each of
+`added_extras`, and `weights`: the job's own weights in thousandths, by ID of the constraint. Readers ignore keys that
+they do not know, and only `weights` changes: a job keeps what a newer master gave it. docs/upgrading.md says
+which release writes what.
 """
 
 import functools
@@ -133,6 +134,7 @@ _MATCHED: Final = struct.Struct(">iIq")
 _U32: Final = struct.Struct(">I")
 _I64: Final = struct.Struct(">q")
 _PACKER: Final = msgpack.Packer(autoreset=True)
+_RAW_PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 
 # Longer extras are decoded each time, so that the cache stays small.
 _MAX_CACHED_EXTRAS: Final = 1024
@@ -145,6 +147,7 @@ _BATCH_KEY: Final = msgpack.packb("batch")
 _CALLBACK_KEY: Final = msgpack.packb("callback_of")
 _AFTER_KEY: Final = msgpack.packb("after")
 _REQUIRES_KEY: Final = msgpack.packb("requires")
+_WEIGHTS_KEY: Final = msgpack.packb("weights")
 _SUCCESS_HEAD: Final = (
     b"\x83" + msgpack.packb("type") + msgpack.packb("success") + msgpack.packb("finished_at")
 )
@@ -161,13 +164,16 @@ _REASON_KEY, _SHOULD_RETRY_KEY, _MESSAGE_KEY, _ERROR_KEY = map(
 )
 
 
-def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, bytes]:
+def encode_new(
+    spec: JobSpec, gates: bytes = NO_GATES, weights: Mapping[str, int] | None = None
+) -> tuple[bytes, bytes, bytes]:
     """Return the terms (offsets 88 to 119 of the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1), the digest
     of the request, and the record from offset 136 on.
 
     The enqueue script builds the record from these, because it knows the time. It processes terms that many jobs share
     only once. Equal requests have equal digests at any time, because a relative delay enters the digest as it was
-    given.
+    given. `weights` are stored with the job (lib/constraints/weights.lua reads them), but follow from the constraints,
+    and so do not enter the digest.
     """
     flags = (FLAG_KEEP_RESULT if spec.keep_result else 0) | (FLAG_RERUN_LOST if spec.rerun_lost else 0)
     if spec.unique is not None:
@@ -198,6 +204,9 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
     argument = spec.argument
     digest = _DIGEST.copy()
     digest.update(b"".join((terms, name, extras, argument)))
+    if weights:
+        packed = _encode_extras(spec, added | {"weights": weights}, has_own_retry)
+        extras = _U32.pack(len(packed)) + packed
     return terms, digest.digest(), b"".join((_LENGTHS[len(name)], name, gates, extras, argument))
 
 
@@ -235,7 +244,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
         tags: tuple[str, ...] = ()
         headers: dict[str, str] = {}
         retry = DEFAULT_RETRY
-        unique = origin = batch = callback_of = notify = after = requires = None
+        unique = origin = batch = callback_of = notify = after = requires = weights = None
         if extras_end > extras_at:
             extras = record[extras_at:extras_end]
             tags, headers, retry = _decode_extras(extras)
@@ -247,6 +256,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
                 notify = _decode_notify(extras)
             after = _decode_after(extras)
             requires = _decode_requires(extras)
+            weights = _decode_weights(extras)
         return Job(
             id=job_id,
             name=record[HEAD_SIZE + 1 : name_end].decode(),
@@ -285,6 +295,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             notify=notify,
             after=after,
             requires=requires,
+            weights=weights,
         )
     except _UNREADABLE as exc:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
@@ -341,6 +352,11 @@ def _success_head(finished_at: str | None) -> bytes:
 
 def pack(value: Any) -> bytes:
     return bytes(_PACKER.pack(value))
+
+
+def pack_raw(value: Any) -> bytes:
+    """Pack a value with bytes in it for a script: the Lua library knows no binary, only raw strings."""
+    return bytes(_RAW_PACKER.pack(value))
 
 
 # Not frozen, for speed: each push creates one.
@@ -488,6 +504,39 @@ def decode_matched(record: bytes, decode: Callable[[bytes], object]) -> tuple[by
     return record[128:136], fields
 
 
+def reweighed(record: bytes, weights: Mapping[str, int]) -> bytes | None:
+    """Return the extras of a record with these weights; None if it has them already. All other extras stay. Raise
+    DamagedError."""
+    try:
+        extras = _extras_of(record)
+        if not weights and _WEIGHTS_KEY not in extras:
+            return None
+        fields = _fields_of_extras(extras)
+        if fields.get("weights", {}) == weights:
+            return None
+        fields.pop("weights", None)
+        if weights:
+            fields["weights"] = weights
+        return bytes(_PACKER.pack(fields)) if fields else b""
+    except _UNREADABLE as exc:
+        raise DamagedError("the record of a job cannot be read") from exc
+
+
+def _extras_of(record: bytes) -> bytes:
+    gates_end = _gates_end(record, HEAD_SIZE + 1 + record[HEAD_SIZE])
+    return record[gates_end + 4 : gates_end + 4 + _U32.unpack_from(record, gates_end)[0]]
+
+
+def _fields_of_extras(extras: bytes) -> dict[str, Any]:
+    """Return extras in the newer form."""
+    stored = msgpack.unpackb(extras) if extras else {}
+    if isinstance(stored, dict):
+        return stored
+    tags, headers, retry = stored
+    former = {"tags": tags, "headers": headers, "retry": dict(zip(RetryPolicy.__slots__, retry, strict=True))}
+    return {key: value for key, value in former.items() if value}
+
+
 def may_have_failed(record: bytes) -> bool:
     """Return whether a record of at least HEAD_SIZE bytes has a failure or a loss, without decoding it."""
     return record[1] == STATE_CODES[JobState.FAILED] or record[8:14] != _NO_FAILURES
@@ -582,6 +631,15 @@ def _decode_requires(extras: bytes) -> dict[str, str] | None:
     if not isinstance(stored, dict) or not stored.get("requires"):
         return None
     return {str(key): str(value) for key, value in stored["requires"].items()}
+
+
+def _decode_weights(extras: bytes) -> dict[str, int] | None:
+    if _WEIGHTS_KEY not in extras:
+        return None
+    stored = msgpack.unpackb(extras)
+    if not isinstance(stored, dict) or not stored.get("weights"):
+        return None
+    return {str(cid): int(weight) for cid, weight in stored["weights"].items()}
 
 
 def _decode_batch(extras: bytes) -> tuple[str | None, CallbackOf | None]:

@@ -267,7 +267,37 @@ class Keys:
     handed_over_gates = Key("set", "while not empty", "gates that have such jobs")
     slot_lists = Key("set", "while not empty", "lists of gates without a key under which slots are kept")
     starts = NamedKey(
-        "sorted set", "expires", "tokens of the claims that the gate remembers; score: when, ms", of=("gate",)
+        "sorted set",
+        "expires",
+        "tokens of the claims that the gate remembers, with their charges if it has a weight; score: when, ms",
+        of=("gate",),
+    )
+    charges = NamedKey(
+        "hash",
+        "while not empty",
+        "running jobs that are charged at this gate, each with the token of its claim and thousandths of the unit",
+        of=("gate",),
+    )
+    charge_sums = Key("hash", "while not empty", "by gate: the sum of its charges, thousandths")
+    handed_over_charges = Key(
+        "hash", "while not empty", "by gate: the part of that sum whose jobs are with another system"
+    )
+    started = NamedKey(
+        "string",
+        "expires",
+        "the sum of the charges in `starts` of a gate with a weight, thousandths",
+        of=("gate",),
+    )
+    needed = NamedKey(
+        "string",
+        "expires",
+        "the room for which the gate stays closed to lighter jobs, because a job waits for it, thousandths",
+        of=("gate",),
+    )
+    observed = Key(
+        "hash",
+        "while not empty",
+        "by gate: what another system still admits, thousandths; until when and since when, ms",
     )
     closed = Key("set", "while not empty", "gates at which something lies")
     counted = Key("set", "while not empty", "constraints of which gates may be known")
@@ -618,6 +648,7 @@ class Keys:
         self.handed_over_prefix = self.handed_over("")
         self.slots_prefix = self.slots("")
         self.starts_prefix = self.starts("")
+        self.charges_prefix = self.charges("")
         self.action_prefix = self.action("")
         self.session_prefix = self.session("")
         self.sessions_prefix = self.sessions("")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from jqmaster.domain.constraints.constraint import CID_LENGTH, NO_KEY
+from jqmaster.domain.constraints.constraint import CID_LENGTH, NO_KEY, WEIGHTED_CID
 from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE, LimitKind
 from jqmaster.domain.jobs.job import (
     FINISHED,
@@ -64,6 +64,8 @@ def layout_file() -> str:
         f"longest_beginning = {longest}",
         "NO_ID = '" + r"\0" * 16 + "'",
         f"NO_KEY = '{NO_KEY}'",
+        # The beginning of the ID of a constraint with a weight.
+        f"WEIGHTED = '{WEIGHTED_CID}'",
         f"STATE = {_table((state.value, code) for state, code in codec.STATE_CODES.items())}",
         f"CAUSE = {_table((cause.name.lower(), int(cause)) for cause in Cause)}",
         f"FLAG = {_table(codec.FLAGS.items())}",

@@ -55,8 +55,8 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
               /** @type {any} */ key,
               /** @type {number} */ at,
             ) => html`<li key=${key.id ?? at}><div class="row"><${Badge} kind=${key.is_open ? "ok" : "warn"}>${t(key.is_open ? "why.passes" : "why.closed")}<//> <strong><${Text} value=${key.value} max=${80} /></strong>
-            <span class="muted">${limitTexts({ ...key.limits, max_backlog: null }).join(" · ") || t("constraints.no_limit")}</span>${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}</div>
-          <div class="row"><span class="num">${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}</span>
+            <span class="muted">${limitTexts({ ...key.limits, max_backlog: null }, one.weight?.unit).join(" · ") || t("constraints.no_limit")}</span>${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}</div>
+          <div class="row"><span class="num">${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}${one.weight && html` · ${unitsText(key, one.weight.unit)}`}</span>
             ${
               mayOperate &&
               key.id &&
@@ -72,6 +72,15 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
     }
     ${limiting && html`<${ValueLimits} shown=${limiting} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`}</section>`;
 }
+
+/** @param {any} usage @param {string} unit @returns {string} The units of running jobs and of the window, where they count. */
+export const unitsText = (usage, unit) =>
+  [
+    usage.running_units !== null && t("constraints.units.running", { units: number(usage.running_units), unit }),
+    usage.units_in_window !== null && t("constraints.units.window", { units: number(usage.units_in_window), unit }),
+  ]
+    .filter(Boolean)
+    .join(" · ");
 
 /**
  * Find the values that `text` may stand for: `42` is a number, and also a text of two digits.

@@ -1,7 +1,8 @@
 /** Limits of a constraint, or of one value of its key, as forms and lists show them; the kinds come from the master. */
-import { t } from "./i18n.js";
+import { number, t } from "./i18n.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
 import { pref } from "./prefs.js";
+import { visible } from "./text.js";
 import { durationText, instantText } from "./ui/formats.js";
 import { LATEST, inputOf, instantIn } from "./ui/instants.js";
 
@@ -14,10 +15,11 @@ export const SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
 const at = (document, path) => path.reduce((part, step) => part?.[step], document);
 
 /** @param {Figure} figure Returns the attributes of its input. */
-export const inputFor = ({ unit, min }) =>
-  unit === "instant"
-    ? { type: "datetime-local", step: "1", max: LATEST }
-    : { type: "number", step: unit === "count" ? "1" : "any", min };
+export const inputFor = ({ unit, min }) => {
+  if (unit === "instant") return { type: "datetime-local", step: "1", max: LATEST };
+  if (unit === "text") return { type: "text", maxlength: "256", spellcheck: false };
+  return { type: "number", step: unit === "count" ? "1" : "any", min };
+};
 
 /** @param {Figure} figure @param {any} document @returns {string} What its input shows. */
 export const figureText = ({ unit, path }, document) => {
@@ -26,7 +28,10 @@ export const figureText = ({ unit, path }, document) => {
 };
 
 /** @param {Figure} figure @param {string} text Of its input, not empty. @returns {number | string} As the API takes it. */
-export const figureValue = ({ unit }, text) => (unit === "instant" ? instantIn(text) : Number(text));
+export const figureValue = ({ unit }, text) => {
+  if (unit === "text") return text.trim();
+  return unit === "instant" ? instantIn(text) : Number(text);
+};
 
 /**
  * Return the values of a form for a document: figures as text, switches as "yes" or "".
@@ -44,7 +49,8 @@ export function formOf(document) {
 }
 
 /**
- * Return the limits in a form, as the API takes them. If one figure of a limit is given, all of them are sent.
+ * Return the limits in a form, as the API takes them. If one figure of a limit is given, all of them are sent, except
+ * for numbers and texts that have a default.
  * @param {Record<string, string | undefined>} form
  * @param {import("./limit_kinds.js").LimitKind[]} kinds
  */
@@ -56,6 +62,7 @@ export function limitsIn(form, kinds) {
       if (Boolean(form[name]) !== isOn) limits[name] = !isOn;
     } else if (figures.some((figure) => form[figure.name])) {
       for (const figure of figures) {
+        if ((figure.unit === "text" || figure.unit === "number") && !form[figure.name]) continue;
         const value = figureValue(figure, form[figure.name] ?? "");
         if (figure.path.length === 1) limits[name] = value;
         else limits[name] = { ...limits[name], [figure.path[1] ?? ""]: value };
@@ -75,18 +82,32 @@ export function limitsOf(document, kinds) {
   return Object.fromEntries(given.map(({ name }) => [name, document[name]]));
 }
 
-/** @param {any} document @returns {string[]} Each limit that has figures, in words. */
-export function limitTexts(document) {
+const IN_UNITS = ["concurrency", "rate"];
+
+/**
+ * @param {any} document
+ * @param {string} [unit] What its limits count; undefined: jobs.
+ * @returns {string[]} Each limit that has figures, in words.
+ */
+export function limitTexts(document, unit = document.weight?.unit) {
   return LIMIT_KINDS.filter(
     ({ name, figures }) => figures.length > 0 && (document[name] ?? null) !== null,
   ).map(({ name, figures }) => {
+    if (name === "weight") return weightText(document.weight);
     const { count, seconds, instant } = Object.fromEntries(
       figures.map(({ unit, path }) => [unit, at(document, path)]),
     );
-    return t(`limit.${name}`, {
+    return t(/** @type {any} */ (unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`), {
       count,
+      unit,
       ...(seconds && { duration: durationText(seconds * 1000) }),
       ...(instant && { at: instantText(Date.parse(instant), pref("times", "relative")) }),
     });
   });
 }
+
+/** @param {{from: string | null, default: number, unit: string}} weight */
+const weightText = (weight) =>
+  weight.from === null
+    ? t("limit.weight.same", { default: number(weight.default), unit: weight.unit })
+    : t("limit.weight", { from: visible(weight.from), default: number(weight.default) });

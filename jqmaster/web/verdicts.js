@@ -92,6 +92,19 @@ function dueText(verdict) {
   return verdict.put_off ? `${text} ${t("why.text.put_off", { reason: visible(verdict.put_off) })}` : text;
 }
 
+/** @param {"concurrency" | "rate"} kind @param {any} applied A constraint that counts units. */
+function unitsReason(kind, { weight, concurrency, rate }) {
+  const isRate = kind === "rate";
+  const reason = t(isRate ? "why.text.rate.units" : "why.text.concurrency.units", {
+    used: number(isRate ? weight.in_window : weight.running),
+    limit: number(isRate ? rate.limit : concurrency),
+    unit: weight.unit,
+    job: number(weight.job),
+    ...(isRate && { period: durationText(rate.period_s * 1000) }),
+  });
+  return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
+}
+
 /** @param {any} verdict @param {any} why */
 function constraintText(verdict, why) {
   const applied =
@@ -103,6 +116,7 @@ function constraintText(verdict, why) {
     : visible(verdict.name);
   const reasons = verdict.kinds.map((/** @type {string} */ kind) => {
     const isFirst = kind === verdict.kind;
+    if (applied.weight && (kind === "concurrency" || kind === "rate")) return unitsReason(kind, applied);
     if (kind === "concurrency")
       return t("why.text.concurrency", {
         used: (isFirst ? verdict.usage : applied.running) ?? 0,

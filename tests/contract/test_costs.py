@@ -12,14 +12,18 @@ from typing import Any
 import pytest
 
 from jqmaster.api.http import endpoint
+from jqmaster.domain.constraints.weight import Weight
 from jqmaster.domain.ids import new_id
+from jqmaster.domain.matching.paths import parse_path
 from jqmaster.runtime.targets.deliveries import TargetDeliveries
+from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pool import StorePool
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.operations.settings import SettingsStore
 from tests.support.admin import admin_of
+from tests.support.constraints import ConstrainedWorld
 from tests.support.events import Events
 from tests.support.master import master_on
 from tests.support.server import StoreServer, started
@@ -31,6 +35,15 @@ from worker_sdk.worker import asgi
 
 ARGUMENT = "x" * 98  # 100 bytes as MessagePack
 BATCH = 500
+# By key of the constraint, and number of jobs: the commands of each step, those of a call together.
+PLAIN_COSTS: dict[tuple[str | None, int], dict[str, float]] = {
+    (None, BATCH): {"enqueue": 15, "claim": 541, "settle": 525},
+    (None, 1): {"enqueue": 14, "claim": 33, "settle": 16},
+    ("argument.host", BATCH): {"enqueue": 16, "claim": 539, "settle": 521},
+    ("argument.host", 1): {"enqueue": 15, "claim": 31, "settle": 12},
+}
+# What a job behind a constraint with a weight may cost, compared with one behind the same constraint without.
+MOST_FOR_WEIGHT = 1.15
 NO_COST = {"info", "config|resetstat", "client|setinfo", "auth", "hello", "select"}
 
 
@@ -278,3 +291,61 @@ async def test_an_installation_without_targets_pays_nothing_for_them(monkeypatch
 
 async def _done(argument: Any) -> None:
     pass
+
+
+# --- constraints
+
+
+async def limited_costs(world: StoreWorld, jobs: int, **fields: Any) -> dict[str, Counter[str]]:
+    """Return each step's commands of jobs behind one constraint, which has room for all of them."""
+    constraints = ConstrainedWorld(world)
+    await constraints.limit(concurrency=100_000, rate=(100_000, 60_000), **fields)
+    worker_id = await world.worker("work", max_jobs=1000)
+    costs: dict[str, Counter[str]] = {}
+    for _ in range(2):  # the first pass loads the scripts
+        claimed: list[ClaimedJob] = []
+
+        async def push() -> None:
+            await constraints.enqueue_many([{"tokens": 3, "host": "x"}] * jobs)
+
+        async def claim(claimed: list[ClaimedJob] = claimed) -> None:
+            claimed += (await constraints.claim_once(worker_id, limit=jobs)).jobs
+
+        async def settle(claimed: list[ClaimedJob] = claimed) -> None:
+            await constraints.succeed(worker_id, *claimed)
+
+        for step, act in {"enqueue": push, "claim": claim, "settle": settle}.items():
+            costs[step] = await commands_of(world, act)
+    await constraints.remove()
+    return costs
+
+
+@pytest.mark.req("D30")
+@pytest.mark.parametrize("key", [None, "argument.host"])
+async def test_a_limit_without_weight_costs_what_it_did_and_one_with_weight_hardly_more(
+    world: StoreWorld, key: str | None
+) -> None:
+    for jobs in (BATCH, 1):
+        plain = await limited_costs(world, jobs, key=key)
+        weighted = await limited_costs(
+            world, jobs, key=key, weight=Weight(parse_path("argument.tokens"), 1000, "tokens")
+        )
+        bounds = PLAIN_COSTS[key, jobs]
+        for step, bound in bounds.items():
+            assert_at_most(f"commands, {step} of {jobs} jobs behind a constraint", plain[step].total(), bound)
+        all_plain, all_weighted = (
+            sum(cost.total() for cost in costs.values()) for costs in (plain, weighted)
+        )
+        assert_at_most(f"commands of {jobs} weighted jobs", all_weighted, MOST_FOR_WEIGHT * all_plain)
+
+
+@pytest.mark.req("D30")
+async def test_a_limit_without_weight_is_stored_as_it_was(world: StoreWorld) -> None:
+    constraints = ConstrainedWorld(world)
+    one = await constraints.limit(concurrency=5)
+    redis, k = admin_of(world.shard.client), world.shard.keys
+    fields = {name.decode() for name in await redis.hkeys(k.limits(one.cid))}
+    assert not fields & {"weight_default", "unit"}
+    assert b"weight" not in await redis.hget(k.constraints, one.name)
+    job_id = await constraints.enqueue(argument={"tokens": 3})
+    assert b"weights" not in await redis.get(k.job(job_id))

@@ -435,10 +435,10 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
 
 def test_calls_are_held_against_the_header() -> None:
     script = scripts.load("settle_success")
-    assert script.command(["k"] * 5, ["a"] * 9, None, is_sharded=False) == (
-        "EVALSHA", script.sha, 5, *["k"] * 5, *["a"] * 9,
+    assert script.command(["k"] * 5, ["a"] * 10, None, is_sharded=False) == (
+        "EVALSHA", script.sha, 5, *["k"] * 5, *["a"] * 10,
     )  # fmt: skip
-    for keys, args in ((4, 6), (6, 6), (5, 5), (5, 7)):
+    for keys, args in ((4, 7), (6, 7), (5, 6), (5, 8)):
         with pytest.raises(ScriptHeaderError):
             script.command([""] * keys, [""] * args, None, is_sharded=False)
     claim = scripts.load("claim")

@@ -39,7 +39,7 @@ def constraint(
     """Return a constraint. `rate` is (limit, period_ms); other fields are those of `Constraint`."""
     return Constraint(
         name=name,
-        cid=fields.pop("cid", None) or new_cid(),
+        cid=fields.pop("cid", None) or new_cid(is_weighted=fields.get("weight") is not None),
         matcher=parse_matcher(matcher),
         key=None if key is None else parse_path(key),
         rate=None if rate is None else Rate(*rate),

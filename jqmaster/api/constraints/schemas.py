@@ -22,6 +22,7 @@ from jqmaster.domain.constraints.constraint import MAX_OVERRIDES, MAX_REASON, Mo
 from jqmaster.domain.constraints.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
 from jqmaster.domain.constraints.limit_kinds import BACKLOG, CONCURRENCY, MAX_RESERVATIONS, RATE, Figure
 from jqmaster.domain.constraints.turns import MAX_WEIGHT, MAX_WEIGHTS, MIN_WEIGHT
+from jqmaster.domain.constraints.weight import DEFAULT_UNIT, MAX_UNITS, UNIT_PATTERN
 from jqmaster.domain.matching.checks import MAX_TEXT
 from jqmaster.domain.matching.fields import FIELDS
 from jqmaster.domain.matching.matcher import MAX_DEPTH, MAX_NODES, OPS
@@ -122,6 +123,32 @@ class RateRequest(Request):
     period_s: Annotated[Seconds, _bounded(RATE.figures[1], "Seconds.")]
 
 
+class WeightRequest(Request):
+    """How much of `concurrency` and `rate` a job takes. Both then count units instead of jobs, and may be up to
+    1,000,000,000."""
+
+    from_: str | None = Field(
+        None,
+        alias="from",
+        description="Path of a number in the job, such as argument.max_tokens. More than three decimals are rounded "
+        "up. Null: every job weighs `default`.",
+        json_schema_extra={"maxLength": MAX_TEXT},
+    )
+    default: int | float = Field(
+        1,
+        description="Weight of a job whose path is missing, or has no number from 0 on. At most three decimals.",
+        json_schema_extra={"minimum": 0, "maximum": MAX_UNITS},
+    )
+    unit: str = Field(
+        DEFAULT_UNIT,
+        description="Name of the unit, as in the `used` of results.",
+        json_schema_extra={"pattern": UNIT_PATTERN},
+    )
+
+    def fields(self) -> dict[str, Any]:
+        return {"from": self.from_, "default": self.default, "unit": self.unit}
+
+
 _WEIGHT_BOUNDS: Final[dict[str, Any]] = {"minimum": MIN_WEIGHT, "maximum": MAX_WEIGHT}
 
 
@@ -220,6 +247,9 @@ class ConstraintRequest(Request):
         "system. The slot is free while the job awaits its callback, and the run of the callback needs no "
         "slot.",
     )
+    weight: WeightRequest | None = Field(
+        None, description="Count units instead of jobs. Null: `concurrency` and `rate` count jobs."
+    )
     overrides: list[OverrideRequest] = Field(
         default_factory=list, json_schema_extra={"maxItems": MAX_OVERRIDES}
     )
@@ -229,6 +259,10 @@ class ConstraintRequest(Request):
     expires_at: Instant | None = Field(
         None, description="The constraint is deleted at this time. Null: it stays until somebody deletes it."
     )
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the document, by the names that clients write."""
+        return self.model_dump() | {"weight": self.weight.fields() if self.weight else None}
 
 
 class ValueRequest(Request):
@@ -319,6 +353,16 @@ class PreviewRequest(Request):
         json_schema_extra={"maxItems": MAX_OVERRIDES},
     )
     limit: int = Field(20, ge=0, le=20, description="Maximum number of examples.")
+    weight: WeightRequest | None = Field(None, description="Also tell what the jobs weigh.")
+    concurrency: Concurrency | None = Field(
+        None, description="With `weight`: tell which jobs are heavier than this limit."
+    )
+    rate: RateRequest | None = Field(
+        None, description="With `weight`: tell which jobs are heavier than this limit."
+    )
+
+    def least_limit(self) -> int | None:
+        return min((one for one in (self.concurrency, self.rate and self.rate.limit) if one), default=None)
 
 
 class RateView(Answer):
@@ -326,6 +370,16 @@ class RateView(Answer):
 
     limit: int
     period_s: float
+
+
+class WeightView(Answer):
+    """How much of `concurrency` and `rate` a job takes."""
+
+    from_: str | None = Field(
+        alias="from", description="Path of a number in the job. Null: every job weighs `default`."
+    )
+    default: int | float = Field(description="Weight of a job without a number at that path.")
+    unit: str
 
 
 class TurnWeightView(Answer):
@@ -362,6 +416,13 @@ class OverrideView(Answer):
     paused: bool
 
 
+class ObservedView(Answer):
+    """What another system still admits, as a worker reported."""
+
+    remaining: int | float = Field(description="Units, or jobs if the constraint has no `weight`.")
+    until: Timestamp
+
+
 class UsageView(Answer):
     """Current usage of the constraint. A number is null if nothing counts it. In a list whose constraints have more
     than 1,000 key values together it is also null if it was not summed up; then `is_exact` is false."""
@@ -394,6 +455,16 @@ class UsageView(Answer):
         "key.",
     )
     is_exact: bool = Field(description="False: there are more key values than were examined.")
+    running_units: int | float | None = Field(
+        None,
+        description="Units of running jobs. Null unless the constraint has a `weight` and a `concurrency`.",
+        json_schema_extra=SINCE,
+    )
+    units_in_window: int | float | None = Field(
+        None,
+        description="Units of the starts within the period. Null unless the constraint has a `weight` and a `rate`.",
+        json_schema_extra=SINCE,
+    )
 
 
 class ConstraintView(Answer):
@@ -416,6 +487,11 @@ class ConstraintView(Answer):
     )
     counts_awaiting: bool = Field(
         description="Whether jobs that await callbacks occupy slots of the concurrency limit.",
+        json_schema_extra=SINCE,
+    )
+    weight: WeightView | None = Field(
+        None,
+        description="Null: `concurrency` and `rate` count jobs. Otherwise they count units.",
         json_schema_extra=SINCE,
     )
     overrides: list[OverrideView]
@@ -479,6 +555,9 @@ class KeyUsageView(Answer):
     own_limits: LimitsView | None = Field(
         None, description="The override of this value. Null if it has none."
     )
+    running_units: int | float | None = Field(None, json_schema_extra=SINCE)
+    units_in_window: int | float | None = Field(None, json_schema_extra=SINCE)
+    observed: ObservedView | None = Field(None, json_schema_extra=SINCE)
     held_until: Timestamp | None = Field(description="End of the hold that a worker asked for.")
     next_opening: Timestamp | None
     is_open: bool = Field(description="True: this constraint would let a job start now.")
@@ -499,6 +578,11 @@ class ConstraintDetail(ConstraintView):
     usage: UsageView
     held_until: Timestamp | None = Field(
         description="End of the hold that a worker asked for. Only for a constraint without a key."
+    )
+    observed: ObservedView | None = Field(
+        None,
+        description="What another system still admits. Only for a constraint without a key.",
+        json_schema_extra=SINCE,
     )
     top_keys: list[KeyUsageView] = Field(description="Up to 20 values with the most waiting jobs.")
     value: KeyUsageView | None = Field(description="The requested value.")
@@ -521,6 +605,22 @@ class OverrideCount(Answer):
     values: int = Field(description="Number of values of the key that these jobs have.")
 
 
+class PreviewUnitsView(Answer):
+    """What the counted jobs weigh."""
+
+    unit: str
+    total: int | float
+    heaviest: int | float
+    by_default: int = Field(
+        description="Number of jobs that have the default weight because they have no number from 0 on at "
+        "`weight.from`."
+    )
+    too_heavy: int = Field(
+        description="Number of jobs that are heavier than a limit. Each of them starts when nothing else is counted."
+    )
+    too_heavy_jobs: list[JobId] = Field(description="IDs of up to 20 of them.")
+
+
 class PreviewAnswer(Answer):
     """The waiting jobs that a constraint would apply to."""
 
@@ -537,6 +637,9 @@ class PreviewAnswer(Answer):
         default_factory=list,
         description="Counts of each requested override, in the order of the request.",
         json_schema_extra=SINCE,
+    )
+    units: PreviewUnitsView | None = Field(
+        None, description="Null without `weight`.", json_schema_extra=SINCE
     )
 
 

@@ -3,14 +3,16 @@
 from typing import Any
 
 from jqmaster.api.jobs.views import job_summary
+from jqmaster.domain.constraints.weight import units
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.domain.matching.paths import Path
 from jqmaster.service.constraints.documents import describe, describe_limits
-from jqmaster.service.constraints.preview import Preview
+from jqmaster.service.constraints.preview import Preview, PreviewUnits
 from jqmaster.service.constraints.reader import Detail, KeyUsage, Usage
 from jqmaster.service.constraints.replay import PastReplay
 from jqmaster.store.constraints.documents import StoredConstraint
+from jqmaster.store.constraints.usage import GateUsage
 
 
 def constraint_view(stored: StoredConstraint, access: ContentAccess) -> dict[str, Any]:
@@ -31,7 +33,8 @@ def constraint_detail(detail: Detail, access: ContentAccess) -> dict[str, Any]:
     return {
         **constraint_view(detail.stored, access),
         "usage": usage_view(detail.usage),
-        "held_until": iso_or_none(detail.held_until_ms),
+        "held_until": iso_or_none(detail.only_gate.held_until_ms if detail.only_gate else None),
+        "observed": _observed(detail.only_gate) if detail.only_gate else None,
         "top_keys": [_key_usage_view(one, key, access) for one in detail.top_keys],
         "value": _key_usage_view(detail.asked, key, access) if detail.asked else None,
         "holders": [
@@ -59,7 +62,20 @@ def usage_view(usage: Usage) -> dict[str, Any]:
         "held": usage.held,
         "closed_keys": usage.closed_keys,
         "is_exact": usage.is_exact,
+        "running_units": _units(usage.running_units),
+        "units_in_window": _units(usage.window_units),
     }
+
+
+def _units(number: int | None) -> int | float | None:
+    return None if number is None else units(number)
+
+
+def _observed(gate: GateUsage) -> dict[str, Any] | None:
+    """Return an `ObservedView`."""
+    if gate.observed is None or gate.observed_until_ms is None:
+        return None
+    return {"remaining": units(gate.observed), "until": iso_ms(gate.observed_until_ms)}
 
 
 def _key_usage_view(one: KeyUsage, key: Path | None, access: ContentAccess) -> dict[str, Any]:
@@ -74,6 +90,9 @@ def _key_usage_view(one: KeyUsage, key: Path | None, access: ContentAccess) -> d
         "starts_in_window": gate.starts,
         "limits": describe_limits(one.limits),
         "own_limits": None if one.own is None else describe_limits(one.own),
+        "running_units": _units(gate.running_units),
+        "units_in_window": _units(gate.window_units),
+        "observed": _observed(gate),
         "held_until": iso_or_none(gate.held_until_ms),
         "next_opening": iso_or_none(gate.opens_at_ms),
         "is_open": gate.is_open,
@@ -96,6 +115,19 @@ def preview_view(preview: Preview, access: ContentAccess, overrides: int = 0) ->
         ],
         "distinct_keys": preview.distinct_keys,
         "overrides": [{"jobs": one.jobs if one else 0, "values": one.values if one else 0} for one in counts],
+        "units": _preview_units(preview.units) if preview.units else None,
+    }
+
+
+def _preview_units(found: PreviewUnits) -> dict[str, Any]:
+    """Return a `PreviewUnitsView`."""
+    return {
+        "unit": found.unit,
+        "total": units(found.total),
+        "heaviest": units(found.heaviest),
+        "by_default": found.by_default,
+        "too_heavy": found.too_heavy,
+        "too_heavy_jobs": found.too_heavy_jobs,
     }
 
 

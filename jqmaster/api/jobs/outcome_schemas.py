@@ -1,5 +1,6 @@
 """HTTP models of workers' reports on ended attempts."""
 
+import re
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, RootModel, WithJsonSchema
@@ -17,8 +18,11 @@ from jqmaster.api.schemas import (
     instant_ms,
 )
 from jqmaster.domain.challenges.challenge import MAX_CODE_CHARS
+from jqmaster.domain.constraints.weight import MAX_UNITS, UNIT_PATTERN, thousandths
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.outcome import NotReadyReport, Outcome, WantedHold
+
+MAX_USED_UNITS: Final = 16
 
 
 def _reported_time(value: object) -> str:
@@ -38,17 +42,60 @@ class Ending(Request):
     ]
 
 
-class SuccessItem(Ending):
+def _used_units(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    for unit, number in value.items():
+        if not (isinstance(unit, str) and re.fullmatch(UNIT_PATTERN, unit)):
+            raise ValueError(
+                f"{str(unit)[:64]!r} is no unit: 1 to 32 of A-Z a-z 0-9 _ . - that begin with a letter"
+            )
+        if thousandths(number) is None or number > MAX_UNITS:
+            raise ValueError(f"{unit} must be a number from 0 to {MAX_UNITS}")
+    return value
+
+
+Used = Annotated[
+    dict[str, int | float],
+    BeforeValidator(_used_units),
+    Field(
+        max_length=MAX_USED_UNITS,
+        description="What the attempt has used, by unit, as in the `weight` of constraints. At each of the job's "
+        "constraints with that unit, it replaces the estimate in the window of the rate. More than three decimals are "
+        "rounded up. Other units are ignored.",
+    ),
+]
+
+
+class UsingEnding(Ending):
+    """The end of an attempt that may have used units of constraints."""
+
+    used: Used | None = Field(None, json_schema_extra=SINCE)
+
+    def used_thousandths(self) -> dict[str, int] | None:
+        if not self.used:
+            return None
+        return {unit: thousandths(number) or 0 for unit, number in self.used.items()}
+
+
+class SuccessItem(UsingEnding):
     """The handler returned."""
 
     type: Literal["success"]
     result: AnyValue
 
     def to_outcome(self) -> Outcome:
-        return Outcome(self.job_id, self.token, self.type, result=self.result, finished_at=self.finished_at)
+        return Outcome(
+            self.job_id,
+            self.token,
+            self.type,
+            result=self.result,
+            finished_at=self.finished_at,
+            used=self.used_thousandths(),
+        )
 
 
-class FailureItem(Ending):
+class FailureItem(UsingEnding):
     """The handler failed or exceeded its timeout, or the worker could not give it the argument."""
 
     type: Literal["failure"]
@@ -83,6 +130,7 @@ class FailureItem(Ending):
             retry_after_s=self.retry_after,
             finished_at=self.finished_at,
             code=self.code,
+            used=self.used_thousandths(),
         )
 
 
@@ -112,7 +160,7 @@ class NotReadyRequest(Request):
     reason: Annotated[str, Field(max_length=1_000)] = Field("", description="Reason for people.")
 
 
-class DeferredItem(Ending):
+class DeferredItem(UsingEnding):
     """The handler asks to run later. This does not count as a retry."""
 
     type: Literal["deferred"]
@@ -145,6 +193,7 @@ class DeferredItem(Ending):
             if self.not_ready
             else None,
             message=self.not_ready.reason if self.not_ready else "",
+            used=self.used_thousandths(),
         )
 
 
@@ -163,16 +212,22 @@ class ChallengedItem(Ending):
         )
 
 
-class HandedBackItem(Ending):
+class HandedBackItem(UsingEnding):
     """The worker stops and returns the job for another worker. This does not count as a retry."""
 
     type: Literal["handed_back"]
 
     def to_outcome(self) -> Outcome:
-        return Outcome(self.job_id, self.token, self.type, finished_at=self.finished_at)
+        return Outcome(
+            self.job_id,
+            self.token,
+            self.type,
+            finished_at=self.finished_at,
+            used=self.used_thousandths(),
+        )
 
 
-class DiscardedItem(Ending):
+class DiscardedItem(UsingEnding):
     """The handler found that nothing is left to do. The job ends as `discarded`, which does not count as a failure. It
     is not retried."""
 
@@ -188,16 +243,23 @@ class DiscardedItem(Ending):
             error=self.error,
             message=self.message,
             finished_at=self.finished_at,
+            used=self.used_thousandths(),
         )
 
 
-class CanceledItem(Ending):
+class CanceledItem(UsingEnding):
     """The worker stopped the job because it was canceled."""
 
     type: Literal["canceled"]
 
     def to_outcome(self) -> Outcome:
-        return Outcome(self.job_id, self.token, self.type, finished_at=self.finished_at)
+        return Outcome(
+            self.job_id,
+            self.token,
+            self.type,
+            finished_at=self.finished_at,
+            used=self.used_thousandths(),
+        )
 
 
 ReportedEnding = (

@@ -27,6 +27,29 @@ class WhyRate(Answer):
     period_s: float
 
 
+class WhyWeight(Answer):
+    """The units of a constraint that has a weight, at the job's key value."""
+
+    unit: str
+    job: float = Field(description="Weight of the job.")
+    is_default: bool = Field(
+        description="True: the job has the default weight, because the path of the constraint is missing or has no "
+        "number from 0 on, or because the constraint names no path."
+    )
+    running: float | None = Field(description="Units of running jobs. Null if `concurrency` is null.")
+    in_window: float | None = Field(description="Units of the starts in the period. Null if `rate` is null.")
+    is_too_heavy: bool = Field(
+        description="True: the job is heavier than a whole limit. It starts when nothing else is counted there."
+    )
+
+
+class WhyObserved(Answer):
+    """What another system still admits, as a worker reported."""
+
+    remaining: float
+    until: Timestamp
+
+
 class WhyConstraint(Answer):
     """A constraint that applies to the job, with its usage at the job's key value."""
 
@@ -47,6 +70,10 @@ class WhyConstraint(Answer):
     paused: bool
     held_until: Timestamp | None = Field(description="End of the hold that a worker asked for.")
     fair: bool
+    weight: WhyWeight | None = Field(
+        None, description="Null: the limits count jobs.", json_schema_extra=SINCE
+    )
+    observed: WhyObserved | None = Field(None, json_schema_extra=SINCE)
     waiting: int = Field(
         description="Number of unfinished jobs that are not running and have to pass this gate."
     )

@@ -11,6 +11,7 @@ from jqmaster.api.workers import views
 from jqmaster.api.workers.heartbeats import read_heartbeat
 from jqmaster.api.workers.schemas import (
     ClaimRequest,
+    ObservationRequest,
     RegisterRequest,
     SlotsRequest,
     StartRequest,
@@ -120,6 +121,13 @@ async def results(call: Call) -> Reply:
     accepted, stale = await call.services.reports.results(call.path["worker_id"], outcomes)
     told = [_refusal(index, exc) for index, exc in sorted(refused.items())]
     return Reply(200, {"accepted": accepted, "stale": stale} | ({"refused": told} if told else {}))
+
+
+async def observe(call: Call) -> Reply:
+    request = await call.read(ObservationRequest)
+    await _check_owner(call)
+    fault = await call.services.reports.observe(call.path["worker_id"], request.to_observed())
+    return Reply(200, {"is_applied": not fault, "reason": fault})
 
 
 async def claim(call: Call) -> Reply:

@@ -52,6 +52,11 @@ _CLAIM_TEXT: Final = (
     "end them with results. The answer is 409 `not_pulling` for a worker that registered an address, 409 "
     "`worker_detached` for one that was detached, and 429 `poll_replaced` if the same worker made a later call."
 )
+_OBSERVE_TEXT: Final = (
+    "Call it when an answer of another system says how much it still admits, as `RateLimit-Remaining` does. A later "
+    "observation replaces an earlier one. An observation at a constraint that is unknown, disabled or of another kind "
+    "is answered 200 and ignored."
+)
 
 _SLOTS_TEXT: Final = (
     "The next claim obeys the number. The worker is told by the answer to its next heartbeat. Fewer slots stop no job: "
@@ -105,6 +110,10 @@ OPERATIONS: Final = [
     Operation("POST", "/api/workers/{worker_id}/results", handlers.results, Scope.WORK, "Report the ends of attempts",
               "workers",
               {200: outcome_schemas.ResultsAnswer}, outcome_schemas.ResultsRequest, problems=(404, 413, *_STORE)),
+    Operation("POST", "/api/workers/{worker_id}/observations", handlers.observe, Scope.WORK,
+              "Report what another system still admits", "workers",
+              {200: schemas.ObservationAnswer}, schemas.ObservationRequest, problems=(404, *_STORE),
+              text=_OBSERVE_TEXT),
     Operation("POST", "/api/workers/{worker_id}/claim", handlers.claim, Scope.WORK,
               "Poll for jobs (workers without an address)", "workers",
               {200: push_schemas.ClaimAnswer}, schemas.ClaimRequest, problems=(404, 409, 429, *_STORE),

@@ -7,6 +7,7 @@ import msgpack
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from jqmaster.api.schemas import (
+    DAY_S,
     NAME_PATTERN,
     SINCE,
     Answer,
@@ -22,6 +23,7 @@ from jqmaster.api.schemas import (
     Token,
     unreserved,
 )
+from jqmaster.domain.constraints.weight import MAX_UNITS, thousandths
 from jqmaster.domain.jobs.progress import MAX_CHECKPOINT_BYTES, MAX_MESSAGE_CHARS, ProgressReport
 from jqmaster.domain.workers.contract import Contract
 from jqmaster.domain.workers.worker import WorkerSpec, WorkerState
@@ -34,6 +36,7 @@ from jqmaster.domain.workers.worker_figures import (
     GroupKind,
 )
 from jqmaster.service.workers.polls import Ask
+from jqmaster.service.workers.reports import Observed
 from jqmaster.service.workers.worker_sets import WorkerSelection
 
 MAX_CONTRACT_BYTES: Final = 64 * 1024
@@ -426,6 +429,43 @@ class WorkerDetail(WorkerView):
     """A registered worker with its jobs."""
 
     jobs: list[HeldJob] = Field(description="Jobs of the worker, oldest first.")
+
+
+class ObservationRequest(Request):
+    """What another system said that it still admits, for example in the headers of its answer. Until the reset, the
+    constraint lets no more than that start. It never lets more start than its own limits."""
+
+    constraint: Annotated[str, Field(max_length=1024)] = Field(description="Name of the constraint.")
+    value: Any = Field(
+        None,
+        description="Value of the constraint's key, which may be null. Omit it for a constraint without a key.",
+    )
+    remaining: int | float = Field(
+        ge=0,
+        le=MAX_UNITS,
+        description="Units that the other system still admits; jobs, if the constraint has no `weight`.",
+    )
+    resets_s: Seconds = Field(
+        ge=0, le=31 * DAY_S, description="Seconds until the other system starts counting anew."
+    )
+
+    def to_observed(self) -> Observed:
+        return Observed(
+            self.constraint,
+            thousandths(self.remaining) or 0,
+            round(self.resets_s * 1000),
+            self.value,
+            "value" in self.model_fields_set,
+        )
+
+
+class ObservationAnswer(Answer):
+    """Whether the observation counts. A handler need not do anything if it does not."""
+
+    is_applied: bool
+    reason: str = Field(
+        description="Why it is ignored, such as that there is no such constraint. Empty if it is applied."
+    )
 
 
 class SlotsRequest(Request):

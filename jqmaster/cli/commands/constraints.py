@@ -51,11 +51,16 @@ def show(http: MasterSession, name: NameArgument, *, value: ValueOption = None) 
     shown["fair"] = bool(found["fair"])
     output.show_fields({**shown, "state": _state(found), "limits": brief(found)}.items())
     output.show_fields(found["usage"].items())
+    if found["observed"]:
+        output.show_fields(
+            [("observed", f"{found['observed']['remaining']} until {found['observed']['until']}")]
+        )
     print("matcher")
     output.show_value(found["matcher"])
     if found["overrides"]:
         output.show_table(
-            ("OVERRIDE OF", "LIMITS"), ((json.dumps(of_override(o)), brief(o)) for o in found["overrides"])
+            ("OVERRIDE OF", "LIMITS"),
+            ((json.dumps(of_override(o)), brief(o | {"weight": found["weight"]})) for o in found["overrides"]),
         )
     if isinstance(found["fair"], Mapping):
         turns = found["fair"]
@@ -70,8 +75,8 @@ def show(http: MasterSession, name: NameArgument, *, value: ValueOption = None) 
         output.show_table(
             ("VALUE", "WAITING", "RUNNING", "STARTS", "LIMITS", "OPENS", "HELD UNTIL"),
             (
-                (k["value"], k["waiting"], k["running"], k["starts_in_window"], brief(k["limits"]), k["next_opening"],
-                    k["held_until"])
+                (k["value"], k["waiting"], *_counts(k), brief(k["limits"] | {"weight": found["weight"]}),
+                    k["next_opening"], k["held_until"])
                 for k in keys
             ),
         )  # fmt: skip
@@ -104,6 +109,18 @@ def put(
             help="Maximum number of starts in any window of so many seconds, such as 100/60.",
         ),
     ] = None,
+    weight_from: Annotated[
+        str | None,
+        typer.Option(
+            "--weight-from",
+            metavar="PATH",
+            help="Count units: the number at this path, such as argument.max_tokens.",
+        ),
+    ] = None,
+    weight_default: Annotated[
+        float | None, typer.Option("--weight-default", help="Weight of a job without a number there.")
+    ] = None,
+    unit: Annotated[str | None, typer.Option("--unit", help="Name of the unit, such as tokens.")] = None,
     max_backlog: Annotated[
         int | None, typer.Option(help="Maximum number of waiting jobs. A push beyond it is refused.")
     ] = None,
@@ -143,6 +160,7 @@ def put(
         "concurrency": concurrency,
         "rate": rate_of(rate, "--rate") if rate else None,
         "max_backlog": max_backlog,
+        "weight": _weight_options(weight_from, weight_default, unit),
     }
     if job_name is not None:
         if match:
@@ -205,12 +223,16 @@ def preview(
     if wanted.keys() & _MATCHER_KINDS:
         wanted = {"matcher": wanted}
     body = {"matcher": wanted.get("matcher"), "key": wanted.get("key"), "limit": limit}
+    if wanted.get("weight"):
+        body |= {field: wanted[field] for field in ("weight", "concurrency", "rate") if wanted.get(field)}
     found = http.post("/api/constraints/preview", body)
     if http.says_json(found):
         return
     output.show_fields(
         (field, found[field]) for field in ("count", "without_key", "distinct_keys", "looked_at", "is_exact")
     )
+    if found["units"]:
+        output.show_fields(found["units"].items())
     if found["keys"]:
         output.show_table(("VALUE", "JOBS"), ((k["value"], k["count"]) for k in found["keys"]))
     if found["examples"]:
@@ -225,6 +247,14 @@ app.command()(constraint_plans.plan)
 app.command()(constraint_plans.apply)
 
 
+# --- options
+
+
+def _weight_options(path: str | None, default: float | None, unit: str | None) -> dict[str, Any] | None:
+    given = {"from": path, "default": default, "unit": unit}
+    return {field: value for field, value in given.items() if value is not None} or None
+
+
 # --- what is shown
 
 
@@ -237,6 +267,15 @@ def _state(constraint: Mapping[str, Any]) -> str:
         return "disabled"
     state = "paused" if constraint["paused"] else "shadow" if constraint["mode"] == "shadow" else "enforced"
     return state if constraint["usage"]["in_force"] else f"{state}, not yet in force"
+
+
+def _counts(of_key: Mapping[str, Any]) -> tuple[object, object]:
+    """Return what runs and what started within the period: units, if the constraint counts them."""
+    running, started = of_key["running_units"], of_key["units_in_window"]
+    return (
+        of_key["running"] if running is None else running,
+        of_key["starts_in_window"] if started is None else started,
+    )
 
 
 def _sums(usage: Mapping[str, Any]) -> tuple[object, object]:

@@ -11,13 +11,17 @@ from typing import Final, NamedTuple
 from jqmaster.domain.constraints.gate_check import Rate
 from jqmaster.domain.constraints.limit_kinds import (
     AWAITING_COUNTS,
+    CONCURRENCY,
     KINDS,
     PER_VALUE,
+    RATE,
     RESERVE,
+    WEIGHT,
     ConstraintError,
     Reservation,
 )
 from jqmaster.domain.constraints.turns import WeightedTurns
+from jqmaster.domain.constraints.weight import Weight, weight_of
 from jqmaster.domain.matching.checks import Loc, MatcherError, check_scalar
 from jqmaster.domain.matching.fields import MISSING, JobFields
 from jqmaster.domain.matching.key_value import KeyValue, canonical, key_value
@@ -40,6 +44,9 @@ _DIGEST: Final = blake2b(digest_size=8)
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 CID_LENGTH: Final = 8
 _CID: Final = re.compile(rf"[0-9a-f]{{{CID_LENGTH}}}")
+# The ID of a constraint with a weight begins with this, and no other that this release makes does. So scripts know from
+# the ID of a gate whether jobs have charges there.
+WEIGHTED_CID: Final = "ff"
 
 
 class Mode(StrEnum):
@@ -118,6 +125,8 @@ class Constraint:
     # False: the slot of a job is free as soon as its work is with another system.
     counts_awaiting: bool = True
     reserve: tuple[Reservation, ...] = ()
+    # Concurrency and rate count units of this weight; None: they count jobs.
+    weight: Weight | None = None
     overrides: tuple[Override, ...] = ()
     # The first whose matcher selects a job applies.
     conditions: tuple[ConditionalOverride, ...] = ()
@@ -128,6 +137,7 @@ class Constraint:
     _by_value: Mapping[bytes, GateLimits] = field(init=False, repr=False, compare=False)
     _by_condition: Mapping[str, GateLimits] = field(init=False, repr=False, compare=False)
     _read_key: Reader = field(init=False, repr=False, compare=False)
+    _read_weight: Reader | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_own(self)
@@ -144,19 +154,31 @@ class Constraint:
         object.__setattr__(self, "_by_value", by_value)
         object.__setattr__(self, "_by_condition", _checked_conditions(self.conditions))
         object.__setattr__(self, "_read_key", (self.key or Path("name")).reader())
+        path = self.weight.path if self.weight else None
+        object.__setattr__(self, "_read_weight", path.reader() if path else None)
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return the fields of a job that decide about its gates."""
+        """Return the fields of a job that decide about its gates, and about its weight there."""
         conditions = [one.matcher for one in self.conditions]
         matchers = [self.matcher, *conditions, *(one.matcher for one in self.reserve)]
-        reads = frozenset[str]().union(*(matcher.reads for matcher in matchers))
-        return reads | {self.key.root} if self.key else reads
+        paths = (self.key, self.weight.path if self.weight else None)
+        roots = {path.root for path in paths if path}
+        return frozenset[str]().union(*(matcher.reads for matcher in matchers), roots)
 
     @property
     def key_reader(self) -> Reader:
         """Return the function that reads a job's value of the key; MISSING where it has none."""
         return self._read_key
+
+    @property
+    def reads_weight(self) -> bool:
+        """Return whether jobs may have weights of their own."""
+        return self._read_weight is not None
+
+    def own_weight(self, fields: JobFields) -> int | None:
+        """Return the weight of a job in thousandths; None: it has the default weight."""
+        return None if self._read_weight is None else weight_of(self._read_weight(fields))
 
     @property
     def counted(self) -> Counted:
@@ -211,6 +233,7 @@ def _check_own(constraint: Constraint) -> None:
             raise ConstraintError(("overrides",), "require a key whose values they name")
     else:
         check_key(constraint.key)
+    _check_weight(constraint)
     if not (constraint.counts_awaiting or constraint.counted.slots):
         raise ConstraintError((AWAITING_COUNTS.name,), AWAITING_COUNTS.needs)
     _check_shares(constraint)
@@ -229,6 +252,8 @@ def _check_shares(constraint: Constraint) -> None:
         return
     if constraint.concurrency is None:
         raise ConstraintError((RESERVE.name,), RESERVE.needs)
+    if constraint.weight is not None:
+        raise ConstraintError((RESERVE.name,), "reserves slots, and a constraint with a weight counts units")
     reserved = sum(one.concurrency for one in constraint.reserve)
     if reserved >= constraint.concurrency:
         raise ConstraintError(
@@ -249,6 +274,21 @@ def _checked_conditions(conditions: Sequence[ConditionalOverride]) -> dict[str, 
             raise ConstraintError(("overrides",), "two have the same `match`")
         found[one.id] = one.limits
     return found
+
+
+def _check_weight(constraint: Constraint) -> None:
+    if constraint.weight is not None:
+        if not any(constraint.counted):
+            raise ConstraintError((WEIGHT.name,), WEIGHT.needs)
+        return
+    CONCURRENCY.check_jobs(constraint.concurrency, ())
+    RATE.check_jobs(constraint.rate, ())
+    for i, override in enumerate(constraint.overrides):
+        CONCURRENCY.check_jobs(override.limits.concurrency, ("overrides", i))
+        RATE.check_jobs(override.limits.rate, ("overrides", i))
+    for one in constraint.conditions:
+        CONCURRENCY.check_jobs(one.limits.concurrency, ("overrides",))
+        RATE.check_jobs(one.limits.rate, ("overrides",))
 
 
 def check_key(key: Path) -> None:
@@ -288,14 +328,19 @@ def _scalars(value: object) -> Iterator[object]:
         yield value
 
 
-def new_cid() -> str:
-    """Return a name for a new incarnation of a constraint."""
-    return os.urandom(4).hex()
+def new_cid(*, is_weighted: bool = False) -> str:
+    """Return a name for a new incarnation of a constraint, which has a weight or not."""
+    if is_weighted:
+        return WEIGHTED_CID + os.urandom(3).hex()
+    while (cid := os.urandom(4).hex()).startswith(WEIGHTED_CID):
+        pass
+    return cid
 
 
 def keeps_counts(old: Constraint, new: Constraint) -> bool:
-    """Return whether both have the same gates, so that slots and starts counted for `old` also count for `new`."""
-    return old.enabled and new.enabled and old.key == new.key
+    """Return whether both have the same gates, so that slots and starts counted for `old` also count for `new`.
+    Charges in another unit do not."""
+    return old.enabled and new.enabled and old.key == new.key and _unit(old) == _unit(new)
 
 
 def needs_rematch(old: Constraint | None, new: Constraint | None) -> bool:
@@ -308,7 +353,13 @@ def needs_rematch(old: Constraint | None, new: Constraint | None) -> bool:
         return False
     if old is None or not keeps_counts(old, new) or _selectors(old) != _selectors(new):
         return True
+    if old.weight and new.weight and old.weight.path != new.weight.path:
+        return True
     return any(now and not before for before, now in zip(old.counted, new.counted, strict=True))
+
+
+def _unit(constraint: Constraint) -> str | None:
+    return constraint.weight.unit if constraint.weight else None
 
 
 def _orders(constraint: Constraint | None) -> bool:

@@ -35,11 +35,15 @@ class _PlanEntry(NamedTuple):
 class NamePlan:
     """The facts about all jobs of one name, before any of them is read."""
 
-    __slots__ = ("is_decided", "sole_lane", "steps")
+    __slots__ = ("is_decided", "sole_lane", "steps", "weighted")
 
     def __init__(self, steps: tuple[_PlanEntry, ...]) -> None:
         self.steps = steps
-        self.is_decided = all(step.matches is None and step.gate is not None for step in steps)
+        # The constraints at which jobs of the name may have weights of their own.
+        self.weighted = tuple(step for step in steps if step.constraint.reads_weight)
+        self.is_decided = not self.weighted and all(
+            step.matches is None and step.gate is not None for step in steps
+        )
         # This is filled on first use.
         self.sole_lane: Lane | None = None
 
@@ -175,6 +179,17 @@ class ConstraintSet:
                 self._lanes.clear()
             lane = self._lanes[queue, shared] = self._unkeyed_lane(queue, shared)
         return lane, keyed
+
+    def weights_of(self, fields: JobFields) -> dict[str, int]:
+        """Return the weights that the job has of its own, in thousandths by cid. At other gates it has the default
+        weight."""
+        found = {}
+        for constraint, matches, *_ in self.plan(fields.queue).weighted:
+            if matches is None or matches(fields):
+                weight = constraint.own_weight(fields)
+                if weight is not None:
+                    found[constraint.cid] = weight
+        return found
 
     def _unkeyed_lane(self, queue: str, shared: int) -> Lane:
         return unkeyed_lane(queue, self.edition, self.shared_gates(shared))

@@ -38,10 +38,45 @@ class GateCheck:
     is_override: bool
     figures: Mapping[str, int]
     holders: tuple[Holder, ...]
+    # Of a constraint that counts units: their name, and where jobs have their weight; empty: jobs are counted, or each
+    # has the default weight.
+    unit: str = ""
+    weight_path: str = ""
 
     @property
     def is_shadow(self) -> bool:
         return bool(self.figures.get("is_shadow"))
+
+    @property
+    def is_weighted(self) -> bool:
+        """Return whether the gate counts units. All its figures are then in thousandths."""
+        return "weight_default" in self.figures
+
+    @property
+    def weight(self) -> int:
+        """Return the weight of the job, in thousandths."""
+        return self.figures.get("weight", self.figures["weight_default"])
+
+    @property
+    def needed(self) -> int:
+        """Return what a job needs for which the gate stays closed to lighter ones; 0: there is none."""
+        return self.figures.get("noted", 0)
+
+    @property
+    def need(self) -> int:
+        """Return the room at which the gate opens for this job."""
+        return max(1, self.weight, self.needed)
+
+    @property
+    def is_too_heavy(self) -> bool:
+        """Return whether the job is heavier than a whole limit, so that it starts alone."""
+        limits = [self.figures[name] for name in ("running_most", "window_most") if name in self.figures]
+        return any(self.weight > most for most in limits)
+
+    def lacks(self, what: str) -> bool:
+        """Return whether a limit of a weighted gate, `running` or `window`, has no room for the job."""
+        most, left = self.figures.get(f"{what}_most"), self.figures.get(f"{what}_left")
+        return most is not None and left is not None and min(self.need, most) > left
 
     @property
     def opens_at_ms(self) -> int | None:

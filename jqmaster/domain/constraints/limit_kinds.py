@@ -4,6 +4,7 @@
 `CLOSERS` are the kinds that can close a gate, and the hold that a worker asks for.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +18,19 @@ from jqmaster.domain.constraints.turns import (
     TurnWeight,
     WeightedTurns,
 )
+from jqmaster.domain.constraints.weight import (
+    MAX_UNITS,
+    UNIT_PATTERN,
+    Weight,
+    exact_thousandths,
+    units,
+    units_text,
+)
 from jqmaster.domain.instant import iso_ms, span
 from jqmaster.domain.matching.checks import Loc, MatcherError
 from jqmaster.domain.matching.key_value import canonical
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
+from jqmaster.domain.matching.paths import Path, parse_path
 
 MAX_CONCURRENCY: Final = 1_000_000
 MAX_RATE: Final = 100_000
@@ -49,14 +59,14 @@ class Figure:
     """A number of a limit, for which a form has an input. `path`: its place in the document.
 
     A count is a whole number, and seconds may have a fraction. An instant is the text of a time and has no
-    bounds here.
+    bounds here. A number and a text may be left out although the limit has others.
     """
 
     name: str
     path: tuple[str, ...]
     least: float = 0
     most: float = 0
-    unit: Literal["count", "seconds", "instant"] = "count"
+    unit: Literal["count", "seconds", "instant", "number", "text"] = "count"
 
 
 class LimitKind(ABC, Generic[V]):
@@ -160,8 +170,13 @@ class ConcurrencyLimit(LimitKind[int | None], GateCloser):
     def check(self, value: int | None, loc: Loc) -> None:
         if value == 0:
             raise ConstraintError((*loc, self.name), "must be 1 or more; to let no job run, set paused")
-        if value is not None and not 1 <= value <= MAX_CONCURRENCY:
-            raise ConstraintError((*loc, self.name), f"must be 1 to {MAX_CONCURRENCY}")
+        if value is not None and not 1 <= value <= MAX_UNITS:
+            raise ConstraintError((*loc, self.name), _too_much(MAX_CONCURRENCY))
+
+    def check_jobs(self, value: int | None, loc: Loc) -> None:
+        """Raise ConstraintError for a limit that only a constraint with a weight may have."""
+        if value is not None and value > MAX_CONCURRENCY:
+            raise ConstraintError((*loc, self.name), _too_much(MAX_CONCURRENCY))
 
     def script_fields(self, value: int | None) -> Mapping[str, float | None]:
         return {"concurrency": value}
@@ -170,9 +185,15 @@ class ConcurrencyLimit(LimitKind[int | None], GateCloser):
         return "" if document is None else f"{document} at once"
 
     def shown(self, gate: GateCheck) -> Mapping[str, Any]:
-        return {"concurrency": gate.figures.get("concurrency"), "running": gate.running}
+        most = gate.figures.get("running_most")
+        return {
+            "concurrency": gate.figures.get("concurrency") if most is None else most // 1000,
+            "running": gate.running,
+        }
 
     def closes(self, gate: GateCheck) -> bool:
+        if gate.is_weighted:
+            return gate.lacks("running")
         most = gate.figures.get("concurrency")
         return most is not None and (gate.running or 0) >= most
 
@@ -180,9 +201,15 @@ class ConcurrencyLimit(LimitKind[int | None], GateCloser):
         shown = [_holder(holder, now_ms, silent_ms) for holder in gate.holders[:MAX_NAMED_HOLDERS]]
         more = (gate.running or 0) - len(shown)
         holders = f": {', '.join(shown)}{f', and {more} more' if more > 0 else ''}" if shown else ""
+        if gate.is_weighted:
+            shown_holders = f": {', '.join(shown)}" if shown else ""
+            used = f"{_used(gate, 'running')} {gate.unit} taken by running jobs{shown_holders}"
+            return f"{used}; {_need(gate, 'running')}."
         return f"{gate.running} of {gate.figures['concurrency']} slots taken{holders}."
 
     def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
+        if gate.is_weighted:
+            return (*_whole_units(gate, "running"), None)
         return gate.figures.get("concurrency"), gate.running, None
 
 
@@ -201,12 +228,17 @@ class RateLimit(LimitKind[Rate | None], GateCloser):
             raise ConstraintError(
                 (*loc, "rate", "limit"), "must be 1 or more; to let no job start, set paused"
             )
-        if not 1 <= value.limit <= MAX_RATE:
-            raise ConstraintError((*loc, "rate", "limit"), f"must be 1 to {MAX_RATE}")
+        if not 1 <= value.limit <= MAX_UNITS:
+            raise ConstraintError((*loc, "rate", "limit"), _too_much(MAX_RATE))
         if not 1 <= value.period_ms <= MAX_PERIOD_MS:
             raise ConstraintError(
                 (*loc, "rate", "period_s"), f"must be 0.001 to {MAX_PERIOD_MS // 1000} seconds"
             )
+
+    def check_jobs(self, value: Rate | None, loc: Loc) -> None:
+        """Raise ConstraintError for a limit that only a constraint with a weight may have."""
+        if value is not None and value.limit > MAX_RATE:
+            raise ConstraintError((*loc, "rate", "limit"), _too_much(MAX_RATE))
 
     def parse(self, document: Any) -> Rate | None:
         if document is None:
@@ -234,10 +266,15 @@ class RateLimit(LimitKind[Rate | None], GateCloser):
         return {"rate": self.document(_rate(gate)), "starts": gate.figures.get("starts")}
 
     def closes(self, gate: GateCheck) -> bool:
+        if gate.is_weighted:
+            return gate.lacks("window")
         rate = _rate(gate)
         return rate is not None and gate.figures.get("starts", 0) >= rate.limit
 
     def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
+        if gate.is_weighted:
+            period = _period_text(gate.figures["period_ms"])
+            return f"{_used(gate, 'window')} {gate.unit} in {period}; {_need(gate, 'window', now_ms)}."
         rate = _rate(gate)
         assert rate
         opens = ""
@@ -250,6 +287,8 @@ class RateLimit(LimitKind[Rate | None], GateCloser):
         return f"{used}{opens}."
 
     def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
+        if gate.is_weighted and "window_most" in gate.figures:
+            return (*_whole_units(gate, "window"), gate.figures["period_ms"] / 1000)
         rate = _rate(gate)
         return (rate.limit, gate.figures.get("starts"), rate.period_ms / 1000) if rate else (None, None, None)
 
@@ -433,6 +472,111 @@ def _check_weight(weight: float, loc: Loc) -> None:
         raise ConstraintError(loc, f"must be {MIN_WEIGHT} to {MAX_WEIGHT}")
 
 
+class WeightRule(LimitKind[Weight | None], Explained):
+    """How much of the limits a job takes, in units. It closes no gate by itself."""
+
+    name = "weight"
+    is_per_value = False
+    needs = "requires a concurrency or a rate, which then counts units"
+    figures = (
+        Figure("weight_from", ("weight", "from"), unit="text"),
+        Figure("weight_default", ("weight", "default"), 0, MAX_UNITS, "number"),
+        Figure("unit", ("weight", "unit"), unit="text"),
+    )
+
+    def check(self, value: Weight | None, loc: Loc) -> None:
+        if value is None:
+            return
+        if not re.fullmatch(UNIT_PATTERN, value.unit):
+            raise ConstraintError(
+                (*loc, self.name, "unit"), "must be 1 to 32 of A-Z a-z 0-9 _ . - and begin with a letter"
+            )
+        if value.path is not None and value.path.root in ("tags", "name", "headers"):
+            raise ConstraintError(
+                (*loc, self.name, "from"),
+                f"{value.path.root} is no number; name a path such as argument.size",
+            )
+
+    def parse(self, document: Any) -> Weight | None:
+        if document is None:
+            return None
+        default = exact_thousandths(document["default"])
+        if default is None:
+            raise ConstraintError(
+                (self.name, "default"), f"must be a number from 0 to {MAX_UNITS} with at most three decimals"
+            )
+        return Weight(_weight_path(document["from"], (self.name, "from")), default, document["unit"])
+
+    def document(self, value: Weight | None) -> Any:
+        if value is None:
+            return None
+        path = None if value.path is None else str(value.path)
+        return {"from": path, "default": units(value.default), "unit": value.unit}
+
+    def pack(self, value: Weight | None) -> Any:
+        if value is None:
+            return None
+        return [None if value.path is None else str(value.path), value.default, value.unit]
+
+    def stored(self, value: Weight | None) -> Mapping[str, Any]:
+        # Most constraints have no weight, and are stored as they always were.
+        return {} if value is None else {self.name: self.pack(value)}
+
+    def unpack(self, stored: Any) -> Weight | None:
+        if stored is None:
+            return None
+        path, default, unit, *_ = stored
+        return Weight(_weight_path(path, ()), int(default), str(unit))
+
+    def script_fields(self, value: Weight | None) -> Mapping[str, float | None]:
+        return {"weight_default": None if value is None else value.default}
+
+    def brief(self, document: Any) -> str:
+        if document is None:
+            return ""
+        return f"by {document['from']}" if document["from"] else f"{document['default']:g} each"
+
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        if not gate.is_weighted:
+            return {"weight": None}
+        figures = gate.figures
+        return {
+            "weight": {
+                "unit": gate.unit,
+                "job": units(gate.weight),
+                "is_default": "is_weight_found" not in figures,
+                "running": _units_or_none(gate, "running"),
+                "in_window": _units_or_none(gate, "window"),
+                "is_too_heavy": gate.is_too_heavy,
+            }
+        }
+
+
+class Observation(GateCloser):
+    """What another system said that it still admits until an instant. It is not part of a constraint."""
+
+    name = "observed"
+
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        left, until_ms = gate.figures.get("observed_left"), gate.figures.get("observed_until_ms")
+        if left is None or until_ms is None:
+            return {"observed": None}
+        return {"observed": {"remaining": units(max(0, left)), "until": iso_ms(until_ms)}}
+
+    def closes(self, gate: GateCheck) -> bool:
+        left = gate.figures.get("observed_left")
+        need = gate.need if gate.is_weighted else 1000
+        return left is not None and left < need
+
+    def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
+        left, until_ms = gate.figures["observed_left"], gate.figures["observed_until_ms"]
+        unit = gate.unit or "starts"
+        return (
+            f"a worker reported that the other system admits {units_text(max(0, left))} more {unit} until "
+            f"{iso_ms(until_ms)}, {span(until_ms - now_ms)} from now."
+        )
+
+
 class Hold(GateCloser):
     """A hold: a worker asked that no job start for a while. It is not part of a constraint."""
 
@@ -457,7 +601,9 @@ BACKLOG: Final = Backlog()
 AWAITING_COUNTS: Final = AwaitingCounts()
 RESERVE: Final = Reserve()
 FAIRNESS: Final = Fairness()
+WEIGHT: Final = WeightRule()
 HOLD: Final = Hold()
+OBSERVATION: Final = Observation()
 # In the order in which documents and lists name them.
 KINDS: Final[tuple[LimitKind[Any], ...]] = (
     CONCURRENCY,
@@ -467,12 +613,13 @@ KINDS: Final[tuple[LimitKind[Any], ...]] = (
     FAIRNESS,
     AWAITING_COUNTS,
     RESERVE,
+    WEIGHT,
 )
 PER_VALUE: Final = tuple(kind for kind in KINDS if kind.is_per_value)
 # The kind that lasts longest comes first.
-CLOSERS: Final[tuple[GateCloser, ...]] = (PAUSE, HOLD, CONCURRENCY, RATE)
+CLOSERS: Final[tuple[GateCloser, ...]] = (PAUSE, HOLD, OBSERVATION, CONCURRENCY, RATE)
 # In the order in which an answer shows them.
-EXPLAINED: Final[tuple[Explained, ...]] = (CONCURRENCY, RATE, PAUSE, HOLD, FAIRNESS)
+EXPLAINED: Final[tuple[Explained, ...]] = (CONCURRENCY, RATE, PAUSE, HOLD, FAIRNESS, WEIGHT, OBSERVATION)
 
 
 def closing(gate: GateCheck) -> tuple[GateCloser, ...]:
@@ -482,12 +629,69 @@ def closing(gate: GateCheck) -> tuple[GateCloser, ...]:
 
 def brief(document: Mapping[str, Any]) -> str:
     """Return the limits of a document, or of one value, in a few words."""
-    return ", ".join(text for kind in KINDS if (text := kind.brief(document.get(kind.name))))
+    unit = (document.get(WEIGHT.name) or {}).get("unit", "")
+    texts = []
+    for kind in KINDS:
+        text = kind.brief(document.get(kind.name))
+        # "100 in 60 s" becomes "100 tokens in 60 s".
+        texts.append(text.replace(" ", f" {unit} ", 1) if unit and kind in (CONCURRENCY, RATE) else text)
+    return ", ".join(filter(None, texts))
 
 
 def _rate(gate: GateCheck) -> Rate | None:
+    if "window_most" in gate.figures:
+        return Rate(gate.figures["window_most"] // 1000, gate.figures["period_ms"])
     limit = gate.figures.get("rate_limit")
     return None if limit is None else Rate(limit, gate.figures["period_ms"])
+
+
+def _too_much(most_jobs: int) -> str:
+    return f"must be 1 to {most_jobs}, or to {MAX_UNITS} in a constraint with a weight"
+
+
+def _weight_path(text: object, loc: Loc) -> Path | None:
+    try:
+        return None if text is None else parse_path(text, loc)
+    except MatcherError as error:
+        raise ConstraintError(error.loc, error.msg) from None
+
+
+def _used(gate: GateCheck, what: str) -> str:
+    most = gate.figures[f"{what}_most"]
+    return f"{units_text(most - gate.figures[f'{what}_left'])} of {units_text(most)}"
+
+
+def _whole_units(gate: GateCheck, what: str) -> tuple[int | None, int | None]:
+    """Return the limit and what is in use of it, in whole units: the answer of `why` had integers before there were
+    weights."""
+    most, left = gate.figures.get(f"{what}_most"), gate.figures.get(f"{what}_left")
+    return (None, None) if most is None or left is None else (most // 1000, -((left - most) // 1000))
+
+
+def _units_or_none(gate: GateCheck, what: str) -> int | float | None:
+    most, left = gate.figures.get(f"{what}_most"), gate.figures.get(f"{what}_left")
+    return None if most is None or left is None else units(most - left)
+
+
+def _period_text(period_ms: int) -> str:
+    return {1000: "this second", 60_000: "this minute", 3_600_000: "this hour", 86_400_000: "this day"}.get(
+        period_ms, f"the last {span(period_ms)}"
+    )
+
+
+def _need(gate: GateCheck, what: str, now_ms: int | None = None) -> str:
+    """Return what has to happen at a gate with a weight, and why the job weighs what it weighs."""
+    weight = units_text(gate.weight)
+    job = f"this job's {weight}"
+    if gate.needed > gate.weight:
+        job = f"the {units_text(gate.needed)} of a job before this one, which needs {weight}"
+    if gate.weight_path and "is_weight_found" not in gate.figures:
+        job += f" (the default, because it has no number at {gate.weight_path})"
+    too_heavy = ", which is more than the whole limit and waits until nothing is counted"
+    opens = f"opens for {job}{too_heavy if gate.weight > gate.figures[f'{what}_most'] else ''}"
+    if now_ms is not None and gate.opens_at_ms is not None:
+        return f"{opens} in {span(gate.opens_at_ms - now_ms)}, at {iso_ms(gate.opens_at_ms)}"
+    return f"{opens} when enough of them have ended" if now_ms is None else opens
 
 
 def _holder(holder: Holder, now_ms: int, silent_ms: Mapping[str, int]) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.constraints.constraint import NO_CONDITION, Constraint
+from jqmaster.domain.constraints.constraint import NO_CONDITION, Constraint, GateLimits
+from jqmaster.domain.constraints.weight import THOUSAND
 from jqmaster.domain.matching.key_value import KeyValue
 
 STEP_MS: Final = 60_000
@@ -17,12 +18,14 @@ _FREE: Final = float("inf")
 @dataclass(frozen=True, slots=True)
 class PastRun:
     """A run of a job that the constraint applies to. `ended_ms` None: still running. `key` None: the
-    constraint has no key. `condition`: the ID of the conditional override that the job meets."""
+    constraint has no key. `condition`: the ID of the conditional override that the job meets. `weight`: in thousandths; a
+    constraint without a weight does not read it."""
 
     started_ms: int
     ended_ms: int | None
     key: KeyValue | None = None
     condition: str = NO_CONDITION
+    weight: int = THOUSAND
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,9 @@ def _delays(constraint: Constraint, runs: Sequence[PastRun], from_ms: int, to_ms
     """Yield the delayed runs at one gate; `runs` are ordered by their start."""
     key = runs[0].key
     limits = constraint.limits_of(key, runs[-1].condition)
+    if constraint.weight is not None:
+        yield from _delays_by_weight(limits, runs, from_ms)
+        return
     ends: list[float] = []
     most_starts = limits.rate.limit if limits.rate else 0
     starts: deque[float] = deque(maxlen=most_starts)
@@ -130,6 +136,49 @@ def _delays(constraint: Constraint, runs: Sequence[PastRun], from_ms: int, to_ms
             heapq.heappush(ends, at + took)
         if limits.rate:
             starts.append(at)
+
+
+class _Counted:
+    """The units that count against one limit, each until an instant. `most`: the limit in units; None: no limit."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = None if most is None else most * THOUSAND
+        self._until: list[tuple[float, int]] = []
+        self._sum = 0
+
+    def free_at(self, weight: int, at: float) -> float:
+        """Return the first instant from `at` on at which a job of this weight has room. Forget what ends before it."""
+        if self._most is None:
+            return at
+        # A job that is heavier than the limit needs the whole limit.
+        room = self._most - min(weight, self._most)
+        while self._until and (self._until[0][0] <= at or self._sum > room):
+            ends, counted = heapq.heappop(self._until)
+            self._sum -= counted
+            at = max(at, ends)
+        return at
+
+    def add(self, weight: int, until: float) -> None:
+        if self._most is not None:
+            heapq.heappush(self._until, (until, weight))
+            self._sum += weight
+
+
+def _delays_by_weight(limits: GateLimits, runs: Sequence[PastRun], from_ms: int) -> Iterable[_Delay]:
+    """Do what `_delays` does for a constraint that counts units."""
+    running, window = _Counted(limits.concurrency), _Counted(limits.rate.limit if limits.rate else None)
+    last = 0.0
+    for run in runs:
+        at = float(run.started_ms)
+        if run.started_ms >= from_ms:
+            at = _FREE if limits.paused else max(at, last)
+            at = window.free_at(run.weight, running.free_at(run.weight, at))
+            last = at
+            if at > run.started_ms:
+                yield _Delay(run.started_ms, at, run.key)
+        running.add(run.weight, _FREE if run.ended_ms is None else at + run.ended_ms - run.started_ms)
+        if limits.rate:
+            window.add(run.weight, at + limits.rate.period_ms)
 
 
 def _timeline(

@@ -398,6 +398,8 @@ class Job:
     notify: Notify | None = None
     after: After | None = None
     requires: Mapping[str, str] | None = None
+    # Its own weights in thousandths, by ID of the constraint, as they are stored with it.
+    weights: Mapping[str, int] | None = None
 
     @property
     def queue(self) -> str:

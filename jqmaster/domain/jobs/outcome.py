@@ -63,7 +63,7 @@ class WantedHold:
 class Outcome:
     """A worker's report on one attempt. `result` and `error` are encoded MessagePack values. `code` is the
     handler's name for a failure. `request_id` names the challenge whose callback a `challenged` attempt waits
-    for."""
+    for. `used`: what the attempt has used of units that constraints count, in thousandths by unit."""
 
     job_id: str
     token: str
@@ -79,6 +79,7 @@ class Outcome:
     code: str = ""
     request_id: str = ""
     not_ready: NotReadyReport | None = None
+    used: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Judges why a job is not running. The verdicts come in the order in which their causes have to be removed."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Final
 
 from jqmaster.domain.constraints.constraint import CID_LENGTH, Constraint
@@ -76,7 +77,7 @@ def _closed(
         w.id: now_ms - w.last_seen_ms for w in fleet.workers if not w.is_fresh(now_ms, fleet.stale_ms)
     }
     closed = [
-        ByConstraint(constraint, gate, kinds[0], now_ms, silent_ms)
+        ByConstraint(constraint, weighed(gate, constraint), kinds[0], now_ms, silent_ms)
         for gate in snapshot.gates
         if (kinds := closing(gate))
         and not gate.is_shadow
@@ -198,6 +199,14 @@ def rival_names(job: Job, now_ms: int, fleet: FleetFacts, queues: Collection[str
         and worker.is_fresh(now_ms, fleet.stale_ms)
     ]
     return sorted({other for names in live for other in names} - {job.queue})
+
+
+def weighed(gate: GateCheck, constraint: Constraint) -> GateCheck:
+    """Return the gate with the unit of its constraint."""
+    weight = constraint.weight
+    if weight is None:
+        return gate
+    return replace(gate, unit=weight.unit, weight_path="" if weight.path is None else str(weight.path))
 
 
 def constraint_of(gate: GateCheck, constraints: Mapping[str, Constraint]) -> Constraint | None:

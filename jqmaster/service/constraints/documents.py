@@ -12,7 +12,8 @@ from jqmaster.domain.constraints.constraint import (
     Override,
     check_key,
 )
-from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE, ConstraintError
+from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE, WEIGHT, ConstraintError
+from jqmaster.domain.constraints.weight import Weight
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.matching.checks import Loc, MatcherError
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
@@ -42,6 +43,7 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
             conditions=conditions,
             reason=fields.get("reason", ""),
             expires_at_ms=fields.get("expires_at"),
+            # Files and clients of older releases do not name kinds that were added later.
             **{kind.name: kind.parse(fields[kind.name]) for kind in KINDS if kind.name in fields},
         )
 
@@ -78,6 +80,15 @@ def parse_key(text: object) -> Path | None:
     with refusing():
         check_key(path)
     return path
+
+
+def parse_weight(document: object) -> Weight:
+    """Return the weight of a document whose types are checked. Raise InvalidError."""
+    with refusing():
+        weight = WEIGHT.parse(document)
+        WEIGHT.check(weight, ())
+    assert weight is not None
+    return weight
 
 
 def limits_of(fields: Mapping[str, Any]) -> GateLimits:

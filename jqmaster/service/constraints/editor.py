@@ -239,7 +239,7 @@ class ConstraintEditor:
             old = present.constraint if present else None
             if present and old and _same(old, new):
                 return present, present
-            new = replace(new, cid=old.cid if old and keeps_counts(old, new) else new_cid())
+            new = replace(new, cid=old.cid if old and keeps_counts(old, new) else _new_cid(new))
             now_ms = await self._store_time_ms()
             stored = StoredConstraint(
                 new,
@@ -320,6 +320,12 @@ def _check_content(draft: Constraint, old: Constraint | None, access: ContentAcc
             for one in getattr(draft, field):
                 place = "overrides" if field == "conditions" else field
                 access.check_matcher(one.matcher.document, (place,))
+    if draft.weight and (old is None or draft.weight != old.weight):
+        access.check_path(draft.weight.path, ("weight", "from"))
+
+
+def _new_cid(constraint: Constraint) -> str:
+    return new_cid(is_weighted=constraint.weight is not None)
 
 
 def _with_override(constraint: Constraint, wanted: bytes, value: object, limits: GateLimits) -> Constraint:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.constraints.constraint import check_key_value
+from jqmaster.domain.constraints.weight import THOUSAND, Weight, weight_of
 from jqmaster.domain.identity.quota import Quota
 from jqmaster.domain.jobs.job import Job
 from jqmaster.domain.matching.fields import MISSING, JobFields
@@ -75,6 +76,7 @@ class Wanted:
     matcher: Matcher
     key: Path | None = None
     overrides: OverrideTargets = NO_OVERRIDES
+    units: "AskedUnits | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,31 @@ class OverrideReach:
 
     jobs: int
     values: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskedUnits:
+    """The weight that a preview applies, and the smallest limit in units; None: no limit is given."""
+
+    weight: Weight
+    least_limit: int | None
+
+    @property
+    def asks_argument(self) -> bool:
+        return self.weight.path is not None and self.weight.path.root == "argument"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewUnits:
+    """The weights of the counted jobs, in thousandths. `by_default`: how many have the default weight because they have
+    no number at the path. `too_heavy`: how many are heavier than a limit, with some of them."""
+
+    unit: str
+    total: int
+    heaviest: int
+    by_default: int
+    too_heavy: int
+    too_heavy_jobs: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +126,7 @@ class Preview:
     keys: list[tuple[str, int]] | None
     distinct_keys: int | None
     overrides: Mapping[int, OverrideReach]
+    units: PreviewUnits | None = None
 
 
 class PreviewTurns:
@@ -144,6 +172,50 @@ class Previews:
             return await _Scan(self._store, self._usage, self._clock, limit).run(wanted)
 
 
+class _Weighing:
+    """Adds up the weights of the jobs of a preview."""
+
+    def __init__(self, asked: AskedUnits) -> None:
+        self._weight = asked.weight
+        self._most = None if asked.least_limit is None else asked.least_limit * THOUSAND
+        self._reader = asked.weight.path.reader() if asked.weight.path else None
+        self._total = self._heaviest = self._by_default = self._too_heavy = 0
+        self._too_heavy_jobs: list[str] = []
+
+    @property
+    def needs_each(self) -> bool:
+        return self._reader is not None
+
+    def add(self, job: Job) -> None:
+        own = None if self._reader is None else weight_of(self._reader(fields_of(job)))
+        if own is None and self._reader is not None:
+            self._by_default += 1
+        self._count(self._weight.default if own is None else own, [job.id], 1)
+
+    def add_many(self, job_ids: Sequence[str], count: int) -> None:
+        """Add jobs that all have the default weight, of which only some are known."""
+        self._count(self._weight.default, job_ids, count)
+
+    def _count(self, weight: int, job_ids: Sequence[str], count: int) -> None:
+        if not count:
+            return
+        self._total += weight * count
+        self._heaviest = max(self._heaviest, weight)
+        if self._most is not None and weight > self._most:
+            self._too_heavy += count
+            self._too_heavy_jobs += job_ids[: MAX_EXAMPLES - len(self._too_heavy_jobs)]
+
+    def told(self) -> PreviewUnits:
+        return PreviewUnits(
+            self._weight.unit,
+            self._total,
+            self._heaviest,
+            self._by_default,
+            self._too_heavy,
+            self._too_heavy_jobs,
+        )
+
+
 class _Scan:
     """One walk over the waiting jobs. If the name alone decides, it judges whole lanes at once."""
 
@@ -152,6 +224,7 @@ class _Scan:
         self._usage = usage
         self._clock = clock
         self._limit = limit
+        self._weighing: _Weighing | None = None
         self._ends_at_s = clock.monotonic_s() + PREVIEW_MAX_S
         self._seen: set[str] = set()
         self._count = 0
@@ -165,10 +238,12 @@ class _Scan:
     async def run(self, wanted: Wanted) -> Preview:
         matcher, key, overrides = wanted.matcher, wanted.key, wanted.overrides
         reader = key.reader() if key else None
+        self._weighing = _Weighing(wanted.units) if wanted.units else None
         with_argument = (
             "argument" in matcher.reads
             or (key is not None and key.root == "argument")
             or overrides.ask_argument
+            or (wanted.units is not None and wanted.units.asks_argument)
         )
 
         async def look_at(job_ids: Sequence[str]) -> None:
@@ -189,10 +264,13 @@ class _Scan:
                     if place is not None:
                         self._overridden.setdefault(place, Counter())[one] += 1
                 self._count += 1
+                if self._weighing:
+                    self._weighing.add(job)
                 if len(self._examples) < self._limit:
                     self._examples.append(job)
 
-        await self._walk(matcher, look_at, needs_each=key is not None)
+        needs_each = key is not None or (self._weighing is not None and self._weighing.needs_each)
+        await self._walk(matcher, look_at, needs_each=needs_each)
         return Preview(
             self._count,
             self._without_key,
@@ -203,6 +281,7 @@ class _Scan:
             None if key is None else [(k.text, n) for k, n in self._keys.most_common(MAX_TOP_KEYS)],
             None if key is None else len(self._keys),
             {i: OverrideReach(keys.total(), len(keys)) for i, keys in self._overridden.items()},
+            self._weighing.told() if self._weighing else None,
         )
 
     async def _walk(
@@ -220,6 +299,8 @@ class _Scan:
                         async for ids in self._usage.ready_in([lane], min(missing, MAX_EXAMPLES)):
                             self._examples += (await self._usage.jobs(ids, with_argument=False))[:missing]
                     self._count += lane.count
+                    if self._weighing:
+                        self._weighing.add_many([], lane.count)
             async for ids in self._usage.ready_in(unread, PREVIEW_MAX_JOBS):
                 if self._is_over():
                     return

@@ -17,8 +17,15 @@ from jqmaster.domain.jobs.job import Job, JobSpec
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import InvalidError, NotFoundError
 from jqmaster.service.constraints.cache import ConstraintCache
-from jqmaster.service.constraints.documents import parse_key, parse_matcher_document, refusal
-from jqmaster.service.constraints.preview import MAX_TOP_KEYS, OverrideTargets, Preview, Previews, Wanted
+from jqmaster.service.constraints.documents import parse_key, parse_matcher_document, parse_weight, refusal
+from jqmaster.service.constraints.preview import (
+    MAX_TOP_KEYS,
+    AskedUnits,
+    OverrideTargets,
+    Preview,
+    Previews,
+    Wanted,
+)
 from jqmaster.store.constraints.constraints import ConstraintSnapshot
 from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.constraints.gates import GateStore
@@ -64,15 +71,19 @@ class Usage:
     held: int | None = None
     closed_keys: int | None = None
     is_exact: bool = True
+    # Thousandths charged to running jobs, and within the period. None: jobs are counted.
+    running_units: int | None = None
+    window_units: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """A constraint with its usage. `asked`: the usage at the requested key value."""
+    """A constraint with its usage. `only_gate`: that of a constraint without a key. `asked`: the usage at the requested
+    key value."""
 
     stored: StoredConstraint
     usage: Usage
-    held_until_ms: int | None
+    only_gate: GateUsage | None
     top_keys: list[KeyUsage]
     asked: KeyUsage | None
     holders: list[SlotUsage]
@@ -167,7 +178,7 @@ class ConstraintReader:
         return Detail(
             stored,
             usage,
-            gates[0].held_until_ms if constraint.key is None else None,
+            gates[0] if constraint.key is None else None,
             [] if constraint.key is None else self._top_keys(constraint, gates),
             asked,
             await self._usage.holders([asked.gate] if asked else gates, MAX_HOLDERS),
@@ -204,9 +215,13 @@ class ConstraintReader:
         who: str,
         most_per_minute: int,
         overrides: Sequence[Mapping[str, Any]] = (),
+        weight: object = None,
+        least_limit: int | None = None,
     ) -> Preview:
-        """Return which waiting jobs a constraint would apply to, and how many each override would. Raise InvalidError,
-        OverloadedError, or ForbiddenError if the caller may not tell jobs apart by the matchers or the key."""
+        """Return which waiting jobs a constraint would apply to, how many each override would, and what the jobs weigh by
+        the document of a `weight`, of which the smallest limit admits so many units. Raise InvalidError,
+        OverloadedError, or ForbiddenError if the caller may not tell jobs apart by the matchers, the key or the
+        weight."""
         parsed, path = parse_matcher_document(matcher), parse_key(key)
         targets = OverrideTargets.of(overrides)
         if overrides and path is None:
@@ -215,7 +230,11 @@ class ConstraintReader:
         access.check_path(path, ("key",))
         for i, one in targets.conditions:
             access.check_matcher(one.document, ("overrides", i, "match"))
-        wanted = Wanted(parsed, path, targets)
+        asked = None
+        if weight is not None:
+            asked = AskedUnits(parse_weight(weight), least_limit)
+            access.check_path(asked.weight.path, ("weight", "from"))
+        wanted = Wanted(parsed, path, targets, asked)
         return await self._previews.run(wanted, limit, who=who, most_per_minute=most_per_minute)
 
     @staticmethod
@@ -267,7 +286,9 @@ def _usage(
     return Usage(
         waiting=sum(gate.waiting for gate in gates),
         running=_sum([gate.running for gate in gates]) if constraint.counted.slots else None,
-        starts=_sum([gate.starts for gate in gates]) if constraint.counted.starts else None,
+        starts=_sum([gate.starts for gate in gates])
+        if constraint.counted.starts and constraint.weight is None
+        else None,
         shadow_delayed=delayed,
         next_opening_ms=min(openings, default=None),
         is_in_force=in_force,
@@ -275,11 +296,18 @@ def _usage(
         held=sum(gate.waiting for gate in holding),
         closed_keys=None if constraint.key is None else len(holding),
         is_exact=is_exact,
+        running_units=_sum_or_none([gate.running_units for gate in gates]),
+        window_units=_sum_or_none([gate.window_units for gate in gates]),
     )
 
 
 def _sum(counts: Sequence[int | None]) -> int:
     return sum(count or 0 for count in counts)
+
+
+def _sum_or_none(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def _smallest(sizes: Mapping[str, int], room: int) -> frozenset[str]:

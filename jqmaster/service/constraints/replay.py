@@ -8,6 +8,7 @@ from typing import Any, Final
 from jqmaster.clock import Clock
 from jqmaster.domain.constraints.constraint import NO_CONDITION, Constraint
 from jqmaster.domain.constraints.replay import STEP_MS, PastRun, Replay, replay
+from jqmaster.domain.constraints.weight import THOUSAND
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import FINISHED, Job, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
@@ -94,6 +95,8 @@ class Replays:
         constraint = draft_of(_DRAFT_NAME, fields)
         access.check_matcher(constraint.matcher.document, ("matcher",))
         access.check_path(constraint.key, ("key",))
+        if constraint.weight:
+            access.check_path(constraint.weight.path, ("weight", "from"))
         with self._turns.taken(who, most_per_minute):
             return await self._replayed(constraint)
 
@@ -124,8 +127,9 @@ class _Runs:
     def __init__(self, constraint: Constraint) -> None:
         self._constraint = constraint
         self._reader = constraint.key.reader() if constraint.key else None
-        self.asks_argument = constraint.key is not None and (
-            constraint.key.root == "argument" or "argument" in constraint.reads
+        path = constraint.weight.path if constraint.weight else None
+        self.asks_argument = (constraint.key is not None and "argument" in constraint.reads) or (
+            path is not None and path.root == "argument"
         )
         self.found: list[PastRun] = []
         self.looked_at = 0
@@ -135,7 +139,10 @@ class _Runs:
         """Add the last run of a job; one that never started has none."""
         if not job.started_at_ms:
             return
-        key, condition = None, NO_CONDITION
+        key, condition, weight = None, NO_CONDITION, THOUSAND
+        if self._constraint.weight is not None:
+            own = self._constraint.own_weight(fields_of(job))
+            weight = self._constraint.weight.default if own is None else own
         if self._reader is not None:
             fields = fields_of(job)
             value = self._reader(fields)
@@ -144,4 +151,4 @@ class _Runs:
                 return
             key, condition = key_value(value), self._constraint.condition_of(fields)
         ended_ms = job.finished_at_ms if job.state in FINISHED else None
-        self.found.append(PastRun(job.started_at_ms, ended_ms, key, condition))
+        self.found.append(PastRun(job.started_at_ms, ended_ms, key, condition, weight))

@@ -10,7 +10,7 @@ from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.why.facts import FleetFacts, Reachability, Snapshot
-from jqmaster.domain.why.judgement import constraint_of, rival_names, verdicts
+from jqmaster.domain.why.judgement import constraint_of, rival_names, verdicts, weighed
 from jqmaster.domain.why.verdict import Verdict
 from jqmaster.errors import NotFoundError
 from jqmaster.live_value import LiveValue
@@ -84,7 +84,11 @@ class WhyService:
             snapshot.now_ms,
             verdicts(snapshot, constraints, fleet),
             sorted(
-                ((found, gate) for gate in snapshot.gates if (found := constraint_of(gate, constraints))),
+                (
+                    (found, weighed(gate, found))
+                    for gate in snapshot.gates
+                    if (found := constraint_of(gate, constraints))
+                ),
                 key=lambda pair: pair[0].name,
             ),
         )

@@ -3,7 +3,7 @@
 import logging
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from jqmaster.domain.challenges.challenge import read_request_id
@@ -27,6 +27,18 @@ logger = logging.getLogger(__name__)
 # Longer messages are cut, because they are for people, and every failed attempt stores one.
 MAX_MESSAGE: Final = 1_000
 NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challenge with this request ID"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What another system said to a handler: it admits `remaining` thousandths more at a constraint, or at one value of
+    its key, until it starts counting anew in `resets_ms`."""
+
+    constraint: str
+    remaining: int
+    resets_ms: int
+    value: object = None
+    has_value: bool = False
 
 
 class ReportService:
@@ -93,7 +105,9 @@ class ReportService:
         stale: list[str] = []
         if succeeded:
             verdicts = await self._settlements.settle_success(
-                worker_id, [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded]
+                worker_id,
+                [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded],
+                {o.job_id: o.used for o in succeeded if o.used},
             )
             accepted, stale = _split([o.job_id for o in succeeded], verdicts)
         if others and any(o.type == "challenged" for o in others):
@@ -166,25 +180,47 @@ class ReportService:
                     else None,
                     name=job.name,
                     message=message,
+                    used=outcome.used,
                 )
             )
         return settlements
+
+    async def observe(self, worker_id: str, seen: Observed) -> str:
+        """Note what another system said that it still admits at a gate. Return why this is ignored, because a worker
+        need not know the current constraints; empty: it counts. Raise NotFoundError if the worker is not registered.
+        """
+        if not is_id(worker_id):
+            raise unknown_worker(worker_id)
+        constraints = await self._constraints.reload()
+        wanted = WantedHold(seen.constraint, seen.value, seen.has_value)
+        gate, fault = _gate_of(constraints, wanted)
+        if fault:
+            await existing_worker(self._workers, worker_id)
+            logger.warning("an observation at constraint %.100r is ignored: %s", seen.constraint, fault)
+        else:
+            await self._workers.observe(worker_id, gate, seen.remaining, seen.resets_ms)
+        return fault
 
 
 def _hold(constraints: ConstraintSnapshot, wanted: WantedHold, for_ms: int) -> GateHold | None:
     """Return the gate to hold; None if it does not exist. The deferral still counts, because a worker need
     not know the current constraints."""
-    stored = constraints.named(wanted.constraint)
-    fault = ""
-    if stored is None or not stored.constraint.enabled:
-        fault = "there is no such constraint, or it is not enabled"
-    elif (stored.constraint.key is not None) is not wanted.has_key:
-        fault = "it has no key" if wanted.has_key else "it has a key, and no value is named"
-    if stored is None or fault:
+    gate, fault = _gate_of(constraints, wanted)
+    if fault:
         logger.warning("a hold of constraint %.100r is ignored: %s", wanted.constraint, fault)
         return None
+    return GateHold(gate, for_ms)
+
+
+def _gate_of(constraints: ConstraintSnapshot, wanted: WantedHold) -> tuple[str, str]:
+    """Return the ID of the gate that a worker names, and why there is none (empty: there is)."""
+    stored = constraints.named(wanted.constraint)
+    if stored is None or not stored.constraint.enabled:
+        return "", "there is no such constraint, or it is not enabled"
+    if (stored.constraint.key is not None) is not wanted.has_key:
+        return "", "it has no key" if wanted.has_key else "it has a key, and no value is named"
     value = key_value(wanted.key) if wanted.has_key else None
-    return GateHold(gate_id(stored.constraint.cid, value), for_ms)
+    return gate_id(stored.constraint.cid, value), ""
 
 
 def _final_result(decision: Decision, outcome: Outcome) -> bytes:

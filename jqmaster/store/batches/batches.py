@@ -221,8 +221,8 @@ class BatchStore:
         args: list[Arg] = []
         for one in due:
             job = callback_job(one.batch.spec, one.callback)
-            lane, gates = table.place(constraints, job)
-            terms, digest, rest = codec.encode_new(job, gates)
+            lane, gates, weights = table.place(constraints, job)
+            terms, digest, rest = codec.encode_new(job, gates, weights)
             args += (one.batch.id, str(one.callback), job.id, terms + lane.to_bytes(2, "big"), digest, rest)
         word, data = await self._client.run(
             "start_callbacks",

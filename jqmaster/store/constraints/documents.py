@@ -107,6 +107,8 @@ def limit_fields(constraint: Constraint) -> list[Arg]:
         "has_conditions": 1 if constraint.conditions else None,
         "tracks_slots": int(counted.slots),
         "tracks_starts": int(counted.starts),
+        # Only settlements of attempts that report what they used read it.
+        "unit": constraint.weight.unit if constraint.weight else None,
     }
     return [part for name, value in fields.items() if value is not None for part in (name, str(value))]
 

@@ -29,7 +29,7 @@ class GateStore:
         _, data = await self._client.run(
             "prune_gates",
             (k.epoch, k.counted, k.shadowed, k.gates(cid), k.served(cid), k.crowded(cid), k.limits(cid),
-             k.conditions(cid)),
+             k.conditions(cid), k.observed),
             (k.tag, epoch, cid, cursor, GATES_PER_PRUNING),
         )  # fmt: skip
         return int(data[0]), data[1].decode()
@@ -58,7 +58,7 @@ class GateStore:
         while True:
             _, data = await self._client.run(
                 "open_gates",
-                (k.epoch, k.gates_due, k.holds),
+                (k.epoch, k.gates_due, k.holds, k.observed),
                 (self._shard.now_arg, k.tag, epoch, GATES_PER_CALL, *gates),
             )
             by_time, next_ms, has_opened = data

@@ -54,6 +54,8 @@ class _Moves:
     job_ids: list[str] = field(default_factory=list)
     # The old lane and the number of the new one.
     homes: list[bytes] = field(default_factory=list)
+    # The new extras of those records whose weights change, by the number of the job from 1.
+    extras: dict[int, bytes] = field(default_factory=dict)
     # Whether all their records were read to the end and are short.
     are_short: bool = True
 
@@ -77,6 +79,9 @@ class _Moves:
         is_older = old is not None and lane_id.hex() == old.id
         if is_older or lane_id not in (lane.base_id, lane.with_keyed(keyed).id):
             self.add(found.job_id, lane_id, self.lanes.number_at(lane, keyed))
+            extras = codec.reweighed(record, constraint_set.weights_of(fields))
+            if extras is not None:
+                self.extras[len(self.job_ids)] = extras
             self.are_short = self.are_short and len(record) < HEAD_READ
 
 
@@ -236,6 +241,7 @@ class LaneStore:
                 moves.lanes.packed(),
                 "whole" if moves.are_short else "beginnings",
                 b"".join(moves.homes),
+                codec.pack_raw(moves.extras) if moves.extras else b"",
                 *moves.job_ids,
             ),
         )

@@ -28,6 +28,9 @@ class GateUsage:
     """One gate at one instant. `running` and `starts` are `None` if no limit counts them; `opens_at_ms` is given if the
     gate is closed and opens by time alone. `condition`: the ID of the conditional override that the jobs of its key
     value meet; empty: none.
+
+    `running_units` and `window_units`: thousandths charged to running jobs and within the period, if a limit counts
+    them. `observed`: thousandths that another system still admits until `observed_until_ms`, if a worker reported so.
     """
 
     gate_id: str
@@ -39,6 +42,10 @@ class GateUsage:
     held_until_ms: int | None
     is_open: bool
     condition: str = ""
+    running_units: int | None = None
+    window_units: int | None = None
+    observed: int | None = None
+    observed_until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +85,9 @@ class UsageStore:
             _, (_, usages) = await self._client.run(
                 "constraint_usage", (), (self._shard.now_arg, self._keys.tag, *page)
             )
-            for gate_id, (waiting, running, starts, due_ms, held_ms, is_open, text, condition) in zip(
-                page, usages, strict=True
-            ):
+            for gate_id, usage in zip(page, usages, strict=True):
+                waiting, running, starts, due_ms, held_ms, is_open, text, condition, *units, observed_until_ms = usage
+                running_units, window_units, observed = (None if one < 0 else one for one in units)
                 found.append(
                     GateUsage(
                         gate_id,
@@ -92,6 +99,10 @@ class UsageStore:
                         held_ms or None,
                         bool(is_open),
                         condition.decode(),
+                        running_units,
+                        window_units,
+                        observed,
+                        observed_until_ms or None,
                     )
                 )
         return found

@@ -406,8 +406,8 @@ class DefinitionStore:
             return _NO_JOB
         job_id = entry.job_id or job_id_of(definition.did, entry.origin_ms)
         spec = replace(definition.job, id=job_id, origin=Origin(definition.name, entry.due_at_ms))
-        lane, gates = table.place(constraints, spec)
-        terms, digest, rest = codec.encode_new(spec, gates)
+        lane, gates, weights = table.place(constraints, spec)
+        terms, digest, rest = codec.encode_new(spec, gates, weights)
         return job_id, terms + lane.to_bytes(2, "big"), digest, rest
 
     def _count(self, firings: Sequence[Firing], became: Sequence[Sequence[FiringOutcome]]) -> None:

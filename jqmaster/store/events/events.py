@@ -254,8 +254,8 @@ def job_parts(
 ) -> tuple[bytes, bytes, bytes]:
     """Return a new job's terms with the number of its lane, its digest, and the rest of its record."""
     spec = replace(definition.job, id=job_id, argument=argument)
-    lane, gates = table.place(constraints, spec)
-    terms, digest, rest = codec.encode_new(spec, gates)
+    lane, gates, weights = table.place(constraints, spec)
+    terms, digest, rest = codec.encode_new(spec, gates, weights)
     return terms + lane.to_bytes(2, "big"), digest, rest
 
 

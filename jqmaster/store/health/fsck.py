@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from jqmaster.domain.constraints.constraint import WEIGHTED_CID, gate_id
+from jqmaster.domain.constraints.weight import units_text
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.jobs.job import FINISHED, HOLDS_SLOTS, INDEXED, Job, JobState
 from jqmaster.errors import DamagedError
@@ -75,6 +77,25 @@ class HandedOver:
         return found if self.is_listed else [*found, Finding("slot", self.key, "is not listed")]
 
 
+def charge_fault(numbers: Sequence[int]) -> str:
+    """Return the fault of the charges at a gate in words. `numbers`: see inspect_charges.lua."""
+    leaked, missing, counted, sum_of_charges, counted_starts, sum_of_starts = numbers
+    parts = []
+    if leaked:
+        parts.append(f"{leaked} charged jobs do not run there")
+    if missing:
+        parts.append(f"{missing} running jobs are not charged")
+    if counted != sum_of_charges:
+        parts.append(
+            f"{units_text(counted)} charged to running jobs, {units_text(sum_of_charges)} held by them"
+        )
+    if counted_starts != sum_of_starts:
+        parts.append(
+            f"{units_text(counted_starts)} charged in its window, {units_text(sum_of_starts)} by its starts"
+        )
+    return "; ".join(parts) or "the charges of jobs that are with another system do not agree with their list"
+
+
 async def check(
     client: StoreClient,
     keys: Keys,
@@ -123,7 +144,13 @@ async def _check_contents(
 
 
 async def _apart_from_jobs(checker: "Checker", client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
-    for look in (checker.check_documents, checker.check_slots, checker.check_handed_over, checker.check_logs):
+    for look in (
+        checker.check_documents,
+        checker.check_slots,
+        checker.check_charges,
+        checker.check_handed_over,
+        checker.check_logs,
+    ):
         async for finding in look():
             yield finding
     for pages_of in (checker.lane_pages, checker.name_pages, checker.unique_pages):
@@ -528,6 +555,40 @@ class Checker:
                 yield Finding(
                     "slot", k.slot_counts, f"{counted} slots counted at {gate.decode()}, {held} held"
                 )
+
+    async def check_charges(self) -> AsyncIterator[Finding]:
+        async for found in self.charge_pages():
+            for finding in found:
+                yield finding
+
+    async def charge_pages(self) -> AsyncIterator[list[Finding]]:
+        """Yield the faults of charges at gates whose constraint has a weight, page by page; a page may be empty."""
+        k, seen = self._keys, set[str]()
+        async for gates in self._charged_gates():
+            # Several indexes may name one gate.
+            fresh = [gate for gate in dict.fromkeys(gates) if gate not in seen]
+            seen.update(fresh)
+            for page in pages(fresh, KEYS_PER_READ):
+                _, (faulty,) = await self._client.run("inspect_charges", (), (k.tag, *page))
+                yield [
+                    Finding("charge", k.charges(gate.decode()), charge_fault(numbers))
+                    for gate, *numbers in faulty
+                ]
+
+    async def _charged_gates(self) -> AsyncIterator[list[str]]:
+        """Yield pages of the gates that may have charges."""
+        k = self._keys
+        for raw in sorted(await self._client.command("SMEMBERS", k.counted)):
+            cid = raw.decode()
+            if cid.startswith(WEIGHTED_CID):
+                yield [gate_id(cid, None)]
+                async for _, gates in self._members("HSCAN", [k.gates(cid)], step=2):
+                    yield gates
+        if self._finds_strays:
+            async for found in scanned(self._client, "SCAN", count=PAGE, match=f"{k.charges_prefix}*"):
+                yield [key.decode().removeprefix(k.charges_prefix) for key in found]
+            async for _, gates in self._members("HSCAN", [k.charge_sums], step=2):
+                yield gates
 
     async def check_handed_over(self) -> AsyncIterator[Finding]:
         async for fault in self.handed_over_pages():

@@ -56,6 +56,8 @@ class Repair:
         async for step in self.order_steps(finds_strays=finds_strays):
             yield step
         yield RepairPage(await self.repair_slots([f async for f in checker.check_slots()]))
+        async for found in checker.charge_pages():
+            yield RepairPage(await self.repair_charges(found))
         async for fault in checker.handed_over_pages():
             yield RepairPage(await self.repair_handed_over(fault))
         async for found in checker.unique_pages():
@@ -198,6 +200,15 @@ class Repair:
                 found,
                 [gates for gates in page if gates],
             )
+        return list(found) if count else []
+
+    async def repair_charges(self, found: Sequence[Finding]) -> list[Finding]:
+        """Make the charges at these gates agree with the running jobs: see `repair_jobs`."""
+        if not found:
+            return []
+        k = self._keys
+        gates = [finding.key.removeprefix(k.charges_prefix) for finding in found]
+        count = await self._run("repair_charges", (k.audit,), (self._shard.wake_channel,), found, gates)
         return list(found) if count else []
 
     async def repair_handed_over(self, fault: HandedOver) -> list[Finding]:

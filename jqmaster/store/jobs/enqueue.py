@@ -191,8 +191,8 @@ class EnqueueStore:
                     numbers.append(batches.setdefault(spec.batch, len(batches) + 1))
                 if spec.after is not None:
                     waiting.append((number, spec.after))
-                lane, gates = table.place(constraints, spec)
-                terms, digest, rest = codec.encode_new(spec, gates)
+                lane, gates, weights = table.place(constraints, spec)
+                terms, digest, rest = codec.encode_new(spec, gates, weights)
                 jobs += (spec.id, terms + lane.to_bytes(2, "big"), digest, rest)
             following = Counter[int]()
             if is_whole and start == 0 and constraints.bounds_backlogs:

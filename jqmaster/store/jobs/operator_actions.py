@@ -8,7 +8,7 @@ from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, Constrain
 from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.store import codec
-from jqmaster.store.jobs.placement import LaneTable, StaleConstraints, lane_of_job
+from jqmaster.store.jobs.placement import LaneTable, StaleConstraints, lane_of_job, new_extras
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
@@ -152,9 +152,14 @@ class OperatorActionStore:
         self, jobs: Sequence[Job], constraints: ConstraintSet = NO_CONSTRAINTS, counted_by: CountedBy = NOBODY
     ) -> list[Refusal | None]:
         """Retry each job separately, in one round trip. None: done."""
-        return await self._run_each([self._retry_call(job, constraints, counted_by) for job in jobs])
+        extras = await new_extras(self._shard, jobs, constraints)
+        return await self._run_each(
+            [self._retry_call(job, constraints, counted_by, extras.get(job.id, b"")) for job in jobs]
+        )
 
-    def _retry_call(self, job: Job, constraints: ConstraintSet, counted_by: CountedBy) -> ScriptCall:
+    def _retry_call(
+        self, job: Job, constraints: ConstraintSet, counted_by: CountedBy, extras: bytes
+    ) -> ScriptCall:
         k = self._keys
         lane = lane_of_job(constraints, job)
         entry = codec.encode_attempt(job, "success", "", None) if job.state is JobState.SUCCEEDED else b""
@@ -179,6 +184,7 @@ class OperatorActionStore:
                 job.finished_at_ms,
                 counted_by.action_id,
                 int(counted_by.is_watched),
+                extras,
             ),
         )
 
@@ -214,10 +220,14 @@ class OperatorActionStore:
         counted_by: CountedBy = NOBODY,
     ) -> list[Refusal | None]:
         """Patch each job separately, in one round trip. None: done."""
-        return await self._run_each([self._patch_call(job, changes, constraints, counted_by) for job in jobs])
+        changed = [changes.applied_to(job) for job in jobs]
+        extras = await new_extras(self._shard, changed, constraints)
+        return await self._run_each(
+            [self._patch_call(job, changes, constraints, counted_by, extras.get(job.id, b"")) for job in jobs]
+        )
 
     def _patch_call(
-        self, job: Job, changes: Changes, constraints: ConstraintSet, counted_by: CountedBy
+        self, job: Job, changes: Changes, constraints: ConstraintSet, counted_by: CountedBy, extras: bytes
     ) -> ScriptCall:
         k = self._keys
         lane = lane_of_job(constraints, changes.applied_to(job))
@@ -227,7 +237,7 @@ class OperatorActionStore:
             (k.job(job.id), k.rules),
             (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, constraints.edition,
              LaneTable(lane).packed(), *("" if value is None else value for value in given),
-             counted_by.action_id),
+             counted_by.action_id, extras),
         )  # fmt: skip
 
     async def delete(self, job_id: str) -> None:

@@ -1,9 +1,8 @@
 """The lane of a job, and the table that describes lanes to scripts, which may have to create them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgpack
 import msgspec
 
 from jqmaster.domain.constraints.constraint import Gate
@@ -14,10 +13,9 @@ from jqmaster.domain.matching.fields import JobFields
 from jqmaster.domain.matching.requirement import name_of
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
+from jqmaster.store.link.shard import Shard
 
 _decode = msgspec.msgpack.Decoder().decode
-# The Lua library knows no binary, only raw strings.
-_PACKER = msgpack.Packer(autoreset=True, use_bin_type=False)
 _COUNTS = [bytes((count,)) for count in range(codec.MAX_GATES + 1)]
 _ONE_GATE = _COUNTS[1]
 
@@ -50,6 +48,18 @@ def fields_of_record(record: bytes) -> tuple[bytes, JobFields]:
 def lane_of_job(constraints: ConstraintSet, job: Job) -> Lane:
     """Return the lane of a stored job, which must have been read with its argument."""
     return constraints.lane_of_queue(job.queue) or constraints.lane_of(fields_of(job))
+
+
+async def new_extras(shard: Shard, jobs: Sequence[Job], constraints: ConstraintSet) -> dict[str, bytes]:
+    """Return, by job ID, the new extras of those stored jobs whose weights have changed since they were matched. They
+    must have been read with their arguments."""
+    found = {}
+    for job in jobs:
+        weights = constraints.weights_of(fields_of(job))
+        if weights != (job.weights or {}):
+            record = await shard.client.command("GET", shard.keys.job(job.id))
+            found[job.id] = codec.reweighed(record, weights) or b"" if record else b""
+    return found
 
 
 class StoredLane(NamedTuple):
@@ -99,6 +109,14 @@ def _known_as(joined: str, keyed: Sequence[Gate]) -> str:
     return f"{joined}{conditions}" if conditions else joined
 
 
+class Placement(NamedTuple):
+    """The place of a new job: the number of its lane, its keyed gates as in its record, and its own weights."""
+
+    number: int
+    gates: bytes
+    weights: Mapping[str, int] | None
+
+
 class LaneTable:
     """The lanes of one call. Jobs refer to them by number."""
 
@@ -110,7 +128,7 @@ class LaneTable:
         self._parts: list[Any] = [self._base_parts]
         self._gates: list[bytes] = []
         # By queue, if the queue alone determines the lane: the number of the lane, and the packed gates.
-        self._placed: dict[str, tuple[int, bytes]] = {}
+        self._placed: dict[str, Placement] = {}
         for lane in lanes:
             self.number(lane)
 
@@ -138,21 +156,21 @@ class LaneTable:
             number = numbers[known_as] = len(self._gates)
         return number
 
-    def place(self, constraints: ConstraintSet, spec: JobSpec) -> tuple[int, bytes]:
-        """Return the number of a new job's lane, and its keyed gates as in its record.
-
-        `constraints` are the same in each call.
-        """
+    def place(self, constraints: ConstraintSet, spec: JobSpec) -> Placement:
+        """Return the place of a new job. `constraints` are the same in each call."""
         queue = spec.name if spec.requires is None else spec.queue
         placed = self._placed.get(queue)
         if placed is None:
             sole_lane = constraints.lane_of_queue(queue)
-            number = (
-                self.number(sole_lane)
-                if sole_lane
-                else self.number_at(*constraints.place_of(fields_of(spec)))
-            )
-            placed = number, self._gates[number - 1]
+            if sole_lane:
+                number, weights = self.number(sole_lane), None
+            else:
+                fields = fields_of(spec)
+                number, weights = (
+                    self.number_at(*constraints.place_of(fields)),
+                    constraints.weights_of(fields),
+                )
+            placed = Placement(number, self._gates[number - 1], weights)
             if sole_lane:
                 self._placed[queue] = placed
         return placed
@@ -164,8 +182,7 @@ class LaneTable:
 
     def packed(self) -> bytes:
         """Return the table for `homes.read` of lib/lanes/homes.lua."""
-        packed: bytes = _PACKER.pack(self._parts)
-        return packed
+        return codec.pack_raw(self._parts)
 
 
 def _joined(gates: Sequence[Gate]) -> str:

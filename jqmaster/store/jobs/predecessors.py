@@ -10,7 +10,7 @@ from jqmaster.domain.jobs.predecessors import Links, SkippedBy
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.store import codec
 from jqmaster.store.jobs.claims import ClaimedJob, OmissionReason, PredecessorResult
-from jqmaster.store.jobs.placement import LaneTable, StaleConstraints, lane_of_job
+from jqmaster.store.jobs.placement import LaneTable, StaleConstraints, lane_of_job, new_extras
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
@@ -74,6 +74,7 @@ class PredecessorStore:
         Raise StaleConstraints.
         """
         k = self._keys
+        extras = await new_extras(self._shard, jobs, constraints)
         replies = await self._client.run_all(
             [
                 ScriptCall(
@@ -87,6 +88,7 @@ class PredecessorStore:
                         constraints.edition,
                         LaneTable(lane_of_job(constraints, job)).packed(),
                         job.finished_at_ms,
+                        extras.get(job.id, b""),
                     ),
                 )
                 for job in jobs

@@ -1,6 +1,6 @@
 """Workers' reports on the starts and ends of attempts, which tokens authorize."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +18,9 @@ from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import GateClosed, JobDelayed, JobsReady, SlotsFreed
 
+# What an attempt has used, in thousandths by unit.
+Used = Mapping[str, int]
+NO_REPORT: Final[Mapping[str, Used]] = {}
 # The answer of `settle` for an attempt that did not end by this call.
 NOT_ENDED: Final = -1
 
@@ -34,7 +37,7 @@ class GateHold:
 class Settlement:
     """The end of one attempt. `decision`: the domain's decision; `entry`: for the history; `result`: if the job ends.
     `name` of the job and `message` of the attempt: for the counts; without a name it is not counted. `worker_id`: the
-    worker that lost the attempt, if no worker reports its end."""
+    worker that lost the attempt, if no worker reports its end. `used`: what it has used."""
 
     job_id: str
     token: str
@@ -45,6 +48,7 @@ class Settlement:
     name: str = ""
     message: str = ""
     worker_id: str = ""
+    used: Used | None = None
 
 
 class SettlementStore:
@@ -71,14 +75,18 @@ class SettlementStore:
             confirmed += map(bool, data[0])
         return confirmed
 
-    async def settle_success(self, worker_id: str, ended: Sequence[tuple[str, str, bytes]]) -> list[bool]:
-        """End attempts of (job ID, token, encoded result) as succeeded; False: the token is stale."""
+    async def settle_success(
+        self, worker_id: str, ended: Sequence[tuple[str, str, bytes]], used: Mapping[str, Used] = NO_REPORT
+    ) -> list[bool]:
+        """End attempts of (job ID, token, encoded result) as succeeded; False: the token is stale. `used`: by job ID,
+        what an attempt has used."""
         k = self._keys
         calls = []
         for chunk in pages(ended, MAX_PER_CALL):
             args: list[Arg] = [
                 self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._times.current.result_ttl_ms,
                 self._shard.wake_channel, k.finished_channel,
+                _used_by([job_id for job_id, _, _ in chunk], used) if used else b"",
             ]  # fmt: skip
             for job_id, token, result in chunk:
                 args += (job_id, bytes.fromhex(token), result)
@@ -117,6 +125,7 @@ class SettlementStore:
             args: list[Arg] = [
                 self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._times.current.result_ttl_ms,
                 self._shard.wake_channel, k.finished_channel,
+                codec.pack({s.job_id: s.used for s in chunk if s.used}) if any(s.used for s in chunk) else b"",
             ]  # fmt: skip
             for s in chunk:
                 args += (
@@ -169,6 +178,11 @@ class SettlementStore:
 def _check_known(word: str, worker_id: str) -> None:
     if word == "unknown":
         raise unknown_worker(worker_id)
+
+
+def _used_by(job_ids: Sequence[str], used: Mapping[str, Used]) -> bytes:
+    reported = {job_id: used[job_id] for job_id in job_ids if job_id in used}
+    return codec.pack(reported) if reported else b""
 
 
 def target_args(keys: Keys, decision: Decision) -> tuple[Arg, ...]:

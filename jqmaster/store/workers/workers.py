@@ -10,7 +10,7 @@ import msgpack
 
 from jqmaster.domain.workers.slot_rule import SlotRule, rule_id
 from jqmaster.domain.workers.worker import DetachedBy, Worker, WorkerSpec
-from jqmaster.errors import DamagedError, StoreUnavailableError
+from jqmaster.errors import DamagedError, StoreUnavailableError, unknown_worker
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
@@ -18,7 +18,7 @@ from jqmaster.store.job_times import JobTimes
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
-from jqmaster.store.link.wake import WorkersChanged
+from jqmaster.store.link.wake import GateClosed, JobsReady, WorkersChanged
 
 logger = logging.getLogger(__name__)
 
@@ -273,6 +273,20 @@ class WorkerStore:
             return Commanded(word)
         self._shard.leader.wake(WorkersChanged())
         return Commanded.NEW if data[0] else Commanded.SAME
+
+    async def observe(self, worker_id: str, gate_id: str, remaining: int, for_ms: int) -> None:
+        """Note what another system still admits at a gate for so long, in thousandths. Raise NotFoundError if the
+        worker is not registered."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "observe",
+            (k.worker(worker_id), k.observed, k.gates_due),
+            (self._shard.now_arg, k.tag, gate_id, remaining, for_ms, self._shard.wake_channel),
+        )
+        if word == "unknown":
+            raise unknown_worker(worker_id)
+        self._shard.leader.wake(GateClosed())
+        self._shard.leader.wake(JobsReady())
 
     async def slot_rules(self) -> list[SlotRule]:
         """Return the rules of slots, by node and labels. One that cannot be read is left out."""

@@ -4,7 +4,7 @@ import { Problem, call, del, get, may, toJson } from "../api.js";
 import { Changes } from "../changes.js";
 import { ConstraintEditor } from "../constraint_editor.js";
 import { Shares } from "../constraint_shares.js";
-import { KeyValues } from "../constraint_values.js";
+import { KeyValues, unitsText } from "../constraint_values.js";
 import { curl } from "../curl.js";
 import { number, t } from "../i18n.js";
 import { LIMIT_KINDS } from "../limit_kinds.js";
@@ -43,7 +43,10 @@ function Usage({ constraint }) {
   const { usage } = constraint;
   if (constraint.key && usage.closed_keys > 0)
     return html`<span class="usage"><${Badge} kind="warn">${t("constraints.full_values", { count: usage.closed_keys, all: usage.keys })}<//> <${Bar} value=${usage.closed_keys} of=${usage.keys} label=${t("constraints.usage")} kind="warn" /></span>`;
-  const used = constraint.concurrency !== null ? usage.running : usage.starts_in_window;
+  const [running, started] = constraint.weight
+    ? [usage.running_units, usage.units_in_window]
+    : [usage.running, usage.starts_in_window];
+  const used = constraint.concurrency !== null ? running : started;
   const most = constraint.concurrency ?? constraint.rate?.limit ?? null;
   if (used === null || used === undefined) return html`<${Num} value=${null} />`;
   if (constraint.key || most === null) return html`<span class="num">${number(used)}</span>`;
@@ -213,6 +216,8 @@ function One({ name, go, session }) {
         ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
         <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
         <dt>${t("constraints.held_jobs")}</dt><dd>${usage.held === null ? html`<${Num} value=${null} />` : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting })}</dd>
+        ${one.weight && html`<dt>${t("constraints.units")}</dt><dd>${unitsText(usage, one.weight.unit) || html`<${Num} value=${null} />`}</dd>`}
+        ${one.observed && html`<dt>${t("constraints.observed")}</dt><dd>${t("constraints.observed.text", { units: number(one.observed.remaining), unit: one.weight?.unit ?? t("constraints.observed.starts") })} <${Time} at=${one.observed.until} isNext /></dd>`}
         ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
         ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} isNext /></dd>`}
         ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}

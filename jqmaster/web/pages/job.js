@@ -3,7 +3,7 @@ import { html, useEffect, useState } from "../lib.js";
 import { Problem, del, get, may, patch, post, toJson } from "../api.js";
 import { AnswerButton, Answers, ChallengeState, Phases, subjectOf } from "../challenge_parts.js";
 import { curl } from "../curl.js";
-import { t, tOr } from "../i18n.js";
+import { number, t, tOr } from "../i18n.js";
 import { FlowGraph, loadFlow } from "../flow_graph.js";
 import { labelsText } from "../labels.js";
 import { useResource } from "../live.js";
@@ -229,7 +229,8 @@ function Limits({ constraints }) {
     (one) => html`<li key=${one.name}>
     <${Badge} kind=${one.passes ? "ok" : one.mode === "shadow" ? "info" : "warn"}>${one.passes ? t("why.passes") : t("why.closed")}<//> <a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a>
     ${one.key && html` <span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${80} /></span>`}
-    ${one.concurrency !== null && html` <span class="num">${one.running ?? 0} / ${one.concurrency}</span>`}${one.rate && html` <span class="num">${one.starts ?? 0} / ${one.rate.limit} ${t("why.per", { duration: durationText(one.rate.period_s * 1000) })}</span>`}</li>`,
+    ${one.weight && html` <span class="num">${number(one.weight.job)} ${one.weight.unit}</span>`}
+    ${one.concurrency !== null && html` <span class="num">${number(one.weight ? one.weight.running : (one.running ?? 0))} / ${number(one.concurrency)}</span>`}${one.rate && html` <span class="num">${number(one.weight ? one.weight.in_window : (one.starts ?? 0))} / ${number(one.rate.limit)} ${t("why.per", { duration: durationText(one.rate.period_s * 1000) })}</span>`}</li>`,
   )}</ul></details>`;
 }
 

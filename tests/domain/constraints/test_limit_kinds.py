@@ -15,16 +15,16 @@ from jqmaster.domain.constraints.limit_kinds import (
     HOLD,
     KINDS,
     MAX_BACKLOG,
-    MAX_CONCURRENCY,
     MAX_PERIOD_MS,
-    MAX_RATE,
     PAUSE,
     RATE,
+    WEIGHT,
     ConstraintError,
     LimitKind,
     brief,
     closing,
 )
+from jqmaster.domain.constraints.weight import MAX_UNITS, Weight
 from tests.domain.why.test_verdict import GATE
 
 VALUES: list[tuple[LimitKind[Any], Any]] = [
@@ -33,6 +33,7 @@ VALUES: list[tuple[LimitKind[Any], Any]] = [
     (PAUSE, True),
     (BACKLOG, 100),
     (FAIRNESS, True),
+    (WEIGHT, Weight(None, 1500, "MB")),
 ]
 
 
@@ -56,9 +57,9 @@ def test_a_value_survives_its_document_and_the_store(kind: LimitKind[Any], value
     ("kind", "value", "place"),
     [
         (CONCURRENCY, 0, "limits.concurrency: must be 1 or more"),
-        (CONCURRENCY, MAX_CONCURRENCY + 1, "limits.concurrency: must be 1 to"),
+        (CONCURRENCY, MAX_UNITS + 1, "limits.concurrency: must be 1 to"),
         (RATE, Rate(0, 1_000), "limits.rate.limit: must be 1 or more"),
-        (RATE, Rate(MAX_RATE + 1, 1_000), "limits.rate.limit: must be 1 to"),
+        (RATE, Rate(MAX_UNITS + 1, 1_000), "limits.rate.limit: must be 1 to"),
         (RATE, Rate(1, 0), "limits.rate.period_s: must be 0.001 to"),
         (RATE, Rate(1, MAX_PERIOD_MS + 1), "limits.rate.period_s: must be 0.001 to"),
         (BACKLOG, -1, "limits.max_backlog: must be 0 to"),
@@ -101,7 +102,7 @@ def test_scripts_read_nothing_of_a_limit_that_is_not_there() -> None:
     fields = {field: value for kind in KINDS for field, value in kind.script_fields(kind.none).items()}
     assert fields == {
         "concurrency": None, "rate_limit": None, "rate_period_ms": None, "is_paused": 0, "max_backlog": None,
-        "is_fair": 0, "turn_weight": None, "least_turn_weight": None, "is_awaiting_free": 0,
+        "is_fair": 0, "turn_weight": None, "least_turn_weight": None, "is_awaiting_free": 0, "weight_default": None,
     }  # fmt: skip
     assert RATE.script_fields(Rate(5, 1_000)) == {"rate_limit": 5, "rate_period_ms": 1_000}
 
@@ -110,7 +111,7 @@ def test_a_gate_without_limits_shows_that_it_has_none() -> None:
     shown = {name: value for kind in EXPLAINED for name, value in kind.shown(GATE).items()}
     assert shown == {
         "concurrency": None, "running": None, "rate": None, "starts": None, "paused": False, "held_until": None,
-        "fair": False,
+        "fair": False, "weight": None, "observed": None,
     }  # fmt: skip
     assert [closer.name for closer in CLOSERS if closer.closes(GATE)] == []
 
@@ -124,7 +125,7 @@ def test_a_gate_shows_its_figures() -> None:
     shown = {name: value for kind in EXPLAINED for name, value in kind.shown(gate).items()}
     assert shown == {
         "concurrency": 2, "running": 2, "rate": {"limit": 5, "period_s": 1.0}, "starts": 4, "paused": True,
-        "held_until": "2027-01-15T08:00:00.000Z", "fair": True,
+        "held_until": "2027-01-15T08:00:00.000Z", "fair": True, "weight": None, "observed": None,
     }  # fmt: skip
     assert closing(gate) == (PAUSE, HOLD, CONCURRENCY)
     assert closing(replace(gate, is_closed=False)) == ()

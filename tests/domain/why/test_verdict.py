@@ -207,6 +207,8 @@ def test_a_gate_that_several_limits_close_tells_them_all_the_most_lasting_first(
     gate = closed(
         is_paused=True,
         held_until_ms=NOW_MS + 1,
+        observed_left=0,
+        observed_until_ms=NOW_MS + 1,
         concurrency=1,
         running=1,
         rate_limit=1,

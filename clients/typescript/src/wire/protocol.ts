@@ -205,6 +205,7 @@ export interface CanceledItem {
   job_id: string;
   token: string;
   finished_at: string;
+  used?: Record<string, number> | null;
   type: "canceled";
 }
 
@@ -300,6 +301,7 @@ export interface DeferredItem {
   job_id: string;
   token: string;
   finished_at: string;
+  used?: Record<string, number> | null;
   type: "deferred";
   /**
    * Wait before the next attempt, in seconds. A job that keeps coming back waits up to 1 s even if this is less.
@@ -320,6 +322,7 @@ export interface DiscardedItem {
   job_id: string;
   token: string;
   finished_at: string;
+  used?: Record<string, number> | null;
   type: "discarded";
   /** Any value. In JSON, binary is {"$bin": base64}. */
   error?: unknown;
@@ -384,6 +387,7 @@ export interface FailureItem {
   job_id: string;
   token: string;
   finished_at: string;
+  used?: Record<string, number> | null;
   type: "failure";
   /**
    * undecodable: the worker could not decode the job. invalid_argument: the argument does not fit the handler,
@@ -437,6 +441,7 @@ export interface HandedBackItem {
   job_id: string;
   token: string;
   finished_at: string;
+  used?: Record<string, number> | null;
   type: "handed_back";
 }
 
@@ -1257,6 +1262,7 @@ export interface SuccessItem {
   job_id: string;
   token: string;
   finished_at: string;
+  used?: Record<string, number> | null;
   type: "success";
   /** Any value. In JSON, binary is {"$bin": base64}. */
   result: unknown;

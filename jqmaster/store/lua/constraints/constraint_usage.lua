@@ -4,7 +4,9 @@
 -- ARGV now_ms tag [+ gate]
 -- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),opens at ms without an
 --   event(0: it is open, or waits for an event),held until ms(0: not held),is_open,text of its key value,
---   ID of the conditional override that its jobs meet(empty: none)]
+--   ID of the conditional override that its jobs meet(empty: none),thousandths charged to running jobs(-1: not
+--   counted),thousandths charged within the period(-1: not counted),observed room(thousandths; -1: not
+--   observed),observed until ms(0: not observed)]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/constraints/slots.lua
@@ -28,6 +30,10 @@ for i = FIRST, #ARGV do
     is_open and 1 or 0,
     text or '',
     gate.condition or '',
+    gate.running_left and gate.running_most - gate.running_left or -1,
+    gate.window_left and gate.window_most - gate.window_left or -1,
+    gate.observed_left and math.max(0, gate.observed_left) or -1,
+    gate.observed_until_ms or 0,
   }
 end
 return {'ok', now_ms, found}

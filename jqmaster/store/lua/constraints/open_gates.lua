@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Opens the lanes that are parked at gates whose time has come, and at the given gates, which may have room again.
--- KEYS epoch:string gates_due:zset holds:hash
+-- KEYS epoch:string gates_due:zset holds:hash observed:hash
 -- ARGV now_ms tag epoch limit [+ gate]
 -- REPLY ok:number of gates whose time had come,ms until the time of the next(-1: none),1 if jobs may start that could
 --   not before | stale_epoch
@@ -9,7 +9,7 @@
 -- include lib/leadership.lua
 -- include lib/lists.lua
 -- include lib/lanes/parking.lua
-local epoch_key, gates_due_key, holds_key = KEYS[1], KEYS[2], KEYS[3]
+local epoch_key, gates_due_key, holds_key, observed_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, epoch, limit = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 local FIRST = 5
 
@@ -18,6 +18,12 @@ local due = redis.call('ZRANGEBYSCORE', gates_due_key, '-inf', now_ms, 'LIMIT', 
 lists.call('ZREM', gates_due_key, due)
 for _, gate_id in ipairs(due) do
   if tonumber(redis.call('HGET', holds_key, gate_id) or 0) <= now_ms then redis.call('HDEL', holds_key, gate_id) end
+end
+if #due > 0 and redis.call('EXISTS', observed_key) == 1 then
+  for _, gate_id in ipairs(due) do
+    local until_ms = string.match(redis.call('HGET', observed_key, gate_id) or '', '^%S+ (%d+)')
+    if until_ms and tonumber(until_ms) <= now_ms then redis.call('HDEL', observed_key, gate_id) end
+  end
 end
 parking.open_all(due)
 -- A due gate counts as opened even if nothing is parked there any more: a claim for another name may have opened those

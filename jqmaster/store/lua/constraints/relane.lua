@@ -4,7 +4,8 @@
 -- KEYS epoch:string rules:hash damaged:set
 -- ARGV now_ms tag epoch edition lanes(as lib/lanes/homes.lua reads them) read(whole: read whole records, which were
 --   short when they were matched; beginnings: read only their beginnings) homes(of each job: ID of its old lane, 8
---   bytes; number of its new lane, u16, from 1; 0: its record cannot be read) [+ id(each only once)]
+--   bytes; number of its new lane, u16, from 1; 0: its record cannot be read) extras(MessagePack: the new extras of
+--   records by number of the job, from 1; empty: all stay) [+ id(each only once)]
 -- REPLY ok:moved | stale_epoch | stale_constraints
 -- CHECKS FIRST epoch, the edition of the constraints, then state and lane of each job
 -- include lib/clock.lua
@@ -16,12 +17,17 @@
 -- include lib/lanes/lane_writes.lua
 -- include lib/lanes/homes.lua
 -- include lib/constraints/slots.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/constraints/charges.lua
+-- include lib/constraints/weights.lua
 -- include lib/challenges/challenges.lua
 local epoch_key, rules_key, damaged_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, edition, definitions = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], homes.read(ARGV[5])
 local tag, read, places = ARGV[2], ARGV[6], ARGV[7]
-local FIRST = 8
+local packed_extras = ARGV[8]
+local FIRST = 9
 local PLACE_LENGTH = 10
+local extras = packed_extras ~= '' and cmsgpack.unpack(packed_extras) or {}
 local is_unfinished = layout.is_unfinished
 local READY = layout.STATE.ready
 local byte, sub, read_place, in_places = string.byte, string.sub, struct.unpack, '>c8I2'
@@ -33,6 +39,21 @@ local rewritten, home_by_number = homes.rewritten, homes.of
 local function is_handed_over(id, head)
   local challenge = challenges.open_one(id, head)
   return challenge and challenge.since ~= nil
+end
+
+-- Returns the charges of a running job at its new gates, which it keeps, whatever it weighs now; nil if no gate has
+-- any.
+local function kept_charges(id, ...)
+  local kept
+  for _, ids in ipairs({...}) do
+    for _, gate_id in ipairs(ids) do
+      if gate_ids.may_have_charges(gate_id) then
+        kept = kept or {}
+        kept[gate_id] = charges.entry_at(gate_id, id)
+      end
+    end
+  end
+  return kept
 end
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
@@ -79,22 +100,25 @@ for i = 1, #keys do
     local old_own = byte(head, gates_at) > 0 and #old.keyed == 0 and own_gates(head) or nil
     local lane, own = home_by_number(definitions, number, edition)
     if old ~= lane then
-      if records or #head < layout.longest_beginning then
-        written[filled + 1], written[filled + 2] = key,
-          rewritten(head, lane, definitions[number].bytes, gates_at, behind)
-        filled = filled + 2
-      else
-        homes.write(key, head, lane, definitions[number].bytes)
-      end
       -- A job that awaits its callback holds its slots like a running one.
       local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
+      local kept = holds_slots and kept_charges(id, lane.shared, own or lane.keyed)
+      local its_extras = kept and (extras[i] or record.extras_of(key, head))
+      if records or #head < layout.longest_beginning then
+        written[filled + 1], written[filled + 2] = key,
+          rewritten(head, lane, definitions[number].bytes, gates_at, behind, extras[i])
+        filled = filled + 2
+      else
+        homes.write(key, head, lane, definitions[number].bytes, extras[i])
+      end
       if holds_slots then
         count(old, old_own, -1, 0)
         count(lane, own, 1, 0)
         lanes.free(old, old_own, id)
         local token_bytes, begun_ms = record.token_of(head), record.int64(head, layout.started_at_ms.at)
         running[#running + 1] = {gates = {lane.shared, own or lane.keyed}, holder = {id, token_bytes},
-          begun = {begun_ms, token_bytes}, is_handed_over = is_handed_over(id, head)}
+          begun = {begun_ms, token_bytes}, is_handed_over = is_handed_over(id, head),
+          kept = kept, extras = its_extras}
       else
         if old ~= from or lane ~= to then
           count_neighbours()
@@ -119,7 +143,16 @@ if filled > 0 then redis.call('MSET', unpack(written)) end
 lane_writes.write(nil)
 -- Takes the new slots only after freeing the old ones, because both lanes may have the same gate.
 for _, claim in ipairs(running) do
-  for _, ids in ipairs(claim.gates) do passing.pass(ids, claim.holder, claim.begun, now_ms) end
+  for _, ids in ipairs(claim.gates) do
+    if claim.kept then
+      passing.charge(ids, weights.of_extras(claim.extras), claim.holder[1], claim.holder[2], claim.begun[1], now_ms,
+        claim.kept)
+    end
+    passing.pass(ids, claim.holder, claim.begun, now_ms)
+  end
+end
+if #running > 0 then passing.write(now_ms) end
+for _, claim in ipairs(running) do
   if claim.is_handed_over then
     slots.hand_over({table.concat(claim.gates[1]), unpack(claim.gates[2])}, claim.holder[1])
   end

@@ -14,6 +14,9 @@
 -- include lib/constraints/slots.lua
 -- include lib/constraints/gates.lua
 -- include lib/constraints/waiting.lua
+-- include lib/constraints/weights.lua
+-- include lib/constraints/weighing.lua
+-- include lib/constraints/limit_kinds.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_faults.lua
 -- include lib/lanes/jobs_ahead.lua
@@ -82,6 +85,18 @@ local function figures_of(gate)
   return flat
 end
 
+-- Judges a gate that has a weight by the weight of the job. Returns whether it is closed to the job.
+local own_weights
+local function is_closed_to_job(gate)
+  own_weights = own_weights or weights.of_extras(record.extras_of(tag .. 'job:' .. job_id, whole))
+  gate.weight, gate.is_weight_found = weights.at(gate, own_weights)
+  gate.running = slots.used(gate.id)
+  gate.needed = math.max(gate.weight, gate.noted or 0)
+  local is_closed = (gate.shadow_room or gate.room) <= 0 or not weighing.fits(gate, gate.needed)
+  if is_closed and not gate.is_shadow then gate.due_ms = limit_kinds.opening_of(gate) end
+  return is_closed
+end
+
 local passed, found_gates = {}, {}
 if lane and lane.edition == edition and (is_waiting or state == layout.STATE.running
   or state == layout.STATE.awaiting_callback) then
@@ -89,10 +104,14 @@ if lane and lane.edition == edition and (is_waiting or state == layout.STATE.run
     for _, id in ipairs(list) do
       local gate = gates.of(id, now_ms)
       passed[#passed + 1], passed[id] = id, true
-      local room = gate.shadow_room or gate.room
+      local is_closed = (gate.shadow_room or gate.room) <= 0
       local is_full = gate.concurrency and gate.running >= gate.concurrency
+      if gate.weight_default then
+        is_closed = is_closed_to_job(gate)
+        is_full = is_closed and gate.running_left and math.min(gate.needed, gate.running_most) > gate.running_left
+      end
       local waiting_jobs, text = waiting.at(id)
-      found_gates[#found_gates + 1] = {id, text or '', waiting_jobs, room <= 0 and 1 or 0,
+      found_gates[#found_gates + 1] = {id, text or '', waiting_jobs, is_closed and 1 or 0,
         gate.condition and 1 or redis.call('HEXISTS', tag .. 'overrides:' .. gate.cid, id), figures_of(gate),
         is_full and is_waiting and holders_of(id) or {}}
     end

@@ -11,6 +11,7 @@
 -- include lib/jobs/record.lua
 -- include lib/jobs/running_names.lua
 -- include lib/constraints/gates.lua
+-- include lib/constraints/weighing.lua
 -- include lib/lanes/lanes.lua
 local rules_key, running_key = KEYS[1], KEYS[2]
 local now_ms, tag = clock.now_ms(ARGV[1]), ARGV[2]
@@ -25,7 +26,15 @@ local taken = {}
 
 local function room_at(ids)
   local room = gates.NO_ROOM_LIMIT
-  for _, id in ipairs(ids) do room = math.min(room, gates.of(id, now_ms).room - (taken[id] or 0)) end
+  for _, id in ipairs(ids) do
+    local gate = gates.of(id, now_ms)
+    local its_room = gate.room
+    if gate.weight_default and its_room > 0 then
+      -- The weights of the jobs are in their records, which are not read for this.
+      its_room, is_exact = weighing.usual_room(gate), false
+    end
+    room = math.min(room, its_room - (taken[id] or 0))
+  end
   return math.max(0, room)
 end
 

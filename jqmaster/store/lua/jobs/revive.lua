@@ -3,7 +3,8 @@
 -- job waits for unfinished predecessors, or starts if there are none. It gets all its retries and no longer expires.
 -- KEYS job:string expiring:zset rules:hash awaiting_jobs:zset scheduled:zset skipped:zset
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
---   finished_at_ms(time of its skip as the caller read it)
+--   finished_at_ms(time of its skip as the caller read it) extras(of the record, with its new weights; empty:
+--   unchanged)
 -- REPLY ok:1 revived, 0 not possible now | stale_constraints
 -- CHECKS FIRST the edition of the constraints, its state and cause, that it was not skipped again since, each
 --   predecessor
@@ -17,7 +18,7 @@
 local job_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local awaiting_key, scheduled_key, skipped_key = KEYS[4], KEYS[5], KEYS[6]
 local now_ms, id, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
-local definitions, finished_at_ms = homes.read(ARGV[6]), tonumber(ARGV[7])
+local definitions, finished_at_ms, extras = homes.read(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 local head = record.read_head(job_key)
@@ -47,7 +48,7 @@ record.set_int64(job_key, layout.expires_at_ms.offset, 0)
 redis.call('ZREM', expiring_key, id)
 dependents.wait(id, pending, when)
 local lane, own = homes.of(definitions, 1, tonumber(edition))
-homes.write(job_key, head, lane, definitions[1].bytes)
+homes.write(job_key, head, lane, definitions[1].bytes, extras ~= '' and extras or nil)
 lanes.count(lane, own, 1, 1)
 if target == layout.STATE.ready then
   lanes.add(lane, record.priority_of(head), id)

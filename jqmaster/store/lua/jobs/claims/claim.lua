@@ -14,6 +14,8 @@
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/constraints/gates.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/constraints/weights.lua
 -- include lib/constraints/passing.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/turns.lua
@@ -58,6 +60,7 @@ for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
 lane_queue.sort()
 
 local first_of, take, progress, read_count = read_ahead.first_of, taking.take, taking.progress, read_ahead.count
+local admits_next = taking.admits_next
 local lanes_aside = 0
 local function may_go_on()
   local count, bytes, jobs_aside = progress()
@@ -65,8 +68,8 @@ local function may_go_on()
 end
 
 -- Takes jobs of a lane as long as they come before the first job of the next lane. Returns how many were claimed, and
--- score and ID of the job that is now first in this lane.
-local function take_many(lane, group, score, id, order, room)
+-- score and ID of the job that is now first in this lane. `weighted`: the gates that have a weight; nil: none.
+local function take_many(lane, group, score, id, order, room, weighted)
   local next_item = lane_queue.first()
   -- Lanes that are parked behind this one may come before its next job. Stop after each job, so that they can return to
   -- the queue.
@@ -74,7 +77,8 @@ local function take_many(lane, group, score, id, order, room)
   local is_awaited = has_keys and #parking.closed_among(lane.keyed) > 0
   local taken, moved = 0, false
   while id and taken < room and not moved and may_go_on()
-    and (not next_item or lane_queue.comes_before(score, order, next_item)) do
+    and (not next_item or lane_queue.comes_before(score, order, next_item))
+    and (not weighted or admits_next(lane, weighted, limit, now_ms)) do
     if take(lane, group, score, id, limit, now_ms) then
       taken = taken + 1
       moved = has_keys and served.mark(lane, now_ms) or is_awaited
@@ -88,6 +92,18 @@ end
 -- Most jobs have no gates and should not pay for loading the gate module.
 local function first_closed(ids)
   return #ids > 0 and gates.first_closed(ids, now_ms) or nil
+end
+
+-- Returns the gates of a lane that have a weight; nil if none has.
+local function weighted_of(group, lane)
+  for _, ids in ipairs({group.shared, lane.keyed}) do
+    for _, id in ipairs(ids) do
+      if gate_ids.may_have_charges(id) then
+        return weights.among(lane.keyed, now_ms, weights.among(group.shared, now_ms))
+      end
+    end
+  end
+  return nil
 end
 
 local function serve(item)
@@ -122,7 +138,7 @@ local function serve(item)
     end
   end
   local taken
-  taken, score, id = take_many(lane, group, score, id, order, room)
+  taken, score, id = take_many(lane, group, score, id, order, room, has_gates and weighted_of(group, lane) or nil)
   if has_gates then
     passing.use_room(group.shared, taken, now_ms)
     passing.use_room(lane.keyed, taken, now_ms)

@@ -11,6 +11,7 @@
 -- include lib/jobs/record.lua
 -- include lib/constraints/gates.lua
 -- include lib/constraints/passing.lua
+-- include lib/constraints/weights.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
 -- include lib/jobs/mail.lua
@@ -40,8 +41,12 @@ local lane, own = lanes.home_of(head)
 if lane.edition ~= tonumber(edition) then return {'closed'} end
 local keyed = own or lane.keyed
 if gates.first_closed(lane.shared, now_ms) or gates.first_closed(keyed, now_ms) then return {'closed'} end
-
 local whole = redis.call('GET', key)
+local has_gates = #lane.shared + #keyed > 0
+local found = has_gates and weights.of_extras(record.extras_of(key, head))
+local weighted = has_gates and weights.among(keyed, now_ms, weights.among(lane.shared, now_ms))
+if weighted and weights.first_too_small(weighted, found) then return {'closed'} end
+
 local flags = record.flags_of(head)
 if record.has_flag(flags, layout.FLAG.confirmed) then flags = flags - layout.FLAG.confirmed end
 local fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
@@ -61,6 +66,10 @@ if worker[4] == '' then
   mail.give(worker_key, mail_key, {id, token_bytes}, offer_ms, mail_channel, 'mail:' .. worker_id)
 end
 lanes.count(lane, own, 0, -1)
-for _, ids in ipairs({lane.shared, keyed}) do passing.pass(ids, {id, token_bytes}, {now_ms, token_bytes}, now_ms) end
+for _, ids in ipairs({lane.shared, keyed}) do
+  if weighted then passing.charge(ids, found, id, token_bytes, now_ms, now_ms) end
+  passing.pass(ids, {id, token_bytes}, {now_ms, token_bytes}, now_ms)
+end
+if weighted then passing.write(now_ms) end
 lane_writes.write(nil)
 return {'ok', now_ms, fence, whole}

@@ -8,6 +8,7 @@
 -- include lib/leadership.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/slots.lua
+-- include lib/constraints/charges.lua
 -- include lib/lanes/parking.lua
 local epoch_key, running_key = KEYS[1], KEYS[2]
 local epoch, ids = ARGV[2], cmsgpack.unpack(ARGV[3])
@@ -19,6 +20,9 @@ for _, id in ipairs(ids) do
   if not redis.call('ZSCORE', running_key, id) then lost[#lost + 1] = id end
 end
 for i = FIRST, #ARGV do
+  for _, gate_id in ipairs(#lost > 0 and gate_ids.split(ARGV[i]) or {}) do
+    if gate_ids.may_have_charges(gate_id) then charges.give_back(gate_id, lost, nil) end
+  end
   if #lost > 0 and slots.give_back(ARGV[i], lost) > 0 then
     has_any_opened = parking.open_all(gate_ids.split(ARGV[i])) or has_any_opened
   end

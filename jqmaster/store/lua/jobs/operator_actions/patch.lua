@@ -3,7 +3,7 @@
 -- KEYS job:string rules:hash
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
 --   priority(empty: unchanged, as in the next three) run_at_ms max_retry timeout_ms action_id(the action on many jobs
---   that counts this job; empty: none)
+--   that counts this job; empty: none) extras(of the record, with its new weights; empty: unchanged)
 -- REPLY ok | stale_constraints | unknown | state:state | used_up
 -- CHECKS FIRST the edition of the constraints, the state, that the action may change another job (used_up)
 -- include lib/clock.lua
@@ -17,7 +17,7 @@ local job_key, rules_key = KEYS[1], KEYS[2]
 local now_ms, id, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local definitions = homes.read(ARGV[6])
 local priority, run_at_ms, max_retry = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
-local timeout_ms, action_id = tonumber(ARGV[10]), ARGV[11]
+local timeout_ms, action_id, extras = tonumber(ARGV[10]), ARGV[11], ARGV[12]
 local tag = ARGV[2]
 local is_changeable, is_timed, index = layout.is_changeable, layout.is_timed, layout.index
 local READY = layout.STATE.ready
@@ -43,7 +43,7 @@ record.set_int64(job_key, layout.due_at_ms.offset, due_at_ms)
 local old_lane, old_own = lanes.home_of(head)
 local lane, own = homes.of(definitions, 1, tonumber(edition))
 moves.leave(id, state, old_lane, old_own, target, lane)
-homes.write(job_key, head, lane, definitions[1].bytes)
+homes.write(job_key, head, lane, definitions[1].bytes, extras ~= '' and extras or nil)
 lanes.count(lane, own, 1, 1)
 if target == READY then
   lanes.add(lane, priority, id)

@@ -5,7 +5,7 @@
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
 --   history_entry(of the last attempt if it succeeded; empty: none) finished_at_ms(end of the job as the caller read
 --   it) action_id(the action on many jobs that counts this job; empty: none) is_watched(1: the action waits for the end
---   of the job)
+--   of the job) extras(of the record, with its new weights; empty: unchanged)
 -- REPLY ok | stale_constraints | unknown | state:state | not_unique:ID of the job that holds the uniqueness key |
 --   used_up
 -- CHECKS FIRST the edition of the constraints, the state, that the job has not run again since the caller read it, who
@@ -23,7 +23,7 @@ local job_key, result_key, results_key, expiring_key, rules_key = KEYS[1], KEYS[
 local history_key = KEYS[6]
 local now_ms, id, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local definitions, entry, finished_at_ms = homes.read(ARGV[6]), ARGV[7], tonumber(ARGV[8])
-local action_id, is_watched = ARGV[9], ARGV[10] == '1'
+local action_id, is_watched, extras = ARGV[9], ARGV[10] == '1', ARGV[11]
 local tag = ARGV[2]
 local is_retryable, index = layout.is_retryable, layout.index
 
@@ -70,7 +70,7 @@ end
 redis.call('ZREM', results_key, id)
 redis.call('ZREM', expiring_key, id)
 local lane, own = homes.of(definitions, 1, tonumber(edition))
-homes.write(job_key, head, lane, definitions[1].bytes)
+homes.write(job_key, head, lane, definitions[1].bytes, extras ~= '' and extras or nil)
 lanes.count(lane, own, 1, 1)
 lanes.add(lane, record.priority_of(head), id)
 lane_writes.write(nil)

@@ -2,22 +2,26 @@
 -- Ends running attempts that did not succeed, with the outcome that the master decided from the worker's report, if the
 -- caller holds their tokens.
 -- KEYS running:zset results:zset worker:hash
--- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes
---   target_state index_key delay_ms cause is_counted history_entry(empty: none) result held_gate(gate that the worker
---   asked to keep closed; empty: none) hold_ms]
+-- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel used(MessagePack:
+--   by job ID, thousandths by unit; empty: no report) [+ id token_bytes target_state index_key delay_ms cause
+--   is_counted history_entry(empty: none) result held_gate(gate that the worker asked to keep closed; empty: none)
+--   hold_ms]
 -- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[run_ms(-1: the attempt did not end in this
 --   call)] | unknown
 -- CHECKS FIRST state, token and worker of each attempt; if none is valid, that the worker is registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/gates.lua
+-- include lib/constraints/charges.lua
+-- include lib/lanes/lanes.lua
 -- include lib/jobs/attempts.lua
 local running_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, worker_id_bytes, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 local tag = ARGV[2]
-local wake_channel, finished_channel = ARGV[5], ARGV[6]
-local FIRST, WIDTH = 7, 11
+local wake_channel, finished_channel, packed_used = ARGV[5], ARGV[6], ARGV[7]
+local FIRST, WIDTH = 8, 11
 
+local used = packed_used ~= '' and cmsgpack.unpack(packed_used) or nil
 local batch = attempts.new_batch(now_ms)
 local accepted, runs, known = {}, {}, 0
 for i = FIRST, #ARGV, WIDTH do
@@ -27,6 +31,10 @@ for i = FIRST, #ARGV, WIDTH do
   local head = record.read_head(tag .. 'job:' .. id)
   runs[#runs + 1] = -1
   if attempts.is_held(head, token_bytes) and record.worker_of(head) == worker_id_bytes then
+    if used and used[id] then
+      local lane, own = lanes.home_of(head)
+      charges.settle_at(id, used[id], lane.shared, own or lane.keyed)
+    end
     attempts.finish(batch, id, head, target, index_key, now_ms + tonumber(delay_ms), tonumber(cause),
       tonumber(is_counted), 0, history_entry)
     attempts.keep_failure(id, head, target, result, results_key, now_ms + result_ttl_ms)

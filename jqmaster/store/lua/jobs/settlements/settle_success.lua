@@ -2,8 +2,8 @@
 -- Ends running attempts as succeeded, if the caller holds their tokens. A repeat of an accepted report is accepted
 -- again.
 -- KEYS running:zset claims:set succeeded:zset results:zset worker:hash
--- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes
---   result]
+-- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel used(MessagePack:
+--   by job ID, thousandths by unit; empty: no report) [+ id token_bytes result]
 -- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms jobs](of the attempts that
 --   ended in this call) | unknown
 -- CHECKS FIRST state, token and worker of each attempt; if none is valid, that the worker is registered
@@ -14,14 +14,16 @@
 -- include lib/lists.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
+-- include lib/constraints/charges.lua
 -- include lib/jobs/followed.lua
 -- include lib/challenges/challenges.lua
 local running_key, claims_key, succeeded_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id_bytes, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 local tag = ARGV[2]
-local wake_channel, finished_channel = ARGV[5], ARGV[6]
-local FIRST, WIDTH = 7, 3
+local wake_channel, finished_channel, packed_used = ARGV[5], ARGV[6], ARGV[7]
+local FIRST, WIDTH = 8, 3
 
+local used = packed_used ~= '' and cmsgpack.unpack(packed_used) or nil
 local byte, sub, add_pair = string.byte, string.sub, lists.add_pair
 local job_prefix, result_prefix = tag .. 'job:', tag .. 'result:'
 local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {}, {}
@@ -79,6 +81,7 @@ for number = 1, #keys do
     home.runs[run_ms] = (home.runs[run_ms] or 0) + 1
     if home.has_gates then
       local own = home.brings_gates and record.own_gates(head) or nil
+      if used and used[id] then charges.settle_at(id, used[id], home.lane.shared, own or home.lane.keyed) end
       lanes.free(home.lane, own, id)
     end
     if ending.keeps_result then

@@ -2,6 +2,7 @@
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
 -- include lib/constraints/limit_kinds.lua
+-- include lib/constraints/weighing.lua
 -- Computes the present room at gates, and the time at which a closed gate opens by itself.
 local gates = lazily.made_by(function()
   local tag = ARGV.tag
@@ -25,7 +26,7 @@ local gates = lazily.made_by(function()
     -- Sets all fields at once: growing the table would reallocate it several times per gate.
     gate = {id = id, cid = constraint_of(id), room = NO_ROOM_LIMIT, now_ms = now_ms, tracks_slots = limits.tracks_slots,
       tracks_starts = limits.tracks_starts, is_fair = limits.is_fair, is_shadow = limits.is_shadow, is_paused = false,
-      taken = 0, running = nil, concurrency = nil, period_ms = nil}
+      taken = 0, running = nil, concurrency = nil, period_ms = nil, weight_default = limits.weight_default}
     known[id] = gate
     local room, own
     own, gate.condition = constraints.limits_at(id, limits)
@@ -51,8 +52,9 @@ local gates = lazily.made_by(function()
 
   -- Notes that jobs wait for this gate, and schedules the leader's check at the time when it may open.
   local function await(gate)
-    -- Starts in this call have used up room, so the time is computed again.
-    if gate.taken > 0 then gate.due_ms = limit_kinds.opening_of(gate) end
+    -- Starts in this call have used up room, or the next job needs more than there is, so the time is computed again.
+    if gate.taken > 0 or gate.needed then gate.due_ms = limit_kinds.opening_of(gate) end
+    if gate.needed then weighing.note(gate) end
     if gate.due_ms then
       redis.call('ZADD', tag .. 'gates_due', gate.due_ms, gate.id)
       first_opening_ms = math.min(first_opening_ms or gate.due_ms, gate.due_ms)

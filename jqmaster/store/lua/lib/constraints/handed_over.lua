@@ -27,13 +27,17 @@ local handed_over = lazily.made_by(function()
     return fewer
   end
 
+  -- Returns whether there are such jobs. Asks once per call, so that a store without them pays for one command only.
+  local function is_used()
+    if has_any == nil then has_any = redis.call('EXISTS', tag .. 'handed_over_gates') == 1 end
+    return has_any
+  end
+
   -- Removes jobs that give back their slots at these gates.
   local function remove(gate_list, ids)
-    -- Asks once per call, so that a store without such jobs pays for one command only.
-    if has_any == nil then has_any = redis.call('EXISTS', tag .. 'handed_over_gates') == 1 end
-    if not has_any then return end
+    if not is_used() then return end
     for _, gate_id in ipairs(gate_ids.split(gate_list)) do remove_at(gate_id, ids) end
   end
 
-  return {count = count, add = add, remove_at = remove_at, remove = remove}
+  return {count = count, add = add, remove_at = remove_at, is_used = is_used, remove = remove}
 end)

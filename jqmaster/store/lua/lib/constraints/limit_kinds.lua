@@ -1,5 +1,6 @@
 -- include lib/lazily.lua
 -- include lib/constraints/slots.lua
+-- include lib/constraints/weighing.lua
 -- The kinds of limits that close gates: one table each, with the interface below.
 -- jqmaster/domain/constraints/limit_kinds.py has the same kinds for documents, checks and texts, and defines the fields
 -- of constraints and overrides.
@@ -16,7 +17,7 @@ local limit_kinds = lazily.made_by(function()
   local concurrency = {
     room = function(gate, limits)
       local most = limits.concurrency
-      if not most then return nil end
+      if not most or gate.weight_default then return nil end
       gate.running, gate.concurrency = slots.used(gate.id), most
       return most - gate.running
     end,
@@ -43,7 +44,7 @@ local limit_kinds = lazily.made_by(function()
   local rate = {
     room = function(gate, limits, now_ms)
       local most, period_ms = limits.rate_limit, limits.rate_period_ms
-      if not most then return nil end
+      if not most or gate.weight_default then return nil end
       -- A start counts through the whole millisecond in which its period ends. Two starts whose timestamps are exactly
       -- one period apart may be closer to each other than a period.
       local starts = redis.call('ZCOUNT', tag .. 'starts:' .. gate.id, now_ms - period_ms, '+inf')
@@ -58,7 +59,7 @@ local limit_kinds = lazily.made_by(function()
       return excess < gate.starts and opening_after(gate, excess) or gate.now_ms + gate.period_ms + 1
     end,
     on_start = function(gate, begun, now_ms)
-      if not gate.tracks_starts then return end
+      if not gate.tracks_starts or gate.weight_default then return end
       local key, kept_ms = tag .. 'starts:' .. gate.id, remembered_ms(gate)
       redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - kept_ms))
       redis.call('ZADD', key, unpack(begun))
@@ -69,11 +70,28 @@ local limit_kinds = lazily.made_by(function()
     end,
   }
 
+  -- Limits of a constraint that has a weight: instead of jobs, they count units.
+  local units = {
+    room = function(gate, limits)
+      if not gate.weight_default then return nil end
+      return weighing.room(gate, limits)
+    end,
+    opens_at = function(gate) return gate.weight_default and weighing.opens_at(gate) end,
+  }
+
+  -- Asks once per call whether workers have asked for anything, so that a store where none has pays for one command
+  -- only.
+  local has_holds, has_observed = nil, nil
+  local function look_for_wishes()
+    local count = redis.call('EXISTS', tag .. 'holds', tag .. 'observed')
+    has_observed = count > 0 and redis.call('EXISTS', tag .. 'observed') == 1
+    has_holds = count == 2 or count == 1 and not has_observed
+  end
+
   -- A hold: a worker asked to keep the gate closed for a while. It is not part of a constraint.
-  local has_holds = nil
   local hold = {
     room = function(gate, _, now_ms)
-      if has_holds == nil then has_holds = redis.call('EXISTS', tag .. 'holds') == 1 end
+      if has_holds == nil then look_for_wishes() end
       if not has_holds then return nil end
       local until_ms = tonumber(redis.call('HGET', tag .. 'holds', gate.id) or 0)
       if until_ms <= now_ms then return nil end
@@ -81,6 +99,35 @@ local limit_kinds = lazily.made_by(function()
       return 0, until_ms
     end,
     opens_at = function(gate) return gate.held_until_ms end,
+  }
+
+  -- An observation: what another system said that it still admits until an instant, in thousandths of the gate's unit.
+  -- A gate without a weight counts jobs. It is not part of a constraint.
+  local observation = {
+    room = function(gate, _, now_ms)
+      if has_observed == nil then look_for_wishes() end
+      if not has_observed then return nil end
+      local stored = redis.call('HGET', tag .. 'observed', gate.id)
+      local left, until_ms, at_ms = string.match(stored or '', '^(-?%d+) (%d+) (%d+)$')
+      if not left or tonumber(until_ms) <= now_ms then return nil end
+      gate.observed_left, gate.observed_until_ms = tonumber(left), tonumber(until_ms)
+      gate.observed_at_ms = tonumber(at_ms)
+      if gate.weight_default then return nil end
+      local room = math.floor(gate.observed_left / 1000)
+      return room, room <= 0 and gate.observed_until_ms or nil
+    end,
+    opens_at = function(gate)
+      if not gate.observed_left or gate.weight_default then return nil end
+      return math.floor(gate.observed_left / 1000) <= gate.taken and gate.observed_until_ms or nil
+    end,
+    on_start = function(gate, begun, now_ms)
+      -- A job that is only matched again did not start now.
+      if not gate.observed_left or begun[1] ~= now_ms then return end
+      -- `weighing.use` has counted the units.
+      local left = gate.observed_left - (gate.weight_default and 0 or 1000 * #begun / 2)
+      redis.call('HSET', tag .. 'observed', gate.id,
+        string.format('%.0f %.0f %.0f', left, gate.observed_until_ms, gate.observed_at_ms))
+    end,
   }
 
   local pause = {
@@ -92,7 +139,8 @@ local limit_kinds = lazily.made_by(function()
     opens_at = function(gate) return gate.is_paused and NEVER or nil end,
   }
 
-  local all, with_start = {concurrency, rate, hold, pause}, {rate}
+  -- An observation comes before the units, which count it.
+  local all, with_start = {concurrency, rate, hold, observation, units, pause}, {rate, observation}
 
   -- Returns the room that all kinds leave, and the time at which the gate opens without an event; nil if only an event
   -- can open it.

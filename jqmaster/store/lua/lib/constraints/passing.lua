@@ -4,6 +4,9 @@
 -- include lib/constraints/slots.lua
 -- include lib/constraints/limit_kinds.lua
 -- include lib/constraints/gates.lua
+-- include lib/constraints/charges.lua
+-- include lib/constraints/weighing.lua
+-- include lib/constraints/weights.lua
 -- Lets claims pass their gates: uses up room, takes slots and remembers starts. A script that claims many jobs gathers
 -- this and writes it at the end.
 local passing = lazily.made_by(function()
@@ -14,12 +17,16 @@ local passing = lazily.made_by(function()
   local passed, held_own, begun_own = {}, {}, {}
   -- By constraint that is in shadow mode: the number of jobs that it would have delayed.
   local shadowed = {}
+  -- By gate with a weight: the charges of these claims.
+  local charged = {}
 
-  -- Uses up room at these gates for `taken` more jobs.
+  -- Uses up room at these gates for `taken` more jobs. At gates with a weight, `charge` does.
   local function use_room(ids, taken, now_ms)
     for _, gate_id in ipairs(ids) do
       local gate = gates.of(gate_id, now_ms)
-      if gate.is_shadow then
+      if gate.weight_default then
+        -- Nothing.
+      elseif gate.is_shadow then
         local delayed = math.min(taken, taken - gate.shadow_room)
         gate.shadow_room = math.max(0, gate.shadow_room - taken)
         if delayed > 0 then shadowed[gate.cid] = (shadowed[gate.cid] or 0) + delayed end
@@ -29,23 +36,58 @@ local passing = lazily.made_by(function()
     end
   end
 
-  -- Lets a claim pass the gates of `owner`: a lane with keyed gates, or a group with shared gates.
-  local function add(ids, owner, id, token_bytes, now_ms)
+  -- Charges a claim at a gate. `kept`: the entry that the gate has of this claim already; false: none.
+  local function charge_at(gate, weight, id, token_bytes, begun_ms, kept)
+    local list = charged[gate.id]
+    if not list then
+      list = {gate = gate, entries = {}, sum = 0, begun = {}, begun_sum = 0}
+      charged[gate.id] = list
+    end
+    if kept then weight = charges.charge_of(kept) end
+    local entry = kept or charges.entry_of(token_bytes, weight)
+    add_pair(list.entries, id, entry)
+    list.sum = list.sum + weight
+    if not (kept and charges.is_remembered(gate, kept)) then
+      add_pair(list.begun, begun_ms, entry)
+      list.begun_sum = list.begun_sum + weight
+    end
+    if not kept then
+      local is_delayed = gate.is_shadow and not weighing.fits(gate, weight)
+      if is_delayed then shadowed[gate.cid] = (shadowed[gate.cid] or 0) + 1 end
+    end
+    weighing.use(gate, weight)
+  end
+
+  -- Charges a claim at those of the gates that have a weight. `found`: the weights in the job's record. `kept`: by
+  -- gate, see `charge_at`.
+  local function charge(ids, found, id, token_bytes, begun_ms, now_ms, kept)
+    for _, gate in ipairs(weights.among(ids, now_ms) or {}) do
+      charge_at(gate, (weights.at(gate, found)), id, token_bytes, begun_ms, kept and kept[gate.id])
+    end
+  end
+
+  -- Lets a claim pass the gates of `owner`: a lane with keyed gates, or a group with shared gates. `job`: its record.
+  local function add(ids, owner, id, token_bytes, now_ms, job)
     local list = passed[owner]
     if not list then
-      list = {ids = ids, holders = {}, begun = {}}
+      list = {ids = ids, holders = {}, begun = {}, weighted = false}
+      for n = 1, #ids do list.weighted = list.weighted or gates.of(ids[n], now_ms).weight_default ~= nil end
       passed[owner] = list
     end
     add_pair(list.holders, id, token_bytes)
     add_pair(list.begun, now_ms, token_bytes)
+    if list.weighted then charge(ids, weights.of_record(job), id, token_bytes, now_ms, now_ms) end
   end
 
-  -- Lets a claim pass the own gates of its job.
-  local function add_own(ids, id, token_bytes, now_ms)
+  -- Lets a claim pass the own gates of its job. `job`: its record.
+  local function add_own(ids, id, token_bytes, now_ms, job)
     for _, gate_id in ipairs(ids) do
       local gate = gates.of(gate_id, now_ms)
       if gate.tracks_slots then add_pair(under(held_own, gate_id), id, token_bytes) end
-      if gate.tracks_starts then add_pair(under(begun_own, gate_id), now_ms, token_bytes) end
+      if gate.tracks_starts or gate.observed_left then add_pair(under(begun_own, gate_id), now_ms, token_bytes) end
+      if gate.weight_default then
+        charge_at(gate, (weights.at(gate, weights.of_record(job))), id, token_bytes, now_ms, false)
+      end
     end
   end
 
@@ -66,9 +108,10 @@ local passing = lazily.made_by(function()
   local function write(now_ms)
     for _, list in pairs(passed) do pass(list.ids, list.holders, list.begun, now_ms) end
     for gate_id, holders in pairs(held_own) do slots.take(gate_id, holders) end
+    for _, list in pairs(charged) do charges.take(list.gate, list.entries, list.sum, list.begun, list.begun_sum) end
     for gate_id, begun in pairs(begun_own) do limit_kinds.on_start(gates.of(gate_id, now_ms), begun, now_ms) end
     for cid, delayed in pairs(shadowed) do redis.call('HINCRBY', tag .. 'shadowed', cid, delayed) end
   end
 
-  return {pass = pass, use_room = use_room, add = add, add_own = add_own, write = write}
+  return {pass = pass, use_room = use_room, charge = charge, add = add, add_own = add_own, write = write}
 end)

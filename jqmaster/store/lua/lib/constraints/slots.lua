@@ -3,6 +3,7 @@
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
 -- include lib/constraints/handed_over.lua
+-- include lib/constraints/charges.lua
 -- Slots at gates. `slots:{gates}` has the slots of one keyed gate, or of all shared gates of a group together, because
 -- claims always pass these together. `slot_counts` has the sum for each shared gate. So a claim costs the same for any
 -- number of shared gates.
@@ -29,6 +30,7 @@ local slots = lazily.made_by(function()
       if gate_list ~= '' and redis.call('HEXISTS', tag .. 'slots:' .. gate_list, id) == 1 then
         handed_over.add(gate_list, id)
         for _, gate_id in ipairs(split(gate_list)) do
+          if gate_ids.may_have_charges(gate_id) then charges.hand_over(gate_id, id) end
           local limits = constraints.limits_of(gate_id)
           if limits and limits.is_awaiting_free then freed[#freed + 1] = gate_id end
         end

@@ -96,6 +96,18 @@ local record = (function()
     return redis.call('GETRANGE', key, offset, last - 1)
   end
 
+  -- Returns the extras in a whole record.
+  local function extras_in(job)
+    local _, at = gates_span(job)
+    return sub(job, at + LENGTH_BYTES, at + LENGTH_BYTES + unpack_bytes('>I4', job, at) - 1)
+  end
+
+  -- Returns the part of a whole record after its extras.
+  local function behind_extras(job)
+    local _, at = gates_span(job)
+    return sub(job, at + LENGTH_BYTES + unpack_bytes('>I4', job, at))
+  end
+
   -- Returns the state's code; nil if the head is empty.
   local function state_of(head)
     return (byte(head, layout.state.at))
@@ -170,6 +182,7 @@ local record = (function()
     has_flag = has_flag, int64 = int64, hex = hex, uuid_text = uuid_text, beginning = beginning,
     checked_head = checked_head, read_head = read_head,
     name_of = name_of, gates_span = gates_span, gates_at = gates_at, own_gates = own_gates, extras_of = extras_of,
+    extras_in = extras_in, behind_extras = behind_extras,
     state_of = state_of, flags_of = flags_of, token_of = token_of,
     worker_of = worker_of, lane_id_of = lane_id_of, priority_of = priority_of, attempts_of = attempts_of,
     is_claim_of = is_claim_of,

@@ -2,6 +2,8 @@
 -- include lib/lists.lua
 -- include lib/constraints/gates.lua
 -- include lib/constraints/passing.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/constraints/weights.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/parking.lua
 -- include lib/lanes/read_ahead.lua
@@ -58,6 +60,28 @@ local taking = (function()
     moves = moves + 1
   end
 
+  -- Returns the first own gate that holds the job back; nil if none does.
+  local function closed_own(own, job, now_ms)
+    local closed_by = gates.first_closed(own, now_ms)
+    for _, gate_id in ipairs(closed_by and {} or own) do
+      if gate_ids.may_have_charges(gate_id) then
+        local weighted = weights.among(own, now_ms)
+        return weighted and weights.first_too_small(weighted, weights.of_record(job))
+      end
+    end
+    return closed_by
+  end
+
+  -- Returns whether the next job of a lane fits at these gates, which have a weight. A job that will not be claimed
+  -- anyway, because it has expired or is damaged, does.
+  local function admits_next(lane, weighted, most, now_ms)
+    local job = read_ahead.peek(lane, most - count)
+    if not as_claimed(job) then return true end
+    local expires_at_ms = record.int64(job, layout.expires_at_ms.at)
+    if expires_at_ms > 0 and expires_at_ms <= now_ms then return true end
+    return not weights.first_too_small(weighted, weights.of_record(job))
+  end
+
   -- Takes the first job from its lane. `most`: how many jobs the call may claim in all. Returns whether the job is
   -- claimed. A job that has expired, is damaged or has to wait is not.
   local function take(lane, group, score, id, most, now_ms)
@@ -80,7 +104,7 @@ local taking = (function()
       return false
     end
     if own then
-      local closed_by = gates.first_closed(own, now_ms)
+      local closed_by = closed_own(own, job, now_ms)
       if closed_by then
         put_aside(lane, own, closed_by, score, id, now_ms)
         return false
@@ -95,9 +119,9 @@ local taking = (function()
     claimed[2 * count - 1], claimed[2 * count] = id, job
     keys[count], beginnings[count] = key, beginning
     running[2 * count - 1], running[2 * count] = ends[timeout_ms] or end_of(timeout_ms, now_ms), id
-    if shared[1] then passing.add(shared, group, id, token_of(count), now_ms) end
-    if own then passing.add_own(own, id, token_of(count), now_ms)
-    elseif keyed[1] then passing.add(keyed, lane, id, token_of(count), now_ms) end
+    if shared[1] then passing.add(shared, group, id, token_of(count), now_ms, job) end
+    if own then passing.add_own(own, id, token_of(count), now_ms, job)
+    elseif keyed[1] then passing.add(keyed, lane, id, token_of(count), now_ms, job) end
     return true
   end
 
@@ -164,7 +188,7 @@ local taking = (function()
   end
 
   return {
-    take = take, take_callback = take_callback, progress = progress, write_passed_over = write_passed_over,
-    write = write,
+    admits_next = admits_next, take = take, take_callback = take_callback, progress = progress,
+    write_passed_over = write_passed_over, write = write,
   }
 end)()

@@ -110,18 +110,23 @@ local homes = (function()
   end
 
   -- Returns the record of a job after its move to this lane. `at` and `behind`: the offsets of `record.gates_span`.
-  local function rewritten(job, lane, gates_bytes, at, behind)
+  -- `extras`: the new extras of the record (nil: they stay), which hold its weights.
+  local function rewritten(job, lane, gates_bytes, at, behind, extras)
+    local rest = sub(job, behind)
+    if extras then
+      rest = struct.pack('>I4', #extras) .. extras .. record.behind_extras(job)
+    end
     return sub(job, 1, layout.lane_id.offset) .. lanes.bytes_of(lane) .. sub(job, layout.lane_id.last + 1, at - 1)
-      .. gates_bytes .. sub(job, behind)
+      .. gates_bytes .. rest
   end
 
-  -- Writes the new lane of a job to its record.
-  local function write(key, head, lane, gates_bytes)
+  -- Writes the new lane of a job to its record. `extras`: see `rewritten`.
+  local function write(key, head, lane, gates_bytes, extras)
     local at, behind = record.gates_span(head)
-    if sub(head, at, behind - 1) == gates_bytes then
+    if not extras and sub(head, at, behind - 1) == gates_bytes then
       redis.call('SETRANGE', key, layout.lane_id.offset, lanes.bytes_of(lane))
     else
-      redis.call('SET', key, rewritten(redis.call('GET', key), lane, gates_bytes, at, behind))
+      redis.call('SET', key, rewritten(redis.call('GET', key), lane, gates_bytes, at, behind, extras))
     end
   end
 

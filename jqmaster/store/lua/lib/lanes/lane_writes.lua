@@ -2,6 +2,7 @@
 -- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/slots.lua
+-- include lib/constraints/charges.lua
 -- include lib/lanes/lanes.lua
 -- include lib/constraints/waiting.lua
 -- include lib/lanes/turns.lua
@@ -128,20 +129,35 @@ local lane_writes = (function()
 
   -- Gives back the slots of ended claims, and opens gates that have room again. Returns whether any lane was opened.
   local function free_slots(freed, unstarted_tokens)
-    local ids = {}
+    local ids, has_room, unstarted = {}, {}, nil
     local function never_started(gate_id)
       return unstarted_tokens and lists.call('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) or 0
     end
+    -- Gives back the charges at those gates that may have some, before the slots are given back.
+    local function give_back_charges(gate_id, jobs)
+      if not gate_ids.may_have_charges(gate_id) then return end
+      if unstarted_tokens and not unstarted then
+        unstarted = {}
+        for _, token_bytes in ipairs(unstarted_tokens) do unstarted[token_bytes] = true end
+      end
+      if charges.give_back(gate_id, jobs, unstarted) then has_room[gate_id] = true end
+    end
     -- Gates where no slot was held have no more room than before.
     for gate_list, jobs_of_lanes in pairs(freed) do
-      local count = 0
-      for _, jobs in ipairs(jobs_of_lanes) do count = count + slots.give_back(gate_list, jobs) end
-      for _, gate_id in ipairs(gate_ids.split(gate_list)) do
-        if count + never_started(gate_id) > 0 then ids[#ids + 1] = gate_id end
+      local count, gates_of_list = 0, gate_ids.split(gate_list)
+      for _, jobs in ipairs(jobs_of_lanes) do
+        for _, gate_id in ipairs(gates_of_list) do give_back_charges(gate_id, jobs) end
+        count = count + slots.give_back(gate_list, jobs)
+      end
+      for _, gate_id in ipairs(gates_of_list) do
+        if count + never_started(gate_id) > 0 or has_room[gate_id] then ids[#ids + 1] = gate_id end
       end
     end
     for gate_id, jobs in pairs(lanes.freed_own) do
-      if slots.give_back(gate_id, jobs) + never_started(gate_id) > 0 then ids[#ids + 1] = gate_id end
+      give_back_charges(gate_id, jobs)
+      if slots.give_back(gate_id, jobs) + never_started(gate_id) > 0 or has_room[gate_id] then
+        ids[#ids + 1] = gate_id
+      end
     end
     return #ids > 0 and parking.open_all(parking.closed_among(ids))
   end

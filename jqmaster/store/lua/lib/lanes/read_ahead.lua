@@ -29,14 +29,8 @@ local read_ahead = (function()
     return score and score + 0, ahead[at]
   end
 
-  -- Removes the first job. Returns its record (false: missing, or not a string) and its key. `most`: how many more jobs
-  -- the claim may take.
-  local function take_first(lane, most)
-    local at = lane.at_job
-    lane.at_job, lane.taken = at + 2, lane.taken + 1
-    local n = (at - lane.first_read_at) / 2 + 1
-    local job = lane.records[n]
-    if job ~= nil then return job, lane.keys[n] end
+  -- Reads the records of jobs from position `at` on. Returns the first record and its key.
+  local function read_from(lane, at, most)
     local keys, ahead = {}, lane.ahead
     for next_at = at, math.min(#ahead, at + 2 * math.min(at_once, most)) - 1, 2 do
       keys[#keys + 1] = job_prefix .. ahead[next_at]
@@ -50,9 +44,27 @@ local read_ahead = (function()
     return records[1], keys[1]
   end
 
+  -- Removes the first job. Returns its record (false: missing, or not a string) and its key. `most`: how many more jobs
+  -- the claim may take.
+  local function take_first(lane, most)
+    local at = lane.at_job
+    lane.at_job, lane.taken = at + 2, lane.taken + 1
+    local n = (at - lane.first_read_at) / 2 + 1
+    local job = lane.records[n]
+    if job ~= nil then return job, lane.keys[n] end
+    return read_from(lane, at, most)
+  end
+
+  -- Returns the record of the first job without removing it.
+  local function peek(lane, most)
+    local job = lane.records[(lane.at_job - lane.first_read_at) / 2 + 1]
+    if job ~= nil then return job end
+    return (read_from(lane, lane.at_job, most))
+  end
+
   local function count()
     return jobs_read
   end
 
-  return {first_of = first_of, take_first = take_first, count = count}
+  return {first_of = first_of, take_first = take_first, peek = peek, count = count}
 end)()

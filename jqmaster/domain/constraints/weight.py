@@ -1,0 +1,62 @@
+"""Weights: how much of a limit a job takes, in thousandths of a unit, so that no sum is ever rounded."""
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from typing import Final
+
+from jqmaster.domain.matching.fields import MISSING
+from jqmaster.domain.matching.paths import Path
+
+# The limits and weights of a constraint that counts units, in units.
+MAX_UNITS: Final = 1_000_000_000
+THOUSAND: Final = 1000
+UNIT_PATTERN: Final = r"^[A-Za-z][A-Za-z0-9_.\-]{0,31}$"
+DEFAULT_UNIT: Final = "units"
+_STEP: Final = Decimal("0.001")
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """`path`: where a job has its weight; None: every job weighs `default`. So does a job whose path is missing or has
+    no number from 0 on. `default`: in thousandths."""
+
+    path: Path | None = None
+    default: int = THOUSAND
+    unit: str = DEFAULT_UNIT
+
+
+def thousandths(value: object) -> int | None:
+    """Return a number of units in thousandths, rounded up; None if it is no number from 0 on. More than MAX_UNITS count
+    as MAX_UNITS."""
+    if type(value) is int:
+        return min(value, MAX_UNITS) * THOUSAND if value >= 0 else None
+    if type(value) is not float or math.isnan(value) or value < 0:
+        return None
+    if value >= MAX_UNITS:
+        return MAX_UNITS * THOUSAND
+    # The shortest text of a number is what its author wrote; its binary form may be a little more.
+    return int(Decimal(repr(value)).quantize(_STEP, rounding=ROUND_CEILING).scaleb(3))
+
+
+def exact_thousandths(value: object) -> int | None:
+    """Return a number of units in thousandths; None unless it is 0 to MAX_UNITS with at most three decimals."""
+    found = thousandths(value)
+    if found is None or not isinstance(value, int | float) or value > MAX_UNITS:
+        return None
+    return found if Decimal(found).scaleb(-3) == Decimal(repr(value)) else None
+
+
+def units(number: int) -> int | float:
+    """Return thousandths as a number of units."""
+    return number / THOUSAND if number % THOUSAND else number // THOUSAND
+
+
+def units_text(number: int) -> str:
+    """Return thousandths as a number for people, such as 41,200 or 0.5."""
+    return f"{units(number):,}"
+
+
+def weight_of(value: object) -> int | None:
+    """Return the weight of a job whose path has this value; None: it weighs the default."""
+    return None if value is MISSING else thousandths(value)

@@ -1,0 +1,190 @@
+-- include lib/lazily.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/constraints/constraints.lua
+-- include lib/constraints/handed_over.lua
+-- Charges at gates whose constraint has a weight. All numbers are thousandths of its unit.
+--
+-- `charges:{gate}` has the charge of each running job, and `charge_sums` their sum for each gate. A member of
+-- `starts:{gate}` has its charge, too, and `started:{gate}` is the sum of its members. An entry is the token of the
+-- claim, followed by the charge as text; both keys have the same one. So a claim that ends gives back exactly what it
+-- took, whatever its constraint says meanwhile.
+local charges = lazily.made_by(function()
+  local tag = ARGV.tag
+  local TOKEN_LENGTH, MAX_NAMED = 16, 1000
+  local sub = string.sub
+  -- By gate: whether a settled attempt has made room there, and the sum of its starts as this call has changed it. By
+  -- constraint: its unit.
+  local lowered, started, units = {}, {}, {}
+  local has_observed = nil
+
+  local function text_of(number) return string.format('%.0f', number) end
+
+  -- Returns the charge of an entry; 0 for the start of a master that knew no weights.
+  local function charge_of(entry) return tonumber(sub(entry, TOKEN_LENGTH + 1)) or 0 end
+
+  local function entry_of(token_bytes, charge) return token_bytes .. text_of(charge) end
+
+  -- Returns the charge entry of a running job; false if it has none.
+  local function entry_at(gate_id, id) return redis.call('HGET', tag .. 'charges:' .. gate_id, id) end
+
+  -- Returns whether the window of a gate counts this entry.
+  local function is_remembered(gate, entry)
+    return not gate.window_most or redis.call('ZSCORE', tag .. 'starts:' .. gate.id, entry) ~= false
+  end
+
+  local function add_to_sum(gate_id, more)
+    if more ~= 0 and redis.call('HINCRBY', tag .. 'charge_sums', gate_id, text_of(more)) == 0 then
+      redis.call('HDEL', tag .. 'charge_sums', gate_id)
+    end
+  end
+
+  local function add_to_handed_over(gate_id, more)
+    if more ~= 0 and redis.call('HINCRBY', tag .. 'handed_over_charges', gate_id, text_of(more)) == 0 then
+      redis.call('HDEL', tag .. 'handed_over_charges', gate_id)
+    end
+  end
+
+  -- Returns the sum of the running jobs' charges that count against the limit.
+  local function running_at(gate_id)
+    local sum = tonumber(redis.call('HGET', tag .. 'charge_sums', gate_id) or 0)
+    local limits = constraints.limits_of(gate_id)
+    if not (limits and limits.is_awaiting_free) then return sum end
+    return sum - tonumber(redis.call('HGET', tag .. 'handed_over_charges', gate_id) or 0)
+  end
+
+  -- Returns the sum of the charges within the gate's period, and the note of a job that waits for room there.
+  local function within_period(gate)
+    local sums = redis.call('MGET', tag .. 'started:' .. gate.id, tag .. 'needed:' .. gate.id)
+    local expired, sum = 0, 0
+    -- Each start is read here once: the next claim removes it.
+    for _, entry in ipairs(redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, '-inf',
+      '(' .. text_of(gate.now_ms - gate.period_ms))) do
+      expired, sum = expired + 1, sum + charge_of(entry)
+    end
+    gate.expired, gate.unexpired_sum = expired, tonumber(sums[1] or 0) - sum
+    return gate.unexpired_sum, sums[2]
+  end
+
+  -- Changes the sum of the starts that a gate remembers, which lives on as long as they do.
+  local function add_to_started(gate_id, more)
+    if more == 0 then return end
+    local key = tag .. 'started:' .. gate_id
+    started[gate_id] = (started[gate_id] or tonumber(redis.call('GET', key) or 0)) + more
+    redis.call('SET', key, text_of(started[gate_id]), 'KEEPTTL')
+  end
+
+  -- Adds charges of claims. `entries` alternates job IDs and entries, with the sum of their charges; `begun` alternates
+  -- start times and the entries of those that the gate does not remember yet, with their sum.
+  local function take(gate, entries, sum, begun, begun_sum)
+    redis.call('HSET', tag .. 'charges:' .. gate.id, unpack(entries))
+    add_to_sum(gate.id, sum)
+    if gate.window_most and #begun > 0 then
+      local key, sum_key = tag .. 'starts:' .. gate.id, tag .. 'started:' .. gate.id
+      if gate.expired > 0 then
+        redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. text_of(gate.now_ms - gate.period_ms))
+      end
+      redis.call('ZADD', key, unpack(begun))
+      -- Both keys expire in the same millisecond.
+      redis.call('PEXPIRE', key, gate.period_ms + 1000)
+      redis.call('SET', sum_key, text_of(gate.unexpired_sum + begun_sum), 'PX', gate.period_ms + 1000)
+    end
+    if gate.noted and not gate.needed then redis.call('DEL', tag .. 'needed:' .. gate.id) end
+  end
+
+  -- Removes starts of claims whose jobs never started. Returns whether there were any.
+  local function forget_starts(gate_id, entries)
+    local sum, has_any = 0, false
+    for _, entry in ipairs(entries) do
+      if redis.call('ZREM', tag .. 'starts:' .. gate_id, entry) == 1 then
+        sum, has_any = sum + charge_of(entry), true
+      end
+    end
+    add_to_started(gate_id, -sum)
+    return has_any
+  end
+
+  -- Returns the sum of the charges of those jobs whose work is with another system.
+  local function handed_over_sum(gate_id, ids, entries)
+    local sum = 0
+    for n, is_listed in ipairs(redis.call('SMISMEMBER', tag .. 'handed_over:' .. gate_id, unpack(ids))) do
+      if is_listed == 1 and entries[n] then sum = sum + charge_of(entries[n]) end
+    end
+    return sum
+  end
+
+  -- Gives back the charges of jobs whose claims ended. `unstarted`: the tokens of claims that never started, as a set
+  -- (nil: none). Returns whether the gate may have more room than before. Call it before the slots are given back.
+  local function give_back(gate_id, ids, unstarted)
+    local key, sum, count, never_began = tag .. 'charges:' .. gate_id, 0, 0, {}
+    for from = 1, #ids, MAX_NAMED do
+      local some = {unpack(ids, from, math.min(from + MAX_NAMED - 1, #ids))}
+      local entries = redis.call('HMGET', key, unpack(some))
+      for _, entry in ipairs(entries) do
+        if entry then
+          sum = sum + charge_of(entry)
+          if unstarted and unstarted[sub(entry, 1, TOKEN_LENGTH)] then never_began[#never_began + 1] = entry end
+        end
+      end
+      if handed_over.is_used() then add_to_handed_over(gate_id, -handed_over_sum(gate_id, some, entries)) end
+      count = count + redis.call('HDEL', key, unpack(some))
+    end
+    if count == 0 then return false end
+    add_to_sum(gate_id, -sum)
+    local limits = constraints.limits_of(gate_id)
+    return forget_starts(gate_id, never_began) or lowered[gate_id] or not limits or limits.tracks_slots
+  end
+
+  -- Notes that another system does the work of a job that keeps its charge.
+  local function hand_over(gate_id, id)
+    local entry = entry_at(gate_id, id)
+    if entry then add_to_handed_over(gate_id, charge_of(entry)) end
+  end
+
+  local function unit_of(gate_id)
+    local cid = gate_ids.constraint_of(gate_id)
+    if units[cid] == nil then units[cid] = redis.call('HGET', tag .. 'limits:' .. cid, 'unit') end
+    return units[cid]
+  end
+
+  -- Counts what an attempt has used against what another system said that it still admits.
+  local function settle_observed(gate_id, begun_ms, more)
+    if has_observed == nil then has_observed = redis.call('EXISTS', tag .. 'observed') == 1 end
+    local stored = has_observed and redis.call('HGET', tag .. 'observed', gate_id)
+    local left, until_ms, at_ms = string.match(stored or '', '^(-?%d+) (%d+) (%d+)$')
+    -- That number already counts earlier starts.
+    if left and begun_ms >= tonumber(at_ms) then
+      redis.call('HSET', tag .. 'observed', gate_id, text_of(left - more) .. ' ' .. until_ms .. ' ' .. at_ms)
+    end
+  end
+
+  -- Puts what an attempt has used in the place of its charge, in the window of one gate.
+  local function settle(gate_id, id, used)
+    local charge = used[unit_of(gate_id) or '']
+    local entry = charge and entry_at(gate_id, id)
+    if not entry then return end
+    local key, more = tag .. 'starts:' .. gate_id, charge - charge_of(entry)
+    local begun_ms = more ~= 0 and redis.call('ZSCORE', key, entry)
+    if not begun_ms then return end
+    -- Adds before it removes, because an empty key would lose its time to live.
+    redis.call('ZADD', key, begun_ms, entry_of(sub(entry, 1, TOKEN_LENGTH), charge))
+    redis.call('ZREM', key, entry)
+    add_to_started(gate_id, more)
+    settle_observed(gate_id, tonumber(begun_ms), more)
+    if more < 0 then lowered[gate_id] = true end
+  end
+
+  -- Settles an attempt at all of its gates. `used`: thousandths by unit.
+  local function settle_at(id, used, ...)
+    for _, ids in ipairs({...}) do
+      for _, gate_id in ipairs(ids) do
+        if gate_ids.may_have_charges(gate_id) then settle(gate_id, id, used) end
+      end
+    end
+  end
+
+  return {
+    charge_of = charge_of, entry_of = entry_of, entry_at = entry_at, is_remembered = is_remembered,
+    running_at = running_at, within_period = within_period, take = take, give_back = give_back,
+    hand_over = hand_over, settle_at = settle_at,
+  }
+end)

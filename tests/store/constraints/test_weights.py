@@ -1,0 +1,378 @@
+"""Limits that count units instead of jobs, one idea per test, on the real server."""
+
+from dataclasses import replace
+
+import pytest
+
+from jqmaster.domain.constraints.constraint import Mode, gate_id
+from jqmaster.domain.constraints.weight import Weight
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.matching.key_value import key_value
+from jqmaster.domain.matching.paths import parse_path
+from jqmaster.store.constraints.usage import UsageStore
+from jqmaster.store.jobs.claims import ClaimedJob
+from tests.support.constraints import ConstrainedWorld, override
+from tests.support.store import LEASE_MS, StoreWorld
+
+pytestmark = pytest.mark.req("D30")
+
+MINUTE_MS = 60_000
+TOKENS = Weight(parse_path("argument.tokens"), 1000, "tokens")
+OF_A = {"field": "name", "op": "eq", "value": "a"}
+
+
+@pytest.fixture
+def constraints(world: StoreWorld) -> ConstrainedWorld:
+    return ConstrainedWorld(world)
+
+
+def of(*tokens: object, **fields: object) -> list[dict[str, object]]:
+    return [{"tokens": one, **fields} for one in tokens]
+
+
+async def use(constraints: ConstrainedWorld, worker: str, job: ClaimedJob, **used: float) -> None:
+    """End an attempt as succeeded, with what it has used."""
+    reported = {unit: round(number * 1000) for unit, number in used.items()}
+    ended = [(job.job_id, job.token, b"")]
+    settled = await constraints.world.settlements.settle_success(worker, ended, {job.job_id: reported})
+    assert settled == [True]
+
+
+async def charged(
+    constraints: ConstrainedWorld, cid: str, value: object = None
+) -> tuple[int | None, int | None]:
+    """Return the units charged to running jobs, and within the period."""
+    key = None if value is None else key_value(value)
+    usage = UsageStore(constraints.world.shard, constraints.world.records)
+    (gate,) = await usage.gates([gate_id(cid, key)])
+    counts = [None if one is None else one // 1000 for one in (gate.running_units, gate.window_units)]
+    return counts[0], counts[1]
+
+
+# --- room
+
+
+async def test_concurrency_counts_the_units_of_running_jobs(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(concurrency=10, weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(4, 5, 2, 1))
+    worker = await constraints.world.worker()
+    first = await constraints.claim(worker)
+    assert [job.job_id for job in first] == jobs[:2]
+    assert await charged(constraints, one.cid) == (9, None)
+    await constraints.succeed(worker, first[0])
+    assert await constraints.take(worker) == jobs[2:]
+    assert await charged(constraints, one.cid) == (8, None)
+
+
+async def test_a_rate_counts_the_units_that_started_in_any_window(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(rate=(10, MINUTE_MS), weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(6, 3, 2, 6))
+    worker = await constraints.world.worker()
+    first = await constraints.claim(worker)
+    assert [job.job_id for job in first] == jobs[:2]
+    await constraints.succeed(worker, *first)
+    assert await charged(constraints, one.cid) == (None, 9)
+    constraints.world.pass_ms(MINUTE_MS)
+    assert await constraints.take(worker) == []
+    constraints.world.pass_ms(1)
+    assert await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[2:]
+    assert await charged(constraints, one.cid) == (None, 8)
+
+
+async def test_weights_may_have_three_decimals_and_their_sum_is_exact(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(concurrency=1, weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(*[0.1] * 11))
+    assert await constraints.take(await constraints.world.worker(max_jobs=20)) == jobs[:10]
+
+
+@pytest.mark.parametrize(
+    "argument", [None, {}, {"tokens": "5"}, {"tokens": True}, {"tokens": -1}, {"tokens": float("nan")}]
+)
+async def test_a_job_without_such_a_number_weighs_the_default(
+    constraints: ConstrainedWorld, argument: object
+) -> None:
+    one = await constraints.limit(concurrency=10, weight=replace(TOKENS, default=7000))
+    first, _ = await constraints.enqueue_many([argument] * 2)
+    assert await constraints.take(await constraints.world.worker()) == [first]
+    assert await charged(constraints, one.cid) == (7, None)
+
+
+async def test_another_default_counts_for_jobs_that_wait(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(concurrency=10, weight=Weight(None, 10_000, "tokens"))
+    jobs = await constraints.enqueue_many(range(3))
+    worker = await constraints.world.worker()
+    (first,) = await constraints.claim(worker)
+    await constraints.edit(one, weight=Weight(None, 5_000, "tokens"))
+    assert await constraints.take(worker) == []
+    await constraints.succeed(worker, first)
+    assert await constraints.take(worker) == jobs[1:]
+
+
+async def test_a_job_heavier_than_the_limit_starts_alone(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(concurrency=10, rate=(20, MINUTE_MS), weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(1, 50, 1))
+    worker = await constraints.world.worker()
+    (first,) = await constraints.claim(worker)
+    await constraints.succeed(worker, first)
+    assert await constraints.take(worker) == []  # it waits until the window is empty as well
+    constraints.world.pass_ms(MINUTE_MS + 1)
+    assert await constraints.open_gates()
+    (heavy,) = await constraints.claim(worker)
+    assert (first.job_id, heavy.job_id) == tuple(jobs[:2])
+    assert await charged(constraints, one.cid) == (50, 50)
+    await constraints.succeed(worker, heavy)
+    constraints.world.pass_ms(MINUTE_MS + 1)
+    await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[2:]
+
+
+async def test_a_heavy_job_is_not_overtaken_for_ever(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(concurrency=10, weight=TOKENS)
+    light = await constraints.enqueue_many(of(4, 4), "a")
+    heavy = await constraints.enqueue("work", {"tokens": 5})
+    a, b = await constraints.world.worker("a"), await constraints.world.worker()
+    first, second = await constraints.claim(a, "a")
+    assert [first.job_id, second.job_id] == light
+    assert await constraints.take(b) == []
+    later = await constraints.enqueue_many(of(1, 1, 1), "a")
+    assert await constraints.take(a, "a") == []  # two units are free, and the heavy job waits for them
+    await constraints.succeed(a, first)
+    assert await constraints.take(b) == [heavy]
+    assert await constraints.take(a, "a") == later[:1]
+
+
+async def test_each_value_of_the_key_has_its_units(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(
+        key="argument.host", concurrency=10, weight=TOKENS, overrides=[override("y", concurrency=3)]
+    )
+    jobs = await constraints.enqueue_many([*of(6, 6, host="x"), *of(3, 1, host="y"), *of(1, host="x")])
+    worker = await constraints.world.worker()
+    claimed = await constraints.claim(worker)
+    assert [job.job_id for job in claimed] == [jobs[0], jobs[2]]
+    assert await charged(constraints, one.cid, "x") == (6, None)
+    await constraints.succeed(worker, *claimed)
+    assert sorted(await constraints.take(worker)) == sorted([jobs[1], jobs[3], jobs[4]])
+
+
+async def test_all_limits_of_a_job_count_their_own_units(constraints: ConstrainedWorld) -> None:
+    await constraints.limit("tokens", rate=(100, MINUTE_MS), weight=TOKENS)
+    await constraints.limit("requests", rate=(2, MINUTE_MS))
+    money = Weight(parse_path("argument.price"), 0, "yen")
+    await constraints.limit("money", key="argument.host", concurrency=50, weight=money)
+    jobs = await constraints.enqueue_many(
+        [{"tokens": 60, "price": 50, "host": "x"}, {"tokens": 10, "price": 1, "host": "x"}, {"tokens": 10, "host": "y"},
+         {"tokens": 10, "host": "y"}]
+    )  # fmt: skip
+    assert await constraints.take(await constraints.world.worker()) == [jobs[0], jobs[2]]
+
+
+async def test_a_shadow_counts_the_starts_that_it_would_have_delayed(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(concurrency=10, weight=TOKENS, mode=Mode.SHADOW)
+    jobs = await constraints.enqueue_many(of(8, 3, 1))
+    assert await constraints.take(await constraints.world.worker()) == jobs
+    usage = UsageStore(constraints.world.shard, constraints.world.records)
+    assert [delayed for _, delayed in await usage.counts([one.cid])] == [2]
+
+
+# --- the ends of attempts
+
+
+@pytest.mark.parametrize("how", ["success", "failure", "hand back", "return", "cancel", "reclaim"])
+@pytest.mark.parametrize("key", [None, "argument.host"])
+async def test_however_a_claim_ends_it_gives_back_what_it_took(
+    constraints: ConstrainedWorld, how: str, key: str | None
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(key=key, concurrency=10, rate=(100, MINUTE_MS), weight=TOKENS)
+    value = None if key is None else "x"
+    first, _ = await constraints.enqueue_many(of(7, 4, host="x"))
+    worker = await world.worker()
+    (claimed,) = await constraints.claim(worker)
+    assert await charged(constraints, one.cid, value) == (7, 7)
+    assert await constraints.take(worker) == []
+    await constraints.edit(one, weight=replace(TOKENS, path=parse_path("argument.other")))
+    job = await world.get(first)
+    match how:
+        case "success":
+            await constraints.succeed(worker, claimed)
+        case "return":
+            await world.leases.return_offers(world.epoch, worker, [(first, claimed.token)])
+        case "cancel":
+            assert await world.operator_actions.cancel(first)
+        case "reclaim":
+            world.pass_ms(LEASE_MS)
+            lost = world.settlement(job, job.token, Decision(JobState.READY, "lost", is_loss=True))
+            assert await world.leases.reclaim(world.epoch, [lost]) == [True]
+        case "failure":
+            await world.fail(worker, claimed)
+        case _:
+            settlement = world.settlement(job, job.token, Decision(JobState.READY, "handed_back"))
+            assert await world.settlements.settle(worker, [settlement]) == [True]
+    # An offer that was refused never started. A lost attempt keeps its estimate.
+    assert await charged(constraints, one.cid, value) == (0, 0 if how == "return" else 7)
+    assert await constraints.take(worker) != []
+
+
+async def test_what_was_used_takes_the_place_of_the_estimate(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(rate=(10, MINUTE_MS), weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(9, 5, 5))
+    worker = await constraints.world.worker()
+    (first,) = await constraints.claim(worker)
+    await use(constraints, worker, first, tokens=4, seconds=3)
+    assert await charged(constraints, one.cid) == (None, 4)
+    (second,) = await constraints.claim(worker)
+    assert [first.job_id, second.job_id] == jobs[:2]
+    await use(constraints, worker, second, tokens=20)
+    assert await charged(constraints, one.cid) == (None, 24)
+    constraints.world.pass_ms(MINUTE_MS + 1)
+    await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[2:]
+
+
+async def test_a_failed_attempt_settles_as_well(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(10, MINUTE_MS), weight=TOKENS)
+    first, second = await constraints.enqueue_many(of(9, 5))
+    worker = await world.worker()
+    (claimed,) = await constraints.claim(worker)
+    decision = Decision(JobState.FAILED, "failure", is_counted=True)
+    settlement = world.settlement(await world.get(first), claimed.token, decision)
+    assert await world.settlements.settle(worker, [replace(settlement, used={"tokens": 500})]) == [True]
+    assert await charged(constraints, one.cid) == (None, 0)
+    assert await constraints.take(worker) == [second]
+
+
+async def test_a_repeated_report_settles_once(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(rate=(10, MINUTE_MS), weight=TOKENS)
+    await constraints.enqueue_many(of(9))
+    worker = await constraints.world.worker()
+    (claimed,) = await constraints.claim(worker)
+    await use(constraints, worker, claimed, tokens=4)
+    await use(constraints, worker, claimed, tokens=1)
+    assert await charged(constraints, one.cid) == (None, 4)
+
+
+async def test_a_job_that_awaits_its_callback_counts_as_the_constraint_says(
+    constraints: ConstrainedWorld,
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(concurrency=10, weight=TOKENS)
+    first, second = await constraints.enqueue_many(of(8, 5))
+    await awaiting(constraints, first)
+    worker = await world.worker()
+    assert await constraints.take(worker) == []
+    one = await constraints.edit(one, counts_awaiting=False)
+    assert await charged(constraints, one.cid) == (0, None)
+    assert await constraints.take(worker) == [second]
+    await constraints.edit(one, counts_awaiting=True)
+    assert await charged(constraints, one.cid) == (13, None)
+    assert await world.operator_actions.cancel(first) is None
+    assert await charged(constraints, one.cid) == (5, None)
+
+
+async def awaiting(constraints: ConstrainedWorld, job_id: str) -> None:
+    """Let the next job hand its work over."""
+    world = constraints.world
+    worker = await world.worker()
+    (job,) = await constraints.claim(worker, limit=1)
+    assert job.job_id == job_id
+    request = await world.open_challenge(worker, job)
+    assert await world.challenges.await_callbacks(worker, [(job_id, job.token, request.digest)]) == [1]
+
+
+# --- changes
+
+
+async def test_another_path_reaches_jobs_that_wait_and_running_ones_keep_their_charge(
+    constraints: ConstrainedWorld,
+) -> None:
+    one = await constraints.limit(concurrency=10, rate=(100, MINUTE_MS), weight=TOKENS)
+    jobs = await constraints.enqueue_many([{"tokens": 6, "size": 2}] * 4, headers={"a": "b"}, tags=("t",))
+    worker = await constraints.world.worker()
+    (first,) = await constraints.claim(worker)
+    await constraints.edit(one, weight=replace(TOKENS, path=parse_path("argument.size")))
+    assert await charged(constraints, one.cid) == (6, 6)
+    assert await constraints.take(worker) == jobs[1:3]
+    assert await charged(constraints, one.cid) == (10, 10)
+    await use(constraints, worker, first, tokens=1)
+    assert await charged(constraints, one.cid) == (4, 5)
+    job = await constraints.world.get(jobs[3])
+    assert (job.tags, job.headers) == (("t",), {"a": "b"})
+
+
+async def test_a_constraint_that_gets_a_weight_counts_running_jobs_in_units(
+    constraints: ConstrainedWorld,
+) -> None:
+    one = await constraints.limit(concurrency=2, rate=(2, MINUTE_MS))
+    jobs = await constraints.enqueue_many(of(6, 3, 1, 2))
+    worker = await constraints.world.worker()
+    running = await constraints.claim(worker)
+    weighted = replace(one, cid="ff000001", concurrency=11, rate=replace(one.rate, limit=100), weight=TOKENS)  # type: ignore[type-var]
+    await constraints.put(weighted)
+    assert await charged(constraints, weighted.cid) == (9, 9)
+    assert await constraints.take(worker) == jobs[2:3]
+    await constraints.succeed(worker, *running)
+    assert await charged(constraints, weighted.cid) == (1, 10)
+    plain = replace(weighted, cid=one.cid, weight=None, concurrency=2, rate=None)
+    await constraints.put(plain)
+    assert await constraints.take(worker) == jobs[3:]
+
+
+async def test_a_smaller_limit_holds_until_enough_units_are_back(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(concurrency=10, weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(5, 5, 2))
+    worker = await constraints.world.worker()
+    first, second = await constraints.claim(worker)
+    await constraints.edit(one, concurrency=6)
+    await constraints.succeed(worker, first)
+    assert await constraints.take(worker) == []
+    await constraints.succeed(worker, second)
+    assert await constraints.take(worker) == jobs[2:]
+
+
+# --- what another system says
+
+
+async def test_an_observation_narrows_until_its_reset(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(100, MINUTE_MS), weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(2, 3, 3, 3))
+    worker = await world.worker()
+    await world.workers.observe(worker, gate_id(one.cid, None), 5_000, 10_000)
+    first = await constraints.claim(worker)
+    assert [job.job_id for job in first] == jobs[:2]
+    # One unit less than its estimate: that unit is there again.
+    await use(constraints, worker, first[1], tokens=0)
+    assert await constraints.take(worker) == jobs[2:3]
+    assert await constraints.take(worker) == []
+    world.pass_ms(10_000)
+    assert await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[3:]
+    assert await world.redis.exists(world.shard.keys.observed) == 0
+
+
+async def test_an_observation_never_widens_and_the_last_one_counts(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    one = await constraints.limit(key="argument.host", concurrency=4, weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(3, 3, host="x"))
+    worker = await world.worker()
+    gate = gate_id(one.cid, key_value("x"))
+    await world.workers.observe(worker, gate, 0, 10_000)
+    assert await constraints.take(worker) == []
+    await world.workers.observe(worker, gate, 50_000, 10_000)
+    assert await constraints.take(worker) == jobs[:1]
+
+
+async def test_an_observation_without_a_weight_counts_jobs(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(100, MINUTE_MS))
+    jobs = await constraints.enqueue_many(range(4))
+    worker = await world.worker()
+    await world.workers.observe(worker, gate_id(one.cid, None), 2_900, 10_000)
+    assert await constraints.take(worker, limit=1) == jobs[:1]
+    assert await constraints.take(worker) == jobs[1:2]
+    world.pass_ms(10_000)
+    assert await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[2:]
