@@ -752,6 +752,13 @@ EXAMPLES: Final[dict[str, Any]] = {
         "continue_pause_s": 0.3,
     },
     "SlotsRequest": {"max_jobs": 8, "keep": True},
+    "ObservationRequest": {
+        "constraint": "openai",
+        "value": "gpt-5",
+        "remaining": 41_000,
+        "resets_s": 12.5,
+    },
+    "ObservationAnswer": {"is_applied": True, "reason": ""},
     "SlotRuleList": {"slot_rules": [_SLOT_RULE]},
     "ClaimRequest": {"max": 5, "wait": 20.0, "poll_id": "c0ffee"},
     "ClaimAnswer": {"epoch": _EPOCH, "store_time_ms": _NOW_MS, "jobs": [_DISPATCH], "drain": False},

@@ -42,7 +42,7 @@ PLAIN_COSTS: dict[tuple[str | None, int], dict[str, float]] = {
     ("argument.host", BATCH): {"enqueue": 16, "claim": 539, "settle": 521},
     ("argument.host", 1): {"enqueue": 15, "claim": 31, "settle": 12},
 }
-# What a job behind a constraint with a weight may cost, compared with one behind the same constraint without.
+# The most commands of a job behind a constraint with a weight, as a multiple of those without the weight.
 MOST_FOR_WEIGHT = 1.15
 NO_COST = {"info", "config|resetstat", "client|setinfo", "auth", "hello", "select"}
 

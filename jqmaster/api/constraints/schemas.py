@@ -417,7 +417,7 @@ class OverrideView(Answer):
 
 
 class ObservedView(Answer):
-    """What another system still admits, as a worker reported."""
+    """The room that another system still has, as a worker reported."""
 
     remaining: int | float = Field(description="Units, or jobs if the constraint has no `weight`.")
     until: Timestamp
@@ -581,7 +581,7 @@ class ConstraintDetail(ConstraintView):
     )
     observed: ObservedView | None = Field(
         None,
-        description="What another system still admits. Only for a constraint without a key.",
+        description="The room that another system still has. Only for a constraint without a key.",
         json_schema_extra=SINCE,
     )
     top_keys: list[KeyUsageView] = Field(description="Up to 20 values with the most waiting jobs.")
@@ -606,7 +606,7 @@ class OverrideCount(Answer):
 
 
 class PreviewUnitsView(Answer):
-    """What the counted jobs weigh."""
+    """The weights of the counted jobs."""
 
     unit: str
     total: int | float

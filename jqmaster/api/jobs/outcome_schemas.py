@@ -60,9 +60,9 @@ Used = Annotated[
     BeforeValidator(_used_units),
     Field(
         max_length=MAX_USED_UNITS,
-        description="What the attempt has used, by unit, as in the `weight` of constraints. At each of the job's "
-        "constraints with that unit, it replaces the estimate in the window of the rate. More than three decimals are "
-        "rounded up. Other units are ignored.",
+        description="Amounts that the attempt has used, by unit, as in the `weight` of constraints. At each of the "
+        "job's constraints with that unit, the amount replaces the estimate in the window of the rate. More than three "
+        "decimals are rounded up. Other units are ignored.",
     ),
 ]
 

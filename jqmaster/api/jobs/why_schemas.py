@@ -33,8 +33,8 @@ class WhyWeight(Answer):
     unit: str
     job: float = Field(description="Weight of the job.")
     is_default: bool = Field(
-        description="True: the job has the default weight, because the path of the constraint is missing or has no "
-        "number from 0 on, or because the constraint names no path."
+        description="True: the job has the default weight, because it has no number from 0 on at the path, or because "
+        "the constraint names no path."
     )
     running: float | None = Field(description="Units of running jobs. Null if `concurrency` is null.")
     in_window: float | None = Field(description="Units of the starts in the period. Null if `rate` is null.")
@@ -44,7 +44,7 @@ class WhyWeight(Answer):
 
 
 class WhyObserved(Answer):
-    """What another system still admits, as a worker reported."""
+    """The room that another system still has, as a worker reported."""
 
     remaining: float
     until: Timestamp

@@ -432,7 +432,7 @@ class WorkerDetail(WorkerView):
 
 
 class ObservationRequest(Request):
-    """What another system said that it still admits, for example in the headers of its answer. Until the reset, the
+    """The room that another system still has, for example by the headers of its answer. Until the reset, the
     constraint lets no more than that start. It never lets more start than its own limits."""
 
     constraint: Annotated[str, Field(max_length=1024)] = Field(description="Name of the constraint.")

@@ -553,7 +553,7 @@ class WeightRule(LimitKind[Weight | None], Explained):
 
 
 class Observation(GateCloser):
-    """What another system said that it still admits until an instant. It is not part of a constraint."""
+    """The room that another system said that it has until an instant. It is not part of a constraint."""
 
     name = "observed"
 

@@ -27,8 +27,8 @@ class Weight:
 
 
 def thousandths(value: object) -> int | None:
-    """Return a number of units in thousandths, rounded up; None if it is no number from 0 on. More than MAX_UNITS count
-    as MAX_UNITS."""
+    """Return a number of units in thousandths, rounded up. A number above MAX_UNITS counts as MAX_UNITS. None: the
+    value is not a number from 0 on."""
     if type(value) is int:
         return min(value, MAX_UNITS) * THOUSAND if value >= 0 else None
     if type(value) is not float or math.isnan(value) or value < 0:

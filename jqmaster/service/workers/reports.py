@@ -31,8 +31,8 @@ NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challen
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What another system said to a handler: it admits `remaining` thousandths more at a constraint, or at one value of
-    its key, until it starts counting anew in `resets_ms`."""
+    """The report of a handler that another system admits `remaining` thousandths more at a constraint, or at one value
+    of its key, until it starts counting anew in `resets_ms`."""
 
     constraint: str
     remaining: int

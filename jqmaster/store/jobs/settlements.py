@@ -18,7 +18,7 @@ from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import GateClosed, JobDelayed, JobsReady, SlotsFreed
 
-# What an attempt has used, in thousandths by unit.
+# Amounts that an attempt has used, in thousandths by unit.
 Used = Mapping[str, int]
 NO_REPORT: Final[Mapping[str, Used]] = {}
 # The answer of `settle` for an attempt that did not end by this call.

@@ -119,10 +119,11 @@ async def test_a_report_with_other_units_than_numbers_is_refused(api: Api, used:
 @for_each("kind", ["failure", "deferred", "discarded", "canceled", "handed_back"])
 async def test_every_ending_may_tell_what_it_used(api: Api, kind: str) -> None:
     await limit(api, rate=RATE)
-    fields = {
+    all_fields: dict[str, dict[str, Any]] = {
         "failure": {"reason": "other", "should_retry": False},
         "deferred": {"retry_after": 3600.0},
-    }.get(kind, {})
+    }
+    fields = all_fields.get(kind, {})
     async with worker_at(api) as worker:
         await api.enqueue("work", {"tokens": 8})
         offer = await worker.next_job()

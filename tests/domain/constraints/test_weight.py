@@ -81,9 +81,8 @@ def test_a_default_has_three_decimals_at_most() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], loc: tuple[str, ...], words: str) -> None:
-    paused = {"paused": False} if changes.get("concurrency", 1) is None else {}
     with pytest.raises(ConstraintError, match=words) as refused:
-        replace(ONE, **changes, **paused)
+        replace(ONE, **{"paused": False, **changes})
     assert refused.value.loc == loc
 
 

@@ -1,4 +1,4 @@
-"""Wrong charges are found and put right."""
+"""Wrong charges are found and repaired."""
 
 import pytest
 

@@ -82,7 +82,7 @@ local charge_faults = lazily.made_by(function()
     end
   end
 
-  -- Puts a gate right.
+  -- Repairs the charges of a gate.
   local function repair(gate_id, found)
     for _, id in ipairs(found.leaked) do redis.call('HDEL', tag .. 'charges:' .. gate_id, id) end
     local limits = constraints.limits_of(gate_id)
