@@ -60,7 +60,10 @@ def show(http: MasterSession, name: NameArgument, *, value: ValueOption = None) 
     if found["overrides"]:
         output.show_table(
             ("OVERRIDE OF", "LIMITS"),
-            ((json.dumps(of_override(o)), brief(o | {"weight": found["weight"]})) for o in found["overrides"]),
+            (
+                (json.dumps(of_override(o)), brief(o | {"weight": found["weight"]}))
+                for o in found["overrides"]
+            ),
         )
     if isinstance(found["fair"], Mapping):
         turns = found["fair"]

@@ -18,8 +18,8 @@ _FREE: Final = float("inf")
 @dataclass(frozen=True, slots=True)
 class PastRun:
     """A run of a job that the constraint applies to. `ended_ms` None: still running. `key` None: the
-    constraint has no key. `condition`: the ID of the conditional override that the job meets. `weight`: in thousandths; a
-    constraint without a weight does not read it."""
+    constraint has no key. `condition`: the ID of the conditional override that the job meets. `weight`: in
+    thousandths; a constraint without a weight does not read it."""
 
     started_ms: int
     ended_ms: int | None

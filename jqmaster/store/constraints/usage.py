@@ -86,7 +86,18 @@ class UsageStore:
                 "constraint_usage", (), (self._shard.now_arg, self._keys.tag, *page)
             )
             for gate_id, usage in zip(page, usages, strict=True):
-                waiting, running, starts, due_ms, held_ms, is_open, text, condition, *units, observed_until_ms = usage
+                (
+                    waiting,
+                    running,
+                    starts,
+                    due_ms,
+                    held_ms,
+                    is_open,
+                    text,
+                    condition,
+                    *units,
+                    observed_until_ms,
+                ) = usage
                 running_units, window_units, observed = (None if one < 0 else one for one in units)
                 found.append(
                     GateUsage(
