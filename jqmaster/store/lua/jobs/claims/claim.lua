@@ -60,7 +60,6 @@ for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
 lane_queue.sort()
 
 local first_of, take, progress, read_count = read_ahead.first_of, taking.take, taking.progress, read_ahead.count
-local admits_next = taking.admits_next
 local lanes_aside = 0
 local function may_go_on()
   local count, bytes, jobs_aside = progress()
@@ -78,7 +77,7 @@ local function take_many(lane, group, score, id, order, room, weighted)
   local taken, moved = 0, false
   while id and taken < room and not moved and may_go_on()
     and (not next_item or lane_queue.comes_before(score, order, next_item))
-    and (not weighted or admits_next(lane, weighted, limit, now_ms)) do
+    and (not weighted or taking.admits_next(lane, weighted, limit, now_ms)) do
     if take(lane, group, score, id, limit, now_ms) then
       taken = taken + 1
       moved = has_keys and served.mark(lane, now_ms) or is_awaited
