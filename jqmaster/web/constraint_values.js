@@ -76,8 +76,10 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
 /** @param {any} usage @param {string} unit @returns {string} The units of running jobs and of the window, where they count. */
 export const unitsText = (usage, unit) =>
   [
-    usage.running_units !== null && t("constraints.units.running", { units: number(usage.running_units), unit }),
-    usage.units_in_window !== null && t("constraints.units.window", { units: number(usage.units_in_window), unit }),
+    usage.running_units !== null &&
+      t("constraints.units.running", { units: number(usage.running_units), unit }),
+    usage.units_in_window !== null &&
+      t("constraints.units.window", { units: number(usage.units_in_window), unit }),
   ]
     .filter(Boolean)
     .join(" · ");

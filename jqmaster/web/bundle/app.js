@@ -4498,6 +4498,31 @@ var LIMIT_KINDS = [
     isPerValue: false,
     figures: [],
     isOn: true
+  },
+  {
+    name: "weight",
+    isPerValue: false,
+    figures: [
+      {
+        name: "weight_from",
+        path: ["weight", "from"],
+        min: 0,
+        unit: "text"
+      },
+      {
+        name: "weight_default",
+        path: ["weight", "default"],
+        min: 0,
+        unit: "number"
+      },
+      {
+        name: "unit",
+        path: ["weight", "unit"],
+        min: 0,
+        unit: "text"
+      }
+    ],
+    isOn: false
   }
 ];
 
@@ -4527,12 +4552,19 @@ var editedInstant = (text, opened) => opened && text === inputOf(opened) ? opene
 var PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
 var SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
 var at = (document2, path) => path.reduce((part, step) => part?.[step], document2);
-var inputFor = ({ unit, min }) => unit === "instant" ? { type: "datetime-local", step: "1", max: LATEST } : { type: "number", step: unit === "count" ? "1" : "any", min };
+var inputFor = ({ unit, min }) => {
+  if (unit === "instant") return { type: "datetime-local", step: "1", max: LATEST };
+  if (unit === "text") return { type: "text", maxlength: "256", spellcheck: false };
+  return { type: "number", step: unit === "count" ? "1" : "any", min };
+};
 var figureText = ({ unit, path }, document2) => {
   const value = at(document2, path);
   return unit === "instant" ? inputOf(value) : String(value ?? "");
 };
-var figureValue = ({ unit }, text) => unit === "instant" ? instantIn(text) : Number(text);
+var figureValue = ({ unit }, text) => {
+  if (unit === "text") return text.trim();
+  return unit === "instant" ? instantIn(text) : Number(text);
+};
 function formOf(document2) {
   return Object.fromEntries(
     LIMIT_KINDS.flatMap(
@@ -4547,6 +4579,7 @@ function limitsIn(form, kinds) {
       if (Boolean(form[name]) !== isOn) limits[name] = !isOn;
     } else if (figures.some((figure) => form[figure.name])) {
       for (const figure of figures) {
+        if ((figure.unit === "text" || figure.unit === "number") && !form[figure.name]) continue;
         const value = figureValue(figure, form[figure.name] ?? "");
         if (figure.path.length === 1) limits[name] = value;
         else limits[name] = { ...limits[name], [figure.path[1] ?? ""]: value };
@@ -4559,20 +4592,28 @@ function limitsOf(document2, kinds) {
   const given = kinds.filter(({ name, isOn }) => (document2?.[name] ?? isOn) !== isOn);
   return Object.fromEntries(given.map(({ name }) => [name, document2[name]]));
 }
-function limitTexts(document2) {
+var IN_UNITS = ["concurrency", "rate"];
+function limitTexts(document2, unit = document2.weight?.unit) {
   return LIMIT_KINDS.filter(
     ({ name, figures }) => figures.length > 0 && (document2[name] ?? null) !== null
   ).map(({ name, figures }) => {
+    if (name === "weight") return weightText(document2.weight);
     const { count: count2, seconds, instant } = Object.fromEntries(
-      figures.map(({ unit, path }) => [unit, at(document2, path)])
+      figures.map(({ unit: unit2, path }) => [unit2, at(document2, path)])
     );
-    return t(`limit.${name}`, {
-      count: count2,
-      ...seconds && { duration: durationText(seconds * 1e3) },
-      ...instant && { at: instantText(Date.parse(instant), pref("times", "relative")) }
-    });
+    return t(
+      /** @type {any} */
+      unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`,
+      {
+        count: count2,
+        unit,
+        ...seconds && { duration: durationText(seconds * 1e3) },
+        ...instant && { at: instantText(Date.parse(instant), pref("times", "relative")) }
+      }
+    );
   });
 }
+var weightText = (weight) => weight.from === null ? t("limit.weight.same", { default: number(weight.default), unit: weight.unit }) : t("limit.weight", { from: visible(weight.from), default: number(weight.default) });
 
 // rule_builder.js
 var OPS = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
@@ -7155,6 +7196,17 @@ function dueText(verdict) {
   });
   return verdict.put_off ? `${text} ${t("why.text.put_off", { reason: visible(verdict.put_off) })}` : text;
 }
+function unitsReason(kind, { weight, concurrency, rate }) {
+  const isRate = kind === "rate";
+  const reason = t(isRate ? "why.text.rate.units" : "why.text.concurrency.units", {
+    used: number(isRate ? weight.in_window : weight.running),
+    limit: number(isRate ? rate.limit : concurrency),
+    unit: weight.unit,
+    job: number(weight.job),
+    ...isRate && { period: durationText(rate.period_s * 1e3) }
+  });
+  return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
+}
 function constraintText(verdict, why) {
   const applied = why.constraints.find(
     (one) => one.name === verdict.name && one.key_value === verdict.key_value
@@ -7162,6 +7214,7 @@ function constraintText(verdict, why) {
   const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE)})` : visible(verdict.name);
   const reasons = verdict.kinds.map((kind) => {
     const isFirst = kind === verdict.kind;
+    if (applied.weight && (kind === "concurrency" || kind === "rate")) return unitsReason(kind, applied);
     if (kind === "concurrency")
       return t("why.text.concurrency", {
         used: (isFirst ? verdict.usage : applied.running) ?? 0,
@@ -7350,7 +7403,8 @@ function Limits({ constraints }) {
     (one) => html`<li key=${one.name}>
     <${Badge} kind=${one.passes ? "ok" : one.mode === "shadow" ? "info" : "warn"}>${one.passes ? t("why.passes") : t("why.closed")}<//> <a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a>
     ${one.key && html` <span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${80} /></span>`}
-    ${one.concurrency !== null && html` <span class="num">${one.running ?? 0} / ${one.concurrency}</span>`}${one.rate && html` <span class="num">${one.starts ?? 0} / ${one.rate.limit} ${t("why.per", { duration: durationText(one.rate.period_s * 1e3) })}</span>`}</li>`
+    ${one.weight && html` <span class="num">${number(one.weight.job)} ${one.weight.unit}</span>`}
+    ${one.concurrency !== null && html` <span class="num">${number(one.weight ? one.weight.running : one.running ?? 0)} / ${number(one.concurrency)}</span>`}${one.rate && html` <span class="num">${number(one.weight ? one.weight.in_window : one.starts ?? 0)} / ${number(one.rate.limit)} ${t("why.per", { duration: durationText(one.rate.period_s * 1e3) })}</span>`}</li>`
   )}</ul></details>`;
 }
 var isTold = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
@@ -8640,14 +8694,18 @@ function KeyValues({ one, path, mayOperate, onDone }) {
     <${ErrorBox} problem=${asked ? found.problem : null} />
     ${keys.length === 0 ? html`<p class="muted">${t(asked && found.isLoading ? "loading" : "constraints.no_keys")}</p>` : html`<ul class="plain keys-list">${keys.map(
     (key, at2) => html`<li key=${key.id ?? at2}><div class="row"><${Badge} kind=${key.is_open ? "ok" : "warn"}>${t(key.is_open ? "why.passes" : "why.closed")}<//> <strong><${Text} value=${key.value} max=${80} /></strong>
-            <span class="muted">${limitTexts({ ...key.limits, max_backlog: null }).join(" · ") || t("constraints.no_limit")}</span>${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}</div>
-          <div class="row"><span class="num">${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}</span>
+            <span class="muted">${limitTexts({ ...key.limits, max_backlog: null }, one.weight?.unit).join(" · ") || t("constraints.no_limit")}</span>${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}</div>
+          <div class="row"><span class="num">${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}${one.weight && html` · ${unitsText(key, one.weight.unit)}`}</span>
             ${mayOperate && key.id && html`<${Button} opensDialog class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}<//>
               ${key.own_limits?.paused ? html`<${Button} class="small" onClick=${() => resume(key)}>${t("constraints.unpause")}<//>` : html`<${PauseButton} target=${{ constraint: one.name, value_id: key.id }} what=${`${visible(one.key)} = ${visible(key.value)}`} onDone=${done} />`}
               ${key.own_limits && html`<${Button} class="small" onClick=${() => setLimits(key, {}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`}`}</div></li>`
   )}</ul>`}
     ${limiting2 && html`<${ValueLimits} shown=${limiting2} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`}</section>`;
 }
+var unitsText = (usage, unit) => [
+  usage.running_units !== null && t("constraints.units.running", { units: number(usage.running_units), unit }),
+  usage.units_in_window !== null && t("constraints.units.window", { units: number(usage.units_in_window), unit })
+].filter(Boolean).join(" · ");
 async function askFor(path, text, signal) {
   if (!text) return [];
   const details = await Promise.all(
@@ -8671,7 +8729,8 @@ function Usage({ constraint }) {
   const { usage } = constraint;
   if (constraint.key && usage.closed_keys > 0)
     return html`<span class="usage"><${Badge} kind="warn">${t("constraints.full_values", { count: usage.closed_keys, all: usage.keys })}<//> <${Bar} value=${usage.closed_keys} of=${usage.keys} label=${t("constraints.usage")} kind="warn" /></span>`;
-  const used = constraint.concurrency !== null ? usage.running : usage.starts_in_window;
+  const [running, started] = constraint.weight ? [usage.running_units, usage.units_in_window] : [usage.running, usage.starts_in_window];
+  const used = constraint.concurrency !== null ? running : started;
   const most = constraint.concurrency ?? constraint.rate?.limit ?? null;
   if (used === null || used === void 0) return html`<${Num} value=${null} />`;
   if (constraint.key || most === null) return html`<span class="num">${number(used)}</span>`;
@@ -8801,6 +8860,8 @@ function One3({ name, go: go3, session: session2 }) {
         ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
         <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
         <dt>${t("constraints.held_jobs")}</dt><dd>${usage.held === null ? html`<${Num} value=${null} />` : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting })}</dd>
+        ${one.weight && html`<dt>${t("constraints.units")}</dt><dd>${unitsText(usage, one.weight.unit) || html`<${Num} value=${null} />`}</dd>`}
+        ${one.observed && html`<dt>${t("constraints.observed")}</dt><dd>${t("constraints.observed.text", { units: number(one.observed.remaining), unit: one.weight?.unit ?? t("constraints.observed.starts") })} <${Time} at=${one.observed.until} isNext /></dd>`}
         ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
         ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} isNext /></dd>`}
         ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}

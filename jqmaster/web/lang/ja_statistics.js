@@ -151,7 +151,8 @@ export default {
   "why.text.concurrency": "{limit} スロット中 {used} スロットを使用中",
   "why.text.rate": "{period} あたり {limit} 件の開始枠のうち {used} 件を使用済み",
   "why.text.concurrency.units": "{limit} {unit} のうち {used} を使用中 (このジョブには {job} が必要)",
-  "why.text.rate.units": "{period} あたり {limit} {unit} のうち {used} を使用済み (このジョブには {job} が必要)",
+  "why.text.rate.units":
+    "{period} あたり {limit} {unit} のうち {used} を使用済み (このジョブには {job} が必要)",
   "why.text.too_heavy": "(上限より大きいため、ほかのジョブがないときに単独で開始)",
   "why.text.observed": "外部システムがリセットまで受け付けない",
   "why.text.paused": "一時停止中",
