@@ -2,7 +2,15 @@
 
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
 
 from jqmaster.api.http.problems import UNNAMED
 from jqmaster.api.jobs.schemas import JobSummary
@@ -195,13 +203,13 @@ class OverrideRequest(Request):
     rate: RateRequest | None = None
     paused: bool = False
 
-    @model_validator(mode="after")
-    def _one_target(self) -> Self:
-        if self.match is None and "value" not in self.model_fields_set:
-            raise ValueError("give value or match")
-        if self.match is not None and self.value is not None:
-            raise ValueError("give value or match, not both")
-        return self
+    @model_serializer(mode="wrap")
+    def _given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Null is a value of a key, so one that was not given is left out.
+        fields: dict[str, Any] = serialize(self)
+        if "value" not in self.model_fields_set:
+            fields.pop("value", None)
+        return fields
 
 
 class ConstraintRequest(Request):

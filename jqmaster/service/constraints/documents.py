@@ -57,12 +57,25 @@ def parse_overrides(
     for i, one in enumerate(documents):
         with refusing("overrides", i):
             limits = limits_of(one)
-        if one.get("match") is None:
+        matcher = condition_of(one, i)
+        if matcher is None:
             overrides.append(Override(one["value"], limits))
         else:
-            with refusing("overrides", i, "match"):
-                conditions.append(ConditionalOverride(parse_matcher(one["match"]), limits))
+            conditions.append(ConditionalOverride(matcher, limits))
     return tuple(overrides), tuple(conditions)
+
+
+def condition_of(override: Mapping[str, Any], place: int) -> Matcher | None:
+    """Return the condition of the override at this place; None: it names a value. Raise InvalidError unless it does one
+    of both."""
+    if override.get("match") is None:
+        if "value" not in override:
+            raise refusal(("overrides", place, "value"), "give value or match")
+        return None
+    if override.get("value") is not None:
+        raise refusal(("overrides", place, "match"), "give value or match, not both")
+    with refusing("overrides", place, "match"):
+        return parse_matcher(override["match"])
 
 
 def parse_matcher_document(document: object) -> Matcher:

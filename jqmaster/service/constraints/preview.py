@@ -13,10 +13,10 @@ from jqmaster.domain.identity.quota import Quota
 from jqmaster.domain.jobs.job import Job
 from jqmaster.domain.matching.fields import MISSING, JobFields
 from jqmaster.domain.matching.key_value import KeyValue, canonical, key_value
-from jqmaster.domain.matching.matcher import Matcher, parse_matcher
+from jqmaster.domain.matching.matcher import Matcher
 from jqmaster.domain.matching.paths import Path
 from jqmaster.errors import OverloadedError, RateLimitedError
-from jqmaster.service.constraints.documents import refusing
+from jqmaster.service.constraints.documents import condition_of, refusing
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore, WaitingLane
 from jqmaster.store.jobs.placement import fields_of
@@ -45,13 +45,13 @@ class OverrideTargets:
         values: dict[bytes, int] = {}
         conditions: list[tuple[int, Matcher]] = []
         for i, one in enumerate(documents):
-            if one.get("match") is not None:
-                with refusing("overrides", i, "match"):
-                    conditions.append((i, parse_matcher(one["match"])))
-            else:
-                with refusing():
-                    check_key_value(one["value"], ("overrides", i, "value"))
-                values[canonical(one["value"])] = i
+            matcher = condition_of(one, i)
+            if matcher is not None:
+                conditions.append((i, matcher))
+                continue
+            with refusing():
+                check_key_value(one["value"], ("overrides", i, "value"))
+            values[canonical(one["value"])] = i
         return cls(values, conditions)
 
     def of_job(self, key: KeyValue, fields: JobFields) -> int | None:

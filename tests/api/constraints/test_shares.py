@@ -57,8 +57,8 @@ async def test_shares_are_shown_as_they_were_put_and_can_be_put_again(api: Api) 
      ({"fair": {"default": "much"}}, "fair.default"), ({"fair": {"wait": 1}}, "fair.wait"), ({"fair": 1}, "fair"),
      ({"reserve": [{"matcher": {}, "concurrency": 1}]}, "reserve.0.matcher"),
      ({"reserve": [{"matcher": PRO, "concurrency": 2}]}, "reserve"),
-     ({"overrides": [{"concurrency": 1}]}, "overrides.0"),
-     ({"overrides": [{"value": "a", "match": PRO}]}, "overrides.0"),
+     ({"overrides": [{"concurrency": 1}]}, "overrides.0.value"),
+     ({"overrides": [{"value": "a", "match": PRO}]}, "overrides.0.match"),
      ({"overrides": [{"match": {"field": "x", "op": "eq", "value": 1}}]}, "overrides.0.match.field"),
      ({"key": None, "overrides": [{"match": PRO, "concurrency": 1}]}, "overrides")],
 )  # fmt: skip
