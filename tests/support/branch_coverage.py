@@ -1,7 +1,7 @@
 """A pytest plugin: lists the branches of `jqmaster/domain` and `jqmaster/store` that their own tests do not take, and
 fails the run if there are too many.
 
-It measures only those tests, without the large ones, so that the rest of the run keeps its speed.
+It measures only those tests, without the largest ones, so that the rest of the run keeps its speed.
 """
 
 import importlib
@@ -19,6 +19,12 @@ ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ["jqmaster.domain", "jqmaster.store"]
 OWN_TESTS: Final = (
     "tests/domain/", "tests/store/", "tests/contract/test_scripts.py", "tests/contract/test_wake.py",
+)  # fmt: skip
+# Random histories, and every minute around every change of clocks. Measuring these would take most of the time, and
+# each branch that they take needs its own test that explains it.
+NOT_MEASURED: Final = (
+    "tests/store/jobs/test_stateful.py", "tests/store/jobs/test_gates_stateful.py",
+    "tests/domain/definitions/test_clock_changes.py::test_every_local_minute",
 )  # fmt: skip
 _FOLDER: Final = "branch_coverage_folder"
 # The exit code of a run that misses too many branches, whatever else failed. Later passing tests do not fix it.
@@ -75,9 +81,7 @@ class Measurement:
     # does not prove what a test asserts.
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        # Measuring tests with the mark `sized`, such as random histories, would take most of the time. Each branch that
-        # they take needs its own test that explains it.
-        is_measured = item.nodeid.startswith(OWN_TESTS) and not item.get_closest_marker("sized")
+        is_measured = item.nodeid.startswith(OWN_TESTS) and not item.nodeid.startswith(NOT_MEASURED)
         if is_measured:
             _measured.start()
         try:
