@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from worker_sdk.protocol import Dispatch, JobInput
     from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.tasks.collection import Tasks
-    from worker_sdk.worker.observations import Observation
+    from worker_sdk.worker.observations import ObservedRoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Ending:
     challenge: Mapping[str, Any] | None = None
     steps: Mapping[str, Any] = field(default_factory=dict)
     used: Mapping[str, float] = field(default_factory=dict)
-    observed: "Sequence[Observation]" = ()
+    observed: "Sequence[ObservedRoom]" = ()
 
     @property
     def result(self) -> Any:

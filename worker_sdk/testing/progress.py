@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
 
-from worker_sdk.worker.observations import Observation
+from worker_sdk.worker.observations import ObservedRoom
 
 
 class KeptReports:
@@ -16,7 +16,7 @@ class KeptReports:
         self.checkpoint = checkpoint
         self.parts: list[bytes] = []
         self.used: dict[str, float] = {}
-        self.observed: list[Observation] = []
+        self.observed: list[ObservedRoom] = []
 
     def view(self) -> dict[str, Any] | None:
         """Return the progress as a master shows it. Tests have a virtual clock, so it was always told right now."""
@@ -43,7 +43,7 @@ class KeptReports:
     def add_used(self, token: str, used: Mapping[str, float]) -> None:
         self.used.update(used)
 
-    def observe(self, observation: Observation) -> None:
+    def observe(self, observation: ObservedRoom) -> None:
         self.observed.append(observation)
 
 
@@ -69,7 +69,7 @@ class ReportsByToken:
         self._kept[token].add_used(token, used)
         self.used.setdefault(token, {}).update(used)
 
-    def observe(self, observation: Observation) -> None:
+    def observe(self, observation: ObservedRoom) -> None:
         # The call does not say which job observed it.
         for kept in self._kept.values():
             kept.observe(observation)

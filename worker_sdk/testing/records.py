@@ -18,7 +18,7 @@ from worker_sdk.worker.kept_steps import own_value, results_of
 
 if TYPE_CHECKING:
     from worker_sdk.sealing import Seal, What
-    from worker_sdk.worker.observations import Observation
+    from worker_sdk.worker.observations import ObservedRoom
 
 # Characters of the arguments of a job that a failed assertion shows.
 _MOST_SHOWN = 200
@@ -92,7 +92,7 @@ class Run:
         return self.reports.used
 
     @property
-    def observed(self) -> Sequence["Observation"]:
+    def observed(self) -> Sequence["ObservedRoom"]:
         """The room of other services that the last attempt has told with `ctx.observed`, in order."""
         return self.reports.observed
 

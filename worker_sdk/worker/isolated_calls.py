@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from worker_sdk import tracing
 from worker_sdk.worker.isolated import IsolatedProcess
 from worker_sdk.worker.lease import now_s
-from worker_sdk.worker.observations import Observation
+from worker_sdk.worker.observations import ObservedRoom
 from worker_sdk.worker.outcomes import Fields
 from worker_sdk.worker.progress import RunReports
 from worker_sdk.worker.run import JobRun, Stop
@@ -95,7 +95,7 @@ class IsolatedCalls:
             self._reports.add_used(run.token, report["used"])
             return
         if "observed" in report:
-            self._reports.observe(Observation(**report["observed"]))
+            self._reports.observe(ObservedRoom(**report["observed"]))
             return
         if "part" in report:
 

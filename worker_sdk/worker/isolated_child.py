@@ -30,7 +30,7 @@ from worker_sdk.worker.names import ATTRIBUTE
 from worker_sdk.worker.registry import Handler, call_async
 
 if TYPE_CHECKING:
-    from worker_sdk.worker.observations import Observation
+    from worker_sdk.worker.observations import ObservedRoom
 
 
 def main(fd: int) -> None:
@@ -186,7 +186,7 @@ class ParentReports:
     def add_used(self, token: str, used: Mapping[str, float]) -> None:
         self.send(encode({REPORT: {"used": dict(used)}}))
 
-    def observe(self, observation: "Observation") -> None:
+    def observe(self, observation: "ObservedRoom") -> None:
         self.send(encode({REPORT: {"observed": observation.fields()}}))
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":

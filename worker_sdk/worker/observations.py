@@ -24,7 +24,7 @@ MAX_RESET_S: Final = 31 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class ObservedRoom:
     """The room that a service has left.
 
     * `constraint`: name of the constraint that stands for the service's limit.
@@ -59,13 +59,13 @@ def checked_units(units: Mapping[str, float]) -> dict[str, float]:
     return dict(units)
 
 
-def checked_observation(constraint: str, value: Any, remaining: float, resets_s: float) -> Observation:
+def checked_observation(constraint: str, value: Any, remaining: float, resets_s: float) -> ObservedRoom:
     """Return an observation. Raise ValueError for a number out of range."""
     if not 0 <= remaining <= MAX_UNITS:
         raise ValueError(f"remaining must be between 0 and {MAX_UNITS}")
     if not 0 <= resets_s <= MAX_RESET_S:
         raise ValueError(f"resets_s must be between 0 and {MAX_RESET_S:g} seconds")
-    return Observation(constraint, remaining, resets_s, value)
+    return ObservedRoom(constraint, remaining, resets_s, value)
 
 
 class ObservationSender:
@@ -77,7 +77,7 @@ class ObservationSender:
         self._identity = identity
         self._loop = asyncio.get_running_loop()
         # By constraint and value: the last observation, and when it was made.
-        self._waiting: dict[tuple[str, str], tuple[Observation, float]] = {}
+        self._waiting: dict[tuple[str, str], tuple[ObservedRoom, float]] = {}
         self._sending: asyncio.Task[None] | None = None
         self._is_copy = False
         forked.renew_in_child(self)
@@ -85,11 +85,11 @@ class ObservationSender:
     def renew(self) -> None:
         self._is_copy = True
 
-    def observe(self, observation: Observation) -> None:
+    def observe(self, observation: ObservedRoom) -> None:
         if not self._is_copy:
             self._loop.call_soon_threadsafe(self._add, observation, now_s())
 
-    def _add(self, observation: Observation, at_s: float) -> None:
+    def _add(self, observation: ObservedRoom, at_s: float) -> None:
         self._waiting[observation.constraint, repr(observation.value)] = observation, at_s
         if self._sending is None:
             self._sending = self._loop.create_task(self._send_all(), name="jq-observations")
@@ -102,7 +102,7 @@ class ObservationSender:
         finally:
             self._sending = None
 
-    async def _send(self, observation: Observation, at_s: float) -> None:
+    async def _send(self, observation: ObservedRoom, at_s: float) -> None:
         while (age_s := now_s() - at_s) < _PATIENCE_S:
             worker_id = self._identity.worker_id
             if worker_id is not None:

@@ -11,7 +11,7 @@ from worker_sdk.errors import CheckpointNotSaved
 from worker_sdk.worker.lease import now_s
 
 if TYPE_CHECKING:
-    from worker_sdk.worker.observations import Observation
+    from worker_sdk.worker.observations import ObservedRoom
 
 MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 MAX_MESSAGE_CHARS: Final = 200
@@ -28,7 +28,7 @@ _NEVER: Final = float("inf")
 class Observer(Protocol):
     """The sender of observations. It may be called from any thread."""
 
-    def observe(self, observation: "Observation") -> None: ...
+    def observe(self, observation: "ObservedRoom") -> None: ...
 
 
 class Emitter(Protocol):
@@ -58,7 +58,7 @@ class Reports(Protocol):
         """Report the units that the attempt has used when it ends. The last number of each unit counts."""
         ...
 
-    def observe(self, observation: "Observation") -> None:
+    def observe(self, observation: "ObservedRoom") -> None:
         """Tell masters soon how much room a service has left."""
         ...
 
@@ -173,7 +173,7 @@ class PendingReports:
         if not self._is_copy:
             self.used.setdefault(token, {}).update(used)
 
-    def observe(self, observation: "Observation") -> None:
+    def observe(self, observation: "ObservedRoom") -> None:
         assert self.observer is not None
         self.observer.observe(observation)
 
