@@ -58,7 +58,7 @@ async def test_what_cannot_be_imported_is_named(store_server: StoreServer, tmp_p
         cli = Cli(url, tmp_path)
         for number, (document, code, word) in enumerate(
             (
-                ("[]", 2, "no map"),
+                ("[]", 2, "not a map"),
                 ('{"queues": {}}', 2, "queues is not a list"),
                 ('{"queues": [{"max_workers": 3}]}', 2, "no name"),
                 ('{"queues": [{"name": "a", "max_workers": -1}]}', 2, "max_workers"),
