@@ -34,7 +34,8 @@ def constraints_for(requests: int, tokens: int, window_s: float) -> dict[str, di
             "key": "argument.tenant",
             "concurrency": 50,
             "fair": {
-                "weights": [{"value": tenant, "weight": WEIGHTS[plan]} for tenant, plan in TENANTS.items()]
+                "weights": [{"value": tenant, "weight": WEIGHTS[plan]} for tenant, plan in TENANTS.items()],
+                "default": 1,
             },
         },
     }
