@@ -209,7 +209,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "worker.context",
         },
         "dateutil": {"jqmaster.service.calendars.source_child"},
-    "django": {"", "outbox", "pusher", "tasks.client", "worker.command"},
+        "django": {"", "outbox", "pusher", "tasks.client", "worker.command"},
         "django.migrations": set(),
         "django.management.commands": {"", "django", "outbox.relay", "transport.standard_streams"},
         "worker": {
