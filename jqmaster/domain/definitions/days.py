@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
+from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -64,14 +65,8 @@ NO_PLAN: Final = DayPlan()
 
 def is_too_frequent(schedule: Schedule, zone: ZoneInfo) -> bool:
     """Return whether a schedule is due more often on one day than instants may move."""
-    first: int | None = None
-    for n, occurrence in enumerate(schedule.occurrences(_TRIAL_MS, zone)):
-        first = occurrence.at_ms if first is None else first
-        if occurrence.at_ms - first >= _DAY_MS:
-            return False
-        if n >= MAX_MOVED_A_DAY:
-            return True
-    return False
+    found = list(islice(schedule.occurrences(_TRIAL_MS, zone), MAX_MOVED_A_DAY + 1))
+    return len(found) > MAX_MOVED_A_DAY and found[-1].at_ms - found[0].at_ms < _DAY_MS
 
 
 def left_out_for(rule: DaysRule, calendar: Calendar, day: date) -> str:

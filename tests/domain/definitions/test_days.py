@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jqmaster.domain.calendars.calendar import DAYS, Calendar, CalendarSource
 from jqmaster.domain.definitions.days import MAX_MOVE_DAYS, NO_WORKDAY, DayPlan, Days, DaysRule
 from jqmaster.domain.definitions.definition import Definition, TimeTrigger
+from jqmaster.domain.definitions.event_trigger import EventTrigger
 from jqmaster.domain.definitions.refusal import DefinitionError
 from jqmaster.domain.definitions.schedule import Occurrence, parse_schedule
 from jqmaster.domain.definitions.time_zone import moment_of
@@ -160,6 +161,16 @@ def test_the_next_instant_that_starts_a_job_is_found_over_long_holidays() -> Non
     assert only.next_firing_ms(after_ms, DayPlan(calendar({}, weekend=()))) is None
     ended = definition(DaysRule.ONLY_HOLIDAYS, {"daily_at": "09:00"}, ends_at_ms=after_ms)
     assert ended.next_firing_ms(after_ms, plan) is None
+
+
+def test_the_last_instants_before_the_end_still_move() -> None:
+    sunday_ms = ms(datetime(2026, 11, 22, 12, tzinfo=UTC))
+    ended = definition(DaysRule.NEXT_WORKDAY, {"daily_at": "09:00"}, ends_at_ms=sunday_ms)
+    found = shown(ended.due_after(sunday_ms, DayPlan(calendar({}))), "UTC", 5)
+    assert found == [("11-23 09:00", "11-21", ""), ("11-23 09:00", "11-22", "")]
+    assert ended.calendar == "office"
+    of_events = Definition("orders", "0" * 16, JobSpec("", "report", b"\xc0"), EventTrigger("order.paid"))
+    assert (of_events.calendar, of_events.next_firing_ms(0)) == ("", None)
 
 
 def test_an_instant_without_a_workday_in_reach_is_left_out() -> None:
