@@ -200,8 +200,10 @@ def test_many_jobs_are_acted_on_by_filter_with_a_count_before(master: tuple[str,
         refused = jqmaster("bulk", "cancel", *arguments, **url)
         assert refused.code == 2
         assert said in refused.err
-    (action,) = jqmaster("bulk", "cancel", *wanted, "--yes", "--json", **url).lines()
-    assert (action["state"], action["done"]) == ("done", 3)
+    grown = jqmaster("bulk", "cancel", *wanted, "--at-most", 2, "--yes", **url)
+    assert (grown.code != 0, "3 jobs, and at_most is 2; nothing was changed" in grown.err) == (True, True)
+    (action,) = jqmaster("bulk", "cancel", *wanted, "--at-most", 3, "--yes", "--json", **url).lines()
+    assert (action["state"], action["done"], action["at_most"]) == ("done", 3, 3)
     assert (
         "canceled"
         not in jqmaster("jobs", "--state", "canceled", "--finished-before", "2020-01-01", **url).out
