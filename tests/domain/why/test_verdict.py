@@ -524,3 +524,21 @@ def test_predecessors_are_told_with_their_states() -> None:
     assert only(one) == "It waits for jobs job-1 (running), job-2 (gone) and 2 others."
     alone = snapshot(job, awaits=(("job-1", "ready"),), awaits_count=1)
     assert only(alone) == "It waits for job job-1 (ready)."
+
+
+@pytest.mark.req("M13")
+def test_a_target_that_cannot_be_reached_is_named_with_its_fault() -> None:
+    one = worker(unreachable="cannot be reached (connection refused)", url=None)
+    one = replace(one, spec=replace(one.spec, target="shop"))
+    verdict = verdicts(snapshot(), {}, fleet(one, is_leader=False))[0]
+    assert isinstance(verdict, WorkersUnavailable)
+    assert verdict.broken == 1
+    assert "target shop cannot be reached (connection refused)" in verdict.text
+
+
+@pytest.mark.req("M13")
+def test_a_job_that_was_put_off_tells_why() -> None:
+    job = replace(JOB, state=JobState.SCHEDULED, due_at_ms=NOW_MS + 20_000)
+    assert only(snapshot(job, put_off="the target answered 503")).endswith(
+        "in 20 s. Its last attempt was put off: the target answered 503."
+    )

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -70,3 +71,11 @@ def test_those_who_came_after_it_do_not_hide_a_crowd() -> None:
     new = [worker(10, registered_ago_ms=2_000) for _ in range(20)]
     old = [worker(10) for _ in range(6)]
     assert crowd_last_seen_ms([*silent, *new, *old], now_ms=NOW_MS, after_ms=0, rules=RULES) is not None
+
+
+@pytest.mark.req("M13")
+def test_the_workers_of_a_master_that_died_are_no_crowd() -> None:
+    silent = [worker(6_000) for _ in range(3)]
+    assert crowd_last_seen_ms(silent, now_ms=NOW_MS, after_ms=0, rules=RULES) is not None
+    of_targets = [replace(one, spec=replace(one.spec, target="shop")) for one in silent]
+    assert crowd_last_seen_ms(of_targets, now_ms=NOW_MS, after_ms=0, rules=RULES) is None

@@ -9,7 +9,7 @@ import pytest
 from jqmaster.domain.constraints.constraint import Mode, gate_id
 from jqmaster.domain.constraints.gate_check import GateCheck
 from jqmaster.domain.constraints.limit_kinds import CONCURRENCY, HOLD, PAUSE, RATE, closing
-from jqmaster.domain.content.content import full_access
+from jqmaster.domain.content.content import full_access, no_access
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Decision
@@ -20,6 +20,7 @@ from jqmaster.domain.why.verdict import Ahead
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.why import WhyPolicy, WhyService
+from jqmaster.store import codec
 from jqmaster.store.constraints import why as why_module
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.jobs.settlements import GateHold
@@ -416,3 +417,26 @@ async def test_what_it_says_is_what_the_next_claims_do(
             assert place <= ahead.count, (chosen, ahead)
         waiting.remove(taken[0])
         place += 1
+
+
+@pytest.mark.req("M13")
+async def test_a_job_that_was_put_off_tells_why_to_those_who_may_know(world: StoreWorld) -> None:
+    worker_id, job = await world.running()
+    store = WhyStore(world.shard, world.records)
+    assert await store.last_end(job.job_id) is None
+    found = await world.records.get(job.job_id)
+    assert found
+    decision = Decision(JobState.SCHEDULED, "not_ready", delay_ms=20_000)
+    entry = codec.encode_attempt(found, "not_ready", "the target answered 503 and asks to wait 20 s.", None)
+    settlement = replace(world.settlement(found, job.token, decision), entry=entry)
+    assert await world.settlements.settle(worker_id, [settlement]) == [True]
+    last = await store.last_end(job.job_id)
+    assert last
+    assert last.outcome == "not_ready"
+    service = WhyService(
+        store, world.workers, world.constraints, policy=LiveValue(WhyPolicy(10_000, 10_000)), reach=dict
+    )
+    (verdict,) = (await service.why(job.job_id, full_access(()))).verdicts
+    assert verdict.text.endswith("put off: the target answered 503 and asks to wait 20 s.")
+    (verdict,) = (await service.why(job.job_id, no_access(()))).verdicts
+    assert "503" not in verdict.text
