@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -64,6 +65,7 @@ GIVEN: dict[str, Any] = {
     "datetime": datetime.datetime,
     "timedelta": datetime.timedelta,
     "asyncio": asyncio,
+    "httpx": httpx,
     "io": io,
     "logging": logging,
     "threading": threading,
