@@ -251,7 +251,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"key": "argument." + "x" * 2000}, "key"),
     ({"fair": True}, "fair"),
     ({"overrides": [{"value": 1, "paused": True}]}, "overrides"),
-    ({"key": "argument.k", "overrides": [{"paused": True}]}, "overrides.0.value"),
+    ({"key": "argument.k", "overrides": [{"paused": True}]}, "overrides.0"),
     ({"rate": "10/60"}, "rate"),
     ({"key": "argument.k", "overrides": [{"value": 1, "rate": "10/60"}]}, "overrides.0.rate"),
     ({"key": "argument.k", "overrides": [{"value": ["x" * 2000], "paused": True}]}, "overrides.0.value"),
@@ -387,7 +387,7 @@ async def test_use_and_holders_are_seen(api: Api) -> None:
         assert found["usage"] == {
             "waiting": 2, "running": 2, "starts_in_window": 2, "shadow_delayed": 0, "next_opening": None,
             "in_force": True,
-            "keys": 2, "held": 2, "closed_keys": 1, "is_exact": True,
+            "keys": 2, "held": 2, "closed_keys": 1, "is_exact": True, "running_units": None, "units_in_window": None,
         }  # fmt: skip
         assert [
             (k["value"], k["waiting"], k["running"], k["starts_in_window"], k["is_open"])

@@ -48,8 +48,8 @@ async def test_each_change_is_written_down_with_what_was_and_what_is(api: Api) -
     assert made["before"] is None
     assert made["after"] == {
         "name": "c1", "enabled": True, "mode": "enforce", "matcher": WORK, "key": None, "concurrency": 1, "rate": None,
-        "paused": False, "max_backlog": None, "fair": False, "counts_awaiting": True, "overrides": [],
-        "expires_at": None, "reason": "",
+        "paused": False, "max_backlog": None, "fair": False, "counts_awaiting": True, "reserve": [], "weight": None,
+        "overrides": [], "expires_at": None, "reason": "",
     }  # fmt: skip
     assert changed["before"] == made["after"]
     assert changed["after"] == {**made["after"], "concurrency": 2} == deleted["before"]
