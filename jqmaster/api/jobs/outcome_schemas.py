@@ -48,7 +48,7 @@ def _used_units(value: object) -> object:
     for unit, number in value.items():
         if not (isinstance(unit, str) and re.fullmatch(UNIT_PATTERN, unit)):
             raise ValueError(
-                f"{str(unit)[:64]!r} is no unit: 1 to 32 of A-Z a-z 0-9 _ . - that begin with a letter"
+                f"{str(unit)[:64]!r} is not a unit: 1 to 32 of A-Z a-z 0-9 _ . - that begin with a letter"
             )
         if thousandths(number) is None or number > MAX_UNITS:
             raise ValueError(f"{unit} must be a number from 0 to {MAX_UNITS}")

@@ -273,7 +273,7 @@ def _state(constraint: Mapping[str, Any]) -> str:
 
 
 def _counts(of_key: Mapping[str, Any]) -> tuple[object, object]:
-    """Return what runs and what started within the period: units, if the constraint counts them."""
+    """Return how much is running and how much started within the period, in units if the constraint counts them."""
     running, started = of_key["running_units"], of_key["units_in_window"]
     return (
         of_key["running"] if running is None else running,

@@ -494,7 +494,7 @@ class WeightRule(LimitKind[Weight | None], Explained):
         if value.path is not None and value.path.root in ("tags", "name", "headers"):
             raise ConstraintError(
                 (*loc, self.name, "from"),
-                f"{value.path.root} is no number; name a path such as argument.size",
+                f"{value.path.root} is not a number; name a path such as argument.size",
             )
 
     def parse(self, document: Any) -> Weight | None:
@@ -680,7 +680,7 @@ def _period_text(period_ms: int) -> str:
 
 
 def _need(gate: GateCheck, what: str, now_ms: int | None = None) -> str:
-    """Return what has to happen at a gate with a weight, and why the job weighs what it weighs."""
+    """Return when a gate with a weight opens for the job, and where its weight comes from."""
     weight = units_text(gate.weight)
     job = f"this job's {weight}"
     if gate.needed > gate.weight:

@@ -35,7 +35,7 @@ async def shown(api: Api) -> dict[str, Any]:
         ({"default": 0.0001}, ["weight", "default"], "three decimals"),
         ({"default": "1"}, ["weight", "default"], ""),
         ({"from": "nowhere.x"}, ["weight", "from"], "unknown field"),
-        ({"from": "tags"}, ["weight", "from"], "is no number"),
+        ({"from": "tags"}, ["weight", "from"], "is not a number"),
         ({"unit": "two words"}, ["weight", "unit"], "begin with a letter"),
         ({"sum": 1}, ["weight", "sum"], ""),
     ],

@@ -73,7 +73,7 @@ def test_a_default_has_three_decimals_at_most() -> None:
     [
         ({"concurrency": None}, ("weight",), "requires a concurrency or a rate"),
         ({"weight": replace(TOKENS, unit="a b")}, ("weight", "unit"), "begin with a letter"),
-        ({"weight": replace(TOKENS, path=parse_path("tags"))}, ("weight", "from"), "tags is no number"),
+        ({"weight": replace(TOKENS, path=parse_path("tags"))}, ("weight", "from"), "tags is not a number"),
         ({"concurrency": MAX_UNITS + 1}, ("concurrency",), "with a weight"),
         ({"weight": None, "concurrency": 1_000_001}, ("concurrency",), "must be 1 to 1000000"),
         ({"weight": None, "rate": Rate(100_001, 1000)}, ("rate", "limit"), "must be 1 to 100000"),
