@@ -59,7 +59,7 @@ class GateCheck:
 
     @property
     def needed(self) -> int:
-        """Return the weight of a waiting job for which the gate stays closed to lighter ones; 0: there is no such job."""
+        """Return the weight of a waiting job for which the gate stays closed to lighter ones, or 0."""
         return self.figures.get("noted", 0)
 
     @property
