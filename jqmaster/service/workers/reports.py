@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -104,10 +104,12 @@ class ReportService:
         accepted: list[str] = []
         stale: list[str] = []
         if succeeded:
+            used: dict[str, Mapping[str, int]] = {}
+            for outcome in succeeded:
+                if outcome.used:
+                    used[outcome.job_id] = outcome.used
             verdicts = await self._settlements.settle_success(
-                worker_id,
-                [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded],
-                {o.job_id: o.used for o in succeeded if o.used},
+                worker_id, [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded], used
             )
             accepted, stale = _split([o.job_id for o in succeeded], verdicts)
         if others and any(o.type == "challenged" for o in others):
