@@ -6,10 +6,12 @@ import pytest
 
 from jqmaster.domain.constraints.constraint import Mode, gate_id
 from jqmaster.domain.constraints.weight import Weight
-from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.job import JobSpec, JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.domain.matching.paths import parse_path
+from jqmaster.errors import DamagedError
+from jqmaster.store import codec
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.jobs.claims import ClaimedJob
 from tests.support.constraints import ConstrainedWorld, override
@@ -376,3 +378,31 @@ async def test_an_observation_without_a_weight_counts_jobs(constraints: Constrai
     world.pass_ms(10_000)
     assert await constraints.open_gates()
     assert await constraints.take(worker) == jobs[2:]
+
+
+async def test_a_retried_job_weighs_what_the_present_path_says(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    one = await constraints.limit(concurrency=10, weight=TOKENS)
+    job_id = await constraints.enqueue(argument={"tokens": 6, "size": 2})
+    worker = await world.worker()
+    (first,) = await constraints.claim(worker)
+    await constraints.succeed(worker, first)
+    await constraints.edit(one, weight=replace(TOKENS, path=parse_path("argument.size")))
+    rules = (await constraints.constraints.reload()).constraint_set
+    await world.operator_actions.retry(await world.get(job_id), rules)
+    assert await constraints.take(worker) == [job_id]
+    assert await charged(constraints, one.cid) == (2, None)
+    assert (await world.get(job_id)).weights == {one.cid: 2000}
+
+
+def test_only_the_weights_of_a_record_change() -> None:
+    spec = JobSpec(id="x", name="work", argument=b"\xc0")
+    _, _, rest = codec.encode_new(spec, weights={"ff000001": 1})
+    record = bytes(codec.HEAD_SIZE) + rest
+    assert codec.reweighed(record, {"ff000001": 1}) is None
+    assert codec.reweighed(record, {}) == b""
+    plain = bytes(codec.HEAD_SIZE) + codec.encode_new(spec)[2]
+    assert codec.reweighed(plain, {}) is None
+    assert codec.reweighed(plain, {"ff000001": 1}) is not None
+    with pytest.raises(DamagedError):
+        codec.reweighed(b"short", {})
