@@ -1,16 +1,27 @@
 """Partial results: what a job returns while it runs."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
 
+from jqmaster.app import Master
 from tests.support import real_time
+from tests.support.master import PATIENT, master_on
+from tests.support.server import StoreServer
 from worker_sdk import INJECTED, Context, JobPart, ResultGone, Tasks, UnreadableResult, Worker, configure
 
 pytestmark = [pytest.mark.req("D21"), real_time.MASTER]
 
 tasks = Tasks()
+
+
+@pytest.fixture
+async def master(store_server: StoreServer) -> AsyncIterator[Master]:
+    """Yield a leading master whose leases outlast a machine that stands still: no test here loses a worker."""
+    async with master_on(store_server.url, **PATIENT) as (one, _):
+        yield one
 
 
 @dataclass

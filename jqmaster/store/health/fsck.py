@@ -585,8 +585,8 @@ class Checker:
                 async for _, gates in self._members("HSCAN", [k.gates(cid)], step=2):
                     yield gates
         if self._finds_strays:
-            async for found in scanned(self._client, "SCAN", count=PAGE, match=f"{k.charges_prefix}*"):
-                yield [key.decode().removeprefix(k.charges_prefix) for key in found]
+            async for gates in self._keys_with(k.charges_prefix):
+                yield gates
             async for _, gates in self._members("HSCAN", [k.charge_sums], step=2):
                 yield gates
 
