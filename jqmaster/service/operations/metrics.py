@@ -88,9 +88,11 @@ METRICS: Final = {
                    "names count for each. Every master reports the same value."),
         MetricInfo("jqmaster_oldest_startable_wait_seconds", "gauge", ("name",),
                    "Wait of the first ready job that no constraint holds back. Every master reports the same value."),
-        MetricInfo("jqmaster_constraint_running", "gauge", ("constraint",), "Running jobs that a constraint counts."),
+        MetricInfo("jqmaster_constraint_running", "gauge", ("constraint",),
+                   "Running jobs that a constraint counts; units, if it has a `weight`."),
         MetricInfo("jqmaster_constraint_limit", "gauge", ("constraint",),
-                   "Maximum number of jobs that a constraint lets run at once; with a key, for each of its values."),
+                   "Maximum number of jobs, or of units, that a constraint lets run at once; with a key, for each of "
+                   "its values."),
         MetricInfo("jqmaster_constraint_waiting", "gauge", ("constraint",), "Ready jobs that a constraint applies to."),
         MetricInfo("jqmaster_definition_instants", "counter", ("outcome",),
                    "Due instants of definitions that this master handled: fired, skipped or missed."),

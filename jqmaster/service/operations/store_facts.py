@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jqmaster.domain.constraints.constraint import Constraint
+from jqmaster.domain.constraints.weight import THOUSAND
 from jqmaster.domain.workers.worker import Worker
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.reader import ConstraintReader, Usage
@@ -115,7 +116,8 @@ def _standing(worker: Worker, now_ms: int, stale_ms: int) -> str:
 def _saturation(constraint: Constraint, usage: Usage) -> Saturation:
     return Saturation(
         constraint.name,
-        usage.running,
+        # Both count what the limit counts: jobs, or whole units of a weight.
+        usage.running if usage.running_units is None else usage.running_units // THOUSAND,
         constraint.concurrency,
         usage.waiting,
     )
