@@ -24,11 +24,11 @@ OF_TASKS: Final = (
 
 
 def load(names: Sequence[str]) -> None:
-    """Import modules so that a handler of signals may use them at any moment.
+    """Import modules so that a signal handler may use them at any moment.
 
-    A handler that interrupts an import in its own thread finds a module half made, and fails with ImportError. One that
-    needs a module which another thread imports waits for it. So the main thread, in which handlers run, has another
-    thread import.
+    Signal handlers run in the main thread. One that interrupts an import by that thread finds a half-made module and
+    fails with ImportError. One that needs a module which another thread is importing waits until it is complete. So the
+    main thread lets another thread import the modules.
     """
     if all(name in sys.modules for name in names):
         return

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-# For each option of another queue: the options here that may be meant. The error names the first that the call has.
+# For each option of another queue, our options that it may mean. The error suggests the first that the call accepts.
 OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "max_retries": ("max_retry", "attempts"),
     "retries": ("max_retry", "attempts"),

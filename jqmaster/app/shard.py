@@ -100,7 +100,7 @@ class ServedShard:
         first. The lead starts last and stops first, so that another master may take it while requests still finish
         here."""
         leading: list[Component] = [self._membership, self._sub_leader, self.leader]
-        # Deliveries end before polls, which bring their jobs.
+        # Started in this order and stopped in reverse: deliveries get their jobs from polls.
         asking: list[Component] = [self.services.polls, self.services.target_deliveries]
         return [*asking, *self._shared.departure.around(leading)]
 

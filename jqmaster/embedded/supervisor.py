@@ -170,8 +170,8 @@ class EmbeddedValkey:
         return 0
 
     async def _server_lock(self) -> int:
-        """Wait for the last process of an ended server: a fork that was rewriting the file lives a moment longer.
-        Return the lock."""
+        """Wait until no process of an ended server holds the server lock, and return it. A fork that was rewriting the
+        append-only file may live a moment longer than its server."""
         deadline = time.monotonic() + LINGER_S
         while (lock := self._directory.try_server_lock()) is None:
             if time.monotonic() > deadline:

@@ -14,10 +14,10 @@ from worker_sdk.worker.context import Context
 from worker_sdk.worker.outcomes import UnfitArgumentError
 
 Value = str | int | float
-# Length of the end of the standard error that becomes the message of a failure.
+# The message of a failure is the end of the standard error: at most this many lines and characters.
 _MESSAGE_LINES = 10
 _MESSAGE_CHARS = 900
-# Length of the end of each output that becomes part of the result.
+# The result has the end of each output: at most this many characters.
 _RESULT_CHARS = 16 * 1024
 
 

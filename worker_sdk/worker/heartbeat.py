@@ -183,8 +183,8 @@ class Heartbeat:
         return backoff_s(tries, max_s=min(1.0, member.heartbeat_interval_s, member.lease_s / 8))
 
     def _join(self, tries: int) -> float | None:
-        # Without a membership there are no claims. A handler that waits for a checkpoint would keep the worker from
-        # registering again.
+        # A worker that is not registered has no claims, so no checkpoint can be saved. Refuse all waiting
+        # ones: a handler that waited for one longer would keep the worker from registering again.
         self._reports.refuse_all("this worker is not registered")
         self._asked = None
         return self._registration.attempt(tries)

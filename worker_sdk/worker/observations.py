@@ -53,7 +53,7 @@ class ObservedRoom:
 def checked_units(units: Mapping[str, float]) -> dict[str, float]:
     """Return numbers of units. Raise ValueError for a number out of range."""
     for unit, number in units.items():
-        # Not a number fails, too.
+        # NaN fails this comparison, too.
         if not 0 <= number <= MAX_UNITS:
             raise ValueError(f"{unit} must be between 0 and {MAX_UNITS}")
     return dict(units)

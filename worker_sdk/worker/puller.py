@@ -194,8 +194,8 @@ class Puller:
         except MalformedError:
             jobs, rejected = self._offer_each(epoch, jobs)
         tokens = {job["job_id"]: job["token"] for job in jobs}
-        # `duplicate`: an earlier run of the job does not end here. The lease is the pause before the job is offered
-        # again.
+        # `duplicate`: an earlier run of the job still goes on here. Do not give the job back, because it might come
+        # again at once: without an answer, it is offered again only when its lease ends.
         refused = [(job_id, reason) for job_id, reason in rejected if reason != "duplicate"]
         if not refused:
             return 0.0

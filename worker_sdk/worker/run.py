@@ -28,8 +28,8 @@ _PLAIN_FIELDS: Final = 11
 
 
 class JobRun:
-    """`lease_end_s` and `is_named` (a heartbeat that named it was answered) are set by the heartbeat thread, the rest
-    by the event loop. Instants are by `lease.now_s`."""
+    """One run of a job. The heartbeat thread sets `lease_end_s` and `is_named`, the event loop the rest. `is_named`:
+    a heartbeat that named the run was answered. Instants are times of `lease.now_s`."""
 
     # These defaults belong to the class: setting all of them in each run would take most of the time of making one.
     checkpoint: bytes | None = None

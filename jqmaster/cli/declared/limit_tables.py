@@ -15,8 +15,8 @@ _DEFAULT_VALUE: Final = "*"
 
 
 def table_in(file: str) -> list[dict[str, Any]]:
-    """Return the rows of a table of limits: CSV by its name *.csv, or else JSON. A row has `value`, and the columns
-    that it sets. End the command if the file has another form."""
+    """Return the rows of a table of limits. A file named *.csv is read as CSV, any other as JSON. Each row has `value`
+    and those other columns for which the file gives a value. End the command if the file has another form."""
     rows = _csv_rows(file) if file.endswith(".csv") else _json_rows(file)
     if not rows:
         exits.fail(exits.USAGE, f"{file} has no values")

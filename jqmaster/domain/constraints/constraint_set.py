@@ -135,7 +135,7 @@ class ConstraintSet:
         return gate
 
     def shared_gates(self, shared: int) -> tuple[Gate, ...]:
-        """Return the gates of a set that `scan` gave, sorted by ID."""
+        """Return the shared gates whose bits `scan` has set, sorted by ID."""
         return tuple(step.gate for step in self._enabled if step.gate is not None and step.bit & shared)
 
     def gates(self, fields: JobFields) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:

@@ -83,7 +83,7 @@ def day_of(occurrence: Occurrence, zone: ZoneInfo) -> date:
 
 
 def local_time(at_ms: int, zone: ZoneInfo) -> datetime:
-    """Return the local time of the zone at an instant, without the zone."""
+    """Return the local time of an instant in the zone, as a datetime without a time zone."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone).replace(tzinfo=None)
 
 

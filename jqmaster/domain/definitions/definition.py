@@ -247,5 +247,5 @@ def _known(calendar: Calendar | None) -> Calendar:
 
 
 def new_did() -> str:
-    """Return the name of a new incarnation."""
+    """Return a random ID that tells a definition from an earlier one of the same name."""
     return os.urandom(DID_LENGTH // 2).hex()

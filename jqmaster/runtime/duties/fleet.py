@@ -233,8 +233,8 @@ class Fleet:
     def candidates(
         self, exhausted: set[tuple[str, ...]], plenty: Mapping[tuple[str, ...], int] | None = None
     ) -> list[Candidate]:
-        """Return the workers that may take jobs now, without those whose names have no more ready jobs. `plenty`: as
-        in Candidate, by names."""
+        """Return the workers that may take jobs now. `exhausted`: sets of names without further ready jobs; workers
+        with such a set are left out. `plenty`: `Candidate.plenty` by set of names."""
         plenty = plenty or {}
         if self.is_within(exhausted):
             return []

@@ -83,7 +83,7 @@ class BatchFollowUps:
         return unfinished
 
     async def _visit_nested(self, kind: str, batch_id: str) -> None:
-        """Request the same for the nested batches."""
+        """Cancel the nested batches or ask for their retry, as `kind` says."""
         for child in await self._store.children(batch_id):
             if kind == "batch_cancel":
                 await self._store.cancel(child)

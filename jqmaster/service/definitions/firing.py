@@ -223,7 +223,7 @@ def _overdue(definition: Definition, plan: DayPlan, due_ms: int, origin_ms: int 
 
 
 def _last_of_step(due: Sequence[Occurrence]) -> int:
-    """Return how many of these instants one step handles. Those that come to the same time are not parted."""
+    """Return how many of these instants one step handles. Instants of the same time stay in one step."""
     last = min(len(due), MAX_INSTANTS)
     while 0 < last < len(due) and due[last].at_ms <= due[last - 1].at_ms:
         last += 1

@@ -182,8 +182,9 @@ class EnqueueService:
         caller: Principal | None = None,
         durability: Durability | None = None,
     ) -> None:
-        """Raise what `bulk` would raise now, as far as a read of the store shows. Only the write itself
-        checks the room of constraints, and the idempotency keys of jobs with all that depends on them."""
+        """Raise what `bulk` would raise now, as far as a read of the store shows. Only the write itself checks
+        backlog limits and idempotency keys. For jobs with such a key, it alone checks the ID, the uniqueness key and
+        the expiry, too."""
         self._check_notify(specs, ("jobs",))
         await self._check_reach(specs, caller, is_bulk=True)
         self._admit(durability)

@@ -57,8 +57,8 @@ class PartService:
 
     async def page(self, job_id: str, after: PartPlace, *, wait_s: float, watch: bool = False) -> PartPage:
         """Return the parts after a position as soon as there are any, or the job is over or in another attempt. After
-        `wait_s`, return an empty page. `watch`: have the end of the job announced even if this call does not wait.
-        Raise NotFoundError."""
+        `wait_s`, return an empty page. `watch`: make the store announce the job's end even if this call does not
+        wait. Raise NotFoundError."""
         if not is_id(job_id):
             raise unknown_job(job_id)
         ends_at_s = self._clock.monotonic_s() + wait_s

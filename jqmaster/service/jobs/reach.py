@@ -18,11 +18,12 @@ MOST_MEMBERS: Final = 500
 
 
 class CallerReach:
-    """Decides what a caller may name. A token without names, and None for the master itself, may name everything.
+    """Decides which jobs and batches a caller may name. A token that is not limited to some names may name all of them.
+    So may the master itself, which is the caller None.
 
-    For a token with names, only the jobs of these names exist. A batch exists for it if the token made it, or if the
-    batch holds a job of these names: the handler of such a job may add to its batch. Whatever does not exist for the
-    caller is answered as if nobody had it.
+    A token with names may name the jobs of these names. It may name a batch if the token made it, or if the batch holds
+    a job of these names: the handler of such a job may add to its batch. Other jobs and batches are reported as not
+    found, as if they did not exist.
 
     Methods raise what the store raises.
     """

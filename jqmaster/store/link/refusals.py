@@ -46,7 +46,8 @@ _REFUSALS = (
 
 def classified(error: ResponseError) -> Exception:
     """Return the meaning of an error of the store: refused for now, damaged, or a fault of the call."""
-    # redis-py strips the error's first word into its classes and keeps it in the text of a plain ResponseError.
+    # redis-py turns a first word that it knows into an exception class, and drops it from the text. A plain
+    # ResponseError keeps a word that redis-py does not know.
     text = str(error)
     name = type(error).__name__
     if text.startswith("OOM") or name == "OutOfMemoryError":

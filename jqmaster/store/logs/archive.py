@@ -89,7 +89,7 @@ class LogArchive:
         path = f"{self.ref(job_id)}{name}"
         async with self._asking("write to"):
             if self._directory:
-                # The library would make them with the process's umask, and log lines are content.
+                # The library would create the folders with the process's umask, but log lines are confidential.
                 await asyncio.to_thread(_make_private, self._directory / self.ref(job_id))
             await self._obstore.put_async(self._store(), path, data)
             if self._directory:

@@ -323,7 +323,7 @@ def _fours(flat: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 
 def _whole(ready: int, names: Sequence[Waiting]) -> Waiting:
-    """Return all names together; `ready` counts also those that were not sampled."""
+    """Return the backlog of all names. `ready` includes jobs of names that were not sampled."""
     since_ms = min((one.since_ms for one in names if one.since_ms), default=0)
     startable = min(
         ((one.startable_since_ms, one.startable_job_id) for one in names if one.startable_since_ms),

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes jobs that hold no slot at a gate from the gate's list of jobs whose work is with another system, and lists
--- the gate if jobs remain.
+-- Corrects a gate's set of jobs whose work is with another system: removes jobs whose work is not, and jobs that hold
+-- no slot at the gate. If jobs remain, adds the gate to the set of gates that have such jobs.
 -- KEYS epoch:string handed_over_gates:set audit:stream
 -- ARGV now_ms tag epoch gate audit_entry audit_max [+ id]
 -- REPLY ok:number of repaired entries | stale_epoch

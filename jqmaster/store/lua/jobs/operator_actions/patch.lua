@@ -1,5 +1,6 @@
 #!lua
--- Changes priority, start time, retries or timeout of a waiting job, and moves it to another lane if its gates change.
+-- Changes the priority, start time, retries or timeout of a waiting job. Moves the job to another lane if this changes
+-- its gates.
 -- KEYS job:string rules:hash
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
 --   priority(empty: unchanged, as in the next three) run_at_ms max_retry timeout_ms action_id(the action on many jobs

@@ -52,7 +52,8 @@ local charges = lazily.made_by(function()
     return sum - tonumber(redis.call('HGET', tag .. 'handed_over_charges', gate_id) or 0)
   end
 
-  -- Returns the sum of the charges within the gate's period, and the note of a job that waits for room there.
+  -- Returns the sum of the charges of the starts within the gate's period, and the value of `needed:{gate}`: the
+  -- room for which a job waits there (false: no job does).
   local function within_period(gate)
     local sums = redis.call('MGET', tag .. 'started:' .. gate.id, tag .. 'needed:' .. gate.id)
     local expired, sum = 0, 0

@@ -34,7 +34,8 @@ local limit_kinds = lazily.made_by(function()
     return math.max(gate.period_ms, math.min(REMEMBERED_MS, whole_periods_ms))
   end
 
-  -- Returns when the period has room again if it has `excess` starts more than the limit.
+  -- Returns when another job may start. `excess`: by how many the starts within the period exceed the limit; 0: they
+  -- just reach it.
   local function opening_after(gate, excess)
     local oldest = redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, gate.now_ms - gate.period_ms, '+inf',
       'WITHSCORES', 'LIMIT', excess, 1)

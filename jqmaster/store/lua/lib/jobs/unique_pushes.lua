@@ -45,7 +45,8 @@ local unique_pushes = lazily.made_by(function()
     return holder, 'existing'
   end
 
-  -- Gives the key to job number `n`, or the content of that job to the holder.
+  -- Notes that job number `n` takes its key if that key is free (`holder` is nil), or else that the holder takes the
+  -- content of this job.
   local function take(holder, n)
     if not holder then
       takers[keys_of[n]] = n

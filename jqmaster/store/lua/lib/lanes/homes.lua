@@ -9,11 +9,15 @@ local homes = (function()
   local tag = ARGV.tag
   local byte, sub = string.byte, string.sub
 
-  -- Reads definitions from MessagePack: [[[base lane, name, group, shared gates], …], then for each definition: number
-  -- of its base lane from 1, keyed gates as a job's record stores them, keyed gates if the record leaves them to the
-  -- lane, texts of their key values (each with the ID of the conditional override that the job meets, if the constraint
-  -- has such overrides) …]. All definitions are in one flat list, because there may be hundreds, and
-  -- creating a table costs more than reading one.
+  -- Reads definitions from MessagePack. The first element lists the base lanes: [ID, name, group, shared gates] each.
+  -- The further elements are, for each definition in turn:
+  --   1. the number of its base lane, from 1
+  --   2. its keyed gates, as a job's record stores them
+  --   3. their IDs, if the record leaves them to the lane; otherwise an empty text
+  --   and for each keyed gate: the text of its key value. If the constraint has conditional overrides, this is
+  --   [text, ID of the override that the job meets].
+  -- This is one flat list, because there may be hundreds of definitions, and creating a table for each would cost more
+  -- than reading them.
   local function read(packed)
     local parts = cmsgpack.unpack(packed)
     local definitions, bases, n, at, last = {}, parts[1], 0, 2, #parts
