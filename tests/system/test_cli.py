@@ -145,7 +145,7 @@ def test_a_failed_job_is_exit_code_1_and_its_attempts_are_shown(master: tuple[st
     assert "we do not do that" in shown.out
     assert "_redacted" not in shown.out
     assert "_hidden" not in shown.out
-    assert '"message": "we do not do that"' in shown.out
+    assert shown.out.rstrip().endswith("failure  we do not do that")
     (view,) = jqmaster("job", job_id, "--json", JQMASTER_URL=master[0]).lines()
     assert [attempt["outcome"] for attempt in view["attempts"]] == ["failure"]
 

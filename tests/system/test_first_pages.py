@@ -94,6 +94,7 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
         webhook_secrets=f"whsec_{secret}",
         smtp_url="smtp://127.0.0.1:9",  # nothing is sent in these tests
         mail_from="jq@shop.example",
+        fireworq_prefix="/fireworq",
     )
     # As `jqmaster serve` in this folder would have it.
     (folder / "jqmaster-data").symlink_to(master.data_dir)

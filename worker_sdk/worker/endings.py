@@ -127,13 +127,13 @@ class Endings:
         slots."""
         if self.is_copy:
             forked.end_copy()
-        told = self._reports.told
+        told, used = self._reports.told, self._reports.used
         succeeded: list[JobRun] = []
         results: list[tuple[str, str, Any]] = []
         for run, end in zip(runs, ends, strict=True):
             if isinstance(end, BaseException):
                 self.end(run, None, end)
-            elif run.stopping is not None or run.is_settled or run.token in told:
+            elif run.stopping is not None or run.is_settled or run.token in told or run.token in used:
                 self.end(run, end, None)
             else:
                 run.is_settled = True

@@ -251,7 +251,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"key": "argument." + "x" * 2000}, "key"),
     ({"fair": True}, "fair"),
     ({"overrides": [{"value": 1, "paused": True}]}, "overrides"),
-    ({"key": "argument.k", "overrides": [{"paused": True}]}, "overrides.0"),
+    ({"key": "argument.k", "overrides": [{"paused": True}]}, "overrides.0.value"),
     ({"rate": "10/60"}, "rate"),
     ({"key": "argument.k", "overrides": [{"value": 1, "rate": "10/60"}]}, "overrides.0.rate"),
     ({"key": "argument.k", "overrides": [{"value": ["x" * 2000], "paused": True}]}, "overrides.0.value"),

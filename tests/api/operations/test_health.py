@@ -19,6 +19,7 @@ from jqmaster.app import Master
 from jqmaster.config import Settings
 from jqmaster.domain.operations.latency import Traffic
 from jqmaster.embedded import EmbeddedStatus
+from jqmaster.live_value import LiveValue
 from tests.support import real_time
 from tests.support.contract import check_answer, document
 from tests.support.master import Api, master_on
@@ -120,8 +121,10 @@ async def test_only_readers_learn_where_the_store_is(
         duties = {"notices.rounds": "notices.rounds fails (KeyError: a secret)"}
         return MasterCondition(False, "no room in /srv/secret", faults, "fsync", "fsync", duties)
 
+    settings = Settings()
+    live = SimpleNamespace(current=settings, derive=lambda make: LiveValue(make(settings)))
     services = SimpleNamespace(
-        store_id="", settings=Settings(), contract=dict, condition=condition, traffic=Traffic()
+        store_id="", settings=settings, live=live, contract=dict, condition=condition, traffic=Traffic()
     )
     app = build_app(cast(Services, services), AccessPolicy(tokens))
     transport = httpx.ASGITransport(app, client=(peer, 5000))

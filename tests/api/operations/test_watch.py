@@ -22,7 +22,8 @@ ADDED = {"job", "instance"}
 # They have a sample only while something is wrong, with TLS, or with a bound of memory.
 RARE = {
     "jqmaster_faults", "jqmaster_duty_faults", "jqmaster_certificate_expiry_timestamp_seconds",
-    "jqmaster_store_memory_max_bytes", "jqmaster_store_failures_total",
+    "jqmaster_store_memory_max_bytes", "jqmaster_store_failures_total", "jqmaster_target_requests_total",
+    "jqmaster_target_request_seconds_bucket",
 }  # fmt: skip
 
 

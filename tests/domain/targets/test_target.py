@@ -47,7 +47,7 @@ def test_valid_targets_are_accepted() -> None:
         ({"url": "https://shop.example/{argument}"}, ("url",), "only placeholders"),
         ({"url": "https://shop.example/}"}, ("url",), "only placeholders"),
         ({"allow_hosts": ("other.example",)}, ("allow_hosts",), "include the host"),
-        ({"allow_hosts": ("*",)}, ("allow_hosts", 0), "must be a host"),
+        ({"allow_hosts": ("*.*",)}, ("allow_hosts", 0), "must be a host"),
         ({"url_from": "argument.url"}, ("allow_hosts",), "at least one"),
         ({"url_from": "headers.url", "allow_hosts": ("a.example",)}, ("url", "from"), "begin with argument"),
         ({"url_from": "argument..", "allow_hosts": ("a.example",)}, ("url", "from"), "not a path"),
