@@ -21,7 +21,7 @@ from tools.publication import ROOT, runbook
 SOURCE: Final = ROOT / "docs" / "runbooks.md"
 RULES: Final = ROOT / "deploy" / "prometheus" / "jqmaster.rules.yml"
 PAGE: Final = ROOT / "jqmaster" / "web" / "runbooks.html"
-TABLE: Final = ROOT / "jqmaster" / "web" / "runbooks.js"
+TABLE: Final = ROOT / "jqmaster" / "web" / "operations" / "runbooks.js"
 
 _SECTION: Final = re.compile(r"^## (.+)\n\n((?:Alert|Overview) .+)\n", re.MULTILINE)
 _ALERT: Final = re.compile(r"^      - alert: (\w+)\n(?:(?!      - ).*\n?)*", re.MULTILINE)
@@ -109,7 +109,7 @@ def _page() -> str:
   <meta name="referrer" content="no-referrer">
   <title>Runbooks – jqmaster</title>
   <link rel="icon" href="icon.svg" type="image/svg+xml">
-  <link rel="stylesheet" href="style.css">
+  <link rel="stylesheet" href="ui/style.css">
 </head>
 <body>
 <main class="runbooks">

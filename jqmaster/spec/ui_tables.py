@@ -31,10 +31,10 @@ _SHAPES: Final = {
 def files() -> dict[Path, str]:
     """Return the text of each generated file."""
     return {
-        _WEB / "states.js": _states(),
-        _WEB / "states.css": _state_colours(),
-        _WEB / "limit_kinds.js": _limit_kinds(),
-        _WEB / "notice_conditions.js": _notice_conditions(),
+        _WEB / "core" / "states.js": _states(),
+        _WEB / "ui" / "states.css": _state_colours(),
+        _WEB / "constraints" / "limit_kinds.js": _limit_kinds(),
+        _WEB / "notices" / "conditions.js": _notice_conditions(),
     }
 
 

@@ -58,7 +58,7 @@ def test_the_sdk_tells_the_defaults_and_bounds_of_the_master() -> None:
 
 def test_the_form_of_the_web_ui_begins_with_the_defaults_of_the_master() -> None:
     # Ignore the line breaks.
-    form = re.sub(r"\s+", "", (ROOT / "jqmaster" / "web" / "pages" / "enqueue.js").read_text())
+    form = re.sub(r"\s+", "", (ROOT / "jqmaster" / "web" / "jobs" / "pages" / "enqueue.js").read_text())
     assert f'priority:"{terms.PRIORITY.default}"' in form
     assert f'max_retry:"{terms.MAX_RETRY.default}"' in form
     assert f'timeout:"{terms.TIMEOUT_S.default:g}"' in form

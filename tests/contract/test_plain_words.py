@@ -20,6 +20,7 @@ from jqmaster.domain.jobs.job import JobState
 from jqmaster.service.operations.settings_catalog import CATALOG
 from jqmaster.spec.openapi import master_document, worker_document
 from tests.contract.lexicon import SAY_INSTEAD
+from tests.support.web_sources import web_sources
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -37,16 +38,7 @@ ROOMS = [
 ]
 SCRIPTS = sorted((ROOT / "jqmaster" / "store").rglob("*.lua"))
 # Sources in JavaScript and TypeScript, without what others wrote or what is built.
-CLIENTS = sorted(
-    file
-    for place in (
-        "clients/typescript/src/**/*.ts",
-        "jqmaster/web/*.js",
-        "jqmaster/web/pages/*.js",
-        "jqmaster/web/ui/*.js",
-    )
-    for file in ROOT.glob(place)
-)
+CLIENTS = [*sorted(ROOT.glob("clients/typescript/src/**/*.ts")), *web_sources()]
 LANGUAGES = sorted((ROOT / "jqmaster" / "web" / "lang").glob("en*.js"))
 
 # A relative clause in the place of a subject makes the reader start again. Questions may begin so.

@@ -18,7 +18,10 @@ CODES = re.compile(
 
 
 def told_by_the_ui() -> set[str]:
-    text = "".join((WEB / name).read_text("utf-8") for name in ("pages/overview.js", "lasting_faults.js"))
+    text = "".join(
+        (WEB / name).read_text("utf-8")
+        for name in ("operations/pages/overview.js", "operations/lasting_faults.js")
+    )
     found = {code for pair in CODES.findall(text) for code in pair if code}
     # The one code that is chosen between two.
     both = re.search(r'const code = isMissed \? "(\w+)" : "(\w+)"', text)

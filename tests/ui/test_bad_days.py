@@ -299,7 +299,7 @@ async def test_numbers_with_many_digits_are_read_exactly(screens: Screens) -> No
     text = '{"a":0.16666666666666666,"b":9007199254740993123,"c":"9007199254740993123","d":-1.2345678901234567e-07}'
     async with screens.open("#/jobs") as page:
         found = await page.evaluate(
-            "async (text) => { const m = await import(new URL('api.js', document.baseURI).href);"
+            "async (text) => { const m = await import(new URL('core/api.js', document.baseURI).href);"
             " const read = m.parseExact(text); return [read.a, String(read.b), read.c, read.d]; }",
             text,
         )

@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 PASSWORD = "a-password-of-this-test"
-PAGES = sorted(path.stem for path in (Path(jqmaster.__file__).parent / "web" / "pages").glob("*.js"))
+PAGES = sorted(path.stem for path in (Path(jqmaster.__file__).parent / "web").glob("*/pages/*.js"))
 
 
 @pytest.mark.sized

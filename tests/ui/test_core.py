@@ -21,11 +21,11 @@ from tests.support.long import IS_LONG
 from tests.support.master import QUICK, Api, forget, master_on
 from tests.support.ports import free_port
 from tests.support.server import StoreServer
+from tests.support.web_sources import web_sources
 from tests.ui.conftest import HOSTILE, Screens
 
 pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
-WEB = Path(__file__).parents[2] / "jqmaster" / "web"
 LATER = {"delay": 3600.0}
 # A folder for inspecting page pictures, which CI keeps.
 SCREENSHOTS = os.environ.get("JQMASTER_SCREENSHOTS")
@@ -499,9 +499,7 @@ async def test_every_text_is_there_in_both_languages(screens: Screens) -> None:
         places = set(re.findall(r"{\w+}", text))
         assert places == set(re.findall(r"{\w+}", japanese[key])), key
     used = {
-        key
-        for path in [*WEB.glob("*.js"), *WEB.glob("pages/*.js"), *WEB.glob("ui/*.js")]
-        for key in re.findall(r'\bt(?:Or)?\(\s*"([^"]+)"', path.read_text())
+        key for path in web_sources() for key in re.findall(r'\bt(?:Or)?\(\s*"([^"]+)"', path.read_text())
     }
     assert used - english.keys() == set()
 

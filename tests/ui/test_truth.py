@@ -46,7 +46,7 @@ async def test_a_pause_is_a_fault_until_it_is_over_or_acknowledged(screens: Scre
 async def test_dead_workers_and_growing_backlogs_are_faults(screens: Screens) -> None:
     async with screens.open() as page:
         found = await page.evaluate("""async () => {
-            const { lastingFaults } = await import("./lasting_faults.js");
+            const { lastingFaults } = await import("./operations/lasting_faults.js");
             const worker = { id: "w1", node_id: "vm-3", pid: 42, last_seen_at: "2026-01-01T00:00:00Z", busy: 3,
               names: ["mail"], registered_at: "2025-12-31T00:00:00Z" };
             const gone = { ...worker, id: "w2", pid: 43, busy: 0, state: "detached", detached_by: "silence" };
@@ -126,7 +126,7 @@ async def test_a_constraint_that_holds_jobs_back_is_a_fault_with_their_number(
 async def test_the_wait_for_a_rate_is_estimated_from_the_jobs_before(screens: Screens) -> None:
     async with screens.open() as page:
         waits = await page.evaluate("""async () => {
-            const { expectedWaitMs } = await import("./verdicts.js");
+            const { expectedWaitMs } = await import("./jobs/verdicts.js");
             const verdict = { code: "constraint", kinds: ["rate"], limit: 20, period_s: 60,
               opens_at: "2026-01-01T00:00:10Z" };
             const why = (ahead) => ({ as_of: "2026-01-01T00:00:00Z", verdicts: [verdict, ...ahead] });

@@ -9,7 +9,6 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
@@ -21,6 +20,7 @@ from tests.support.master import Api, master_on
 from tests.support.scripted_worker import puller_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+from tests.support.web_sources import web_sources
 from tests.ui.conftest import Screens, worker_on
 from tests.ui.test_challenge_page import asked
 
@@ -32,7 +32,6 @@ pytestmark = [
     real_time.BROWSER,
 ]
 
-WEB = Path(__file__).parents[2] / "jqmaster" / "web"
 ADMIN = "the-admins-token-0123456789"
 JOBS_PER_S = 20
 KEY_MS = 150
@@ -226,8 +225,7 @@ async def logged_in(browser: Browser, url: str, user: str, password: str) -> Asy
 
 def forms_in_dialogs() -> int:
     """Return how many forms the sources have. Each has different field names, by which the walk tells them apart."""
-    files = [*WEB.glob("*.js"), *WEB.glob("pages/*.js")]
-    return sum(file.read_text().count("<${FormDialog} ") for file in files)
+    return sum(file.read_text().count("<${FormDialog} ") for file in web_sources())
 
 
 async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
@@ -273,7 +271,7 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
             await asked(api, asker, "system.asked", timeout_s=3600.0)
             async with logged_in(browser, master.server.url, "ada", password) as page:
                 pages: list[str] = await page.evaluate(
-                    "import(new URL('router.js', document.baseURI).href).then((m) => m.PAGES)"
+                    "import(new URL('core/router.js', document.baseURI).href).then((m) => m.PAGES)"
                 )
             addresses = [f"#/{name}" for name in pages if name != "job"]
             # The longest first.

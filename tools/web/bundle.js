@@ -11,10 +11,10 @@ const here = dirname(fileURLToPath(import.meta.url));
 const web = join(here, "../../jqmaster/web");
 const bundle = join(web, "bundle");
 const SOURCES = [".js", ".css", ".html"];
-const SHEETS = ["vendor/uplot.css", "style.css", "states.css"];
+const SHEETS = ["vendor/uplot.css", "ui/style.css", "ui/states.css"];
 const LANGUAGES = { en: "lang/english.js", ja: "lang/japanese.js" };
 // Files that a page loads only when it needs them.
-const LATER = { layout: "flow_library.js" };
+const LATER = { layout: "jobs/flow_library.js" };
 const target = ["es2022", "chrome105", "firefox110", "safari16"];
 const small = { minify: true, charset: "utf8", target };
 // Keep the lines of the sources: a small change there is a small change here, in reviews and in merges. gzip does the
@@ -64,13 +64,13 @@ const script = async (path, more = {}) =>
 
 /** The files of the bundle by name. */
 async function made() {
-  const files = { "app.js": await script("app.js") };
+  const files = { "app.js": await script("shell/app.js") };
   for (const [code, path] of Object.entries(LANGUAGES)) files[`${code}.js`] = await script(path);
   for (const [name, path] of Object.entries(LATER))
     files[`${name}.js`] = await script(path, { minify: true });
   files["app.css"] = SHEETS.map((path) => readFileSync(join(web, path), "utf8")).join("\n");
   const versioned = (name) => `bundle/${name}?v=${sha256(files[name]).slice(0, 16)}`;
-  const boot = transformSync(readFileSync(join(web, "boot.js"), "utf8"), small).code.trim();
+  const boot = transformSync(readFileSync(join(web, "shell/boot.js"), "utf8"), small).code.trim();
   let page = readFileSync(join(web, "index.html"), "utf8");
   const replace = (what, by) => {
     if (!page.includes(what)) throw new Error(`index.html has no ${what}`);
@@ -81,8 +81,8 @@ async function made() {
       `  <link rel="stylesheet" href="${path}">\n`,
       at ? "" : `  <link rel="stylesheet" href="${versioned("app.css")}">\n`,
     );
-  replace('<script src="boot.js"></script>', `<script>${boot}</script>`);
-  replace('src="app.js"', `src="${versioned("app.js")}"`);
+  replace('<script src="shell/boot.js"></script>', `<script>${boot}</script>`);
+  replace('src="shell/app.js"', `src="${versioned("app.js")}"`);
   for (const [code, path] of Object.entries(LANGUAGES))
     replace(`data-language-${code}="${path}"`, `data-language-${code}="${versioned(`${code}.js`)}"`);
   for (const [name, path] of Object.entries(LATER))

@@ -51,6 +51,8 @@ _VERSION_LENGTH: Final = 16
 _ALLOW: Final = "GET, HEAD"
 # Do not compress smaller files, because that would save no packet.
 _MIN_GZIP_BYTES: Final = 1024
+# The pages of each room, by their names.
+_PAGE: Final = re.compile(r"/\w+/pages(/\w+)\.js")
 
 
 class _File(NamedTuple):
@@ -81,6 +83,7 @@ class Site:
         self._files = {path: _File(kind, found[path]) for path, kind in kinds.items() if kind is not None}
         if f"/{INDEX}" in self._files:
             self._files["/"] = self._files[f"/{INDEX}"]
+        self._pages = {page[1] for path in self._files if (page := _PAGE.fullmatch(path))}
         # Keyed by path and by whether it is compressed. Each body is made on first use: making all of them takes
         # longer than the rest of the start.
         self._bodies: dict[tuple[str, bool], _FileBody] = {}
@@ -127,7 +130,7 @@ class Site:
         """Return the UI's address of a page that a browser requests by path: `/jobs?state=failed` is
         `/#/jobs?state=failed`. It is relative, because a proxy may serve the UI below a path."""
         path: str = scope["path"]
-        if scope["method"] not in ("GET", "HEAD") or f"/pages{path}.js" not in self._files:
+        if scope["method"] not in ("GET", "HEAD") or path not in self._pages:
             return None
         if b"text/html" not in join_fields(scope["headers"]).get(b"accept", b"").lower():
             return None

@@ -85,7 +85,7 @@ _START_OR_CHANGE: Final = (ActionKind.CANCEL, ActionKind.RUN, ActionKind.SET_PRI
 _AGAIN: Final = (ActionKind.RETRY, ActionKind.DELETE)
 
 # The one table of facts, in the order in which the web UI shows the states. Scripts get it as
-# `store/lua/lib/layout.lua` and the web UI as `web/states.js` and `web/states.css`: `make docs` writes them.
+# `store/lua/lib/layout.lua` and the web UI as `web/core/states.js` and `web/ui/states.css`: `make docs` writes them.
 STATES: Final[Mapping[JobState, StateFacts]] = {
     JobState.READY: StateFacts(
         2, Phase.WAITING, None, 3, _CHANGE, "Ready", StateMark("disc", "#1b5bc4", "#86b4ff")

@@ -447,10 +447,10 @@ function I2(t2, _) {
   return typeof _ == "function" ? _(t2) : _;
 }
 
-// lib.js
+// core/lib.js
 var html = htm_default.bind(G);
 
-// api.js
+// core/api.js
 var Problem = class extends Error {
   /**
    * @param {number} status
@@ -599,7 +599,7 @@ function toJson(value, indent = 0) {
   return text.split(quoted).map((part, i2) => i2 ? part.replace('"', "") : part).join("");
 }
 
-// prefs.js
+// core/prefs.js
 var PREFIX = "jqmaster.";
 var listeners = /* @__PURE__ */ new Map();
 var values = /* @__PURE__ */ new Map();
@@ -635,7 +635,7 @@ function usePref(name, fallback) {
   return [pref(name, fallback), (value) => setPref(name, value)];
 }
 
-// i18n.js
+// core/i18n.js
 var LANGUAGES = { en: "English", ja: "日本語" };
 var loaded = {};
 function language() {
@@ -670,7 +670,7 @@ function number(value, options) {
   return new Intl.NumberFormat(language(), options).format(value);
 }
 
-// live.js
+// core/live.js
 var EVENTS = [
   "stats",
   "jobs",
@@ -913,7 +913,7 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 
-// text.js
+// core/text.js
 var UNSAFE = /[\u0000-\u0009\u000b-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}\ud800-\udfff]/gu;
 function pieces(text, isBlock = false) {
   const found = [];
@@ -1442,7 +1442,7 @@ function FormCheck({ form, name, children, ...attributes }) {
   return html`<label class="check"><input ...${attributes} ...${form.check(name)} /> ${children}</label>`;
 }
 
-// actions.js
+// jobs/actions.js
 var ACTIONS = ["cancel", "retry", "run", "set_priority", "delete"];
 var DANGEROUS = ["cancel", "delete"];
 var TYPING_MS = 300;
@@ -1582,7 +1582,7 @@ function ActionsUnderWay({ mayOperate }) {
   })}</div>`;
 }
 
-// router.js
+// core/router.js
 var PAGES = (
   /** @type {const} */
   [
@@ -1644,7 +1644,7 @@ function useRoute() {
   return parseRoute(hash);
 }
 
-// states.js
+// core/states.js
 var STATES = {
   ready: {
     label: "Ready",
@@ -1706,7 +1706,7 @@ var OUTCOMES = ["succeeded", "discarded", "failed", "canceled", "skipped"];
 var isIn = (state, phase) => STATES[state ?? ""]?.phase === phase;
 var admits = (state, action) => STATES[state]?.actions.includes(action) ?? false;
 
-// batch_parts.js
+// batches/parts.js
 var CALLBACKS = (
   /** @type {const} */
   ["on_success", "on_complete", "on_failure"]
@@ -1898,7 +1898,7 @@ function FormValue({ value }) {
   return value === "" ? html`<span class="muted">${t("none")}</span>` : html`<${Text} value=${value} max=${200} isBlock />`;
 }
 
-// pause_dialog.js
+// constraints/pause_dialog.js
 var DURATIONS_S = [900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600];
 var endPause = (name, onDone) => attempt(() => del(`api/constraints/${encodeURIComponent(name)}`), t("pause.ended")).then(onDone);
 function PauseButton({ target, what, label, class: more = "small", isIcon = false, onDone }) {
@@ -1941,7 +1941,7 @@ function PauseDialog({ target, what, onClose, onDone }) {
     <${FormField} form=${form} name="duration_s" as="select" label=${t("pause.duration")}>${DURATIONS_S.map((seconds) => html`<option key=${seconds} value=${String(seconds)}>${durationText(seconds * 1e3)}</option>`)}<option value="">${t("pause.forever")}</option><//><//>`;
 }
 
-// palette.js
+// shell/palette.js
 var TYPING_MS2 = 200;
 var MOST = 6;
 var EVENTS_READ = 100;
@@ -2176,7 +2176,7 @@ function show(title2) {
   document.title = `${visible(title2).slice(0, 120)} · jqmaster`;
 }
 
-// curl.js
+// core/curl.js
 function curl(session2, method, path, { body, query } = {}) {
   const parts = ["curl"];
   if (method !== "GET") parts.push("-X", method);
@@ -4243,7 +4243,7 @@ function Sparkline({ values: values2, label }) {
   )}</svg>`;
 }
 
-// failure_groups.js
+// jobs/failure_groups.js
 var DURATIONS_S2 = [3600, 24 * 3600, 7 * 24 * 3600, 30 * 24 * 3600];
 var HOUR_MS = 36e5;
 var KEPT = 500;
@@ -4324,7 +4324,7 @@ function useIgnoring() {
   return { ignoring, ask: ask2, end: () => ask2(null) };
 }
 
-// definition_schedules.js
+// definitions/schedules.js
 var WAYS = ["every", "hourly", "daily", "weekly", "monthly", "cron"];
 var DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 var HOUR = 60;
@@ -4434,7 +4434,7 @@ function ownText(at2) {
 }
 var shortClock = (clock) => clock.replace(/:00$/, "");
 
-// limit_kinds.js
+// constraints/limit_kinds.js
 var LIMIT_KINDS = [
   {
     name: "concurrency",
@@ -4548,7 +4548,7 @@ function instantIn(text) {
 }
 var editedInstant = (text, opened) => opened && text === inputOf(opened) ? opened : instantIn(text) || text;
 
-// limits.js
+// constraints/limits.js
 var PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
 var SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
 var at = (document2, path) => path.reduce((part, step) => part?.[step], document2);
@@ -4615,7 +4615,7 @@ function limitTexts(document2, unit = document2.weight?.unit) {
 }
 var weightText = (weight) => weight.from === null ? t("limit.weight.same", { default: number(weight.default), unit: weight.unit }) : t("limit.weight", { from: visible(weight.from), default: number(weight.default) });
 
-// rule_builder.js
+// matching/rule_builder.js
 var OPS = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
 var FIELDS = ["name", "tags", "priority"];
 var JOBS_READ = 5;
@@ -4759,7 +4759,7 @@ async function readJobs(add, signal) {
   }
 }
 
-// value_words.js
+// identity/value_words.js
 var DATA = ["argument", "headers", "payload", "value", "params"];
 var WORDS = {
   catch_up: "definitions.catch_up.",
@@ -4827,7 +4827,7 @@ function wordsOf(key, value) {
   return members.map(([name, part]) => `${keyWords(name)}: ${wordsOf(name, part)}`).join(" · ") || t("none");
 }
 
-// health_line.js
+// operations/health_line.js
 var EVENTS2 = ["jobs", "constraints", "workers", "masters"];
 var KINDS = { ok: "ok", waiting: "info", degraded: "warn", broken: "bad" };
 var useHealth = () => useResource((signal) => get("api/health", {}, signal), [], {
@@ -4898,7 +4898,7 @@ function pauseText(figures) {
   ].filter(Boolean).join(" ");
 }
 
-// pauses.js
+// constraints/pauses.js
 var isPause = (name) => name.startsWith("pause-");
 var concerns = (matcher, other) => toJson(matcher) === toJson(other) || matcher.all?.length === 2 && toJson(matcher.all[0]) === toJson(other);
 function pausedText(matcher) {
@@ -4925,7 +4925,7 @@ function Pauses({ mayOperate, isOf = () => true }) {
   )}</ul></section>`;
 }
 
-// lasting_faults.js
+// operations/lasting_faults.js
 var STEPS = 10;
 var LEAST_GROWTH = 100;
 var MOST2 = 20;
@@ -5099,7 +5099,7 @@ function growthOf(points) {
   ];
 }
 
-// runbooks.js
+// operations/runbooks.js
 var RUNBOOKS = {
   calendar_ends: "a-calendar-ends",
   dead_worker: "a-worker-is-dead",
@@ -5125,7 +5125,7 @@ var RUNBOOKS = {
   wait: "a-job-waits-long"
 };
 
-// runbook_link.js
+// operations/runbook_link.js
 function RunbookLink({ code }) {
   return html`<a class="runbook" href=${`runbooks.html#${RUNBOOKS[code]}`} target="_blank" rel="noreferrer"><span class="fault-act">${t("fault.runbook")}</span><span aria-hidden="true"> ↗</span></a>`;
 }
@@ -5294,7 +5294,7 @@ function NewRows({ count: count2, onShow }) {
   return html`<div class="new-rows" aria-live="polite">${count2 > 0 && html`<${Button} kind="primary" onClick=${onShow}>${t("rows.new", { count: count2 })}<//>`}</div>`;
 }
 
-// pages/overview.js
+// operations/pages/overview.js
 var SPANS = ["1h", "6h", "24h", "7d"];
 var WAIT_WARN_MS = 6e4;
 var WAIT_BAD_MS = 6e5;
@@ -5647,7 +5647,7 @@ function useProgress(jobs, isHeld, reload) {
   }, [isMoving]);
 }
 
-// job_columns.js
+// jobs/columns.js
 var TIMES = ["created", "run_at", "started", "finished"];
 var TIME_REM = 7.4;
 var DATE_REM = 11.2;
@@ -5877,7 +5877,7 @@ function ColumnsDialog({ columns: columns3, onClose }) {
     <footer><${Button} onClick=${() => setPref("columns", null)}>${t("columns.reset")}<//><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
 }
 
-// job_export.js
+// jobs/export.js
 var MOST3 = 1e4;
 var PAGE = 500;
 var FIELDS2 = [
@@ -6009,7 +6009,7 @@ function FilterInstant({ label, value, onChange }) {
   return html`<${Field} label=${inZone(label, value)}>${(a2) => html`<input ...${a2} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}<//>`;
 }
 
-// job_filters.js
+// jobs/filters.js
 var CAUSES = ["error", "timeout", "undecodable", "invalid_argument", "lost", "expired", "canceled"];
 var TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
 var NUMBER_FILTERS = ["min_attempt", "min_duration", "max_duration"];
@@ -6160,7 +6160,7 @@ function useNames(typed) {
   return names;
 }
 
-// job_search.js
+// jobs/search.js
 var PAGE2 = 50;
 var COUNT_EVERY_MS = 1e4;
 function useJobSearch(filter, { order, cursor, include, of: of2 }) {
@@ -6237,7 +6237,7 @@ function useJobCount(filter, of2) {
   return data?.of === of2 ? data : null;
 }
 
-// pages/jobs.js
+// jobs/pages/jobs.js
 function Page2({ query, go: go3, session: session2 }) {
   const state = query["state"] ?? "";
   const order = orderOf(query);
@@ -6431,7 +6431,7 @@ function NoJobs({ session: session2, isFiltered, hasMore }) {
     ${may(session2, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//>`;
 }
 
-// challenge_parts.js
+// challenges/parts.js
 var CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
 var KINDS3 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
 function ChallengeState({ state }) {
@@ -6544,7 +6544,7 @@ function Phases({ one }) {
     ${one.progress && html`<dt>${t("challenges.progress")}</dt><dd>${one.progress.fraction !== null && `${number(Math.round(one.progress.fraction * 100))} % `}<${Text} value=${one.progress.message ?? ""} max=${200} /> <${Time} at=${one.progress.at} /></dd>`}</dl>`;
 }
 
-// flow_layout.js
+// jobs/flow_layout.js
 var NODE = { width: 204, height: 46 };
 var JUNCTION = 8;
 var GAP2 = { across: 14, along: 52 };
@@ -6657,7 +6657,7 @@ function pathThrough(from, to2, points, size) {
 }
 var told22 = (point) => point.map((part) => Math.round(part * 10) / 10).join(",");
 
-// flow_graph.js
+// jobs/flow_graph.js
 var MOST_JOBS = 500;
 var ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1];
 var BOX_MARGIN = 4;
@@ -6825,7 +6825,7 @@ function countsOf2(jobs) {
   });
 }
 
-// labels.js
+// workers/labels.js
 var labelsIn = (text) => Object.fromEntries(
   text.split(",").map((one) => one.trim()).filter(Boolean).map((one) => {
     const at2 = one.indexOf("=");
@@ -6834,7 +6834,7 @@ var labelsIn = (text) => Object.fromEntries(
 );
 var labelsText = (labels) => Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
 
-// ansi.js
+// logs/ansi.js
 var BASIC = 8;
 var plain = () => ({ fg: "", bg: "", marks: /* @__PURE__ */ new Set() });
 var MARKS2 = (
@@ -6888,7 +6888,7 @@ function classOf({ fg, bg, marks }) {
   return classes.join(" ");
 }
 
-// job_log.js
+// logs/job_log.js
 var LEVELS2 = (
   /** @type {const} */
   ["debug", "info", "warning", "error", "critical"]
@@ -7138,7 +7138,7 @@ function Binary({ bytes, code }) {
     ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("value.more_bytes", { count: bytes.length - rows * 16 })}</button>`}</span>`;
 }
 
-// verdicts.js
+// jobs/verdicts.js
 var MAX_VALUE = 60;
 var MAX_NAMED_JOBS = 3;
 function noWorkerText(verdict) {
@@ -7258,7 +7258,7 @@ function unavailableText(verdict) {
   });
 }
 
-// pages/job.js
+// jobs/pages/job.js
 function Page3({ query, go: go3, session: session2 }) {
   const id = query["id"] ?? "";
   const path = `api/jobs/${encodeURIComponent(id)}`;
@@ -7601,12 +7601,12 @@ function Change({ job, path, onClose, onDone }) {
   const form = useForm(job, changeable);
   const save = async (values2, base) => {
     const opened = (
-      /** @type {import("../ui/forms.js").Values} */
+      /** @type {import("../../ui/forms.js").Values} */
       changeable(base)
     );
     const changed2 = CHANGEABLE.filter((name) => values2[name] !== opened[name]);
     const present = (
-      /** @type {import("../ui/forms.js").Values} */
+      /** @type {import("../../ui/forms.js").Values} */
       changeable(await get(path))
     );
     if (changed2.some((name) => present[name] !== opened[name] && present[name] !== values2[name]))
@@ -7628,7 +7628,7 @@ function Change({ job, path, onClose, onDone }) {
     <${FormField} form=${form} name="timeout" label=${changeLabel("timeout")} type="number" min="0.001" step="any" required /></div><//>`;
 }
 
-// pages/names.js
+// jobs/pages/names.js
 var SPANS2 = ["1h", "6h", "24h", "7d", "30d"];
 var SORTS = ["name", "pushed", "failed", "ready"];
 var PAGE4 = 50;
@@ -7859,7 +7859,7 @@ function Contracts({ name, mayOperate, onRemoved }) {
   }}><p>${t("names.contracts.remove.text", { name: visible(name.name) })}</p><//>`}</section>`;
 }
 
-// pages/failures.js
+// jobs/pages/failures.js
 var PAGE5 = 50;
 var ALL2 = 500;
 var IGNORED = { "": "false", ignored: "true", all: void 0 };
@@ -7952,7 +7952,7 @@ function partsOf(groups, split2) {
   return [...parts.values()].sort((a2, b2) => b2.count - a2.count || a2.key.localeCompare(b2.key));
 }
 
-// pages/batches.js
+// batches/pages/batches.js
 var PAGE6 = 50;
 var MEMBERS = 25;
 var BATCH_STATES = ["", "open", "sealed", "complete"];
@@ -8247,53 +8247,7 @@ function Ask({ action, batch, path, onClose, onDone }) {
     ${action === "cancel" && batch.callbacks.on_complete?.state === "waiting" && html`<p><${Badge} kind="info">${t("batches.on_complete")}<//> ${t("batches.cancel.cleanup", { name: visible(batch.callbacks.on_complete.name) })}</p>`}<//>`;
 }
 
-// pages/audit.js
-var PAGE7 = 50;
-var MAX_EMPTY_PAGES = 10;
-var FILTERS2 = ["target", "who", "since", "until"];
-function Page7({ query, go: go3, session: session2 }) {
-  if (!may(session2, "operate"))
-    return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
-  return html`<${Entries} query=${query} go=${go3} />`;
-}
-async function firstWithEntries(query, signal) {
-  let page = await get("api/audit", query, signal);
-  for (let n = 1; n < MAX_EMPTY_PAGES && page.next_cursor && page.entries.length === 0; n++)
-    page = await get("api/audit", { ...query, cursor: page.next_cursor }, signal);
-  return page;
-}
-function Entries({ query, go: go3 }) {
-  const target = query["target"] ?? "";
-  const cursor = query["cursor"] ?? "";
-  const wanted = Object.fromEntries(FILTERS2.flatMap((key) => query[key] ? [[key, query[key]]] : []));
-  const isFiltered = Object.keys(wanted).length > 0;
-  const { data, problem, reload } = useResource(
-    (signal) => firstWithEntries({ ...wanted, cursor, limit: PAGE7 }, signal),
-    [JSON.stringify(wanted), cursor],
-    { everyMs: 6e4 }
-  );
-  const change2 = (key) => (text) => go3("audit", { ...wanted, [key]: text }, { replace: true });
-  const entries = (
-    /** @type {any[]} */
-    data?.entries ?? []
-  );
-  return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
-    <form class="filters is-open" role="search" onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput} label=${t("audit.target")} placeholder=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change2("target")} />
-      <${FilterInput} label=${t("audit.who")} placeholder=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change2("who")} />
-      <${FilterInstant} label=${t("audit.since")} value=${query["since"] ?? ""} onChange=${change2("since")} />
-      <${FilterInstant} label=${t("audit.until")} value=${query["until"] ?? ""} onChange=${change2("until")} />
-      ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}</form>
-    <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
-    (entry) => html`<li key=${entry.id} class="card entry">
-        <p class="row entry-head"><span class="entry-what"><strong title=${visible(entry.action)}>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <a class="entry-target" href=${href("audit", { ...wanted, target: entry.target })} title=${`${t("audit.only")}
-${visible(entry.target)}`}>${visible(shortId(entry.target))}</a></span> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${`${t("audit.only_who")}
-${visible(entry.who)}`}>${visible(whoText(entry.who))}</a></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}<span class="entry-at muted"><${Time} at=${entry.at} /></span></p>
-        <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`
-  )}</ol>`}
-    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { ...wanted, cursor: data?.next_cursor })} onFirst=${() => go3("audit", wanted)} />`;
-}
+// identity/differences.js
 function differences(before, after) {
   if (!isMap(before) && !isMap(after))
     return toJson(before) === toJson(after) ? [] : [{ key: "", before: before ?? void 0, after: after ?? void 0 }];
@@ -8301,7 +8255,6 @@ function differences(before, after) {
   const is2 = isMap(after) ? after : {};
   return [.../* @__PURE__ */ new Set([...Object.keys(was), ...Object.keys(is2)])].filter((key) => toJson(was[key] ?? null) !== toJson(is2[key] ?? null)).map((key) => ({ key, before: was[key], after: is2[key] }));
 }
-var changeOf = ({ action, before, after }) => action.endsWith(".ended") && isMap(before) && isMap(after) ? { before: null, after: { ...before, ...after } } : { before, after };
 function ChangedValue({ entry }) {
   const document2 = entry.after ?? entry.before;
   const what = document2 && changedText(entry.action, document2);
@@ -8331,7 +8284,7 @@ function Difference({ before, after }) {
   return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt title=${visible(row.key)}><${Text} value=${row.key ? keyWords(row.key) : t("audit.value")} max=${64} /></dt><dd>${cell(row.key, row.before, "was")} ${cell(row.key, row.after, "is")}</dd>`)}</dl>`;
 }
 
-// changes.js
+// identity/changes.js
 var CHANGES_SHOWN = 3;
 function Changes({ name, etag }) {
   const { data, problem } = useResource(
@@ -8347,7 +8300,7 @@ function Changes({ name, etag }) {
     <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
 }
 
-// constraint_replay.js
+// constraints/replay.js
 var MOST_KEYS = 8;
 function LastHour({ document: document2 }) {
   const asked = document2 && toJson(document2);
@@ -8393,7 +8346,7 @@ function Told({ told: told3 }) {
     <p class="muted small"><${Time} at=${told3.from} /> – <${Time} at=${told3.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
 }
 
-// constraint_shares.js
+// constraints/shares.js
 var VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
 var OPS3 = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
 var WEIGHT = [{ name: "weight", min: 1e-3, step: "any" }];
@@ -8499,7 +8452,7 @@ function ConditionCounts({ counts, text }) {
   })}</ul>`;
 }
 
-// constraint_editor.js
+// constraints/editor.js
 var PREVIEW_MS = 500;
 var NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
 var VALUE_FIGURES2 = PER_VALUE.flatMap((kind) => kind.figures);
@@ -8667,7 +8620,7 @@ function Preview({ text, matchKey, conditions }) {
       ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`}</div>`;
 }
 
-// constraint_values.js
+// constraints/values.js
 function KeyValues({ one, path, mayOperate, onDone }) {
   const [asked, setAsked] = E2("");
   const [limiting2, setLimiting] = E2(
@@ -8717,8 +8670,8 @@ async function askFor(path, text, signal) {
   return known.length > 0 ? known : different;
 }
 
-// pages/constraints.js
-function Page8({ query, go: go3, session: session2 }) {
+// constraints/pages/constraints.js
+function Page7({ query, go: go3, session: session2 }) {
   return query["name"] ? html`<${One3} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List3} go=${go3} session=${session2} />`;
 }
 var limitsText = (constraint) => limitTexts(constraint).join(" · ") || t("constraints.no_limit");
@@ -8905,7 +8858,7 @@ function documentOf(one) {
   };
 }
 
-// definition_dialogs.js
+// definitions/dialogs.js
 var DAY_MS = 864e5;
 var pathOf3 = (name, rest = "") => `api/definitions/${encodeURIComponent(name)}${rest}`;
 var resumeDefinition = (name, onDone) => attempt(() => post(pathOf3(name, "/resume")), t("definitions.resumed", { name: visible(name) })).then(
@@ -9040,7 +8993,7 @@ function Backfill({ name, onClose, onDone }) {
       <${FormCheck} form=${form} name="also_forgotten"><span>${t("definitions.backfill.also_forgotten")}</span><//>`}<//>`;
 }
 
-// definition_coming.js
+// definitions/coming.js
 var TYPING_MS4 = 300;
 function useComing(body, of2 = null) {
   const [state, setState] = E2(
@@ -9109,7 +9062,7 @@ function ComingTable({ coming, zone, jitterMs = 0, label }) {
   })}</tbody></table></div>`;
 }
 
-// event_trigger.js
+// events/trigger.js
 var ARGUMENT_WAYS = ["payload", "parts", "fixed"];
 var GATHERINGS = ["none", "debounce", "collect"];
 var FIGURES2 = {
@@ -9177,7 +9130,7 @@ function gatheringText({ debounce, collect }) {
   return [...parts, key && t("events.gathered_by", { key: visible(key) })].filter(Boolean).join(" ");
 }
 
-// argument_mapping.js
+// events/argument_mapping.js
 var isMap2 = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 var reads = (value) => value !== null && typeof value === "object" && (isMap2(value) && "from" in value || Object.values(value).some(reads));
 function rowsOf(text) {
@@ -9232,7 +9185,7 @@ function ArgumentMapping({ text, onText, paths }) {
     <p class="muted small">${t("events.mapping.hint")}</p></div>`;
 }
 
-// event_trigger_form.js
+// events/trigger_form.js
 var FIELDS3 = ["payload", "event_type", "source", "subject"];
 var ALSO = ["event_id", "occurred_at"];
 var READ2 = 10;
@@ -9359,7 +9312,7 @@ function Excerpt({ value, isHidden }) {
   return html`<bdi class="line code-line" title=${text}>${text}</bdi>`;
 }
 
-// definition_editor.js
+// definitions/editor.js
 var NAME2 = /^[A-Za-z0-9_.:-]{1,100}$/;
 var COMING = 10;
 var LAST_DAYS = 31;
@@ -9621,7 +9574,7 @@ function useKnownNames() {
   return [...new Set(able.flatMap((worker) => worker.names))].sort().slice(0, 500);
 }
 
-// definition_runs.js
+// definitions/runs.js
 var STRIP = 30;
 var LATE_MS = 1e3;
 var latenessMs = (run) => run.outcome === "fired" && (run.reason === null || run.reason === "caught_up") ? Math.max(0, Date.parse(run.recorded_at) - Date.parse(run.due_at)) : null;
@@ -9664,7 +9617,7 @@ function RunJob({ run }) {
   return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${run.job_state ? html`<${State} state=${run.job_state} />` : html`<span class="muted">${t("definitions.job_gone")}</span>`}`;
 }
 
-// event_dialogs.js
+// events/dialogs.js
 function startedText(answer) {
   if (answer.duplicate) return t("events.sent.duplicate");
   const waiting = answer.runs.filter((run) => run.outcome === "waiting").length;
@@ -9729,9 +9682,9 @@ function ReplayEvent({ event, onClose }) {
   return html`<${ConfirmCount} title=${t("events.replay.title")} count=${1} counted=${t("events.replay.count")} verb=${t("events.replay")} kind="primary" onClose=${onClose} onConfirm=${replay}><p>${t("events.replay.text")}</p><//>`;
 }
 
-// definition_page.js
+// definitions/definition_page.js
 var COMING2 = 10;
-var PAGE8 = 30;
+var PAGE7 = 30;
 var OUTCOMES2 = ["", "fired", "skipped", "missed"];
 var FIELDS4 = ["kind", "enabled", "reason", "description", "overlap"];
 var TIME_FIELDS = [
@@ -9861,7 +9814,7 @@ function Runs({ one, query, go: go3 }) {
   const of2 = JSON.stringify([one.name, outcome, query["cursor"]]);
   const found = useResource(
     async (signal) => ({
-      ...await get(path, { outcome, cursor: query["cursor"], limit: PAGE8 }, signal),
+      ...await get(path, { outcome, cursor: query["cursor"], limit: PAGE7 }, signal),
       of: of2
     }),
     [of2],
@@ -9935,8 +9888,8 @@ function columnsOf(one) {
   return [due, outcome, more, job];
 }
 
-// pages/definitions.js
-var PAGE9 = 25;
+// definitions/pages/definitions.js
+var PAGE8 = 25;
 var STATES2 = ["", "enabled", "paused", "troubled"];
 var KINDS5 = ["", "time", "event"];
 var EXAMPLE2 = {
@@ -9944,7 +9897,7 @@ var EXAMPLE2 = {
   schedule: { daily_at: "02:30" },
   time_zone: "Asia/Tokyo"
 };
-function Page9({ query, go: go3, session: session2 }) {
+function Page8({ query, go: go3, session: session2 }) {
   return html`${query["name"] ? html`<${Definition} key=${query["name"]} name=${query["name"]} query=${query} go=${go3} session=${session2} />` : html`<${List4} query=${query} go=${go3} session=${session2} />`}<${DefinitionDialogs} />`;
 }
 var nameOf3 = (one) => one.name;
@@ -9956,7 +9909,7 @@ function List4({ query, go: go3, session: session2 }) {
   const of2 = JSON.stringify([query["q"], state, kind, query["cursor"]]);
   const found = useResource(
     async (signal) => {
-      const wanted = { q: query["q"], state, kind, cursor: query["cursor"], runs: STRIP, limit: PAGE9 };
+      const wanted = { q: query["q"], state, kind, cursor: query["cursor"], runs: STRIP, limit: PAGE8 };
       return { ...await get("api/definitions", wanted, signal), of: of2 };
     },
     [of2],
@@ -10041,7 +9994,7 @@ var actions = (onDone) => ({
   render: (one) => html`<${RowActions} one=${one} onDone=${onDone} />`
 });
 
-// calendar_editor.js
+// calendars/editor.js
 var SOURCES = ["country", "dates", "ical"];
 var USUAL = ["sat", "sun"];
 var TYPING_MS6 = 600;
@@ -10159,7 +10112,7 @@ function Changed({ found }) {
     ${more > 0 && html`<p class="muted">${t("calendars.changes.more", { count: more })}</p>`}`;
 }
 
-// calendar_year.js
+// calendars/year.js
 var DAY_MS2 = 864e5;
 var WEEK = 7;
 var MONTHS = Array.from({ length: 12 }, (_, at2) => at2);
@@ -10228,13 +10181,13 @@ function Day({ day, name, isOff }) {
   </td>`;
 }
 
-// pages/calendars.js
+// calendars/pages/calendars.js
 var EXAMPLE3 = { country: "JP" };
 var READ3 = { events: ["definitions"], leastMs: 2e3, everyMs: 15e3 };
 var RENEW_MS = 60 * 864e5;
 var FIRST_YEAR = 1970;
 var LAST_YEAR = 9998;
-function Page10({ query, session: session2 }) {
+function Page9({ query, session: session2 }) {
   return query["name"] ? html`<${One4}
         key=${query["name"]}
         name=${query["name"]}
@@ -10499,22 +10452,22 @@ function Deletion({ one, onClose }) {
   >`;
 }
 
-// pages/events.js
-var PAGE10 = 50;
+// events/pages/events.js
+var PAGE9 = 50;
 var ANY = "*";
-var FILTERS3 = ["type", "source", "definition"];
+var FILTERS2 = ["type", "source", "definition"];
 var MOST_STATES = 20;
 var MOST_PAGES2 = 10;
 var EXAMPLE4 = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
-function Page11({ query, go: go3, session: session2 }) {
+function Page10({ query, go: go3, session: session2 }) {
   return query["id"] ? html`<${OneEvent} key=${query["id"]} id=${query["id"]} session=${session2} />` : html`<${List6} query=${query} go=${go3} session=${session2} />`;
 }
 var idOf3 = (event) => event.event_id;
 async function load2(query, signal) {
   const events = [];
   let cursor = query["cursor"] ?? null;
-  for (let page = 0; page < MOST_PAGES2 && events.length < PAGE10; page += 1) {
-    const found = await get("api/events", { ...query, cursor, limit: PAGE10 - events.length }, signal);
+  for (let page = 0; page < MOST_PAGES2 && events.length < PAGE9; page += 1) {
+    const found = await get("api/events", { ...query, cursor, limit: PAGE9 - events.length }, signal);
     events.push(...found.events);
     cursor = found.next_cursor;
     if (cursor === null) break;
@@ -10523,7 +10476,7 @@ async function load2(query, signal) {
 }
 function List6({ query, go: go3, session: session2 }) {
   const hold = useHold();
-  const wanted = Object.fromEntries(FILTERS3.flatMap((key) => query[key] ? [[key, query[key]]] : []));
+  const wanted = Object.fromEntries(FILTERS2.flatMap((key) => query[key] ? [[key, query[key]]] : []));
   const [like, setLike] = E2(
     /** @type {any} */
     null
@@ -10679,7 +10632,7 @@ function Payload({ event }) {
   return html`<section class="card"><h2>${t("events.payload")} <span class="muted small"><${Bytes} value=${event.payload_bytes} /></span></h2>${event.payload_hidden ? html`<p class="muted">${t("job.hidden")}</p>` : isCut(event) ? html`<p class="muted">${t("job.too_large", { size: bytesText(event.payload_bytes) })}</p>` : html`${event.payload_redacted && html`<p class="muted">${t("job.redacted")}</p>`}<${Value} value=${event.payload} label=${t("events.payload")} />`}</section>`;
 }
 
-// worker_drains.js
+// workers/drains.js
 var MOST_ASKED = 10;
 var POLL_MS2 = 2e3;
 var resumeAll = (selection, onDone) => attempt(async () => {
@@ -10745,7 +10698,7 @@ function DrainCountdown({ workers, mayOperate, onDone }) {
     ${mayOperate && html`<${Button} class="small" onClick=${() => resumeAll({ worker_ids: draining.map((worker) => worker.id) }, onDone)}>${t("workers.resume.set", { count: draining.length })}<//>`}</section>`;
 }
 
-// worker_slots.js
+// workers/slots.js
 function SlotsDialog({ worker, what, onClose, onDone }) {
   const form = useForm(null, () => ({ max_jobs: String(worker.max_jobs), keep: "" }));
   const path = `api/workers/${encodeURIComponent(worker.id)}/slots`;
@@ -10822,7 +10775,7 @@ function SlotRules({ mayOperate }) {
   ]} /></section>`;
 }
 
-// worker_figures.js
+// workers/figures.js
 function Marks2({ figures }) {
   return html`${(figures?.marks ?? []).map((mark) => html` <span title=${tOr(`workers.mark.${mark}.rule`, "")}><${Badge} kind=${mark === "slow" ? "warn" : "bad"}>${tOr(`workers.mark.${mark}`, visible(mark))}<//></span>`)}`;
 }
@@ -10899,7 +10852,7 @@ function FigureFacts({ figures }) {
     ${figures.marks.map((mark) => html`<p class="muted">${tOr(`workers.mark.${mark}.rule`, "")}</p>`)}</section>`;
 }
 
-// pages/workers.js
+// workers/pages/workers.js
 var STATES3 = ["fresh", "stale", "draining", "detached"];
 var KINDS6 = (
   /** @type {const} */
@@ -10932,12 +10885,12 @@ function Breaker({ breaker }) {
 function Slots({ worker }) {
   return html`<span class="slots"><span class="num">${number(worker.busy)} / ${number(worker.max_jobs)}</span> <${Bar} value=${worker.busy} of=${worker.max_jobs} label=${t("workers.slots")} kind=${worker.busy >= worker.max_jobs ? "warn" : "info"} /></span>`;
 }
-function Page12({ query, go: go3, session: session2 }) {
+function Page11({ query, go: go3, session: session2 }) {
   const id = query["id"];
   return id ? html`<${One5} id=${id} session=${session2} />` : html`<${All} query=${query} go=${go3} session=${session2} />`;
 }
 var nameOf5 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
-var FILTERS4 = {
+var FILTERS3 = {
   name: { label: "job.name", of: (worker, value) => worker.names.includes(value) },
   node: { label: "workers.host", of: (worker, value) => worker.node_id === value },
   version: { label: "workers.version", of: (worker, value) => worker.version === value },
@@ -10956,7 +10909,7 @@ function All({ query, go: go3, session: session2 }) {
   const by = query["by"] ?? "";
   const mayOperate = may(session2, "operate");
   const [asked, setAsked] = E2(
-    /** @type {{selection: import("../worker_drains.js").Selection, what: string} | null} */
+    /** @type {{selection: import("../drains.js").Selection, what: string} | null} */
     null
   );
   const [resized, setResized] = E2(
@@ -11037,10 +10990,10 @@ function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
   );
   const state = STATES3.includes(query["state"] ?? "") ? query["state"] : "";
   const sort = query["sort"] ?? "";
-  const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS4 && value));
+  const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS3 && value));
   const all = ownOf(data);
   const chosen = all.filter(
-    (worker) => Object.entries(filters).every(([key, value]) => FILTERS4[key]?.of(worker, value))
+    (worker) => Object.entries(filters).every(([key, value]) => FILTERS3[key]?.of(worker, value))
   );
   const wanted = sortedByFigures(
     chosen.filter((worker) => !state || worker.state === state).sort(
@@ -11061,7 +11014,7 @@ function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
     count: chosen.filter((worker) => !one || worker.state === one).length,
     ...["stale", "detached"].includes(one) && chosen.some((worker) => worker.state === one) && { kind: "bad" }
   }));
-  return html`${Object.keys(filters).length > 0 && html`<p class="chips">${Object.entries(filters).map(([key, value]) => html`<span class="chip" key=${key}>${t(FILTERS4[key]?.label ?? key)}: <${Text} value=${value} max=${80} /> <a href=${href("workers", { ...filters, state, [key]: "" })} aria-label=${t("filter.remove", { name: t(FILTERS4[key]?.label ?? key) })}>✕</a></span>`)}</p>`}
+  return html`${Object.keys(filters).length > 0 && html`<p class="chips">${Object.entries(filters).map(([key, value]) => html`<span class="chip" key=${key}>${t(FILTERS3[key]?.label ?? key)}: <${Text} value=${value} max=${80} /> <a href=${href("workers", { ...filters, state, [key]: "" })} aria-label=${t("filter.remove", { name: t(FILTERS3[key]?.label ?? key) })}>✕</a></span>`)}</p>`}
     <${Tabs} label=${t("nav.workers")} tabs=${tabs} current=${state} />
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${onDrain && data !== null && html`<${DrainChosen} chosen=${wanted.filter((worker) => selected.has(worker.id))} all=${Object.keys(filters).length > 0 ? wanted : []} filters=${filters} onDrain=${onDrain} />`}
@@ -11139,7 +11092,7 @@ var live = (workers) => workers.filter((worker) => worker.state === "fresh" || w
 function DrainChosen({ chosen, all, filters, onDrain }) {
   const workers = live(chosen.length > 0 ? chosen : all);
   if (workers.length === 0) return null;
-  const what = chosen.length > 0 ? workers.map(nameOf5).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS4[key]?.label ?? key)}: ${value}`).join(", ");
+  const what = chosen.length > 0 ? workers.map(nameOf5).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS3[key]?.label ?? key)}: ${value}`).join(", ");
   return html`<p class="row"><${Button} opensDialog onClick=${() => onDrain({ worker_ids: workers.map((worker) => worker.id) }, what)}>${t("workers.drain.set", { count: workers.length })}<//></p>`;
 }
 function One5({ id, session: session2 }) {
@@ -11220,11 +11173,11 @@ function Detach({ worker, onConfirm, onClose }) {
     <p>${t("workers.detach.text")}</p><//>`;
 }
 
-// pages/masters.js
+// operations/pages/masters.js
 var POLL_MS4 = 2e3;
 var NEWEST = 500;
 var CHANGES = ["master.demote", "master.take_over"];
-function Page13({ session: session2 }) {
+function Page12({ session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/masters", {}, signal), [], {
     events: ["masters"],
     leastMs: 1e3,
@@ -11361,7 +11314,56 @@ function Leaders({ epoch }) {
   ]} />`)}</section>`;
 }
 
-// pages/settings.js
+// identity/pages/audit.js
+var PAGE10 = 50;
+var MAX_EMPTY_PAGES = 10;
+var FILTERS4 = ["target", "who", "since", "until"];
+function Page13({ query, go: go3, session: session2 }) {
+  if (!may(session2, "operate"))
+    return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
+  return html`<${Entries} query=${query} go=${go3} />`;
+}
+async function firstWithEntries(query, signal) {
+  let page = await get("api/audit", query, signal);
+  for (let n = 1; n < MAX_EMPTY_PAGES && page.next_cursor && page.entries.length === 0; n++)
+    page = await get("api/audit", { ...query, cursor: page.next_cursor }, signal);
+  return page;
+}
+function Entries({ query, go: go3 }) {
+  const target = query["target"] ?? "";
+  const cursor = query["cursor"] ?? "";
+  const wanted = Object.fromEntries(FILTERS4.flatMap((key) => query[key] ? [[key, query[key]]] : []));
+  const isFiltered = Object.keys(wanted).length > 0;
+  const { data, problem, reload } = useResource(
+    (signal) => firstWithEntries({ ...wanted, cursor, limit: PAGE10 }, signal),
+    [JSON.stringify(wanted), cursor],
+    { everyMs: 6e4 }
+  );
+  const change2 = (key) => (text) => go3("audit", { ...wanted, [key]: text }, { replace: true });
+  const entries = (
+    /** @type {any[]} */
+    data?.entries ?? []
+  );
+  return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
+    <form class="filters is-open" role="search" onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput} label=${t("audit.target")} placeholder=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change2("target")} />
+      <${FilterInput} label=${t("audit.who")} placeholder=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change2("who")} />
+      <${FilterInstant} label=${t("audit.since")} value=${query["since"] ?? ""} onChange=${change2("since")} />
+      <${FilterInstant} label=${t("audit.until")} value=${query["until"] ?? ""} onChange=${change2("until")} />
+      ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}</form>
+    <${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
+    (entry) => html`<li key=${entry.id} class="card entry">
+        <p class="row entry-head"><span class="entry-what"><strong title=${visible(entry.action)}>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <a class="entry-target" href=${href("audit", { ...wanted, target: entry.target })} title=${`${t("audit.only")}
+${visible(entry.target)}`}>${visible(shortId(entry.target))}</a></span> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${`${t("audit.only_who")}
+${visible(entry.who)}`}>${visible(whoText(entry.who))}</a></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}<span class="entry-at muted"><${Time} at=${entry.at} /></span></p>
+        <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`
+  )}</ol>`}
+    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { ...wanted, cursor: data?.next_cursor })} onFirst=${() => go3("audit", wanted)} />`;
+}
+var changeOf = ({ action, before, after }) => action.endsWith(".ended") && isMap(before) && isMap(after) ? { before: null, after: { ...before, ...after } } : { before, after };
+
+// operations/pages/settings.js
 var SOURCES2 = (
   /** @type {const} */
   { default: "off", configured: "info", runtime: "warn" }
@@ -11516,7 +11518,7 @@ function Edit({ setting, onClose, onDone }) {
     <p class="muted"><${Marked} text=${effectOf(setting)} /></p>${control()}<//>`;
 }
 
-// access_dialogs.js
+// identity/access_dialogs.js
 var SCOPES = ["push", "work", "read", "operate", "admin"];
 var ROLES = ["viewer", "operator", "admin"];
 var DAY_S = 86400;
@@ -11606,7 +11608,7 @@ function NewPassword({ user, path, onClose }) {
     <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
 }
 
-// pages/access.js
+// identity/pages/access.js
 function Page15({ session: session2, onSession }) {
   if (!may(session2, "admin"))
     return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
@@ -11754,7 +11756,7 @@ function Users({ me, onSession }) {
   }}><p><strong><${Text} value=${asked.of.name} /></strong></p><p>${t("access.remove.text")}</p><//>`}</section>`;
 }
 
-// pages/account.js
+// identity/pages/account.js
 function Page16({ session: session2 }) {
   if (session2.method !== "session")
     return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
@@ -11818,7 +11820,7 @@ function Logins() {
   ]} />`}</section>`;
 }
 
-// pages/challenges.js
+// challenges/pages/challenges.js
 var PAGE11 = 50;
 var MOST_PAGES3 = 10;
 var FILTERS5 = ["state", "name"];
@@ -11924,7 +11926,7 @@ var columnsOf2 = (mayAnswer, onDone) => [
   }
 ];
 
-// notice_dialogs.js
+// notices/dialogs.js
 var DURATIONS_S3 = [900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600];
 var pathOfNotice = (name) => `api/notices/${encodeURIComponent(name)}`;
 var askAboutNotice = () => {
@@ -11971,7 +11973,7 @@ function DeleteNotice({ name, onClose }) {
     <footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//></footer><//>`;
 }
 
-// notice_conditions.js
+// notices/conditions.js
 var WHENS = [
   "job_failed",
   "new_failure_group",
@@ -11988,7 +11990,7 @@ var WHENS = [
   "duty_failing"
 ];
 
-// notice_editor.js
+// notices/editor.js
 var GROUPS2 = ["none", "name", "failure_group"];
 var linesOf = (notice, channel) => (notice?.to ?? []).flatMap((to2) => to2[channel] ? [to2[channel]].flat() : []);
 var valuesOf6 = (notice) => ({
@@ -12060,7 +12062,7 @@ function NoticeEditor({ notice, onClose, onDone }) {
     <${FormField} form=${form} name="description" label=${label("description")} maxlength="500" /><//>`;
 }
 
-// pages/notices.js
+// notices/pages/notices.js
 var EXAMPLE5 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
 var READ4 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
 function Page18({ query, go: go3, session: session2 }) {
@@ -12189,7 +12191,7 @@ function Facts6({ one }) {
     ${one.matcher && html`<h3>${t("notices.matcher")}</h3><${Value} value=${one.matcher} label=${t("notices.matcher")} />`}</section>`;
 }
 
-// pages/targets.js
+// targets/pages/targets.js
 var EXAMPLE6 = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
 var READ5 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
 var KINDS7 = (
@@ -12417,7 +12419,7 @@ ${answer.body}`} />` : html`<p class="muted">${t("targets.test.no_answer")}</p>`
 }
 var lines = (headers) => Object.entries(headers).map(([name, value]) => `${name}: ${value}`).join("\n");
 
-// argument_fields.js
+// jobs/argument_fields.js
 var INTEGER = /^-?(0|[1-9]\d*)$/;
 var NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
 var UTC_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
@@ -12605,7 +12607,7 @@ function memberOf(control, typed) {
   }
 }
 
-// argument_form.js
+// jobs/argument_form.js
 var CONTRACT_MS = 300;
 function useContract(name) {
   const [contract, setContract] = E2(
@@ -12764,7 +12766,7 @@ function adapted(form, shown2, kept) {
   };
 }
 
-// pages/enqueue.js
+// jobs/pages/enqueue.js
 var PREVIEW_MS2 = 500;
 var BLANK3 = {
   name: "",
@@ -13017,7 +13019,7 @@ function formOf2(job) {
 }
 function usePreview(text) {
   const [state, setState] = E2(
-    /** @type {{constraints: any[] | null, misfits: import("../api.js").FieldProblem[], problem: Problem | null}} */
+    /** @type {{constraints: any[] | null, misfits: import("../../core/api.js").FieldProblem[], problem: Problem | null}} */
     {
       constraints: null,
       misfits: [],
@@ -13054,7 +13056,7 @@ function Preview3({ preview, isReady }) {
   )}</ul>`}</section>`;
 }
 
-// pages/login.js
+// identity/pages/login.js
 var PROBLEMS = [
   "login_expired",
   "login_denied",
@@ -13155,7 +13157,7 @@ function LoginForm({ session: session2, onSession }) {
       <button class="button primary" disabled=${isBusy}>${t("nav.login")}</button></form>`;
 }
 
-// app.js
+// shell/app.js
 var ENTRIES = [
   { page: "overview", key: "o", scope: "read", group: 0 },
   { page: "jobs", key: "j", scope: "read", group: 0 },
@@ -13188,16 +13190,16 @@ var COMPONENTS = {
   names: Page4,
   failures: Page5,
   batches: Page6,
-  constraints: Page8,
-  definitions: Page9,
-  calendars: Page10,
-  events: Page11,
+  constraints: Page7,
+  definitions: Page8,
+  calendars: Page9,
+  events: Page10,
   challenges: Page17,
   notices: Page18,
   targets: Page19,
-  workers: Page12,
-  masters: Page13,
-  audit: Page7,
+  workers: Page11,
+  masters: Page12,
+  audit: Page13,
   settings: Page14,
   access: Page15,
   account: Page16,

@@ -1,4 +1,4 @@
-// states.js
+// core/states.js
 var STATES = {
   ready: {
     label: "Ready",

@@ -1,5 +1,5 @@
 /** English: the shell, the components, and the pages of jobs. `one||many` is chosen by the count. */
-import { STATES } from "../states.js";
+import { STATES } from "../core/states.js";
 
 export default {
   nav: "Pages",

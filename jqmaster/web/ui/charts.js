@@ -1,7 +1,7 @@
 /** Charts over time. */
-import { language, number, t } from "../i18n.js";
-import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
-import { usePref } from "../prefs.js";
+import { language, number, t } from "../core/i18n.js";
+import { html, useEffect, useMemo, useRef, useState } from "../core/lib.js";
+import { usePref } from "../core/prefs.js";
 import uPlot from "../vendor/uplot.js";
 import { durationText, instantText, nowMs } from "./formats.js";
 

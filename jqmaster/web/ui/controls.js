@@ -1,8 +1,8 @@
 /** Buttons, messages, tabs and bars. */
-import { Problem } from "../api.js";
-import { number, t } from "../i18n.js";
-import { html, useState } from "../lib.js";
-import { pieces, visible } from "../text.js";
+import { Problem } from "../core/api.js";
+import { number, t } from "../core/i18n.js";
+import { html, useState } from "../core/lib.js";
+import { pieces, visible } from "../core/text.js";
 import { Num, Text } from "./formats.js";
 
 /** @typedef {any} Node */

@@ -1,8 +1,8 @@
 /** Dialogs, and short messages that say what was done. */
-import { Problem } from "../api.js";
-import { number, t } from "../i18n.js";
-import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib.js";
-import { visible } from "../text.js";
+import { Problem } from "../core/api.js";
+import { number, t } from "../core/i18n.js";
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../core/lib.js";
+import { visible } from "../core/text.js";
 import { Button, ErrorBox, untold } from "./controls.js";
 import { Num } from "./formats.js";
 import { Icon } from "./icons.js";

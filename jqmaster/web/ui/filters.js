@@ -1,5 +1,5 @@
 /** Inputs that filter a list. Typed text stays; the address of the page follows it, and not the other way round. */
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../core/lib.js";
 import { Field } from "./forms.js";
 import { LATEST, inZone, inputOf, instantIn, useZone } from "./instants.js";
 

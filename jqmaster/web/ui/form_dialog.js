@@ -1,7 +1,7 @@
 /** A form in a dialog: it says what it saved, shows both versions where somebody else was quicker, and throws nothing away unasked. */
-import { Problem } from "../api.js";
-import { t } from "../i18n.js";
-import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib.js";
+import { Problem } from "../core/api.js";
+import { t } from "../core/i18n.js";
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../core/lib.js";
 import { Button, ErrorBox } from "./controls.js";
 import { Dialog, toast } from "./dialogs.js";
 import { Text } from "./formats.js";

@@ -1,8 +1,8 @@
 /** Show text, numbers, durations and times. Outside text goes through `Text` or `visible`: it never becomes markup. */
-import { number, t, tOr } from "../i18n.js";
-import { html, useEffect, useState } from "../lib.js";
-import { usePref } from "../prefs.js";
-import { pieces, visible } from "../text.js";
+import { number, t, tOr } from "../core/i18n.js";
+import { html, useEffect, useState } from "../core/lib.js";
+import { usePref } from "../core/prefs.js";
+import { pieces, visible } from "../core/text.js";
 
 /** @typedef {any} Node */
 

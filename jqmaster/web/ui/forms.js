@@ -1,7 +1,7 @@
 /** Forms own what is typed into them, from opening to closing: nothing that arrives meanwhile changes it. */
-import { Problem } from "../api.js";
-import { html, useEffect, useId, useRef, useState } from "../lib.js";
-import { visible } from "../text.js";
+import { Problem } from "../core/api.js";
+import { html, useEffect, useId, useRef, useState } from "../core/lib.js";
+import { visible } from "../core/text.js";
 
 /** @typedef {any} Node */
 /** @typedef {Record<string, string>} Values What is in a form, as text; a checkbox has "yes" or "". */

@@ -1,5 +1,5 @@
 /** Icons of our own, drawn in the colour of the text; what they mean is always said in words as well. */
-import { html } from "../lib.js";
+import { html } from "../core/lib.js";
 
 /** @type {Record<string, string>} Paths in a square of 16. */
 const PATHS = {

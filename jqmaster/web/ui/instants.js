@@ -1,6 +1,6 @@
 /** Instants in inputs: in the reader's time zone, or in UTC where the reader chose UTC. */
-import { t } from "../i18n.js";
-import { pref, usePref } from "../prefs.js";
+import { t } from "../core/i18n.js";
+import { pref, usePref } from "../core/prefs.js";
 import { localText, utcText } from "./formats.js";
 
 // A year of five digits is a typing error, and not an instant of the API.

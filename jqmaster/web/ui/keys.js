@@ -1,5 +1,5 @@
 /** Keys that a page listens to. */
-import { useEffect, useRef } from "../lib.js";
+import { useEffect, useRef } from "../core/lib.js";
 
 /** @type {{keys: Record<string, () => void>}[]} */
 const keyLayers = [];

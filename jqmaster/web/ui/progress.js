@@ -1,7 +1,7 @@
 /** The progress of jobs, as their workers last reported it. */
-import { t } from "../i18n.js";
-import { html, useEffect, useRef } from "../lib.js";
-import { visible } from "../text.js";
+import { t } from "../core/i18n.js";
+import { html, useEffect, useRef } from "../core/lib.js";
+import { visible } from "../core/text.js";
 
 /** No event of the stream reports progress: it is polled this often while it is shown. */
 const ASK_MS = 2000;

@@ -1,5 +1,5 @@
 /** On the way back from what a row opened, the list stands where it was left, and the row has the focus again. */
-import { useEffect } from "../lib.js";
+import { useEffect } from "../core/lib.js";
 
 /**
  * Note with the present entry of the history which row is opened. Back leads to this entry; a link to the same address

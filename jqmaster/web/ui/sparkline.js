@@ -1,5 +1,5 @@
 /** A small chart of bars for one row: how something went, hour by hour. */
-import { html } from "../lib.js";
+import { html } from "../core/lib.js";
 
 const WIDTH = 5;
 const GAP = 1;

@@ -1,8 +1,8 @@
 /** Tables with keyboard navigation, and rows that keep still while somebody reads them. */
 import { leaveFor, useReturn } from "./returns.js";
-import { t } from "../i18n.js";
-import { html, useCallback, useMemo, useRef, useState } from "../lib.js";
-import { visible } from "../text.js";
+import { t } from "../core/i18n.js";
+import { html, useCallback, useMemo, useRef, useState } from "../core/lib.js";
+import { visible } from "../core/text.js";
 import { Button } from "./controls.js";
 import { useKeys } from "./keys.js";
 

@@ -1,6 +1,6 @@
 /** The title of the tab, which tells one page from the others. */
-import { useEffect } from "../lib.js";
-import { visible } from "../text.js";
+import { useEffect } from "../core/lib.js";
+import { visible } from "../core/text.js";
 
 let ofPage = "";
 

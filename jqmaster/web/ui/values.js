@@ -1,7 +1,7 @@
 /** Values of any type, as a tree that opens and closes. */
-import { toJson } from "../api.js";
-import { t } from "../i18n.js";
-import { html, useRef, useState } from "../lib.js";
+import { toJson } from "../core/api.js";
+import { t } from "../core/i18n.js";
+import { html, useRef, useState } from "../core/lib.js";
 import { Button, Copy } from "./controls.js";
 import { Badge, Bytes, Text } from "./formats.js";
 

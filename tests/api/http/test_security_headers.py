@@ -53,7 +53,7 @@ async def test_every_get_answers_strictly_and_changes_nothing(store_server: Stor
         before = await admin.job(job_id)
         fields = {"Origin": "https://evil.example", "Accept": "application/json"}
         paths = [op.path for op in OPERATIONS if op.method == "GET" and op.path not in STREAMS]
-        for path in [*paths, "/", "/app.js", "/nothing"]:
+        for path in [*paths, "/", "/shell/app.js", "/nothing"]:
             filled = path.replace("{job_id}", job_id)
             answer = await admin.http.get(re.sub(r"{\w+}", "unknown", filled), headers=fields)
             check_headers(answer.headers)

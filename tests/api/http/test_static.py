@@ -34,9 +34,9 @@ def client(app: Any) -> httpx.AsyncClient:
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     root = tmp_path / "web"
-    (root / "pages").mkdir(parents=True)
+    (root / "jobs" / "pages").mkdir(parents=True)
     (root / "index.html").write_text("<!doctype html>")
-    (root / "pages" / "jobs.js").write_text(SCRIPT)
+    (root / "jobs" / "pages" / "jobs.js").write_text(SCRIPT)
     (root / "types.d.ts").write_text("declare const no: string;")
     (tmp_path / "secret.js").write_text("no")
     async with client(Site(not_found, root)) as http:
@@ -49,7 +49,7 @@ async def test_files_are_served_whole_with_the_policy_and_the_right_type(site: h
     assert (index.status_code, index.text) == (200, "<!doctype html>")
     assert index.headers["content-type"] == "text/html; charset=utf-8"
     assert (await site.get("/index.html")).content == index.content
-    script = await site.get("/pages/jobs.js")
+    script = await site.get("/jobs/pages/jobs.js")
     assert (script.text, script.headers["content-type"]) == (SCRIPT, "text/javascript; charset=utf-8")
     for answer in (index, script):
         assert answer.headers["content-security-policy"] == CSP
@@ -60,19 +60,19 @@ async def test_files_are_served_whole_with_the_policy_and_the_right_type(site: h
 
 
 async def test_a_file_that_the_client_has_is_not_sent_again(site: httpx.AsyncClient) -> None:
-    first = await site.get("/pages/jobs.js")
+    first = await site.get("/jobs/pages/jobs.js")
     etag = first.headers["etag"]
     for held in (etag, f"W/{etag}", f'"other", {etag}', "*"):
-        again = await site.get("/pages/jobs.js", headers={"If-None-Match": held})
+        again = await site.get("/jobs/pages/jobs.js", headers={"If-None-Match": held})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
         assert again.headers["content-security-policy"] == CSP
-    changed = await site.get("/pages/jobs.js", headers={"If-None-Match": '"other"'})
+    changed = await site.get("/jobs/pages/jobs.js", headers={"If-None-Match": '"other"'})
     assert changed.status_code == 200
 
 
 async def test_who_takes_gzip_gets_it_under_a_tag_of_its_own(site: httpx.AsyncClient) -> None:
-    packed = await site.get("/pages/jobs.js", headers={"Accept-Encoding": "br, gzip"})
-    plain = await site.get("/pages/jobs.js", headers={"Accept-Encoding": "gzip;q=0, identity"})
+    packed = await site.get("/jobs/pages/jobs.js", headers={"Accept-Encoding": "br, gzip"})
+    plain = await site.get("/jobs/pages/jobs.js", headers={"Accept-Encoding": "gzip;q=0, identity"})
     assert packed.headers["content-encoding"] == "gzip"
     assert int(packed.headers["content-length"]) == len(gzip.compress(SCRIPT.encode(), 9, mtime=0))
     assert "content-encoding" not in plain.headers
@@ -114,16 +114,16 @@ async def test_the_bundle_is_served_as_long_as_it_was_made_of_the_sources(tmp_pa
     "path",
     [
         "/../secret.js",
-        "/pages/../../secret.js",
+        "/jobs/pages/../../secret.js",
         "/%2e%2e/secret.js",
-        "/pages/..%2f..%2fsecret.js",
-        "/pages//jobs.js",
+        "/jobs/pages/..%2f..%2fsecret.js",
+        "/jobs/pages//jobs.js",
         "/pages",
-        "/pages/",
+        "/jobs/pages/",
         "/types.d.ts",
         "/jobs",
         "/index.html/",
-        "/pages/jobs.js%00",
+        "/jobs/pages/jobs.js%00",
     ],
 )
 async def test_no_other_path_is_a_file(site: httpx.AsyncClient, path: str) -> None:
@@ -156,9 +156,9 @@ async def test_programs_are_not_led_to_the_ui(site: httpx.AsyncClient) -> None:
 
 async def test_files_are_only_read(site: httpx.AsyncClient) -> None:
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
-        refused = await site.request(method, "/pages/jobs.js", headers={"Accept": "application/json"})
+        refused = await site.request(method, "/jobs/pages/jobs.js", headers={"Accept": "application/json"})
         assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
-    head = await site.head("/pages/jobs.js")
+    head = await site.head("/jobs/pages/jobs.js")
     assert (head.status_code, head.content) == (200, b"")
 
 

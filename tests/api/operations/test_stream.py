@@ -124,7 +124,7 @@ async def test_a_stream_that_has_nothing_to_tell_says_that_it_is_alive(
 
 @pytest.mark.req("D21")
 async def test_the_page_waits_for_as_long_as_the_master_may_be_silent() -> None:
-    page = (Path(live.__file__).parents[2] / "web" / "live.js").read_text()
+    page = (Path(live.__file__).parents[2] / "web" / "core" / "live.js").read_text()
     assert f"const PING_MS = {live.PING_S}_000;" in page
 
 

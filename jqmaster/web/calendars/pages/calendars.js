@@ -1,0 +1,319 @@
+/** Calendars: the days off by which definitions skip or move instants; a year of each on one page. */
+import { Problem, del, get, may, put } from "../../core/api.js";
+import { CalendarEditor, Changed, pathOfCalendar } from "../editor.js";
+import { Year } from "../year.js";
+import { Changes } from "../../identity/changes.js";
+import { curl } from "../../core/curl.js";
+import { dayText } from "../../definitions/schedules.js";
+import { number, t } from "../../core/i18n.js";
+import { html, useState } from "../../core/lib.js";
+import { useResource } from "../../core/live.js";
+import { go, href } from "../../core/router.js";
+import { visible } from "../../core/text.js";
+import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
+import { Dialog, toast } from "../../ui/dialogs.js";
+import { Badge, Num, Time, nowMs } from "../../ui/formats.js";
+import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
+import { useTitle } from "../../ui/titles.js";
+
+const EXAMPLE = { country: "JP" };
+const READ = { events: ["definitions"], leastMs: 2000, everyMs: 15_000 };
+// As long before the end as the health of the queue asks for it.
+const RENEW_MS = 60 * 86_400_000;
+const FIRST_YEAR = 1970;
+const LAST_YEAR = 9998;
+
+/** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
+export function Page({ query, session }) {
+  return query["name"]
+    ? html`<${One}
+        key=${query["name"]}
+        name=${query["name"]}
+        query=${query}
+        session=${session}
+      />`
+    : html`<${List} session=${session} />`;
+}
+
+/** @param {any} one */
+const nameOf = (one) => one.name;
+
+/** @param {any} one @returns {string} */
+const sourceText = (one) =>
+  one.country
+    ? visible([one.country, one.subdivision].filter(Boolean).join("-"))
+    : t(`calendars.source.${one.source}`);
+
+/** @param {any} one @returns {boolean} */
+const endsSoon = (one) =>
+  one.covers_until !== null && Date.parse(`${one.covers_until}T00:00:00Z`) - nowMs() < RENEW_MS;
+
+/** @param {{session: import("../../core/api.js").Session}} props */
+function List({ session }) {
+  const hold = useHold();
+  const [isMaking, setMaking] = useState(false);
+  const found = useResource((signal) => get("api/calendars", {}, signal), [], /** @type {any} */ (READ));
+  const { rows } = useSteadyRows(found.data?.calendars ?? [], nameOf, hold.isHeld, "");
+  return html`<div class="page-head">
+      <h1>${t("nav.calendars")}</h1>
+      ${may(session, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("calendars.make")}<//>`}
+    </div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${
+      !found.data
+        ? html`<${Loading} isLoading=${!found.problem} />`
+        : html`<div ...${hold.bind}>
+            <${Table}
+              isFixed
+              caption=${t("nav.calendars")}
+              rows=${rows}
+              rowKey=${nameOf}
+              label=${nameOf}
+              onOpen=${(/** @type {any} */ one) => go("calendars", { name: one.name })}
+              columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card"><${Empty} title=${t("calendars.empty")} curl=${curl(session, "PUT", "api/calendars/japan", { body: EXAMPLE })} /></div>`}
+            />
+          </div>`
+    }
+    ${isMaking && html`<${CalendarEditor} calendar=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("calendars", { name })} />`}`;
+}
+
+/** @type {(import("../../ui/tables.js").Column & {label: string})[]} */
+const COLUMNS = [
+  {
+    key: "name",
+    label: "calendars.name",
+    phone: "main",
+    render: (one) =>
+      html`<a
+        href=${href("calendars", { name: one.name })}
+        title=${visible(one.name)}
+        >${visible(one.name)}</a
+      >`,
+  },
+  {
+    key: "source",
+    label: "calendars.source",
+    phone: "line",
+    render: (one) => sourceText(one),
+  },
+  {
+    key: "weekend",
+    label: "calendars.weekend",
+    priority: 3,
+    render: (one) => one.weekend.map((/** @type {string} */ day) => dayText(day)).join(", ") || "–",
+  },
+  {
+    key: "holidays",
+    label: "calendars.holidays",
+    align: "end",
+    width: 7,
+    priority: 2,
+    render: (one) => html`<${Num} value=${one.holiday_count} />`,
+  },
+  {
+    key: "until",
+    label: "calendars.covers_until",
+    width: 9,
+    phone: "side",
+    render: (one) => html`<${Until} one=${one} />`,
+  },
+  {
+    key: "users",
+    label: "calendars.used_by",
+    align: "end",
+    width: 9,
+    priority: 2,
+    render: (one) => html`<${Num} value=${one.used_by_count} />`,
+  },
+];
+
+/** @param {{one: any}} props The last day that the source answered for. */
+function Until({ one }) {
+  if (!one.covers_until) return html`<span class="muted">${t("calendars.no_end")}</span>`;
+  return endsSoon(one)
+    ? html`<${Badge} kind="warn">${one.covers_until}<//>`
+    : html`<span class="num">${one.covers_until}</span>`;
+}
+
+/** @param {{name: string, query: Record<string, string>, session: import("../../core/api.js").Session}} props */
+function One({ name, query, session }) {
+  const path = pathOfCalendar(name);
+  const [dialog, setDialog] = useState(/** @type {"edit" | "renew" | "delete" | null} */ (null));
+  useTitle(name);
+  const found = useResource((signal) => get(path, {}, signal), [name], /** @type {any} */ (READ));
+  const one = found.data;
+  if (!one) {
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.calendars")}</h1>
+        <div class="card">
+          <${Empty} title=${t("calendars.unknown")}
+            ><p><a href=${href("calendars")}>${t("nav.calendars")}</a></p><//
+          >
+        </div>`;
+    return html`<h1>${t("nav.calendars")}</h1>
+      <${ErrorBox}
+        problem=${found.problem}
+        onRetry=${found.reload}
+      />${!found.problem && html`<${Loading} />`}`;
+  }
+  const given = Number(query["year"]);
+  const year =
+    Number.isInteger(given) && given >= FIRST_YEAR && given <= LAST_YEAR
+      ? given
+      : new Date(nowMs()).getUTCFullYear();
+  const turn = (/** @type {number} */ by) =>
+    go(
+      "calendars",
+      {
+        name,
+        year: String(Math.min(LAST_YEAR, Math.max(FIRST_YEAR, year + by))),
+      },
+      { replace: true },
+    );
+  const close = () => setDialog(null);
+  return html`<p class="crumbs">
+      <a href=${href("calendars")}>${t("nav.calendars")}</a>
+    </p>
+    <div class="page-head job-head"><h1>${visible(one.name)}</h1></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${
+      may(session, "operate") &&
+      html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+        <${Button} opensDialog kind="primary" onClick=${() => setDialog("edit")}
+          >${t("calendars.edit")}<//
+        >
+        ${one.source !== "dates" && html`<${Button} opensDialog onClick=${() => setDialog("renew")}>${t("calendars.renew")}<//>`}
+        <${Button}
+          opensDialog
+          kind="danger"
+          onClick=${() => setDialog("delete")}
+          >${t("action.delete")}<//
+        >
+      </div>`
+    }
+    ${endsSoon(one) && html`<p class="warning" role="note">${t("calendars.ends_soon", { until: one.covers_until })}</p>`}
+    <${Facts} one=${one} />
+    <div class="row year-turn">
+      <${Button}
+        onClick=${() => turn(-1)}
+        aria-label=${t("calendars.year_before")}
+        >←<//
+      >
+      <h2>${String(year)}</h2>
+      <${Button}
+        onClick=${() => turn(1)}
+        aria-label=${t("calendars.year_after")}
+        >→<//
+      >
+    </div>
+    <${Year} one=${one} year=${year} />
+    ${may(session, "operate") && html`<${Changes} name=${one.name} etag=${one.etag} />`}
+    ${dialog === "edit" && html`<${CalendarEditor} calendar=${one} onClose=${close} onDone=${found.reload} />`}
+    ${dialog === "renew" && html`<${Renewal} one=${one} onClose=${close} onDone=${found.reload} />`}
+    ${dialog === "delete" && html`<${Deletion} one=${one} onClose=${close} />`}`;
+}
+
+/** @param {{one: any}} props */
+function Facts({ one }) {
+  const weekend = one.weekend.map((/** @type {string} */ day) => dayText(day, "long")).join(", ");
+  const more = one.used_by_count - one.used_by.length;
+  return html`<section class="card">
+    <h2>${t("calendars.facts")}</h2>
+    <dl class="facts">
+      <dt>${t("calendars.source")}</dt>
+      <dd>
+        ${t(`calendars.source.${one.source}`)}${one.country && html` · ${sourceText(one)}`}
+      </dd>
+      <dt>${t("calendars.weekend")}</dt>
+      <dd>${weekend || "–"}</dd>
+      <dt>${t("calendars.holidays")}</dt>
+      <dd>${number(one.holiday_count)}</dd>
+      <dt>${t("calendars.covers_until")}</dt>
+      <dd><${Until} one=${one} /></dd>
+      <dt>${t("calendars.used_by")}</dt>
+      <dd>
+        ${one.used_by.length === 0 ? t("calendars.unused") : one.used_by.map((/** @type {string} */ user, /** @type {number} */ at) => html`${at > 0 && ", "}<a key=${user} href=${href("definitions", { name: user })}>${visible(user)}</a>`)}${more > 0 && ` +${number(more)}`}
+      </dd>
+      <dt>${t("constraints.changed")}</dt>
+      <dd><${Time} at=${one.changed_at} /></dd>
+    </dl>
+  </section>`;
+}
+
+/** @param {any} one @returns {any} The request that asks its source again. */
+const renewalOf = (one) => ({
+  ...(one.country
+    ? {
+        country: one.country,
+        subdivision: one.subdivision,
+        language: one.language,
+      }
+    : { ical: one.ical }),
+  weekend: one.weekend,
+});
+
+/** @param {{one: any, onClose: () => void, onDone: () => unknown}} props Shows what another look at the source would change. */
+function Renewal({ one, onClose, onDone }) {
+  const path = pathOfCalendar(one.name);
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const found = useResource(() => put(path, { ...renewalOf(one), dry_run: true }), [one.etag]);
+  const renew = async () => {
+    try {
+      await put(path, renewalOf(one), { "If-Match": `"${one.etag}"` });
+      toast(t("calendars.renewed", { name: visible(one.name) }));
+      await onDone();
+      onClose();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("calendars.renew")} onClose=${onClose}
+    ><p>${t("calendars.renew.text")}</p>
+    <${ErrorBox} problem=${problem ?? found.problem} />
+    ${
+      found.data
+        ? html`<p>
+              ${t("calendars.covers_until")}:
+              <span class="num"
+                >${found.data.covers_until ?? t("calendars.no_end")}</span
+              >
+            </p>
+            <${Changed}
+              found=${{ changes: found.data.changes, problem: null }}
+            />`
+        : !found.problem && html`<${Loading} />`
+    }
+    <footer>
+      <${Button} autofocus onClick=${onClose}>${t("cancel")}<//
+      ><${Button} kind="primary" disabled=${!found.data} onClick=${renew}
+        >${t("calendars.renew")}<//
+      >
+    </footer><//
+  >`;
+}
+
+/** @param {{one: any, onClose: () => void}} props */
+function Deletion({ one, onClose }) {
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const act = async () => {
+    try {
+      await del(pathOfCalendar(one.name));
+      toast(t("calendars.deleted", { name: visible(one.name) }));
+      onClose();
+      go("calendars");
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("calendars.delete.title")} onClose=${onClose}
+    ><p>${t("calendars.delete.text", { name: visible(one.name) })}</p>
+    <${ErrorBox} problem=${problem} />
+    <footer>
+      <${Button} autofocus onClick=${onClose}>${t("cancel")}<//
+      ><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//>
+    </footer><//
+  >`;
+}

@@ -1,0 +1,163 @@
+/** Parts of challenges: their states, the answers of people, and the dialog in which somebody answers. */
+import { Problem, post } from "../core/api.js";
+import { number, t, tOr } from "../core/i18n.js";
+import { html, useState } from "../core/lib.js";
+import { visible } from "../core/text.js";
+import { Button } from "../ui/controls.js";
+import { FormDialog } from "../ui/form_dialog.js";
+import { Badge, Text, Time } from "../ui/formats.js";
+import { FormCheck, FormField, useForm } from "../ui/forms.js";
+
+/** @typedef {import("../ui/forms.js").Values} Values */
+
+export const CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
+/** @type {Record<string, string>} */
+const KINDS = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
+
+/** @param {{state: string}} props */
+export function ChallengeState({ state }) {
+  return html`<${Badge} kind=${KINDS[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
+}
+
+/** @param {any} one @returns {string} Its question, or its metadata, on one line. */
+export const subjectOf = (one) =>
+  one.form ? one.form.title : one.meta === null || one.meta === undefined ? "" : JSON.stringify(one.meta);
+
+/** @param {any} one @returns {string} */
+export const audienceText = (one) => t(`challenges.audience.${one.audience ?? "system"}`);
+
+/** @param {any} choice @returns {string} */
+const labelOf = (choice) => choice.label || tOr(`challenges.choice.${choice.value}`, choice.value);
+
+/** @param {any} one @param {string} value @returns {string} */
+function choiceText(one, value) {
+  const found = one.form?.choices.find((/** @type {any} */ choice) => choice.value === value);
+  return found ? labelOf(found) : value;
+}
+
+/** @param {{one: any}} props The answers of people: what, who, when, from where. */
+export function Answers({ one }) {
+  const given = one.answers ?? [];
+  if (given.length === 0) return null;
+  return html`<ul class="plain">${given.map(
+    (/** @type {any} */ answer, /** @type {number} */ at) => html`<li key=${at}>
+    <p><strong><${Text} value=${choiceText(one, answer.choice)} max=${80} /></strong> <span class="muted">${answer.by ? visible(answer.by) : t("challenges.by_link")} · ${visible(answer.address)} · <${Time} at=${answer.at} /></span></p>
+    ${answer.comment && html`<p><${Text} value=${answer.comment} max=${2000} isBlock /></p>`}</li>`,
+  )}</ul>`;
+}
+
+/** @param {{one: any, onDone: () => unknown}} props Opens the dialog, if the challenge waits. */
+export function AnswerButton({ one, onDone }) {
+  const [isOpen, setOpen] = useState(false);
+  const Dialog = one.form ? FormAnswer : SystemAnswer;
+  const isMissing = one.audience !== null && one.audience !== undefined && !one.form;
+  if (one.state !== "processing" || one.received >= one.expect || isMissing) return null;
+  return html`<${Button} opensDialog class="small" onClick=${() => setOpen(true)}>${t("challenges.answer")}<//>${isOpen && html`<${Dialog} one=${one} onClose=${() => setOpen(false)} onDone=${onDone} />`}`;
+}
+
+/** @param {any} one */
+const pathOf = (one) =>
+  `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`;
+
+/** @param {any} one @returns {[string, any][]} */
+const fieldsOf = (one) => Object.entries(one.form.fields?.properties ?? {});
+
+/** @param {any} one @returns {Values} */
+const emptyValues = (one) => ({
+  choice: "",
+  comment: "",
+  ...Object.fromEntries(
+    fieldsOf(one).map(([name, asked]) => [
+      `values.${name}`,
+      asked.type === "boolean" ? (asked.default ? "yes" : "") : String(asked.default ?? ""),
+    ]),
+  ),
+});
+
+/** @param {any} one @param {Values} values */
+function answerOf(one, values) {
+  const chosen = one.form.choices.find((/** @type {any} */ choice) => choice.value === values["choice"]);
+  /** @type {Record<string, unknown>} */
+  const given = {};
+  for (const [name, asked] of chosen?.skips_fields ? [] : fieldsOf(one)) {
+    const text = values[`values.${name}`] ?? "";
+    if (asked.type === "boolean") given[name] = text === "yes";
+    else if (text.trim()) {
+      const isNumber = asked.type !== "string" && Number.isFinite(Number(text));
+      given[name] = isNumber ? Number(text) : text;
+    }
+  }
+  return { choice: values["choice"], comment: values["comment"], values: given };
+}
+
+/** @param {{one: any, onClose: () => void, onDone: () => unknown}} props */
+function FormAnswer({ one, onClose, onDone }) {
+  const form = useForm(one, emptyValues);
+  const save = async (/** @type {Values} */ values) => {
+    if (!values["choice"]) {
+      throw new Problem(422, { title: t("challenges.choose") });
+    }
+    await post(pathOf(one), answerOf(one, values));
+    onDone();
+    return t("challenges.answered");
+  };
+  const required = one.form.fields?.required ?? [];
+  return html`<${FormDialog} title=${visible(one.form.title)} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("challenges.answer")}>
+    ${one.form.description && html`<p><${Text} value=${one.form.description} max=${4000} isBlock /></p>`}
+    <${FormField} form=${form} name="choice" label=${t("challenges.choice")} as="select"><option value="">${t("challenges.choose")}</option>${one.form.choices.map(
+      (/** @type {any} */ choice) =>
+        html`<option key=${choice.value} value=${choice.value}>${visible(labelOf(choice))}</option>`,
+    )}<//>
+    ${fieldsOf(one).map(([name, asked]) => {
+      const label = visible(
+        (asked.title || name) + (required.includes(name) ? "" : ` (${t("challenges.optional")})`),
+      );
+      const hint = asked.description ? visible(asked.description) : undefined;
+      const path = `values.${name}`;
+      if (asked.type === "boolean")
+        return html`<${FormCheck} key=${name} form=${form} name=${path}>${visible(asked.title || name)}<//>`;
+      if (asked.enum)
+        return html`<${FormField} key=${name} form=${form} name=${path} label=${label} hint=${hint} as="select"><option value="">${t("none")}</option>${asked.enum.map((/** @type {any} */ value) => html`<option key=${String(value)} value=${String(value)}>${visible(String(value))}</option>`)}<//>`;
+      const type = asked.type !== "string" ? "number" : asked.format === "date" ? "date" : "text";
+      return html`<${FormField} key=${name} form=${form} name=${path} label=${label} hint=${hint} type=${type} step=${asked.type === "number" ? "any" : undefined} />`;
+    })}
+    ${one.form.comment !== "none" && html`<${FormField} form=${form} name="comment" label=${t("challenges.comment")} as="textarea" rows="3" maxlength="2000" />`}<//>`;
+}
+
+/**
+ * @param {{one: any, onClose: () => void, onDone: () => unknown}} props
+ *   Sends the callback in place of the outside system.
+ */
+function SystemAnswer({ one, onClose, onDone }) {
+  const form = useForm(null, () => ({ body: "" }));
+  const save = async (/** @type {Values} */ values) => {
+    /** @type {unknown} */
+    let body = null;
+    try {
+      body = values["body"]?.trim() ? JSON.parse(values["body"]) : null;
+    } catch {
+      throw new Problem(422, { title: t("challenges.bad_json") });
+    }
+    await post(pathOf(one), body);
+    onDone();
+    return t("challenges.answered");
+  };
+  return html`<${FormDialog} title=${t("challenges.answer.system")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("challenges.answer")}>
+    <p>${t("challenges.answer.text")}</p>
+    <${FormField} form=${form} name="body" label=${t("challenges.body")} hint=${t("challenges.body.hint")} as="textarea" rows="5" spellcheck="false" /><//>`;
+}
+
+/** @param {{one: any}} props The times of each phase that was reached. */
+export function Phases({ one }) {
+  const phases = ["opened_at", "awaiting_since", "remind_at", "due_at", "received_at", "run_at", "ended_at"];
+  return html`<dl class="facts">${phases
+    .filter((key) => one[key])
+    .map(
+      (key) =>
+        html`<dt key=${key}>${t(`challenges.${key}`)}</dt><dd key=${`${key}=`}><${Time} at=${one[key]} /></dd>`,
+    )}
+    <dt>${t("challenges.callbacks")}</dt><dd class="num">${number(one.received)} / ${number(one.expect)}</dd>
+    <dt>${t("challenges.who")}</dt><dd>${audienceText(one)}</dd>
+    <dt>${t("challenges.failures")}</dt><dd class="num">${number(one.failures)}</dd>
+    ${one.progress && html`<dt>${t("challenges.progress")}</dt><dd>${one.progress.fraction !== null && `${number(Math.round(one.progress.fraction * 100))} % `}<${Text} value=${one.progress.message ?? ""} max=${200} /> <${Time} at=${one.progress.at} /></dd>`}</dl>`;
+}

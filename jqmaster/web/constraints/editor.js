@@ -1,0 +1,222 @@
+/** The dialogs that create and change constraints, with the jobs that a matcher would apply to. */
+import { Problem, call, get, parseExact, post, toJson } from "../core/api.js";
+import { LastHour } from "./replay.js";
+import { ConditionCounts, ShareFields, conditionsIn, sharesIn, sharesOf } from "./shares.js";
+import { number, t } from "../core/i18n.js";
+import { html, useEffect, useState } from "../core/lib.js";
+import { LIMIT_KINDS } from "./limit_kinds.js";
+import { PER_VALUE, SWITCHES, figureText, formOf, inputFor, limitsIn } from "./limits.js";
+import { RuleBuilder, ruleOf, useJobSuggestions } from "../matching/rule_builder.js";
+import { visible } from "../core/text.js";
+import { Button, ErrorBox } from "../ui/controls.js";
+import { FormDialog } from "../ui/form_dialog.js";
+import { State, Text, Time } from "../ui/formats.js";
+import { FormCheck, FormField, fieldErrors, useForm } from "../ui/forms.js";
+import { editedInstant, inZone, useZone } from "../ui/instants.js";
+
+/** @typedef {import("../ui/forms.js").Values} Values */
+/** @typedef {import("./limit_kinds.js").Figure} Figure */
+
+const PREVIEW_MS = 500;
+// The API's rule: a name is part of an address.
+const NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
+const VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
+/** @type {Figure} */
+const EXPIRES_AT = { name: "expires_at", path: ["expires_at"], min: 0, unit: "instant" };
+const FIGURES = [...LIMIT_KINDS.flatMap((kind) => kind.figures), EXPIRES_AT];
+const BLANK = {
+  name: "",
+  matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
+  key: "",
+  ...formOf(null),
+  ...sharesOf(null),
+  mode: "enforce",
+  enabled: "yes",
+  reason: "",
+  expires_at: "",
+};
+
+/** @param {any} constraint null: a new one. @returns {Values} */
+const valuesOf = (constraint) =>
+  constraint
+    ? {
+        name: constraint.name,
+        matcher: toJson(constraint.matcher, 2),
+        key: constraint.key ?? "",
+        ...formOf(constraint),
+        ...sharesOf(constraint),
+        mode: constraint.mode,
+        enabled: constraint.enabled ? "yes" : "",
+        reason: constraint.reason,
+        expires_at: figureText(EXPIRES_AT, constraint),
+      }
+    : BLANK;
+
+const LABELS = /** @type {const} */ ({
+  reason: "pause.reason",
+  expires_at: "pause.until",
+  default_weight: "constraints.default_weight",
+  matcher: "constraints.matcher",
+  key: "constraints.key",
+});
+
+/** @param {string} name Of a part of the form. */
+const labelOf = (name) => {
+  const label = t(/** @type {any} */ (LABELS)[name] ?? `constraints.form.${name}`);
+  return FIGURES.some((figure) => figure.name === name && figure.unit === "instant") ? inZone(label) : label;
+};
+
+/** @param {{form: import("../ui/forms.js").Form, figure: Figure}} props */
+const FigureField = ({ form, figure }) =>
+  html`<${FormField} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} ...${inputFor(figure)} />`;
+
+/** @param {{constraint: any, onClose: () => void, onDone: (name: string) => unknown}} props `constraint` null: a new one. */
+export function ConstraintEditor({ constraint, onClose, onDone }) {
+  useZone();
+  const form = useForm(constraint, valuesOf);
+  const { values } = form;
+  const [isJson, setJson] = useState(() => ruleOf(values["matcher"] ?? "") === null);
+  const suggestions = useJobSuggestions();
+  const matcherErrors = fieldErrors(form.problem, "matcher");
+  const matcher = parsed(values["matcher"] ?? "");
+  const save = async (/** @type {Values} */ given, /** @type {any} */ base) => {
+    const name = given["name"]?.trim() ?? "";
+    const read = parsed(given["matcher"] ?? "");
+    if (!NAME.test(name)) throw refusal("name", t(name ? "constraints.name.rule" : "constraints.name.none"));
+    if (read.problem) throw read.problem;
+    const body = {
+      ...limiting(given, read.value, base),
+      mode: given["mode"],
+      enabled: given["enabled"] === "yes",
+      reason: given["reason"] ?? "",
+      expires_at: editedInstant(given["expires_at"] ?? "", base?.expires_at) || null,
+    };
+    await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
+      body,
+      headers: base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" },
+    });
+    await onDone(name);
+    return t(base ? "constraints.done.changed" : "constraints.done.created", { name: visible(name) });
+  };
+  const reread = () => get(`api/constraints/${encodeURIComponent(constraint.name)}`);
+  return html`<${FormDialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}
+      reread=${constraint ? reread : undefined} isNew=${constraint === null} saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
+    ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
+    <div class="form-grid"><div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
+      ${
+        isJson
+          ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />`
+          : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("rule.hint")} text=${values["matcher"] ?? ""} onText=${(/** @type {string} */ text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`
+      }</div>
+      <${Preview} text=${matcher.problem ? "" : (values["matcher"] ?? "")} matchKey=${values["key"]?.trim() ?? ""} conditions=${values["conditions"] ?? ""} /></div>
+    <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
+      ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
+      <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
+    <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")} maxlength="500" />
+    <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div>
+    <${ShareFields} form=${form} />
+    <${LastHour} document=${matcher.problem ? null : limiting(values, matcher.value, constraint)} /><//>`;
+}
+
+/**
+ * Return the part of a form that says which jobs are limited, and how.
+ * @param {Values} given @param {any} matcher @param {any} base null: a new constraint.
+ */
+const limiting = (given, matcher, base) => ({
+  matcher,
+  ...(given["key"]?.trim() && { key: given["key"].trim() }),
+  ...limitsIn(given, LIMIT_KINDS),
+  ...sharesIn(given, base),
+});
+
+/** @param {any} key A value of the key. @returns {Values} */
+const ownLimits = (key) => {
+  const figures = formOf(key.own_limits);
+  return Object.fromEntries(VALUE_FIGURES.map(({ name }) => [name, figures[name] ?? ""]));
+};
+
+/**
+ * The limits of one value of the key.
+ * @param {{shown: any, path: string, onClose: () => void, onDone: () => unknown}} props
+ */
+export function ValueLimits({ shown, path, onClose, onDone }) {
+  useZone();
+  const form = useForm(shown, ownLimits);
+  const reread = async () => {
+    const { top_keys: keys } = await get(/** @type {"api/constraints/{name}"} */ (path));
+    return keys.find((/** @type {any} */ key) => key.id === shown.id) ?? { ...shown, own_limits: null };
+  };
+  const save = async (/** @type {Values} */ values, /** @type {any} */ base) => {
+    const present = await reread();
+    if (toJson(present.own_limits) !== toJson(base.own_limits) && form.differences.length === 0)
+      throw new Problem(412, { title: t("form.conflict") });
+    const limits = limitsIn({ ...values, paused: present.own_limits?.paused ? "yes" : "" }, PER_VALUE);
+    await post(`${path}/values`, { value_id: shown.id, ...limits });
+    await onDone();
+    return t("constraints.done.value", { value: visible(shown.value) });
+  };
+  return html`<${FormDialog} title=${t("constraints.limit_value.title")} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${labelOf}>
+    <p><strong><${Text} value=${shown.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
+    <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}</div><//>`;
+}
+
+/** @param {string} field @param {string} msg */
+const refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: [field], msg }] });
+
+/**
+ * @param {string} text
+ * @returns {{value?: any, problem: Problem | null}}
+ */
+function parsed(text) {
+  try {
+    return { value: parseExact(text), problem: null };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : "";
+    return { problem: refusal("matcher", `${t("constraints.not_json")}: ${reason}`) };
+  }
+}
+
+/**
+ * @param {{text: string, matchKey: string, conditions: string}} props
+ *   Shows which waiting jobs it would apply to; `text` "": there is no matcher to ask about.
+ */
+function Preview({ text, matchKey, conditions }) {
+  const [state, setState] = useState(
+    /** @type {{of: string, answer: any, problem: Problem | null}} */ ({
+      of: "",
+      answer: null,
+      problem: null,
+    }),
+  );
+  const asked = JSON.stringify([text, matchKey, conditions]);
+  useEffect(() => {
+    if (!text) return undefined;
+    const aborter = new AbortController();
+    const timer = setTimeout(() => {
+      call("POST", "api/constraints/preview", {
+        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)},"overrides":${toJson(conditionsIn(conditions))}` : ""}}`,
+        signal: aborter.signal,
+      }).then(
+        (answer) => setState({ of: asked, answer, problem: null }),
+        (error) => {
+          if (error instanceof Problem) setState({ of: asked, answer: null, problem: error });
+        },
+      );
+    }, PREVIEW_MS);
+    return () => {
+      clearTimeout(timer);
+      aborter.abort();
+    };
+  }, [asked]);
+  // A result for an earlier text does not count for the present one.
+  const { answer, problem } = state.of === asked ? state : { answer: null, problem: null };
+  return html`<div class="preview" aria-live="polite"><h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
+    ${!answer && !problem && html`<p class="muted">${t(text ? "action.counting" : "constraints.preview.invalid")}</p>`}
+    ${
+      answer &&
+      html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
+      <ul class="plain">${answer.examples.map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}</ul>
+      ${matchKey && html`<${ConditionCounts} counts=${answer.overrides ?? []} text=${conditions} />`}
+      ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((/** @type {any} */ key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`
+    }</div>`;
+}

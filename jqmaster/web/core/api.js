@@ -1,0 +1,227 @@
+/** The public API over JSON. Nothing here knows more than openapi/jqmaster.yaml says. */
+
+/** @typedef {{loc: (string | number)[], msg: string}} FieldProblem */
+/** @typedef {Record<string, string | number | boolean | null | undefined>} Query */
+/** @typedef {import("../../answers").Schemas["SessionView"]} Session */
+
+/** A failed call: a problem (RFC 9457), or no answer at all (status 0). */
+export class Problem extends Error {
+  /**
+   * @param {number} status
+   * @param {{title?: string, detail?: string, code?: string, errors?: FieldProblem[], stored_after?: number}} body
+   */
+  constructor(status, body) {
+    super(body.detail || body.title || `HTTP ${status}`);
+    this.status = status;
+    this.title = body.title || `HTTP ${status}`;
+    this.detail = body.detail || "";
+    this.code = body.code || "";
+    this.errors = Array.isArray(body.errors) ? body.errors : [];
+    /** With an archive of logs that is away: the store still has the lines behind this one. */
+    this.storedAfter = body.stored_after;
+  }
+}
+
+/** @type {Session | null} */
+let session = null;
+/** @type {(problem: Problem) => void} */
+let onUnauthorized = () => {};
+
+/** @param {(problem: Problem) => void} listener Called when the API wants a login. */
+export function whenUnauthorized(listener) {
+  onUnauthorized = listener;
+}
+
+/**
+ * Return the address of `path`, relative to where this page was served from.
+ * @param {string} path Without a leading slash, such as `api/jobs`.
+ * @param {Query} [query] What is null, undefined or "" is left out.
+ */
+export function urlOf(path, query = {}) {
+  const url = new URL(path, document.baseURI.replace(/[?#].*$/, ""));
+  for (const [key, value] of Object.entries(query)) {
+    if (value !== null && value !== undefined && value !== "") url.searchParams.set(key, String(value));
+  }
+  return url.href;
+}
+
+/**
+ * Make one call, and return the parsed answer, null if it is empty. Throw Problem, or AbortError if it is aborted.
+ * @param {string} method
+ * @param {string} path
+ * @param {{query?: Query, body?: unknown, text?: string, headers?: Record<string, string>, signal?: AbortSignal, heard?: (response: Response) => void}} [options]
+ *   `text`: a body that is already JSON, if its numbers must stay as they were written. `heard`: gets the head of a
+ *   good answer.
+ * @returns {Promise<any>}
+ */
+export async function call(method, path, { query, body, text, headers, signal, heard } = {}) {
+  const sent = text ?? (body === undefined ? undefined : toJson(body));
+  /** @type {Record<string, string>} */
+  const fields = { Accept: "application/json", ...headers };
+  if (sent !== undefined) fields["Content-Type"] = "application/json";
+  if (method !== "GET" && session?.csrf_token) fields["X-CSRF-Token"] = session.csrf_token;
+  let response;
+  try {
+    response = await fetch(urlOf(path, query), {
+      method,
+      headers: fields,
+      body: sent ?? null,
+      signal: signal ?? null,
+      credentials: "same-origin",
+      cache: "no-store",
+      redirect: "error",
+    });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Problem(0, { title: "No answer", code: "no_answer" });
+  }
+  const answer = await response.text();
+  let parsed = null;
+  if (answer) {
+    try {
+      parsed = parseExact(answer);
+    } catch {
+      throw new Problem(response.ok ? 0 : response.status, {
+        title: "The answer is not JSON",
+        code: "not_json",
+      });
+    }
+  }
+  if (!response.ok) {
+    const problem = new Problem(response.status, parsed ?? {});
+    if (response.status === 401 && path !== "api/session") onUnauthorized(problem);
+    throw problem;
+  }
+  heard?.(response);
+  return parsed;
+}
+
+/**
+ * @template {string} Path
+ * @param {Path} path
+ * @param {Query} [query]
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<import("../../answers").Answer<Path>>}
+ */
+export const get = (path, query, signal) =>
+  call("GET", path, { ...(query && { query }), ...(signal && { signal }) });
+/**
+ * @param {string} path
+ * @param {unknown} [body]
+ */
+export const post = (path, body) => call("POST", path, body === undefined ? {} : { body });
+/**
+ * @param {string} path
+ * @param {unknown} body
+ */
+export const patch = (path, body) => call("PATCH", path, { body });
+/**
+ * @param {string} path
+ * @param {unknown} body
+ * @param {Record<string, string>} [headers]
+ */
+export const put = (path, body, headers) => call("PUT", path, { body, ...(headers && { headers }) });
+/** @param {string} path */
+export const del = (path) => call("DELETE", path);
+
+/** @returns {Promise<any> | null} The call that boot.js began before the scripts were loaded; returned only once. */
+function begunCall() {
+  const begun = /** @type {any} */ (globalThis).jqmasterSession;
+  delete (/** @type {any} */ (globalThis).jqmasterSession);
+  return begun?.then(
+    async (/** @type {Response} */ response) => {
+      if (!response.ok) throw new Problem(response.status, {});
+      return parseExact(await response.text());
+    },
+    () => Promise.reject(new Problem(0, { title: "No answer", code: "no_answer" })),
+  );
+}
+
+/**
+ * Return the user as the master knows it. Throw Problem only if no answer came.
+ * @returns {Promise<Session>}
+ */
+export async function fetchSession() {
+  session = await (begunCall() ?? call("GET", "api/session"));
+  return /** @type {Session} */ (session);
+}
+
+/**
+ * @param {{user: string, password: string} | {token: string}} credentials
+ * @returns {Promise<Session>}
+ */
+export async function logIn(credentials) {
+  session = await call("POST", "api/session", { body: credentials });
+  return /** @type {Session} */ (session);
+}
+
+/** @returns {Promise<string | null>} Where the login provider ends its own session, if it has one. */
+export async function logOut() {
+  const answer = await call("DELETE", "api/session");
+  session = null;
+  return answer?.logout_url ?? null;
+}
+
+/**
+ * Whether the caller has `scope`; operate includes read, admin everything.
+ * @param {Session | null | undefined} of
+ * @param {string} scope
+ */
+export function may(of, scope) {
+  const scopes = /** @type {string[]} */ (of?.scopes ?? []);
+  return (
+    scopes.includes(scope) || scopes.includes("admin") || (scope === "read" && scopes.includes("operate"))
+  );
+}
+
+// Match each number in full: the digits after its decimal point are not an integer.
+const NUMBERS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
+const LONG_INTEGER = /^-?\d{16,}$/;
+
+/**
+ * Parse JSON. Integers beyond 2^53 stay exact, as BigInt.
+ * @param {string} text
+ * @returns {any}
+ */
+export function parseExact(text) {
+  if (!/\d{16}/.test(text)) return JSON.parse(text);
+  // No document contains this mark by chance or on purpose: each gets a new one.
+  const mark = `\u0001${crypto.getRandomValues(new Uint32Array(4)).join("-")}:`;
+  let found = false;
+  const marked = text.replace(NUMBERS, (token) => {
+    if (!LONG_INTEGER.test(token) || Number.isSafeInteger(Number(token))) return token;
+    found = true;
+    return JSON.stringify(mark + token);
+  });
+  if (!found) return JSON.parse(text);
+  return JSON.parse(marked, (_, value) =>
+    typeof value === "string" && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value,
+  );
+}
+
+/**
+ * Return the JSON of a value that may contain BigInt.
+ * @param {unknown} value
+ * @param {number} [indent] Spaces; 0: in one line.
+ * @returns {string}
+ */
+export function toJson(value, indent = 0) {
+  const mark = `\u0001${crypto.getRandomValues(new Uint32Array(4)).join("-")}:`;
+  let found = false;
+  const text =
+    JSON.stringify(
+      value,
+      (_, member) => {
+        if (typeof member !== "bigint") return member;
+        found = true;
+        return mark + member;
+      },
+      indent,
+    ) ?? "null";
+  if (!found) return text;
+  const quoted = JSON.stringify(mark).slice(0, -1);
+  return text
+    .split(quoted)
+    .map((part, i) => (i ? part.replace('"', "") : part))
+    .join("");
+}

@@ -1,0 +1,20 @@
+/** The parts of the vendored libraries that every component needs, in one place. */
+import { h } from "../vendor/preact.js";
+import htm from "../vendor/htm.js";
+
+export { Component, Fragment, createContext, render } from "../vendor/preact.js";
+export {
+  useCallback,
+  useContext,
+  useEffect,
+  useErrorBoundary,
+  useId,
+  useLayoutEffect,
+  useMemo,
+  useReducer,
+  useRef,
+  useState,
+} from "../vendor/hooks.js";
+
+/** Markup as a tagged template; whatever is put into it is text or a component, never markup. */
+export const html = htm.bind(h);

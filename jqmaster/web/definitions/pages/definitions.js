@@ -1,0 +1,149 @@
+/** Jobs by the clock and by events: when each definition is due, and its last outcomes. People make, change, pause and run definitions here. */
+import { html, useState } from "../../core/lib.js";
+import { get, may } from "../../core/api.js";
+import { DefinitionDialogs, RowActions } from "../dialogs.js";
+import { DefinitionEditor } from "../editor.js";
+import { Definition } from "../definition_page.js";
+import { Lateness, Outcome, RunStrip, STRIP } from "../runs.js";
+import { startText } from "../schedules.js";
+import { curl } from "../../core/curl.js";
+import { t } from "../../core/i18n.js";
+import { useResource } from "../../core/live.js";
+import { href } from "../../core/router.js";
+import { visible } from "../../core/text.js";
+import { Button, Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";
+import { FilterInput } from "../../ui/filters.js";
+import { Badge, Num, Time } from "../../ui/formats.js";
+import { Field } from "../../ui/forms.js";
+import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
+
+const PAGE = 25;
+const STATES = ["", "enabled", "paused", "troubled"];
+const KINDS = ["", "time", "event"];
+const EXAMPLE = {
+  job: { name: "report.send", argument: { kind: "daily" } },
+  schedule: { daily_at: "02:30" },
+  time_zone: "Asia/Tokyo",
+};
+
+/** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
+export function Page({ query, go, session }) {
+  return html`${
+    query["name"]
+      ? html`<${Definition} key=${query["name"]} name=${query["name"]} query=${query} go=${go} session=${session} />`
+      : html`<${List} query=${query} go=${go} session=${session} />`
+  }<${DefinitionDialogs} />`;
+}
+
+/** @param {any} one */
+const nameOf = (one) => one.name;
+
+/** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
+function List({ query, go, session }) {
+  const hold = useHold();
+  const [isMaking, setMaking] = useState(false);
+  const state = STATES.includes(query["state"] ?? "") ? query["state"] : "";
+  const kind = KINDS.includes(query["kind"] ?? "") ? query["kind"] : "";
+  const of = JSON.stringify([query["q"], state, kind, query["cursor"]]);
+  const found = useResource(
+    async (signal) => {
+      const wanted = { q: query["q"], state, kind, cursor: query["cursor"], runs: STRIP, limit: PAGE };
+      return { ...(await get("api/definitions", wanted, signal)), of };
+    },
+    [of],
+    { events: ["definitions", "events", "jobs"], leastMs: 2000, everyMs: 5000 },
+  );
+  const { rows } = useSteadyRows(found.data?.definitions ?? [], nameOf, hold.isHeld, found.data?.of ?? "");
+  const mayOperate = may(session, "operate");
+  const change = (/** @type {Record<string, string>} */ changes, replace = false) =>
+    go("definitions", { ...query, cursor: "", ...changes }, { replace });
+  const isFiltered = Boolean(query["q"] || state || kind);
+  return html`<div class="page-head"><h1>${t("nav.definitions")}</h1>${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("definitions.make")}<//>`}</div>
+    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+      <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q }, true)} />
+      <${Field} label=${t("job.state")}>${(/** @type {any} */ a) => html`<select ...${a} value=${state} onChange=${(/** @type {any} */ e) => change({ state: e.target.value })}>${STATES.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//>
+      <${Field} label=${t("definitions.form.kind")}>${(/** @type {any} */ a) => html`<select ...${a} value=${kind} onChange=${(/** @type {any} */ e) => change({ kind: e.target.value })}>${KINDS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${
+      !found.data
+        ? html`<${Loading} isLoading=${!found.problem} />`
+        : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf} label=${nameOf} onOpen=${(/** @type {any} */ one) => go("definitions", { name: one.name })}
+            columns=${[...COLUMNS.map((column) => ({ ...column, label: t(column.label) })), ...(mayOperate ? [actions(found.reload)] : [])]}
+            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")} ...${!isFiltered && { curl: curl(session, "PUT", "api/definitions/nightly-report", { body: EXAMPLE }) }} /></div>`} /></div>`
+    }
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("definitions", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />
+    ${isMaking && html`<${DefinitionEditor} definition=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("definitions", { name })} />`}`;
+}
+
+/** @type {(import("../../ui/tables.js").Column & {label: string})[]} */
+const COLUMNS = [
+  {
+    key: "name",
+    label: "job.name",
+    phone: "main",
+    width: 11,
+    render: (one) =>
+      html`<a href=${href("definitions", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>`,
+  },
+  {
+    key: "schedule",
+    label: "definitions.schedule",
+    priority: 2,
+    phone: "line",
+    render: (one) => {
+      const text = startText(one);
+      return html`<span title=${text}>${text}</span>`;
+    },
+  },
+  {
+    key: "next",
+    label: "definitions.next_due",
+    width: 7,
+    phone: "side",
+    render: (one) =>
+      !one.enabled
+        ? html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`
+        : one.next_due_at
+          ? html`<${Time} at=${one.next_due_at} />`
+          : html`<${Num} value=${null} />`,
+  },
+  {
+    key: "last",
+    label: "definitions.last_run",
+    width: 7.5,
+    priority: 2,
+    render: (one) => html`<${Time} at=${one.last_run?.due_at} />`,
+  },
+  {
+    key: "outcome",
+    label: "definitions.outcome",
+    width: 9.5,
+    priority: 4,
+    render: (one) =>
+      one.last_run ? html`<${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`,
+  },
+  {
+    key: "late",
+    label: "definitions.lateness",
+    align: "end",
+    width: 5.2,
+    priority: 3,
+    render: (one) => html`<${Lateness} run=${one.last_run} />`,
+  },
+  {
+    key: "runs",
+    label: "definitions.last_runs",
+    width: 12.5,
+    priority: 2,
+    render: (one) => html`<${RunStrip} runs=${one.runs} />`,
+  },
+];
+
+/** @param {() => unknown} onDone @returns {import("../../ui/tables.js").Column} */
+const actions = (onDone) => ({
+  key: "act",
+  label: html`<span class="sr">${t("job.actions")}</span>`,
+  width: 5,
+  phone: "side",
+  render: (one) => html`<${RowActions} one=${one} onDone=${onDone} />`,
+});

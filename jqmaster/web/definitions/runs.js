@@ -1,0 +1,88 @@
+/** The outcomes of the due instants of a definition: as a strip, and in words. */
+import { number, t, tOr } from "../core/i18n.js";
+import { html } from "../core/lib.js";
+import { href } from "../core/router.js";
+import { isIn } from "../core/states.js";
+import { visible } from "../core/text.js";
+import { Badge, Duration, Id, Num, State, durationText } from "../ui/formats.js";
+
+/** The number of records that a strip has room for. */
+export const STRIP = 30;
+// A greater lateness is worth showing.
+const LATE_MS = 1000;
+
+/**
+ * @param {any} run
+ * @returns {number | null} How long after its instant it fired; null if its schedule did not fire it.
+ */
+export const latenessMs = (run) =>
+  run.outcome === "fired" && (run.reason === null || run.reason === "caught_up")
+    ? Math.max(0, Date.parse(run.recorded_at) - Date.parse(run.due_at))
+    : null;
+
+/** @param {any} run @returns {string} The word by which it is counted and drawn: its outcome, or how its job ended. */
+function kindOf(run) {
+  if (run.outcome !== "fired") return run.outcome === "missed" ? "missed" : "left-out";
+  if (run.job_state === null) return "fired";
+  return isIn(run.job_state, "finished") ? run.job_state : "going";
+}
+
+/** @param {string} reason @returns {string} In words; that of a calendar has the name of the day. */
+export function reasonText(reason) {
+  const [, name] = /^calendar: (.*)$/s.exec(reason) ?? [];
+  if (name === "workday") return t("definitions.left_out.workday");
+  if (name) return t("definitions.reason.calendar", { name: visible(name) });
+  return tOr(`definitions.reason.${reason}`, visible(reason));
+}
+
+/** @param {any} run @returns {string} */
+export function runText(run) {
+  const outcome = tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome));
+  const reason = run.reason && reasonText(run.reason);
+  const state = run.job_state && tOr(`state.${run.job_state}`, visible(run.job_state));
+  return [outcome, reason, state].filter(Boolean).join(" · ");
+}
+
+/** @param {any[]} runs Newest first. @returns {string} Such as `Last 30: 28 Succeeded, 1 Missed`. */
+function stripText(runs) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const run of runs) counts.set(kindOf(run), (counts.get(kindOf(run)) ?? 0) + 1);
+  const parts = [...counts].map(
+    ([kind, count]) => `${number(count)} ${tOr(`definitions.kind.${kind}`, tOr(`state.${kind}`, kind))}`,
+  );
+  return runs.length === 0
+    ? t("definitions.no_runs")
+    : t("definitions.strip", { count: runs.length, parts: parts.join(", ") });
+}
+
+/** @param {{runs: any[]}} props The newest is last, as time runs. All have the same width, whatever the strip holds. */
+export function RunStrip({ runs }) {
+  const label = stripText(runs);
+  const shown = runs.slice(0, STRIP).reverse();
+  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? run.moved_from ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
+}
+
+/** @type {Record<string, "ok" | "bad" | "info">} */
+const OUTCOME_KINDS = { fired: "ok", missed: "bad", waiting: "info" };
+
+/** @param {{run: any}} props */
+export function Outcome({ run }) {
+  const kind = OUTCOME_KINDS[run.outcome] ?? "off";
+  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${reasonText(run.reason)}</span>`}${run.moved_from && html` <span class="muted">${t("definitions.moved_from", { day: run.moved_from.slice(0, 10) })}</span>`}`;
+}
+
+/** @param {{run: any}} props How late it fired. */
+export function Lateness({ run }) {
+  const ms = run ? latenessMs(run) : null;
+  if (ms === null) return html`<${Num} value=${null} />`;
+  return ms >= LATE_MS
+    ? html`<${Badge} kind="warn">${durationText(ms)}<//>`
+    : html`<span class="muted"><${Duration} ms=${ms} /></span>`;
+}
+
+/** @param {{run: any}} props Its job, with the state that it has now. */
+export function RunJob({ run }) {
+  if (!run.job_id) return html`<${Num} value=${null} />`;
+  return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${run.job_state ? html`<${State} state=${run.job_state} />` : html`<span class="muted">${t("definitions.job_gone")}</span>`}`;
+}

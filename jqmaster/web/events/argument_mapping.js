@@ -1,0 +1,83 @@
+/** The argument that a definition makes of an event, as rows of a field and its source. It can also be JSON. */
+import { parseExact, toJson } from "../core/api.js";
+import { t } from "../core/i18n.js";
+import { html, useId, useLayoutEffect, useRef, useState } from "../core/lib.js";
+import { typedOf, valueOf } from "../matching/rule_builder.js";
+import { Button } from "../ui/controls.js";
+
+/** @typedef {{key: string, isFrom: boolean, text: string}} Row `text`: a path of the event, or a fixed value as it is typed. */
+
+const isMap = (/** @type {any} */ value) =>
+  value !== null && typeof value === "object" && !Array.isArray(value);
+
+/** @param {any} value @returns {boolean} Whether some part of it comes from the event. */
+const reads = (value) =>
+  value !== null &&
+  typeof value === "object" &&
+  ((isMap(value) && "from" in value) || Object.values(value).some(reads));
+
+/**
+ * The rows of an argument; null where it is more than a map of fields.
+ * @param {string} text JSON.
+ * @returns {Row[] | null}
+ */
+export function rowsOf(text) {
+  let document;
+  try {
+    document = parseExact(text);
+  } catch {
+    return null;
+  }
+  if (!isMap(document) || "from" in document) return null;
+  const rows = Object.entries(document).map(([key, value]) => {
+    if (isMap(value) && typeof value["from"] === "string") return { key, isFrom: true, text: value["from"] };
+    return reads(value) ? null : { key, isFrom: false, text: typedOf(value) };
+  });
+  return rows.every((row) => row !== null) ? /** @type {Row[]} */ (rows) : null;
+}
+
+/** @param {Row[]} rows @returns {string} */
+const textOf = (rows) =>
+  toJson(
+    Object.fromEntries(
+      rows
+        .filter(({ key }) => key !== "")
+        .map(({ key, isFrom, text }) => [key, isFrom ? { from: text } : valueOf(text)]),
+    ),
+    2,
+  );
+
+/**
+ * @param {{text: string, onText: (text: string) => void, paths: string[]}} props `text`: the argument as JSON.
+ *   `paths`: the paths that events have.
+ */
+export function ArgumentMapping({ text, onText, paths }) {
+  const id = useId();
+  const [rows, setRows] = useState(() => rowsOf(text));
+  const told = useRef(text);
+  useLayoutEffect(() => {
+    // Take over only a version that was chosen elsewhere: what is typed here stays as it was typed.
+    if (text === told.current) return;
+    told.current = text;
+    setRows(rowsOf(text));
+  }, [text]);
+  if (rows === null) return html`<p class="muted">${t("events.mapping.nested")}</p>`;
+  const change = (/** @type {Row[]} */ next) => {
+    setRows(next);
+    told.current = textOf(next);
+    onText(told.current);
+  };
+  const put = (/** @type {number} */ at, /** @type {Partial<Row>} */ part) =>
+    change(rows.map((row, place) => (place === at ? { ...row, ...part } : row)));
+  return html`<div class="rule" role="group" aria-label=${t("events.mapping")}>
+    <datalist id=${`${id}-paths`}>${paths.map((path) => html`<option key=${path} value=${path} />`)}</datalist>
+    ${rows.map((row, at) => {
+      const n = at + 1;
+      return html`<div key=${at} class="rule-row"><input aria-label=${t("events.mapping.key", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" maxlength="200" value=${row.key} onInput=${(/** @type {any} */ e) => put(at, { key: e.target.value })} />
+        <select aria-label=${t("events.mapping.source", { n })} value=${row.isFrom ? "from" : "value"} onChange=${(/** @type {any} */ e) => put(at, { isFrom: e.target.value === "from" })}><option value="from">${t("events.mapping.from")}</option><option value="value">${t("events.mapping.value")}</option></select>
+        <input aria-label=${t("rule.value", { n })} list=${row.isFrom ? `${id}-paths` : undefined} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.text} onInput=${(/** @type {any} */ e) => put(at, { text: e.target.value })} />
+        <button type="button" class="icon-button" aria-label=${t("events.mapping.remove", { n })} onClick=${() => change(rows.filter((_, place) => place !== at))}>✕</button></div>`;
+    })}
+    <div><${Button} class="small" onClick=${() => change([...rows, { key: "", isFrom: true, text: "payload" }])}>${t("events.mapping.add")}<//></div>
+    <p class="muted small">${t("events.mapping.hint")}</p></div>`;
+}

@@ -1,0 +1,107 @@
+/** The dialogs that create and change tokens and users. */
+import { patch, post } from "../core/api.js";
+import { t } from "../core/i18n.js";
+import { html, useState } from "../core/lib.js";
+import { visible } from "../core/text.js";
+import { Button, Code } from "../ui/controls.js";
+import { Dialog } from "../ui/dialogs.js";
+import { FormDialog } from "../ui/form_dialog.js";
+import { Text } from "../ui/formats.js";
+import { FormCheck, FormField, useForm } from "../ui/forms.js";
+
+/** @typedef {import("../ui/forms.js").Values} Values */
+
+const SCOPES = ["push", "work", "read", "operate", "admin"];
+const ROLES = ["viewer", "operator", "admin"];
+const DAY_S = 86_400;
+const LIVES_DAYS = ["", "30", "90", "365"];
+
+/** @param {{token: any, text: string, onClose: () => void}} props The token is shown only this once. */
+function Secret({ token, text, onClose }) {
+  return html`<${Dialog} title=${text} onClose=${onClose}><p>${t("access.once")}</p><${Code} text=${token.token} label=${t("login.token")} /><footer><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
+}
+
+/** @param {{onClose: () => void, onDone: () => Promise<void>}} props */
+export function NewToken({ onClose, onDone }) {
+  const [made, setMade] = useState(/** @type {any} */ (null));
+  const form = useForm(null, () => ({
+    label: "",
+    names: "",
+    life: "",
+    ...Object.fromEntries(SCOPES.map((scope) => [scope, scope === "push" ? "yes" : ""])),
+  }));
+  const save = async (/** @type {Values} */ values) => {
+    const names = (values["names"] ?? "").split(/\s+/).filter(Boolean);
+    setMade(
+      await post("api/tokens", {
+        label: values["label"],
+        scopes: SCOPES.filter((scope) => values[scope]),
+        ...(values["life"] && { ttl_s: Number(values["life"]) * DAY_S }),
+        ...(names.length > 0 && { names }),
+      }),
+    );
+    await onDone();
+    return t("access.token.done", { label: visible(values["label"] ?? "") });
+  };
+  if (made) return html`<${Secret} token=${made} text=${t("access.token.made")} onClose=${onClose} />`;
+  return html`<${FormDialog} title=${t("access.token.new")} form=${form} onClose=${onClose} onSave=${save} isNew staysOpen saveLabel=${t("access.create")}>
+    <${FormField} form=${form} name="label" label=${t("access.label")} hint=${t("access.label.hint")} maxlength="100" />
+    <fieldset class="plain-set"><legend>${t("access.scopes")}</legend>${SCOPES.map((scope) => html`<${FormCheck} key=${scope} form=${form} name=${scope}><span>${t(`access.scope.${scope}`)} <span class="muted">${t(`access.scope.${scope}.text`)}</span></span><//>`)}</fieldset>
+    <${FormField} form=${form} name="names" label=${t("access.names")} hint=${t("access.names.hint")} maxlength="1000" spellcheck=${false} />
+    <${FormField} form=${form} name="life" path="ttl_s" as="select" label=${t("access.life")}>${LIVES_DAYS.map((days) => html`<option key=${days} value=${days}>${days ? t("access.days", { count: Number(days) }) : t("access.no_end")}</option>`)}<//><//>`;
+}
+
+/** @param {{token: any, onClose: () => void, onDone: () => Promise<void>}} props */
+export function RotateToken({ token, onClose, onDone }) {
+  const [made, setMade] = useState(/** @type {any} */ (null));
+  const form = useForm(null, () => ({ hours: "24" }));
+  const save = async (/** @type {Values} */ values) => {
+    const overlap_s = Number(values["hours"]) * 3600;
+    setMade(await post(`api/tokens/${encodeURIComponent(token.id)}/rotate`, { overlap_s }));
+    await onDone();
+    return t("access.token.done", { label: visible(token.label) });
+  };
+  if (made) return html`<${Secret} token=${made} text=${t("access.token.made")} onClose=${onClose} />`;
+  return html`<${FormDialog} title=${t("access.rotate.title")} form=${form} onClose=${onClose} onSave=${save} isNew staysOpen saveLabel=${t("access.rotate")}>
+    <p><strong><${Text} value=${token.label} /></strong></p><p>${t("access.rotate.text")}</p>
+    <${FormField} form=${form} name="hours" path="overlap_s" label=${t("access.overlap")} type="number" min="0" step="any" /><//>`;
+}
+
+/** @param {{isFirst: boolean, onClose: () => void, onDone: () => Promise<void>}} props `isFirst`: there is no user yet, so this one must be an admin. */
+export function NewUser({ isFirst, onClose, onDone }) {
+  const form = useForm(null, () => ({ name: "", role: isFirst ? "admin" : "viewer", password: "" }));
+  const save = async (/** @type {Values} */ values) => {
+    await post("api/users", values);
+    await onDone();
+    return t("access.user.made", { name: visible(values["name"] ?? "") });
+  };
+  return html`<${FormDialog} title=${t("access.user.new")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("access.add")}>
+    <${FormField} form=${form} name="name" label=${t("login.user")} hint=${t("access.user.hint")} maxlength="64" autocapitalize="none" spellcheck=${false} />
+    <${FormField} form=${form} name="role" as="select" label=${t("access.role")} hint=${isFirst && t("access.user.first")}>${(isFirst ? ["admin"] : ROLES).map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//>
+    <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
+}
+
+/** @param {{user: any, path: string, isMe: boolean, onClose: () => void, onDone: () => Promise<void>}} props */
+export function ChangeRole({ user, path, isMe, onClose, onDone }) {
+  const form = useForm(user, ({ role }) => ({ role }));
+  const save = async (/** @type {Values} */ { role }) => {
+    await patch(path, { role });
+    await onDone();
+    return t("access.role.done", { name: visible(user.name), role: t(`access.role.${role}`) });
+  };
+  return html`<${FormDialog} title=${t("access.role.title")} form=${form} onClose=${onClose} onSave=${save}>
+    <p><strong><${Text} value=${user.name} /></strong></p><p>${t(isMe ? "access.role.text.me" : "access.role.text")}</p>
+    <${FormField} form=${form} name="role" as="select" label=${t("access.role")}>${ROLES.map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//><//>`;
+}
+
+/** @param {{user: any, path: string, onClose: () => void}} props */
+export function NewPassword({ user, path, onClose }) {
+  const form = useForm(null, () => ({ password: "" }));
+  const save = async (/** @type {Values} */ { password }) => {
+    await patch(path, { password });
+    return t("access.password.done");
+  };
+  return html`<${FormDialog} title=${t("access.password.title")} form=${form} onClose=${onClose} onSave=${save} isNew>
+    <p><strong><${Text} value=${user.name} /></strong></p><p>${t("access.password.text")}</p>
+    <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
+}

@@ -1,0 +1,67 @@
+/** The differences that an entry of the audit log made, in words. */
+import { toJson } from "../core/api.js";
+import { t } from "../core/i18n.js";
+import { html } from "../core/lib.js";
+import { visible } from "../core/text.js";
+import { Text } from "../ui/formats.js";
+import { isDefault, isMap, keyWords, wordsOf } from "./value_words.js";
+
+/**
+ * Return the differences between two values, member by member if both are maps.
+ * @param {any} before
+ * @param {any} after
+ * @returns {{key: string, before: any, after: any}[]} `undefined` where there was, or is, none.
+ */
+export function differences(before, after) {
+  if (!isMap(before) && !isMap(after))
+    return toJson(before) === toJson(after)
+      ? []
+      : [{ key: "", before: before ?? undefined, after: after ?? undefined }];
+  const was = isMap(before) ? before : {};
+  const is = isMap(after) ? after : {};
+  return [...new Set([...Object.keys(was), ...Object.keys(is)])]
+    .filter((key) => toJson(was[key] ?? null) !== toJson(is[key] ?? null))
+    .map((key) => ({ key, before: was[key], after: is[key] }));
+}
+
+/**
+ * @param {{entry: any}} props
+ *   Says which value of a key, or which worker, was changed. It stayed the same, so the differences lack it.
+ */
+export function ChangedValue({ entry }) {
+  const document = entry.after ?? entry.before;
+  const what = document && changedText(entry.action, document);
+  return what ? html`<p><code><${Text} value=${what} max=${200} /></code></p>` : null;
+}
+
+/** @param {string} action @param {any} document @returns {string} */
+function changedText(action, document) {
+  if (action === "constraint.value" && "value" in document) {
+    const value =
+      typeof document.value === "string" ? JSON.stringify(document.value) : toJson(document.value);
+    return `${document.key ?? t("audit.value")} = ${value}`;
+  }
+  if (action.startsWith("worker.") && document.node_id)
+    return [document.node_id, document.pid && t("master.pid", { pid: String(document.pid) }), document.url]
+      .filter(Boolean)
+      .join(" · ");
+  return "";
+}
+
+/** @param {{before: any, after: any}} props */
+export function Difference({ before, after }) {
+  // A new document has defaults, which say nothing.
+  const isMade = before === null || before === undefined;
+  const rows = differences(before, after).filter(
+    (row) => !isMade || row.key === "enabled" || !isDefault(row.after),
+  );
+  if (rows.length === 0) return null;
+  const cell = (/** @type {string} */ key, /** @type {any} */ value, /** @type {"was" | "is"} */ kind) => {
+    if (value === undefined || value === null) return "";
+    const words = html`<${Text} value=${wordsOf(key, value)} max=${400} />`;
+    // A new document replaces nothing.
+    if (isMade) return words;
+    return html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> ${words}</span>`;
+  };
+  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt title=${visible(row.key)}><${Text} value=${row.key ? keyWords(row.key) : t("audit.value")} max=${64} /></dt><dd>${cell(row.key, row.before, "was")} ${cell(row.key, row.after, "is")}</dd>`)}</dl>`;
+}

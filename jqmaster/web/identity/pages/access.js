@@ -1,0 +1,183 @@
+/** Access: tokens for programs, users for people. */
+import { html, useState } from "../../core/lib.js";
+import { ChangeRole, NewPassword, NewToken, NewUser, RotateToken } from "../access_dialogs.js";
+import { call, del, fetchSession, get, may, patch } from "../../core/api.js";
+import { t, tOr } from "../../core/i18n.js";
+import { useResource } from "../../core/live.js";
+import { visible } from "../../core/text.js";
+import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
+import { Sure, toast } from "../../ui/dialogs.js";
+import { Badge, Text, Time } from "../../ui/formats.js";
+import { Table } from "../../ui/tables.js";
+import { whoText } from "../value_words.js";
+
+/** @typedef {{what: string, of?: any}} Asked */
+
+/** @param {{session: import("../../core/api.js").Session, onSession: (session: import("../../core/api.js").Session) => void}} props */
+export function Page({ session, onSession }) {
+  if (!may(session, "admin"))
+    return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
+  return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} /><${Users} me=${session.method === "session" ? session.who : null} onSession=${onSession} />`;
+}
+
+function Tokens() {
+  const { data, problem, reload } = useResource((signal) => get("api/tokens", {}, signal), [], {
+    everyMs: 30_000,
+  });
+  const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
+  const tokens = /** @type {any[]} */ (data?.tokens ?? []);
+  const close = () => setAsked(null);
+  return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} opensDialog onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
+    <p class="muted">${t("access.tokens.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${
+      data === null
+        ? !problem && html`<${Loading} />`
+        : html`<${Table} caption=${t("access.tokens")} rows=${tokens} rowKey=${(/** @type {any} */ token) => token.id}
+      empty=${html`<${Empty} title=${t("access.tokens.none")} curl="jqmaster tokens create operations --scope admin" />`} columns=${[
+        {
+          key: "label",
+          label: t("access.label"),
+          phone: "main",
+          render: (/** @type {any} */ token) =>
+            html`<${Text} value=${token.label} max=${60} />${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`,
+        },
+        {
+          key: "scopes",
+          label: t("access.scopes"),
+          phone: "side",
+          render: (/** @type {any} */ token) =>
+            token.scopes.map(
+              (/** @type {string} */ scope) =>
+                html`<${Badge} kind=${scope === "admin" ? "warn" : "info"}>${tOr(`access.scope.${scope}`, visible(scope))}<//> `,
+            ),
+        },
+        {
+          key: "used",
+          label: t("access.used"),
+          phone: "line",
+          align: "end",
+          render: (/** @type {any} */ token) =>
+            token.last_used_at ? html`<${Time} at=${token.last_used_at} />` : t("access.never"),
+        },
+        {
+          key: "expires",
+          label: t("access.expires"),
+          align: "end",
+          priority: 2,
+          render: (/** @type {any} */ token) =>
+            token.expires_at ? html`<${Time} at=${token.expires_at} />` : t("access.never"),
+        },
+        {
+          key: "created",
+          label: t("job.created"),
+          align: "end",
+          priority: 3,
+          render: (/** @type {any} */ token) =>
+            html`<${Time} at=${token.created_at} /> <span class="muted">${visible(whoText(token.created_by))}</span>`,
+        },
+        {
+          key: "act",
+          label: t("job.actions"),
+          phone: "line",
+          align: "end",
+          render: (/** @type {any} */ token) =>
+            html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>${t("access.rotate")}<//><${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "revoke", of: token })}>${t("access.revoke")}<//></span>`,
+        },
+      ]} />`
+    }
+    ${asked?.what === "create" && html`<${NewToken} onClose=${close} onDone=${reload} />`}
+    ${asked?.what === "rotate" && html`<${RotateToken} token=${asked.of} onClose=${close} onDone=${reload} />`}
+    ${
+      asked?.what === "revoke" &&
+      html`<${Sure} title=${t("access.revoke.title")} verb=${t("access.revoke")} onClose=${close} onConfirm=${async () => {
+        await del(`api/tokens/${encodeURIComponent(asked.of.id)}`);
+        toast(t("access.revoked"));
+        await reload();
+      }}><p><strong><${Text} value=${asked.of.label} /></strong></p><p>${t("access.revoke.text")}</p><//>`
+    }</section>`;
+}
+
+/** @param {{me: string | null, onSession: (session: import("../../core/api.js").Session) => void}} props */
+function Users({ me, onSession }) {
+  const { data, problem, reload } = useResource((signal) => get("api/users", {}, signal), [], {
+    everyMs: 30_000,
+  });
+  const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
+  const users = /** @type {any[]} */ (data?.users ?? []);
+  const close = () => setAsked(null);
+  const path = (/** @type {any} */ user) => `api/users/${encodeURIComponent(user.name)}`;
+  const isMe = (/** @type {any} */ user) => me === `user:${user.name}`;
+  const added = async () => {
+    // With the first user everybody has to log in, and the login asks in another way.
+    if (users.length === 0) onSession(await fetchSession());
+    else await reload();
+  };
+  return html`<section class="after" aria-labelledby="users"><div class="page-head"><h2 id="users">${t("access.users")}</h2><${Button} opensDialog onClick=${() => setAsked({ what: "add" })}>${t("access.user.new")}<//></div>
+    <p class="muted">${t("access.users.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${
+      data === null
+        ? !problem && html`<${Loading} />`
+        : html`<${Table} caption=${t("access.users")} rows=${users} rowKey=${(/** @type {any} */ user) => user.name}
+      empty=${html`<${Empty} title=${t("access.users.none")}>${t("access.users.none.text")}<//>`} columns=${[
+        {
+          key: "name",
+          label: t("login.user"),
+          phone: "main",
+          render: (/** @type {any} */ user) =>
+            html`<${Text} value=${user.name} max=${64} />${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`}`,
+        },
+        {
+          key: "role",
+          label: t("access.role"),
+          phone: "side",
+          render: (/** @type {any} */ user) =>
+            html`${t(`access.role.${user.role}`)} <${Button} opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })} onClick=${() => setAsked({ what: "role", of: user })}>${t("settings.change")}<//>`,
+        },
+        {
+          key: "login",
+          label: t("access.last_login"),
+          align: "end",
+          priority: 2,
+          render: (/** @type {any} */ user) =>
+            user.last_login_at ? html`<${Time} at=${user.last_login_at} />` : t("access.never"),
+        },
+        {
+          key: "created",
+          label: t("job.created"),
+          align: "end",
+          priority: 3,
+          render: (/** @type {any} */ user) => html`<${Time} at=${user.created_at} />`,
+        },
+        {
+          key: "act",
+          label: t("job.actions"),
+          phone: "line",
+          align: "end",
+          render: (
+            /** @type {any} */ user,
+          ) => html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "password", of: user })}>${t("login.password")}<//>
+          <${Button} opensDialog class="small" onClick=${() => setAsked({ what: "disable", of: user })}>${t(user.is_disabled ? "access.enable" : "access.disable")}<//>
+          <${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "remove", of: user })}>${t("access.remove")}<//></span>`,
+        },
+      ]} />`
+    }
+    ${asked?.what === "add" && html`<${NewUser} isFirst=${users.length === 0} onClose=${close} onDone=${added} />`}
+    ${asked?.what === "role" && html`<${ChangeRole} user=${asked.of} path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close} onDone=${reload} />`}
+    ${asked?.what === "password" && html`<${NewPassword} user=${asked.of} path=${path(asked.of)} onClose=${close} />`}
+    ${
+      asked?.what === "disable" &&
+      html`<${Sure} title=${t(asked.of.is_disabled ? "access.enable.title" : "access.disable.title")} verb=${t(asked.of.is_disabled ? "access.enable" : "access.disable")} onClose=${close} onConfirm=${async () => {
+        await patch(path(asked.of), { is_disabled: !asked.of.is_disabled });
+        toast(t(asked.of.is_disabled ? "access.enabled.done" : "access.disabled.done"));
+        await reload();
+      }}><p><strong><${Text} value=${asked.of.name} /></strong> ${isMe(asked.of) && t("access.you")}</p><p>${t(asked.of.is_disabled ? "access.enable.text" : isMe(asked.of) ? "access.disable.text.me" : "access.disable.text")}</p><//>`
+    }
+    ${
+      asked?.what === "remove" &&
+      html`<${Sure} title=${t("access.remove.title")} verb=${t("access.remove")} onClose=${close} onConfirm=${async () => {
+        await call("DELETE", path(asked.of));
+        toast(t("access.removed"));
+        await reload();
+      }}><p><strong><${Text} value=${asked.of.name} /></strong></p><p>${t("access.remove.text")}</p><//>`
+    }</section>`;
+}

@@ -1,0 +1,174 @@
+/** Actions on many jobs at once (POST /api/jobs/actions): counted first, confirmed, then watched. */
+import { html, useEffect, useRef, useState } from "../core/lib.js";
+import { Problem, get, post, toJson } from "../core/api.js";
+import { number, t, tOr } from "../core/i18n.js";
+import { listen, liveStatus } from "../core/live.js";
+import { visible } from "../core/text.js";
+import { Bar, Button, ErrorBox } from "../ui/controls.js";
+import { ConfirmCount, Dialog, attempt, toast } from "../ui/dialogs.js";
+import { Badge, State, Text, Time } from "../ui/formats.js";
+import { FormField, useForm } from "../ui/forms.js";
+
+/** @typedef {"cancel" | "retry" | "delete" | "run" | "set_priority"} ActionName */
+/** @typedef {{ids: string[]} | {filter: Record<string, any>}} Target */
+
+/** @type {ActionName[]} */
+export const ACTIONS = ["cancel", "retry", "run", "set_priority", "delete"];
+const DANGEROUS = ["cancel", "delete"];
+const TYPING_MS = 300;
+const WATCHED_MS = 60_000;
+const POLL_MS = 2000;
+
+/**
+ * Count the jobs that `action` would concern, ask, and begin.
+ * @param {{action: ActionName, target: Target, isRecounted?: boolean, onClose: () => void, onBegun: () => void}} props
+ *   `isRecounted`: count the jobs again before it begins, and ask again if the count differs. Then it changes no more
+ *   jobs than were counted.
+ */
+export function ActionDialog({ action, target, isRecounted = false, onClose, onBegun }) {
+  const [dry, setDry] = useState(/** @type {any} */ (null));
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const form = useForm(null, () => ({ priority: "0", rate: "", share: "" }));
+  const { priority = "", rate, share } = form.values;
+  const title = t(`action.${action}.title`);
+  const hasPriority = action === "set_priority";
+  const isPriority = /^-?\d+$/.test(priority.trim());
+  // Jobs that already have the priority are left out, so the count depends on it.
+  const counted = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
+  const body = (/** @type {number | null} */ atMost) => ({
+    action,
+    ...target,
+    ...(hasPriority && { priority: Number(priority) }),
+    ...(rate && { rate_per_s: Number(rate) }),
+    ...(action === "retry" && share && { stop_at_failure_share: Number(share) / 100 }),
+    ...(atMost !== null && { at_most: atMost }),
+  });
+  const ask = () =>
+    post("api/jobs/actions", {
+      action,
+      ...target,
+      ...(hasPriority && { priority: Number(priority) }),
+      dry_run: true,
+    });
+  useEffect(() => {
+    if (hasPriority && !isPriority) return undefined;
+    let isOver = false;
+    const count = () =>
+      ask().then(
+        (answer) => {
+          if (isOver) return;
+          setDry({ ...answer, of: counted });
+          setProblem(null);
+        },
+        (error) => {
+          if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {}));
+        },
+      );
+    const timer = setTimeout(count, dry ? TYPING_MS : 0);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [counted]);
+  if (!dry) {
+    return html`<${Dialog} title=${title} onClose=${onClose}><${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}<footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer><//>`;
+  }
+  return html`<${ConfirmCount} title=${title} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted} onClose=${onClose}
+      onConfirm=${async () => {
+        const again = isRecounted ? await ask() : dry;
+        if (again.count !== dry.count) {
+          setDry({ ...again, of: counted });
+          const detail = t("action.recounted", { before: dry.count, count: again.count });
+          throw new Problem(409, { title: t("action.recounted.title"), detail });
+        }
+        await post("api/jobs/actions", body(isRecounted && again.is_exact ? again.count : null));
+        for (const tell of begun) tell();
+        toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
+        onBegun();
+      }}>
+    <p>${t(`action.${action}.text`)}</p>
+    ${"filter" in target && html`<p class="muted">${t("action.all_that_match")} ${Object.entries(target.filter).map(([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `)}</p>`}
+    ${dry.examples?.length > 0 && html`<ul class="plain examples">${dry.examples.slice(0, 5).map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}${dry.count > dry.examples.length && html`<li class="muted">…</li>`}</ul>`}
+    <div class="form-grid">
+      ${hasPriority && html`<${FormField} form=${form} name="priority" problem=${problem} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />`}
+      ${dry.count > 100 && html`<${FormField} form=${form} name="rate" path="rate_per_s" label=${t("action.rate")} hint=${t("action.rate.hint")} type="number" min="0.1" step="any" />`}
+      ${action === "retry" && dry.count > 1 && html`<${FormField} form=${form} name="share" path="stop_at_failure_share" label=${t("action.stop_share")} hint=${t("action.stop_share.hint")} type="number" min="1" max="100" step="1" />`}
+    </div><//>`;
+}
+
+/** @type {Set<() => void>} */
+const begun = new Set();
+
+/** @param {() => void} onEnd Called when an action on many jobs has ended, so that a list shows at once what it did. */
+export function useActionEnds(onEnd) {
+  const latest = useRef(onEnd);
+  latest.current = onEnd;
+  useEffect(
+    () =>
+      listen("action", (action) => {
+        if (action.state !== "running") latest.current();
+      }),
+    [],
+  );
+}
+
+/**
+ * The actions that run, and those that ended a moment ago, with their progress: on every page.
+ * @param {{mayOperate: boolean}} props
+ */
+export function ActionsUnderWay({ mayOperate }) {
+  const [all, setAll] = useState(/** @type {Record<string, any>} */ ({}));
+  const [hidden, setHidden] = useState(/** @type {Set<string>} */ (new Set()));
+  const take = (/** @type {any[]} */ actions) =>
+    setAll((/** @type {any} */ old) => {
+      // An answer that was on its way when the event of the end arrived is older than the event.
+      const isOlder = (/** @type {any} */ action) =>
+        action.state === "running" && (old[action.id] ?? action).state !== "running";
+      const newer = actions.filter((action) => !isOlder(action));
+      return { ...old, ...Object.fromEntries(newer.map((action) => [action.id, action])) };
+    });
+  useEffect(() => {
+    // The stream begins with the present state of each.
+    const fetchAll = () =>
+      get("api/jobs/actions").then(
+        (answer) => take(answer.actions ?? []),
+        () => {},
+      );
+    begun.add(fetchAll);
+    const ends = [
+      listen("action", (action) => take([action])),
+      listen("resumed", fetchAll),
+      () => begun.delete(fetchAll),
+    ];
+    const poll = setInterval(() => {
+      if (!document.hidden && liveStatus() !== "live") void fetchAll();
+    }, POLL_MS);
+    return () => {
+      clearInterval(poll);
+      for (const end of ends) end();
+    };
+  }, []);
+  const shown = Object.values(all)
+    .filter(
+      (action) =>
+        !hidden.has(action.id) &&
+        (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS),
+    )
+    .sort((a, b) => b.created_at.localeCompare(a.created_at));
+  return html`<div class="under-way" role="status" aria-live="polite">${shown.map((action) => {
+    const isRunning = action.state === "running";
+    const most = action.matched ?? action.ids_count ?? action.looked_at;
+    return html`<div key=${action.id} class="card action">
+      <${Badge} kind=${isRunning ? "info" : action.state === "done" ? "ok" : "warn"}>${tOr(`action.state.${action.state}`, visible(action.state))}<//>
+      <strong>${tOr(`action.${action.action}`, visible(action.action))}</strong>
+      <span>${t("action.progress", { done: action.done })}${most > 0 && ` / ${number(most)}`}${action.refused > 0 && html` · ${t("action.refused", { count: action.refused })}`}${action.failed_again > 0 && html` · ${t("action.failed_again", { count: action.failed_again })}`}</span>
+      ${isRunning && most > 0 && html`<${Bar} value=${action.done + action.refused} of=${most} label=${t("action.bar")} />`}
+      ${action.message && html`<span class="muted"><${Text} value=${action.message} /></span>`}
+      ${
+        isRunning && mayOperate
+          ? html`<${Button} class="small" onClick=${() => attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>${t("action.stop")}<//>`
+          : !isRunning &&
+            html`<button type="button" class="icon-button" aria-label=${t("close")} onClick=${() => setHidden(new Set([...hidden, action.id]))}>✕</button>`
+      }</div>`;
+  })}</div>`;
+}

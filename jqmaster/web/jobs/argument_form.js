@@ -1,0 +1,238 @@
+/** The argument of a new job: fields by the schema of its name, or raw JSON. Each shows what was typed into the other. */
+import { argumentOf, fieldsOf, hasFields, keyOf, valuesOf } from "./argument_fields.js";
+import { Problem, get, parseExact, toJson } from "../core/api.js";
+import { t } from "../core/i18n.js";
+import { html, useEffect, useMemo, useRef, useState } from "../core/lib.js";
+import { visible } from "../core/text.js";
+import { Button } from "../ui/controls.js";
+import { FormField } from "../ui/forms.js";
+
+const CONTRACT_MS = 300;
+
+/** @typedef {import("./argument_fields.js").ArgumentField} ArgumentField */
+/** @typedef {import("../core/api.js").FieldProblem} FieldProblem */
+
+/**
+ * Return the contract that live workers, or the last ones, reported for a name.
+ * @param {string} name
+ * @returns {any} Null if nobody reported any, or it is not known yet.
+ */
+export function useContract(name) {
+  const [contract, setContract] = useState(/** @type {any} */ (null));
+  useEffect(() => {
+    if (!name) {
+      setContract(null);
+      return undefined;
+    }
+    const aborter = new AbortController();
+    const timer = setTimeout(() => {
+      get(`api/names/${encodeURIComponent(name)}`, {}, aborter.signal).then(
+        (/** @type {any} */ answer) => setContract(answer.contracts[0] ?? null),
+        (error) => {
+          // The name is unknown, or this caller may not read it: the job can be typed all the same.
+          if (error instanceof Problem) setContract(null);
+        },
+      );
+    }, CONTRACT_MS);
+    return () => {
+      clearTimeout(timer);
+      aborter.abort();
+    };
+  }, [name]);
+  return contract;
+}
+
+/**
+ * @typedef {object} ArgumentState
+ * @property {boolean} hasSchema Whether there are fields to choose.
+ * @property {boolean} isByFields
+ * @property {ArgumentField[]} fields
+ * @property {string} text The argument as JSON.
+ * @property {FieldProblem[]} problems Texts that do not fit their fields.
+ * @property {FieldProblem[]} missing
+ * @property {boolean} isRefused Whether fields were chosen but cannot hold what is typed.
+ * @property {(mode: "fields" | "json") => void} choose
+ * @property {(text: string) => void} give Puts an argument that nobody typed into the form.
+ */
+
+/**
+ * The argument in a form whose values have `argument` and `mode`.
+ * @param {import("../ui/forms.js").Form} form
+ * @param {any} contract
+ * @returns {ArgumentState}
+ */
+export function useArgument(form, contract) {
+  const { values } = form;
+  const schema = hasFields(contract?.argument_schema) ? contract.argument_schema : null;
+  const [isRefused, setRefused] = useState(false);
+  // The last text that this hook put into `argument`: while it stands, the fields hold what was typed.
+  const given = useRef(values["argument"] ?? "");
+  const isByFields = schema !== null && values["mode"] === "fields";
+  const fields = useMemo(() => (schema ? fieldsOf(schema, values) : []), [schema, values]);
+  const built = useMemo(() => argumentOf(fields, values), [fields, values]);
+  const last = useRef(built);
+  if (isByFields) last.current = built;
+  const typed = values["argument"] ?? "";
+  const give = (/** @type {string} */ text, mode = "") => {
+    given.current = text;
+    form.set({ argument: text, mode });
+  };
+  const toRaw = (/** @type {"json" | ""} */ mode) => {
+    give(isSame(typed, last.current.text) ? typed : toJson(parseExact(last.current.text), 2), mode);
+    setRefused(false);
+  };
+  const toFields = () => {
+    // The fields as typed say more than the JSON made from them.
+    const isUntouched = typed === given.current && fields.some((one) => values[keyOf(one.name)]);
+    const changes = isUntouched ? {} : schema && valuesOf(schema, typed, values);
+    setRefused(!changes);
+    if (!changes) return;
+    given.current = typed;
+    form.set({ ...changes, mode: "fields" });
+  };
+  useEffect(() => {
+    const { mode } = values;
+    if (!schema && mode === "fields") toRaw("");
+    // Do not turn JSON into fields while somebody types it, nor an argument that was left out and has to be typed.
+    else if (schema && !mode && typed === given.current && !values["left_out"]) toFields();
+  }, [schema, values["left_out"]]);
+  return {
+    hasSchema: schema !== null,
+    isByFields,
+    fields,
+    text: isByFields ? built.text : typed,
+    problems: isByFields ? built.problems : [],
+    missing: isByFields ? built.missing : [],
+    isRefused,
+    choose: (mode) => (mode === "fields" ? toFields() : toRaw("json")),
+    give,
+  };
+}
+
+/**
+ * @param {string} one
+ * @param {string} other
+ */
+function isSame(one, other) {
+  try {
+    return toJson(sorted(parseExact(one))) === toJson(sorted(parseExact(other)));
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * @param {any} value
+ * @returns {any} The same value with the keys of its maps in order.
+ */
+function sorted(value) {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(
+    Object.keys(value)
+      .sort()
+      .map((key) => [key, sorted(value[key])]),
+  );
+}
+
+/** @param {{form: import("../ui/forms.js").Form, argument: ArgumentState, problem: Problem | null}} props */
+export function ArgumentForm({ form, argument, problem }) {
+  const raw = html`<${FormField} form=${form} name="argument" as="textarea" rows="9" problem=${problem} label=${t("job.argument")} hint=${html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`} spellcheck=${false} />`;
+  if (!argument.hasSchema) return raw;
+  const { isByFields } = argument;
+  const whole = (problem?.errors ?? []).filter((error) => error.loc.join(".") === "argument");
+  return html`<div class="stack"><div class="row" role="group" aria-label=${t("enqueue.argument.mode")}>
+      <${Button} class="small" aria-pressed=${String(isByFields)} onClick=${() => argument.choose("fields")}>${t("enqueue.argument.fields")}<//>
+      <${Button} class="small" aria-pressed=${String(!isByFields)} onClick=${() => argument.choose("json")}>${t("enqueue.argument.raw")}<//></div>
+    ${argument.isRefused && html`<p class="warning" role="alert">${t("enqueue.argument.no_fields")}</p>`}
+    <fieldset class="plain-fields" hidden=${!isByFields}><legend>${t("job.argument")}</legend>
+      ${whole.length > 0 && html`<p class="field-error">${visible(whole.map((error) => error.msg).join("; "))}</p>`}
+      <div class="form-grid">${argument.fields.map((field) => html`<${OneField} key=${field.name} form=${form} field=${field} problem=${problem} />`)}</div></fieldset>
+    ${!isByFields && raw}</div>`;
+}
+
+/** @param {{form: import("../ui/forms.js").Form, field: ArgumentField, problem: Problem | null}} props */
+function OneField({ form, field, problem }) {
+  const name = keyOf(field.name);
+  const label = `${visible(field.name)}${field.isRequired ? " *" : ""}`;
+  const hint = [field.isLoose ? t("enqueue.field.loose") : "", visible(field.hint)].filter(Boolean).join(" ");
+  const common = {
+    form,
+    name,
+    label,
+    problem,
+    path: `argument.${field.name}`,
+    hint: field.control === "json" ? [t("enqueue.field.json"), hint].join(" ") : hint || undefined,
+    spellcheck: false,
+    "aria-required": field.isRequired ? "true" : undefined,
+  };
+  const usual =
+    field.fallback === null || field.fallback.length > 40
+      ? ""
+      : visible(field.fallback.replace(/^"|"$/g, ""));
+  switch (field.control) {
+    case "choice":
+      return html`<${FormField} ...${common} as="select"><option value="">${t(field.isRequired ? "enqueue.field.choose" : "enqueue.field.leave_out")}</option>${field.choices.map((one) => html`<option key=${one} value=${one}>${visible(textOfChoice(one))}</option>`)}<//>`;
+    case "json":
+      return html`<${FormField} ...${common} as="textarea" class="short" rows="3" placeholder=${usual} />`;
+    case "integer":
+    case "number":
+      return html`<${FormField} ...${common} inputmode=${field.control === "integer" ? "numeric" : "decimal"} placeholder=${usual} />`;
+    case "date":
+      return html`<${FormField} ...${common} type="date" max="9999-12-31" />`;
+    case "date-time":
+      return html`<${FormField} ...${common} form=${inUtc(form)} label=${`${label} (UTC)`} type="datetime-local" step="1" max="9999-12-31T23:59:59" />`;
+    case "time":
+      return html`<${FormField} ...${common} form=${withSeconds(form)} type="time" step="1" />`;
+    default:
+      return html`<${FormField} ...${common} placeholder=${usual} />`;
+  }
+}
+
+/** @param {string} json */
+function textOfChoice(json) {
+  const value = parseExact(json);
+  return typeof value === "string" ? value : json;
+}
+
+/**
+ * Adapt the form to a browser control that knows no time zones and may leave out seconds.
+ * @param {import("../ui/forms.js").Form} form
+ */
+const inUtc = (form) =>
+  adapted(
+    form,
+    (text) => text.replace(/Z$/, ""),
+    (text) => `${full(text, 16)}Z`,
+  );
+/** @param {import("../ui/forms.js").Form} form */
+const withSeconds = (form) =>
+  adapted(
+    form,
+    (text) => text,
+    (text) => full(text, 5),
+  );
+
+/**
+ * @param {string} text
+ * @param {number} length The length of a text without seconds.
+ */
+const full = (text, length) => (text.length === length ? `${text}:00` : text);
+
+/**
+ * @param {import("../ui/forms.js").Form} form
+ * @param {(text: string) => string} shown
+ * @param {(text: string) => string} kept
+ * @returns {import("../ui/forms.js").Form}
+ */
+function adapted(form, shown, kept) {
+  return {
+    ...form,
+    input: (name) => ({
+      name,
+      value: shown(form.values[name] ?? ""),
+      onInput: (/** @type {any} */ event) =>
+        form.set({ [name]: event.target.value ? kept(event.target.value) : "" }),
+    }),
+  };
+}

@@ -1,0 +1,216 @@
+/** A flow as a graph: its jobs, and which waits for which. The arrow keys move between them. */
+import { get } from "../core/api.js";
+import { NODE, loadLayout, pictureOf } from "./flow_layout.js";
+import { number, t, tOr } from "../core/i18n.js";
+import { html, useLayoutEffect, useMemo, useRef, useState } from "../core/lib.js";
+import { href } from "../core/router.js";
+import { STATES, isIn } from "../core/states.js";
+import { visible } from "../core/text.js";
+import { Button } from "../ui/controls.js";
+import { durationText } from "../ui/formats.js";
+import { NewRows, useHold } from "../ui/tables.js";
+
+/** @typedef {import("./flow_layout.js").Place} Place */
+/** @typedef {import("./flow_layout.js").Line} Line */
+/** @typedef {import("../../answers").Schemas["FlowView"]} Flow */
+/** @typedef {import("../../answers").Schemas["FlowJob"]} FlowJob */
+
+/** At most this many jobs are requested: nobody can read a larger picture. */
+const MOST_JOBS = 500;
+const ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1];
+/** The space that the box takes from its content. */
+const BOX_MARGIN = 4;
+
+/**
+ * Load the flow at `path`, and the library that lays it out; null if no job waits for another.
+ * @param {string} path
+ * @param {AbortSignal} signal
+ * @returns {Promise<Flow | null>}
+ */
+export async function loadFlow(path, signal) {
+  /** @type {Flow} */
+  const flow = await get(/** @type {any} */ (path), { limit: MOST_JOBS }, signal);
+  if (!flow.jobs.some((job) => job.after.length > 0)) return null;
+  await loadLayout();
+  return flow;
+}
+
+/** @param {FlowJob[]} jobs Returns the facts that shape the picture. The states are left out, because they change all the time. */
+const shapeOf = (jobs) => JSON.stringify(jobs.map(({ id, name, when, after }) => [id, name, when, after]));
+
+/**
+ * @param {{flow: Flow, current?: string}} props `current`: the ID of the job whose page this is.
+ */
+export function FlowGraph({ flow, current = "" }) {
+  const hold = useHold();
+  const [isEach, setEach] = useState(false);
+  const [zoom, setZoom] = useState(1);
+  const [focused, setFocused] = useState("");
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const shown = useRef(flow);
+  const [, redraw] = useState(0);
+  // A picture that somebody is looking at keeps its shape; the states in it still change.
+  if (!hold.isHeld) shown.current = flow;
+  const jobs = shown.current.jobs;
+  const shape = useMemo(() => shapeOf(jobs), [jobs]);
+  const picture = useMemo(() => pictureOf(jobs, { current, isEach }), [shape, current, isEach]);
+  const newest = new Map(flow.jobs.map((job) => [job.id, job]));
+  const known = new Set(jobs.map((job) => job.id));
+  const byKey = new Map(picture.places.map((place) => [place.key, place]));
+  const nodes = picture.places.filter((place) => place.kind !== "junction");
+  const first = nodes.find((place) => place.key === current)?.key ?? nodes[0]?.key ?? "";
+  // Only one of them is in the Tab order: the arrow keys lead to the others.
+  const entry = byKey.has(focused) ? focused : first;
+  const hasAlike = isEach || nodes.some((place) => place.kind === "group");
+  useLayoutEffect(() => {
+    const place = byKey.get(current);
+    if (box.current && place) {
+      box.current.scrollLeft = place.x * zoom - (box.current.clientWidth - NODE.width) / 2;
+      box.current.scrollTop = place.y * zoom - (box.current.clientHeight - NODE.height) / 2;
+    }
+  }, [current, isEach]);
+  const fit = () => {
+    if (!box.current) return;
+    const room = Math.min(
+      (box.current.clientWidth - BOX_MARGIN) / picture.width,
+      (box.current.clientHeight - BOX_MARGIN) / picture.height,
+    );
+    setZoom(Math.max(ZOOMS[0] ?? 0, Math.min(1, room)));
+  };
+  const step = (/** @type {1 | -1} */ way) =>
+    setZoom(
+      way > 0
+        ? (ZOOMS.find((one) => one > zoom) ?? 1)
+        : ([...ZOOMS].reverse().find((one) => one < zoom) ?? ZOOMS[0] ?? 1),
+    );
+  const press = (/** @type {KeyboardEvent} */ event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const place = byKey.get(entry);
+    const next = place && nextOf(event.key, place, nodes, byKey);
+    if (!next) return;
+    event.preventDefault();
+    const target = box.current?.querySelector(`[data-key="${CSS.escape(next)}"]`);
+    if (target instanceof HTMLElement) target.focus();
+  };
+  const counted = t("flow.jobs", { count: jobs.length });
+  return html`<div class="flow" ...${hold.bind}>
+    <div class="row flow-tools"><p class="muted small">${counted}${!flow.is_complete && ` · ${t("flow.incomplete")}`}</p>
+      ${hasAlike && html`<${Button} class="small" aria-pressed=${String(isEach)} onClick=${() => setEach(!isEach)}>${t("flow.each")}<//>`}
+      <span class="row" role="group" aria-label=${t("flow.zoom")}><${Button} class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)} onClick=${() => step(-1)}>−<//><${Button} class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>+<//><${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//></span></div>
+    <${NewRows} count=${flow.jobs.filter((job) => !known.has(job.id)).length} onShow=${() => {
+      shown.current = flow;
+      redraw((/** @type {number} */ n) => n + 1);
+    }} />
+    <p class="sr" id="flow-keys">${t("flow.keys")}</p>
+    <div class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(/** @type {any} */ e) => setFocused(e.target.dataset.key ?? focused)}>
+      <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}><div class="flow-canvas" style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
+        <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">${picture.lines.map((line) => html`<path key=${line.key} d=${line.path} class=${lineClass(line, byKey, newest, entry === focused ? focused : "")} />`)}
+          ${picture.places.filter((place) => place.kind === "junction").map((place) => html`<circle key=${place.key} cx=${place.x + 4} cy=${place.y + 4} r="3" />`)}</svg>
+        ${nodes.map((place) => html`<${Node} key=${place.key} place=${place} newest=${newest} isCurrent=${place.key === current} isEntry=${place.key === entry} onOpen=${() => setEach(true)} />`)}
+      </div></div></div></div>`;
+}
+
+/**
+ * @param {string} key Of the keyboard.
+ * @param {Place} place
+ * @param {Place[]} nodes
+ * @param {Map<string, Place>} byKey
+ * @returns {string | undefined} The key of the place that is next in that direction.
+ */
+function nextOf(key, place, nodes, byKey) {
+  const nearest = (/** @type {Place[]} */ some) =>
+    some.reduce(
+      (best, one) => (!best || Math.abs(one.y - place.y) < Math.abs(best.y - place.y) ? one : best),
+      /** @type {Place | undefined} */ (undefined),
+    )?.key;
+  const all = (/** @type {string[]} */ keys) => keys.flatMap((one) => byKey.get(one) ?? []);
+  const column = nodes.filter((one) => one.x === place.x);
+  switch (key) {
+    case "ArrowRight":
+      return nearest(all(place.behind));
+    case "ArrowLeft":
+      return nearest(all(place.before));
+    case "ArrowDown":
+      return column.find((one) => one.y > place.y)?.key;
+    case "ArrowUp":
+      return column.filter((one) => one.y < place.y).at(-1)?.key;
+    case "Home":
+      return nodes[0]?.key;
+    case "End":
+      return nodes.at(-1)?.key;
+    default:
+      return undefined;
+  }
+}
+
+/**
+ * @param {Line} line
+ * @param {Map<string, Place>} byKey
+ * @param {Map<string, FlowJob>} newest
+ * @param {string} focused
+ */
+function lineClass(line, byKey, newest, focused) {
+  const [from, to] = [byKey.get(line.from), byKey.get(line.to)];
+  const isOver = Boolean(
+    from?.jobs.length && from.jobs.every((job) => isIn((newest.get(job.id) ?? job).state ?? "", "finished")),
+  );
+  const isAnyEnd = to?.jobs.some((job) => job.when === "finished") ?? false;
+  const isNear = focused !== "" && (line.from === focused || line.to === focused);
+  return `${isOver ? "over" : ""} ${isAnyEnd ? "any-end" : ""} ${isNear ? "near" : ""}`;
+}
+
+/** @param {{place: Place, newest: Map<string, FlowJob>, isCurrent: boolean, isEntry: boolean, onOpen: () => void}} props */
+function Node({ place, newest, isCurrent, isEntry, onOpen }) {
+  const jobs = place.jobs.map((job) => newest.get(job.id) ?? job);
+  const [job] = /** @type {[FlowJob]} */ (jobs);
+  const at = {
+    left: `${place.x}px`,
+    top: `${place.y}px`,
+    width: `${NODE.width}px`,
+    height: `${NODE.height}px`,
+  };
+  const tab = isEntry ? 0 : -1;
+  const name = job.name === null ? t("flow.gone") : visible(job.name);
+  const links = t("flow.links", { before: place.before.length, behind: place.behind.length });
+  if (place.kind === "group") {
+    const counts = countsOf(jobs);
+    const told = counts
+      .map(([state, count]) => `${number(count)} ${tOr(`state.${state}`, state)}`)
+      .join(", ");
+    return html`<button type="button" class="flow-node is-group" data-key=${place.key} style=${at} tabindex=${tab} aria-label=${`${name} × ${number(jobs.length)}, ${told}, ${links}`} title=${`${name} × ${number(jobs.length)}\n${told}`} onClick=${onOpen}>
+      <span class="flow-name">${name} <b>× ${number(jobs.length)}</b></span><span class="strip">${counts.map(([state, count]) => html`<i key=${state} class=${`seg seg-${state}`} style=${{ flexGrow: String(count) }}></i>`)}</span></button>`;
+  }
+  const state = job.state ?? "";
+  const lasted =
+    job.started_at && job.finished_at
+      ? durationText(Date.parse(job.finished_at) - Date.parse(job.started_at))
+      : "";
+  const more = [
+    job.more_before > 0 && t("flow.more_before", { count: job.more_before }),
+    job.more_behind > 0 && t("flow.more_behind", { count: job.more_behind }),
+  ]
+    .filter(Boolean)
+    .join(" · ");
+  const word = state ? tOr(`state.${state}`, visible(state)) : "";
+  const details = [word, more || lasted, job.id].filter(Boolean).join(" · ");
+  const inside = html`<span class="flow-name">${name}</span><span class="flow-more"><span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span><span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span></span>`;
+  const common = {
+    class: `flow-node ${isCurrent ? "is-current" : ""} ${state ? `of-${state}` : "is-gone"}`,
+    "data-key": place.key,
+    style: at,
+    tabindex: tab,
+    title: `${name}\n${details}`,
+    "aria-label": `${name}, ${word ? `${word}, ` : ""}…${job.id.slice(-6)}, ${links}${more ? `, ${more}` : ""}`,
+  };
+  return job.state === null
+    ? html`<span role="img" ...${common}>${inside}</span>`
+    : html`<a href=${href("job", { id: job.id })} aria-current=${isCurrent ? "true" : undefined} ...${common}>${inside}</a>`;
+}
+
+/** @param {FlowJob[]} jobs @returns {[string, number][]} How many are in each state, in the order of states. */
+function countsOf(jobs) {
+  return Object.keys(STATES).flatMap((state) => {
+    const count = jobs.filter((job) => job.state === state).length;
+    return count ? [/** @type {[string, number]} */ ([state, count])] : [];
+  });
+}

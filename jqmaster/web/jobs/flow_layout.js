@@ -1,0 +1,170 @@
+/** The positions of a flow's jobs in its picture, and the lines between them. Nothing here draws. */
+
+/** @typedef {import("../../answers").Schemas["FlowJob"]} FlowJob */
+
+/**
+ * A place in the picture: one job, jobs that are alike, or a junction where many lines meet.
+ * @typedef {{key: string, kind: "job" | "group" | "junction", jobs: FlowJob[], x: number, y: number, before: string[], behind: string[]}} Place
+ *   `x`, `y`: its upper left corner. `before`, `behind`: keys of the places that lines come from and lead to, skipping
+ *   junctions.
+ */
+/** @typedef {{key: string, from: string, to: string, path: string}} Line */
+/** @typedef {{places: Place[], lines: Line[], width: number, height: number}} Picture */
+
+export const NODE = { width: 204, height: 46 };
+const JUNCTION = 8;
+const GAP = { across: 14, along: 52 };
+const MARGIN = 12;
+/** From this many on, jobs that are alike are drawn as one. */
+export const GROUPED_FROM = 5;
+/** Above this many lines, the faster method arranges them. */
+const FEW_LINES = 120;
+
+/** @type {any} */
+let library = null;
+
+/** Load the library that lays out graphs. Most visitors see no flow, and never load it. */
+export async function loadLayout() {
+  const address = document.documentElement.getAttribute("data-layout") ?? "";
+  library ??= await import(new URL(address, document.baseURI).href);
+}
+
+/** @param {Iterable<string>} keys */
+const told = (keys) => [...keys].sort().join(" ");
+
+/**
+ * Return the places and which leads to which, before they are laid out.
+ * @param {FlowJob[]} jobs
+ * @param {string} current The ID of a job that is always drawn by itself.
+ * @param {boolean} isEach Whether all jobs are.
+ */
+function placesOf(jobs, current, isEach) {
+  /** @type {Map<string, string[]>} */
+  const behind = new Map(jobs.map((job) => [job.id, []]));
+  for (const job of jobs) for (const other of job.after) behind.get(other)?.push(job.id);
+  /** @type {Map<string, FlowJob[]>} */
+  const alike = new Map();
+  for (const job of jobs) {
+    const isSingle = isEach || job.id === current || job.name === null;
+    const likeness = JSON.stringify([job.name, job.when, told(job.after), told(behind.get(job.id) ?? [])]);
+    const key = isSingle ? job.id : likeness;
+    alike.set(key, [...(alike.get(key) ?? []), job]);
+  }
+  /** @type {Place[]} */
+  const places = [];
+  for (const some of alike.values()) {
+    const groups = some.length >= GROUPED_FROM ? [some] : some.map((job) => [job]);
+    for (const group of groups) {
+      const kind = group.length > 1 ? "group" : "job";
+      const key = kind === "group" ? `group ${group[0]?.id}` : (group[0]?.id ?? "");
+      places.push({ key, kind, jobs: group, x: 0, y: 0, before: [], behind: [] });
+    }
+  }
+  /** @type {Map<string, Place>} */
+  const placeOf = new Map(places.flatMap((place) => place.jobs.map((job) => [job.id, place])));
+  for (const place of places) {
+    const before = new Set(place.jobs.flatMap((job) => job.after.map((id) => placeOf.get(id)?.key ?? "")));
+    place.before = [...before].filter(Boolean);
+  }
+  const byKey = new Map(places.map((place) => [place.key, place]));
+  for (const place of places) for (const key of place.before) byKey.get(key)?.behind.push(place.key);
+  return places;
+}
+
+/**
+ * Return the lines, with a junction where each of some places leads to each of others.
+ * @param {Place[]} places
+ * @returns {{pairs: [string, string][], junctions: Place[]}}
+ */
+function connected(places) {
+  /** @type {Map<string, Place[]>} */
+  const together = new Map();
+  for (const place of places) {
+    const key = told(place.before);
+    together.set(key, [...(together.get(key) ?? []), place]);
+  }
+  /** @type {[string, string][]} */
+  const pairs = [];
+  /** @type {Place[]} */
+  const junctions = [];
+  for (const [key, some] of together) {
+    const before = some[0]?.before ?? [];
+    if (before.length < 2 || some.length < 2) {
+      for (const place of some) for (const other of before) pairs.push([other, place.key]);
+      continue;
+    }
+    const junction = `junction ${key}`;
+    junctions.push({ key: junction, kind: "junction", jobs: [], x: 0, y: 0, before: [], behind: [] });
+    for (const other of before) pairs.push([other, junction]);
+    for (const place of some) pairs.push([junction, place.key]);
+  }
+  return { pairs, junctions };
+}
+
+/**
+ * Lay out the jobs of a flow from left to right. `loadLayout` must have ended before.
+ * @param {FlowJob[]} jobs
+ * @param {{current: string, isEach: boolean}} options
+ * @returns {Picture}
+ */
+export function pictureOf(jobs, { current, isEach }) {
+  const real = placesOf(jobs, current, isEach);
+  const { pairs, junctions } = connected(real);
+  const places = [...real, ...junctions];
+  const graph = library.graph();
+  const nodes = new Map(places.map((place) => [place.key, graph.node(place)]));
+  for (const [from, to] of pairs) graph.link(nodes.get(from), nodes.get(to));
+  const size = (/** @type {Place} */ place) =>
+    place.kind === "junction" ? { width: JUNCTION, height: JUNCTION } : NODE;
+  // The library works from top to bottom: its horizontal axis is vertical here.
+  const isSmall = pairs.length <= FEW_LINES;
+  const arrange = library
+    .sugiyama()
+    .nodeSize((/** @type {{data: Place}} */ { data }) => [size(data).height, size(data).width])
+    .gap([GAP.across, GAP.along])
+    .layering(library.layeringLongestPath())
+    .decross(isSmall ? library.decrossTwoLayer() : library.decrossDfs())
+    .coord(isSmall ? library.coordGreedy() : library.coordCenter());
+  const { width: across, height: along } = arrange(graph);
+  for (const node of graph.nodes()) {
+    const { width, height } = size(node.data);
+    node.data.x = Math.round(node.y - width / 2 + MARGIN);
+    node.data.y = Math.round(node.x - height / 2 + MARGIN);
+  }
+  const lines = [...graph.links()].map(({ source, target, points }) => ({
+    key: `${source.data.key} ${target.data.key}`,
+    from: source.data.key,
+    to: target.data.key,
+    path: pathThrough(source.data, target.data, points, size),
+  }));
+  return {
+    places: places.sort((a, b) => a.x - b.x || a.y - b.y),
+    lines,
+    width: Math.ceil(along + 2 * MARGIN),
+    height: Math.ceil(across + 2 * MARGIN),
+  };
+}
+
+/**
+ * @param {Place} from
+ * @param {Place} to
+ * @param {[number, number][]} points Only those between the two ends are kept.
+ * @param {(place: Place) => {width: number, height: number}} size
+ */
+function pathThrough(from, to, points, size) {
+  const start = [from.x + size(from).width, from.y + size(from).height / 2];
+  const end = [to.x, to.y + size(to).height / 2];
+  const between = points.slice(1, -1).map(([x, y]) => [y + MARGIN, x + MARGIN]);
+  let path = `M${told2(start)}`;
+  let [x, y] = /** @type {[number, number]} */ (start);
+  for (const next of [...between, end]) {
+    const [toX, toY] = /** @type {[number, number]} */ (next);
+    const middle = (x + toX) / 2;
+    path += `C${told2([middle, y])} ${told2([middle, toY])} ${told2([toX, toY])}`;
+    [x, y] = [toX, toY];
+  }
+  return path;
+}
+
+/** @param {number[]} point */
+const told2 = (point) => point.map((part) => Math.round(part * 10) / 10).join(",");

@@ -1,0 +1,366 @@
+/** Enqueue a job by hand, from a form or an edited old job. The page shows the constraints that will limit the job before it is sent. */
+import { html, useEffect, useMemo, useRef, useState } from "../../core/lib.js";
+import { Problem, call, get, may, parseExact, toJson } from "../../core/api.js";
+import { ArgumentForm, useArgument, useContract } from "../argument_form.js";
+import { curl } from "../../core/curl.js";
+import { labelsIn, labelsText } from "../../workers/labels.js";
+import { t } from "../../core/i18n.js";
+import { limitTexts } from "../../constraints/limits.js";
+import { useResource } from "../../core/live.js";
+import { href } from "../../core/router.js";
+import { visible } from "../../core/text.js";
+import { Button, Copy, Empty, ErrorBox } from "../../ui/controls.js";
+import { toast } from "../../ui/dialogs.js";
+import { Badge, Text } from "../../ui/formats.js";
+import { FormCheck, FormField, FormMore, useForm } from "../../ui/forms.js";
+import { isArgumentIncomplete, specOf } from "./job.js";
+
+const PREVIEW_MS = 500;
+/** @type {Record<string, string>} */
+const BLANK = {
+  name: "",
+  argument: "{}",
+  // The way to enter the argument: by fields, as JSON, or "" while nobody has chosen: by fields as soon as possible.
+  mode: "",
+  key: "",
+  priority: "0",
+  max_retry: "5",
+  timeout: "30",
+  when: "now",
+  delay: "60",
+  run_at: "",
+  expires_s: "",
+  expires_at: "",
+  tags: "",
+  headers: "",
+  requires: "",
+  keep_result: "",
+  rerun_lost: "",
+  left_out: "",
+};
+// Options that workers report for a name, and that are fields of the form.
+const TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
+// Fields that are folded as long as they are empty.
+const SELDOM = ["requires", "expires_s", "expires_at", "key", "headers", "rerun_lost"];
+// Views show this in place of what nobody may see.
+const REDACTED = "[redacted]";
+
+/** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
+export function Page({ query, go, session }) {
+  if (!may(session, "push"))
+    return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
+  return html`<${Enqueue} query=${query} go=${go} session=${session} />`;
+}
+
+/** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
+function Enqueue({ query, go, session }) {
+  const form = useForm(null, () => ({ ...BLANK, name: query["name"] ?? "" }));
+  const { values, problem, setProblem } = form;
+  const [sent, setSent] = useState(/** @type {{id: string, isNew: boolean} | null} */ (null));
+  // Empty fields are not an error until somebody tries to enqueue.
+  const [isTried, setTried] = useState(false);
+  const from = query["from"];
+  // One key for the content of the form: pressing twice, or again after no answer, enqueues once.
+  const key = useRef("");
+  useMemo(() => {
+    key.current = newKey();
+  }, [values]);
+  useEffect(() => {
+    if (!from) return;
+    get(`api/jobs/${encodeURIComponent(from)}`).then(
+      (job) => {
+        const { argument: given = "", ...rest } = formOf(job);
+        form.set(rest);
+        argument.give(given);
+      },
+      (error) => setProblem(error instanceof Problem ? error : null),
+    );
+  }, [from]);
+  const typedName = values["name"]?.trim() ?? "";
+  const contract = useContract(typedName);
+  const argument = useArgument(form, contract);
+  const told = useToldOptions(form, contract, Boolean(from));
+  const made = useMemo(() => bodyOf({ ...values, argument: argument.text }), [values, argument.text]);
+  const preview = usePreview(made.text);
+  const faults = [...argument.problems, ...(isTried ? argument.missing : [])];
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    setSent(null);
+    setTried(true);
+    if (argument.problems.length > 0 || argument.missing.length > 0) {
+      setProblem(null);
+      const page = /** @type {HTMLFormElement} */ (event.target);
+      requestAnimationFrame(() => /** @type {any} */ (page.querySelector("[aria-invalid=true]"))?.focus());
+      return;
+    }
+    if (made.text === undefined) return setProblem(made.problem ?? null);
+    const text = made.text;
+    await form.run(async () => {
+      let isNew = true;
+      const answer = await call("POST", "api/jobs", {
+        text,
+        // A key typed into the form replaces ours.
+        ...(!values["key"] && { headers: { "Idempotency-Key": key.current } }),
+        heard: (response) => (isNew = response.status === 201),
+      });
+      setSent({ id: answer.id, isNew });
+      setTried(false);
+      key.current = newKey();
+      toast(t(isNew ? "enqueue.done" : "enqueue.was_there"));
+    });
+  };
+  const shown = problem ?? preview.problem;
+  const names = useKnownNames();
+  const ofArgument =
+    made.problem ?? argumentProblem(faults, shown, argument.missing.length > 0, preview.misfits);
+  const isUnknown = typedName !== "" && names !== null && !names.includes(typedName);
+  return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}</div>
+    ${from && html`<p class="muted">${t("enqueue.from")} <a class="id" href=${href("job", { id: from })}>${visible(from)}</a></p>`}
+    ${values["left_out"] && html`<div class="card" role="note">${t("enqueue.left_out")}</div>`}
+    ${sent && html`<div class="sent card" role="status"><strong>${t(sent.isNew ? "enqueue.done" : "enqueue.was_there")}</strong> <a class="id" href=${href("job", { id: sent.id })}>${visible(sent.id)}</a> <${Button} class="small" onClick=${() => go("job", { id: sent.id })}>${t("enqueue.show")}<//></div>`}
+    <div class="job-grid"><form class="card stack" onSubmit=${submit} novalidate>
+      <${FormField} form=${form} name="name" problem=${shown} label=${t("job.name")} hint=${t("enqueue.name.hint")} list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
+      ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
+      <datalist id="known-names">${names?.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
+      <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
+      ${told && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
+      <div class="form-grid">
+        <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}<//>
+        ${values["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
+        ${values["when"] === "run_at" && html`<${FormField} form=${form} name="run_at" problem=${shown} label=${t("job.due_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />`}
+        <${FormField} form=${form} name="priority" problem=${shown} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />
+        <${FormField} form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
+        <${FormField} form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
+        <${FormField} form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} /></div>
+      <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
+      <${FormMore} form=${form} names=${SELDOM} problem=${shown} label=${t("enqueue.more")}><div class="form-grid">
+        <${FormField} form=${form} name="requires" problem=${shown} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
+        <${FormField} form=${form} name="expires_s" problem=${shown} label=${t("job.expires_s")} hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
+        <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
+        <${FormField} form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
+      <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
+      <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div><//>
+      <${ErrorBox} problem=${problem} />
+      <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div></form>
+      <${Preview} preview=${preview} isReady=${Boolean(made.text && values["name"])} /></div>`;
+}
+
+/**
+ * Return the fault of the argument, according to its fields, or else the API.
+ * @param {import("../../core/api.js").FieldProblem[]} faults
+ * @param {Problem | null} problem
+ * @param {boolean} isMissing Whether required fields are empty; then the API need not say so.
+ * @param {import("../../core/api.js").FieldProblem[]} misfits
+ */
+function argumentProblem(faults, problem, isMissing, misfits) {
+  const found = new Set(faults.map((fault) => fault.loc.join(".")));
+  const given = problem?.errors.some((error) => error.loc[0] === "argument") ? problem.errors : misfits;
+  const others = given.filter(
+    (error) => !(isMissing && error.loc.length === 1) && !found.has(error.loc.slice(0, 2).join(".")),
+  );
+  return faults.length || others.length ? new Problem(422, { errors: [...faults, ...others] }) : null;
+}
+
+/**
+ * Fill in the options that workers reported for the name, where nobody has typed others.
+ * @param {import("../../ui/forms.js").Form} form
+ * @param {any} contract
+ * @param {boolean} isCopy A copy has the options of the job that it copies.
+ * @returns {boolean} Whether there are any.
+ */
+function useToldOptions(form, contract, isCopy) {
+  const filled = useRef(/** @type {Record<string, string>} */ ({}));
+  const told = /** @type {Record<string, any>} */ (isCopy ? {} : (contract?.options ?? {}));
+  const names = TOLD.filter((name) => told[name] !== undefined && told[name] !== null);
+  useEffect(() => {
+    /** @type {Record<string, string>} */
+    const changes = {};
+    for (const name of isCopy ? [] : TOLD) {
+      const before = filled.current[name] ?? BLANK[name] ?? "";
+      if (form.values[name] === before)
+        changes[name] = names.includes(name) ? asTyped(told[name]) : (BLANK[name] ?? "");
+    }
+    filled.current = { ...filled.current, ...changes };
+    form.set(changes);
+  }, [contract]);
+  return names.length > 0;
+}
+
+/**
+ * @param {any} value
+ * @returns {string}
+ */
+function asTyped(value) {
+  if (typeof value === "boolean") return value ? "yes" : "";
+  return Array.isArray(value) ? value.join(", ") : String(value);
+}
+
+/** @returns {string} */
+const newKey = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
+
+/** @returns {string[] | null} The names that live workers take; null while nobody knows. */
+function useKnownNames() {
+  const { data } = useResource((signal) => get("api/workers", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 5000,
+    everyMs: 15_000,
+  });
+  if (!data) return null;
+  const able = data.workers.filter((worker) => worker.state === "fresh");
+  return [...new Set(able.flatMap((worker) => worker.names))].sort().slice(0, 500);
+}
+
+/**
+ * The request of a form: its JSON with the argument as it was typed, so that no number changes; or what is wrong with it.
+ * @param {Record<string, string>} form
+ * @returns {{text?: string, body?: any, problem?: Problem}}
+ */
+export function bodyOf(form) {
+  const typed = (form["argument"] ?? "").trim();
+  // Values that a copy leaves out have to be typed; a copied placeholder would be taken for the value.
+  if (form["left_out"] === "argument" && !typed)
+    return { problem: refusal("argument", t("enqueue.argument.left_out")) };
+  if (typed.includes(JSON.stringify(REDACTED)))
+    return { problem: refusal("argument", t("enqueue.redacted")) };
+  const argument = typed || "null";
+  let parsed;
+  try {
+    parsed = parseExact(argument);
+  } catch (error) {
+    return {
+      problem: refusal("argument", t("enqueue.not_json"), `: ${error instanceof Error ? error.message : ""}`),
+    };
+  }
+  /** @type {Record<string, string>} */
+  const headers = {};
+  for (const line of (form["headers"] ?? "").split("\n")) {
+    if (!line.trim()) continue;
+    const at = line.indexOf(":");
+    if (at < 1) return { problem: refusal("headers", t("enqueue.bad_header")) };
+    const value = line.slice(at + 1).trim();
+    if (value === REDACTED) return { problem: refusal("headers", t("enqueue.redacted")) };
+    headers[line.slice(0, at).trim()] = value;
+  }
+  // Send text that is not a number as it is: the API names the field and the rule.
+  const asNumber = (/** @type {string} */ name) => {
+    const text = (form[name] ?? "").trim();
+    return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text || null;
+  };
+  const asInstant = (/** @type {string} */ name) => {
+    const text = form[name] ?? "";
+    return text ? `${text.length === 16 ? text + ":00" : text}Z` : null;
+  };
+  const tags = (form["tags"] ?? "")
+    .split(",")
+    .map((tag) => tag.trim())
+    .filter(Boolean);
+  const rest = {
+    ...(form["priority"] !== "0" && { priority: asNumber("priority") }),
+    max_retry: asNumber("max_retry"),
+    timeout: asNumber("timeout"),
+    ...(form["when"] === "delay" && { delay: asNumber("delay") }),
+    ...(form["when"] === "run_at" && { run_at: asInstant("run_at") }),
+    ...(form["expires_s"] && { expires_s: asNumber("expires_s") }),
+    ...(form["expires_at"] && { expires_at: asInstant("expires_at") }),
+    ...(tags.length && { tags }),
+    ...(form["key"] && { key: form["key"] }),
+    ...(Object.keys(headers).length && { headers }),
+    ...(form["requires"] && { requires: labelsIn(form["requires"]) }),
+    ...(form["keep_result"] && { keep_result: true }),
+    ...(form["rerun_lost"] && { rerun_lost: true }),
+  };
+  const name = (form["name"] ?? "").trim();
+  return {
+    text: `{"name":${JSON.stringify(name)},"argument":${argument},${toJson(rest).slice(1)}`,
+    body: { name, argument: parsed, ...rest },
+  };
+}
+
+/**
+ * @param {string} field
+ * @param {string} title
+ * @param {string} [more]
+ */
+const refusal = (field, title, more = "") =>
+  new Problem(422, { title, errors: [{ loc: [field], msg: title + more }] });
+
+/**
+ * @param {any} job
+ * @returns {Record<string, string>} The form for the same job once more, due now, without the parts that are not shown.
+ */
+function formOf(job) {
+  const spec = specOf(job);
+  const isArgumentLeftOut = isArgumentIncomplete(job);
+  const headers = /** @type {[string, string][]} */ (Object.entries(job.headers)).filter(
+    ([, value]) => value !== REDACTED,
+  );
+  return {
+    ...BLANK,
+    name: spec.name,
+    argument: isArgumentLeftOut ? "" : toJson(spec.argument, 2),
+    priority: String(job.priority),
+    max_retry: String(job.max_retry),
+    timeout: String(job.timeout),
+    tags: job.tags.join(", "),
+    headers: headers.map(([key, value]) => `${key}: ${value}`).join("\n"),
+    requires: labelsText(job.requires),
+    keep_result: job.keep_result ? "yes" : "",
+    left_out: isArgumentLeftOut ? "argument" : job.headers_redacted ? "headers" : "",
+  };
+}
+
+/**
+ * @param {string | undefined} text The request that is to be judged.
+ * @returns {{constraints: any[] | null, misfits: import("../../core/api.js").FieldProblem[], problem: Problem | null}}
+ */
+function usePreview(text) {
+  const [state, setState] = useState(
+    /** @type {{constraints: any[] | null, misfits: import("../../core/api.js").FieldProblem[], problem: Problem | null}} */ ({
+      constraints: null,
+      misfits: [],
+      problem: null,
+    }),
+  );
+  useEffect(() => {
+    if (!text || text.startsWith('{"name":"",')) {
+      setState({ constraints: null, misfits: [], problem: null });
+      return undefined;
+    }
+    const aborter = new AbortController();
+    const timer = setTimeout(() => {
+      call("POST", "api/jobs/preview", { text, signal: aborter.signal }).then(
+        (answer) => setState({ constraints: answer.constraints, misfits: answer.misfits, problem: null }),
+        (error) => {
+          if (error instanceof Problem) setState({ constraints: null, misfits: [], problem: error });
+        },
+      );
+    }, PREVIEW_MS);
+    return () => {
+      clearTimeout(timer);
+      aborter.abort();
+    };
+  }, [text]);
+  return state;
+}
+
+/** @param {{preview: {constraints: any[] | null, problem: Problem | null}, isReady: boolean}} props */
+function Preview({ preview, isReady }) {
+  return html`<section class="card preview" aria-labelledby="preview" aria-live="polite"><h2 id="preview">${t("enqueue.preview")}</h2>
+    ${
+      !isReady
+        ? html`<p class="muted">${t("enqueue.preview.wait")}</p>`
+        : preview.problem
+          ? html`<${ErrorBox} problem=${preview.problem} />`
+          : preview.constraints === null
+            ? html`<p class="muted">${t("loading")}</p>`
+            : preview.constraints.length === 0
+              ? html`<p class="muted">${t("enqueue.preview.none")}</p>`
+              : html`<ul class="plain">${preview.constraints.map(
+                  (
+                    one,
+                  ) => html`<li key=${one.name} class="preview-item"><a href=${href("constraints", { name: one.name })}><strong>${visible(one.name)}</strong></a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}
+        ${one.key && html`<br /><span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${120} /></span>`}
+        <br />${limitTexts({ ...one.limits, max_backlog: one.max_backlog }).map((text) => html`<span>${text}</span> `)}</li>`,
+                )}</ul>`
+    }</section>`;
+}

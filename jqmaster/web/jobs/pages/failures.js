@@ -1,0 +1,135 @@
+/** Jobs that failed for good, grouped by name, cause and message without variable parts. Actions apply per group. */
+import { html, useState } from "../../core/lib.js";
+import { get } from "../../core/api.js";
+import { ActionDialog, useActionEnds } from "../actions.js";
+import { FailureCard, IgnoreDialog, useIgnoring } from "../failure_groups.js";
+import { t } from "../../core/i18n.js";
+import { useResource } from "../../core/live.js";
+import { href } from "../../core/router.js";
+import { Empty, ErrorBox, Loading, Pager, Tabs } from "../../ui/controls.js";
+import { Num, Text, nowMs } from "../../ui/formats.js";
+import { FilterInput } from "../../ui/filters.js";
+import { NewRows, useHold, useSteadyRows } from "../../ui/tables.js";
+
+const PAGE = 50;
+// All groups that are kept: a split list has no pages.
+const ALL = 500;
+/** @type {Record<string, string | undefined>} */
+const IGNORED = { "": "false", ignored: "true", all: undefined };
+const SPLITS = ["name", "version"];
+
+/** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
+export function Page({ query, go, session }) {
+  const [dialog, setDialog] = useState(/** @type {any} */ (null));
+  const { ignoring, ask, end } = useIgnoring();
+  const hold = useHold();
+  const show = query["show"] && query["show"] in IGNORED ? query["show"] : "";
+  const split = SPLITS.includes(query["split"] ?? "") ? query["split"] : "";
+  const of = JSON.stringify([query["q"], query["name"], query["version"], query["cursor"], show, split]);
+  const [done, setDone] = useState(0);
+  const found = useResource(
+    async (signal) => ({
+      ...(await get(
+        "api/failures",
+        {
+          q: query["q"],
+          name: query["name"],
+          version: query["version"],
+          ignored: IGNORED[show],
+          cursor: query["cursor"],
+          limit: split ? ALL : PAGE,
+        },
+        signal,
+      )),
+      of,
+    }),
+    [of],
+    { events: ["jobs"], leastMs: 2000, everyMs: 10_000 },
+  );
+  const { rows, newCount, showNew } = useSteadyRows(
+    found.data?.groups ?? [],
+    idOf,
+    hold.isHeld || dialog !== null || ignoring !== null,
+    `${found.data?.of} ${done}`,
+  );
+  const change = (/** @type {Record<string, string>} */ changes) =>
+    go("failures", { ...query, cursor: "", ...changes }, { replace: true });
+  // Show at once what the reader did, even under the pointer.
+  const reload = async () => {
+    await found.reload();
+    setDone((/** @type {number} */ n) => n + 1);
+  };
+  useActionEnds(() => void found.reload());
+  // Jobs that fail from now on are not in the count, so it can only shrink until it is confirmed.
+  const act = (/** @type {any} */ action, /** @type {any} */ group) =>
+    setDialog({
+      action,
+      isRecounted: true,
+      target: {
+        filter: {
+          state: "failed",
+          failure_group: group.id,
+          finished_before: new Date(nowMs()).toISOString(),
+        },
+      },
+    });
+  const card = (/** @type {any} */ group, /** @type {number} */ count) =>
+    html`<${FailureCard} key=${group.id} group=${group} count=${count} session=${session} onAct=${act} onIgnore=${ask} onChange=${reload} />`;
+  const isFiltered = Boolean(query["q"] || query["name"] || query["version"]);
+  return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
+    <${Tabs} label=${t("nav.failures")} current=${show} tabs=${Object.keys(IGNORED).map((key) => ({ key, label: t(`failures.show.${key || "open"}`), href: href("failures", { ...query, cursor: "", show: key }) }))} />
+    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+      <${FilterInput} label=${t("failures.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q })} />
+      <${FilterInput} label=${t("filter.name")} value=${query["name"] ?? ""} onChange=${(/** @type {string} */ name) => change({ name })} />
+      <${FilterInput} label=${t("failures.version")} value=${query["version"] ?? ""} onChange=${(/** @type {string} */ version) => change({ version })} /></form>
+    <nav class="row group-by" aria-label=${t("failures.split")}><span class="muted">${t("failures.split")}</span>${["", ...SPLITS].map((key) => html`<a class="chip-link" href=${href("failures", { ...query, cursor: "", split: key })} aria-current=${key === split ? "page" : undefined}>${t(`failures.split.${key || "none"}`)}</a>`)}</nav>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />
+    ${
+      !found.data
+        ? html`<${Loading} isLoading=${!found.problem} />`
+        : rows.length === 0
+          ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show === "ignored" ? "failures.empty.ignored" : "failures.empty")} /></div>`
+          : split
+            ? partsOf(rows, split).map(
+                (part) =>
+                  html`<section class="after" key=${part.key}><h2><${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span class="muted"><${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}</span></h2><ul class="groups">${part.groups.map(([group, count]) => card(group, count))}</ul></section>`,
+              )
+            : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`
+    }</div>
+    <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("failures", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />
+    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {}} />`}
+    ${ignoring && html`<${IgnoreDialog} group=${ignoring} onClose=${end} onDone=${reload} />`}`;
+}
+
+/** @param {any} group */
+const idOf = (group) => group.id;
+
+/**
+ * Return the groups of each name, or of each version, most failures first. A group is under each version it was seen
+ * on.
+ * @param {any[]} groups
+ * @param {string} split "name" or "version".
+ * @returns {{key: string, count: number, groups: [any, number][]}[]}
+ */
+export function partsOf(groups, split) {
+  /** @type {Map<string, {key: string, count: number, groups: [any, number][]}>} */
+  const parts = new Map();
+  for (const group of groups) {
+    /** @type {[string, number][]} */
+    const of =
+      split === "name"
+        ? [[group.name, group.count]]
+        : group.versions.length > 0
+          ? group.versions.map((/** @type {any} */ seen) => [seen.version, seen.count])
+          : [["", group.count]];
+    for (const [key, count] of of) {
+      const part = parts.get(key) ?? { key, count: 0, groups: [] };
+      part.count += count;
+      part.groups.push([group, count]);
+      parts.set(key, part);
+    }
+  }
+  return [...parts.values()].sort((a, b) => b.count - a.count || a.key.localeCompare(b.key));
+}

@@ -1,0 +1,314 @@
+/** The kinds of jobs: how many, how often they succeed, how long they wait and run; and one name in full, over time. */
+import { html, useMemo, useState } from "../../core/lib.js";
+import { del, get, may } from "../../core/api.js";
+import { number, t, tOr } from "../../core/i18n.js";
+import { useResource } from "../../core/live.js";
+import { PauseButton, PauseName, pauseColumn } from "../../constraints/pause_dialog.js";
+import { Pauses } from "../../constraints/pauses.js";
+import { go, href } from "../../core/router.js";
+import { OUTCOMES } from "../../core/states.js";
+import { visible } from "../../core/text.js";
+import { Chart, completePoints } from "../../ui/charts.js";
+import { Bar, Button, Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";
+import { Sure } from "../../ui/dialogs.js";
+import { Badge, Duration, Num, Text, Time, durationText, perSText } from "../../ui/formats.js";
+import { FilterInput } from "../../ui/filters.js";
+import { Field } from "../../ui/forms.js";
+import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
+import { useTitle } from "../../ui/titles.js";
+import { Value } from "../../ui/values.js";
+
+const SPANS = ["1h", "6h", "24h", "7d", "30d"];
+const SORTS = ["name", "pushed", "failed", "ready"];
+const PAGE = 50;
+const FAILING_SHARE = 0.05;
+
+/** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
+export function Page({ query, go, session }) {
+  return query["name"]
+    ? html`<${One} name=${query["name"]} query=${query} session=${session} />`
+    : html`<${List} query=${query} go=${go} session=${session} />`;
+}
+
+/** @param {Record<string, string>} query */
+const spanOf = (query) => (SPANS.includes(query["span"] ?? "") ? query["span"] : "1h");
+
+/** @param {{query: Record<string, string>}} props */
+function Spans({ query }) {
+  const span = spanOf(query);
+  return html`<nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("names", { ...query, span: one === "1h" ? "" : one, cursor: "" })} aria-current=${one === span ? "true" : undefined}>${one}</a>`)}</nav>`;
+}
+
+/** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
+function List({ query, go, session }) {
+  const span = spanOf(query);
+  const sort = SORTS.includes(query["sort"] ?? "") ? query["sort"] : "failed";
+  const hold = useHold();
+  const of = JSON.stringify([query["q"], span, sort, query["cursor"]]);
+  const found = useResource(
+    async (signal) => {
+      const wanted = { q: query["q"], span, sort, cursor: query["cursor"], limit: PAGE };
+      return { ...(await get("api/names", wanted, signal)), of };
+    },
+    [of],
+    { events: ["jobs", "workers"], leastMs: 5000, everyMs: 15_000 },
+  );
+  const { rows } = useSteadyRows(found.data?.names ?? [], nameOf, hold.isHeld, found.data?.of ?? "");
+  const change = (/** @type {Record<string, string>} */ changes, replace = false) =>
+    go("names", { ...query, cursor: "", ...changes }, { replace });
+  return html`<div class="page-head"><h1>${t("nav.names")}</h1><${Spans} query=${query} /></div>
+    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+      <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q }, true)} />
+      <${Field} label=${t("filter.order")}>${(/** @type {any} */ a) => html`<select ...${a} value=${sort} onChange=${(/** @type {any} */ e) => change({ sort: e.target.value })}>${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}</select>`}<//></form>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${
+      !found.data
+        ? html`<${Loading} isLoading=${!found.problem} />`
+        : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ name) => go("names", { name: name.name, span: query["span"] })} columns=${[...columns(rows), ...(may(session, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : [])]}
+      empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} /></div>`
+    }
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("names", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />`;
+}
+
+/** @param {any} name */
+const nameOf = (name) => name.name;
+
+/** @param {{name: any}} props */
+function Success({ name }) {
+  if (name.success_share === null) return html`<${Num} value=${null} />`;
+  const text = number(name.success_share, { style: "percent", maximumFractionDigits: 1 });
+  return 1 - name.success_share >= FAILING_SHARE
+    ? html`<${Badge} kind="bad">${text}<//>`
+    : html`<span class="num">${text}</span>`;
+}
+
+/** @param {{count: number, to: string}} props A link where there is something to see. */
+const Linked = ({ count, to }) =>
+  count > 0
+    ? html`<a href=${to}><${Num} value=${count} /></a>`
+    : html`<span class="muted"><${Num} value=${count} /></span>`;
+
+/**
+ * @param {any[]} names
+ * @returns {import("../../ui/tables.js").Column[]}
+ */
+function columns(names) {
+  /** @type {import("../../ui/tables.js").Column} */
+  const discarded = {
+    key: "discarded",
+    label: t("state.discarded"),
+    align: "end",
+    priority: 3,
+    render: (name) => html`<${Num} value=${name.discarded} />`,
+  };
+  return [
+    {
+      key: "name",
+      label: t("job.name"),
+      render: (name) =>
+        html`<a href=${href("names", { name: name.name })}><${Text} value=${name.name} max=${100} /></a>`,
+    },
+    {
+      key: "ready",
+      label: t("state.ready"),
+      align: "end",
+      render: (name) =>
+        html`<${Linked} count=${name.ready} to=${href("jobs", { state: "ready", name: name.name })} />`,
+    },
+    {
+      key: "pushed",
+      label: t("names.pushed"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Num} value=${name.pushed} />`,
+    },
+    {
+      key: "succeeded",
+      label: t("state.succeeded"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Num} value=${name.succeeded} />`,
+    },
+    // Few queues discard jobs, and the room is scarce.
+    ...(names.some((name) => name.discarded > 0) ? [discarded] : []),
+    {
+      key: "failed",
+      label: t("state.failed"),
+      align: "end",
+      render: (name) => html`<${Linked} count=${name.failed} to=${href("failures", { name: name.name })} />`,
+    },
+    {
+      key: "retried",
+      label: t("overview.retried"),
+      align: "end",
+      priority: 3,
+      render: (name) => html`<${Num} value=${name.retried} />`,
+    },
+    {
+      key: "share",
+      label: t("names.success"),
+      align: "end",
+      render: (name) => html`<${Success} name=${name} />`,
+    },
+    {
+      key: "wait50",
+      label: t("names.wait50"),
+      align: "end",
+      priority: 4,
+      render: (name) => html`<${Duration} ms=${name.wait?.p50_ms} />`,
+    },
+    {
+      key: "wait95",
+      label: t("names.wait95"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Duration} ms=${name.wait?.p95_ms} />`,
+    },
+    {
+      key: "run50",
+      label: t("names.run50"),
+      align: "end",
+      priority: 4,
+      render: (name) => html`<${Duration} ms=${name.run?.p50_ms} />`,
+    },
+    {
+      key: "run95",
+      label: t("names.run95"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Duration} ms=${name.run?.p95_ms} />`,
+    },
+    {
+      key: "seen",
+      label: t("names.seen"),
+      align: "end",
+      priority: 3,
+      render: (name) => html`<${Time} at=${name.last_seen_at} />`,
+    },
+  ];
+}
+
+/** @param {{name: string, query: Record<string, string>, session: import("../../core/api.js").Session}} props */
+function One({ name, query, session }) {
+  useTitle(name);
+  const span = spanOf(query);
+  const found = useResource(
+    (signal) => get(`api/names/${encodeURIComponent(name)}`, { span }, signal),
+    [name, span],
+    { events: ["jobs", "workers"], leastMs: 5000, everyMs: 15_000 },
+  );
+  const history = useResource((signal) => get("api/stats/history", { name, span }, signal), [name, span], {
+    events: ["stats"],
+    leastMs: 10_000,
+    everyMs: 30_000,
+  });
+  const data = found.data?.name === name ? found.data : null;
+  return html`<p class="crumbs"><a href=${href("names")}>${t("nav.names")}</a></p>
+    <div class="page-head"><h1><${Text} value=${name} max=${120} /></h1><${Spans} query=${query} /></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${
+      !data
+        ? html`<${Loading} isLoading=${!found.problem} />`
+        : html`<p class="row"><a href=${href("jobs", { name })}>${t("nav.jobs")}</a> <a href=${href("failures", { name })}>${t("nav.failures")}</a> <a href=${href("enqueue", { name })}>${t("nav.enqueue")}</a> ${may(session, "operate") && html`<${PauseButton} target=${{ job_name: name }} what=${t("pause.what.name", { name: visible(name) })} />`}</p>
+      <${Pauses} mayOperate=${may(session, "operate")} isOf=${(/** @type {any} */ matcher) => matcher.field === "name" && matcher.value === name} />
+      <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
+        <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
+      <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history.problem} onRetry=${history.reload} />${history.data && html`<${Course} history=${history.data} name=${name} />`}</section>
+      <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>
+      <${Contracts} name=${data} mayOperate=${may(session, "operate")} onRemoved=${found.reload} />`
+    }`;
+}
+
+/** @param {{history: any, name: string}} props */
+function Course({ history, name }) {
+  const { xs, outcomes, times } = useMemo(() => {
+    const points = completePoints(history);
+    return {
+      xs: points.map((point) => Date.parse(point.at) / 1000),
+      outcomes: OUTCOMES.map((key) => ({
+        label: t(`state.${key}`),
+        color: `--${key}`,
+        values: points.map((point) => point[key] / history.step_s),
+      })),
+      times: [
+        {
+          label: t("overview.wait_p95"),
+          color: "--retrying",
+          values: points.map((point) => point.wait?.p95_ms ?? null),
+        },
+        {
+          label: t("overview.run_p95"),
+          color: "--running",
+          values: points.map((point) => point.run?.p95_ms ?? null),
+        },
+      ],
+    };
+  }, [history]);
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { name, finished_after: from, finished_before: to })} height=${180} format=${perSText} />
+    <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} height=${140} format=${durationText} />`;
+}
+
+// More bars could not be read at a glance.
+const MOST_BARS = 12;
+
+/**
+ * Join neighbouring buckets until there are few enough bars.
+ * @param {{le_ms: number | null, count: number}[]} buckets
+ */
+function joined(buckets) {
+  const size = Math.ceil(buckets.length / MOST_BARS);
+  const end = buckets.length % size;
+  /** @type {typeof buckets} */
+  const bars = [];
+  // The last bar is complete: it has the longest times.
+  for (let at = end - (end ? size : 0); at < buckets.length; at += size) {
+    const part = buckets.slice(Math.max(0, at), at + size);
+    bars.push({
+      le_ms: part.at(-1)?.le_ms ?? null,
+      count: part.reduce((sum, bucket) => sum + bucket.count, 0),
+    });
+  }
+  return bars;
+}
+
+/** @param {{title: string, spread: any, histogram: {le_ms: number | null, count: number}[]}} props */
+function Spread({ title, spread, histogram }) {
+  const first = histogram.findIndex((bucket) => bucket.count > 0);
+  const last = histogram.findLastIndex((bucket) => bucket.count > 0);
+  const shown = first < 0 ? [] : joined(histogram.slice(first, last + 1));
+  const most = Math.max(1, ...shown.map((bucket) => bucket.count));
+  return html`<section class="card"><h2>${title}</h2>${
+    !spread
+      ? html`<p class="muted">${t("names.nothing")}</p>`
+      : html`
+    <dl class="facts">${["p50", "p95", "p99", "max"].map((key) => html`<dt key=${key}>${t(`names.${key}`)}</dt><dd><${Duration} ms=${spread[`${key}_ms`]} /></dd>`)}</dl>
+    <table class="histogram"><caption class="sr">${title}</caption><thead class="sr"><tr><th scope="col">${t("job.duration")}</th><th scope="col">${t("names.count")}</th><td></td></tr></thead><tbody>${shown.map((bucket) => html`<tr key=${bucket.le_ms}><td class="end num">${bucket.le_ms === null ? "∞" : html`≤ ${durationText(bucket.le_ms)}`}</td><td class="end"><${Num} value=${bucket.count} /></td><td class="wide"><${Bar} value=${bucket.count} of=${most} label=${t("names.count")} /></td></tr>`)}</tbody></table>`
+  }</section>`;
+}
+
+/** @param {{name: any, mayOperate: boolean, onRemoved: () => void}} props The contracts that workers reported for the name, and what is wrong with them. */
+function Contracts({ name, mayOperate, onRemoved }) {
+  const [isAsking, setIsAsking] = useState(false);
+  const { contracts, warnings } = name;
+  if (!contracts.length && !warnings.length) return null;
+  return html`<section class="card after" aria-labelledby="contracts"><h2 id="contracts">${t("names.contracts")}</h2>
+    ${warnings.map((/** @type {any} */ one) => html`<p key=${one.code} role="note"><${Badge} kind="warn">${t("names.warning")}<//> ${tOr(`names.warning.${one.code}`, visible(one.text))}</p>`)}
+    ${contracts.map(
+      (
+        /** @type {any} */ one,
+        /** @type {number} */ n,
+      ) => html`<details key=${n} open=${n === 0}><summary><strong>${t("names.contract", { version: visible(one.version) || "–" })}</strong>
+        <span class="muted">${t("names.contract.workers", { n: number(one.live_workers) })} · <${Time} at=${one.told_at} /></span></summary>
+        ${one.argument_schema === null ? html`<p class="muted">${t("names.contract.any")}</p>` : html`<${Value} value=${one.argument_schema} label=${t("names.contract.schema")} />`}
+        ${Object.keys(one.options).length > 0 && html`<${Value} value=${one.options} label=${t("names.contract.options")} />`}</details>`,
+    )}
+    ${mayOperate && contracts.length > 0 && html`<p><${Button} kind="danger" onClick=${() => setIsAsking(true)}>${t("names.contracts.remove")}<//></p>`}
+    ${
+      isAsking &&
+      html`<${Sure} title=${t("names.contracts.remove")} verb=${t("names.contracts.remove")} onClose=${() => setIsAsking(false)}
+      onConfirm=${async () => {
+        await del(`api/contracts/${encodeURIComponent(name.name)}`);
+        onRemoved();
+      }}><p>${t("names.contracts.remove.text", { name: visible(name.name) })}</p><//>`
+    }</section>`;
+}

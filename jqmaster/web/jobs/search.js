@@ -1,0 +1,89 @@
+/** Find a page of jobs. If a filter selects few, the search goes on, says how far it is, and can be stopped. */
+import { useEffect, useRef, useState } from "../core/lib.js";
+import { get } from "../core/api.js";
+import { useResource } from "../core/live.js";
+
+/** @typedef {{jobs: any[], lookedAt: number}} Progress */
+
+export const PAGE = 50;
+const COUNT_EVERY_MS = 10_000;
+
+/**
+ * @param {() => Record<string, any>} filter The filter of the API as it is at the moment of a call.
+ * @param {{order: string, cursor: string | undefined, include: string, of: string}} list `of`: what is listed; when it changes, the search begins anew.
+ */
+export function useJobSearch(filter, { order, cursor, include, of }) {
+  const [progress, setProgress] = useState(/** @type {Progress | null} */ (null));
+  const [isLong, setLong] = useState(false);
+  const isStopped = useRef(false);
+  const page = useResource(
+    async (signal) => {
+      /** @type {any[]} */
+      let jobs = [];
+      let lookedAt = 0;
+      let next = cursor;
+      let calls = 0;
+      isStopped.current = false;
+      try {
+        for (;;) {
+          const found = await get(
+            "api/jobs",
+            { ...filter(), order, include, cursor: next, limit: PAGE - jobs.length },
+            signal,
+          );
+          calls += 1;
+          jobs = [...jobs, ...found.jobs];
+          lookedAt += found.looked_at;
+          next = found.next_cursor ?? undefined;
+          if (isStopped.current) setLong(true);
+          if (!next || jobs.length >= PAGE || isStopped.current)
+            return { ...found, jobs, looked_at: lookedAt, is_stopped: isStopped.current, of };
+          if (calls > 2) setLong(true);
+          setProgress({ jobs, lookedAt });
+        }
+      } finally {
+        if (!signal.aborted) setProgress(null);
+      }
+    },
+    [of],
+    // A long search is repeated only by hand.
+    { events: ["jobs"], leastMs: 1000, everyMs: 4000, isHeld: isLong },
+  );
+  useEffect(() => {
+    setLong(false);
+    setProgress(null);
+  }, [of]);
+  return {
+    ...page,
+    progress,
+    isLong,
+    stop: () => {
+      isStopped.current = true;
+    },
+  };
+}
+
+/**
+ * How many jobs a filter selects, by state; null where nothing is filtered or no answer came yet.
+ * @param {(() => Record<string, any>) | null} filter
+ * @param {string} of What is counted.
+ * @returns {any}
+ */
+export function useJobCount(filter, of) {
+  const found = useResource(
+    async (signal) => (filter ? { of, ...(await get("api/jobs/count", filter(), signal)) } : null),
+    [of],
+    { everyMs: COUNT_EVERY_MS },
+  );
+  const reload = useRef(found.reload);
+  reload.current = found.reload;
+  useEffect(() => {
+    if (!filter) return undefined;
+    const timer = setInterval(() => {
+      if (!document.hidden) void reload.current();
+    }, COUNT_EVERY_MS);
+    return () => clearInterval(timer);
+  }, [of]);
+  const data = /** @type {any} */ (found.data);
+  return data?.of === of ? data : null;
+}

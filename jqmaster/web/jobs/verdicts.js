@@ -1,0 +1,174 @@
+/**
+ * Why a job does not run, in the reader's language: sentences made of the fields of the verdicts. Links and times stand
+ * beside them.
+ */
+import { labelsText } from "../workers/labels.js";
+import { number, t, tOr } from "../core/i18n.js";
+import { visible } from "../core/text.js";
+import { durationText, relativeText } from "../ui/formats.js";
+
+/** The most characters of a key value in the name of a constraint. */
+const MAX_VALUE = 60;
+/** The jobs that one sentence names. */
+const MAX_NAMED_JOBS = 3;
+
+/**
+ * @param {any} verdict
+ * @returns {string}
+ */
+function noWorkerText(verdict) {
+  const known = verdict.stale + verdict.detached;
+  const key =
+    known > 0
+      ? "why.text.no_worker.silent"
+      : verdict.similar
+        ? "why.text.no_worker.similar"
+        : "why.text.no_worker";
+  return t(key, { name: visible(verdict.name), count: known, similar: visible(verdict.similar ?? "") });
+}
+
+/**
+ * @param {any} verdict
+ * @param {any} why The whole answer.
+ * @returns {string} The master's own text for a verdict that this page does not know.
+ */
+export function verdictText(verdict, why) {
+  switch (verdict.code) {
+    case "constraint":
+      return constraintText(verdict, why);
+    case "scheduled":
+    case "retrying":
+      return dueText(verdict);
+    case "ahead":
+      return aheadText(verdict);
+    case "no_worker":
+      return noWorkerText(verdict);
+    case "no_matching_worker":
+      return t("why.text.no_matching_worker", {
+        name: visible(verdict.name),
+        count: verdict.workers,
+        labels: visible(labelsText(verdict.requires)),
+        nearest: visible(
+          verdict.nearest.map((/** @type {any} */ one) => one.node_id || one.worker_id).join(", "),
+        ),
+      });
+    case "workers_unavailable":
+      return unavailableText(verdict);
+    case "running":
+      return t(verdict.confirmed ? "why.text.running" : "why.text.offered", {
+        attempt: verdict.attempt,
+        since: relativeText(Date.parse(verdict.since)),
+      });
+    case "awaiting_jobs":
+      return t("why.text.awaiting_jobs", {
+        count: verdict.count,
+        jobs:
+          verdict.jobs
+            .slice(0, MAX_NAMED_JOBS)
+            .map(
+              (/** @type {any} */ job) =>
+                `…${job.id.slice(-10)} (${job.state ? t(`state.${job.state}`) : "–"})`,
+            )
+            .join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : ""),
+      });
+    case "awaiting_callback":
+      return verdict.answered
+        ? t("why.text.answered", { attempt: verdict.attempt })
+        : t("why.text.awaiting_callback", {
+            attempt: verdict.attempt,
+            due: relativeText(Date.parse(verdict.due_at)),
+          });
+    default:
+      return tOr(`why.text.${verdict.code}`, visible(verdict.text));
+  }
+}
+
+/** @param {any} verdict */
+function dueText(verdict) {
+  const text = t(`why.text.${verdict.code}`, {
+    due: relativeText(Date.parse(verdict.due_at)),
+    count: verdict.failures,
+  });
+  return verdict.put_off ? `${text} ${t("why.text.put_off", { reason: visible(verdict.put_off) })}` : text;
+}
+
+/** @param {"concurrency" | "rate"} kind @param {any} applied A constraint that counts units. */
+function unitsReason(kind, { weight, concurrency, rate }) {
+  const isRate = kind === "rate";
+  const reason = t(isRate ? "why.text.rate.units" : "why.text.concurrency.units", {
+    used: number(isRate ? weight.in_window : weight.running),
+    limit: number(isRate ? rate.limit : concurrency),
+    unit: weight.unit,
+    job: number(weight.job),
+    ...(isRate && { period: durationText(rate.period_s * 1000) }),
+  });
+  return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
+}
+
+/** @param {any} verdict @param {any} why */
+function constraintText(verdict, why) {
+  const applied =
+    why.constraints.find(
+      (/** @type {any} */ one) => one.name === verdict.name && one.key_value === verdict.key_value,
+    ) ?? {};
+  const what = verdict.key
+    ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE)})`
+    : visible(verdict.name);
+  const reasons = verdict.kinds.map((/** @type {string} */ kind) => {
+    const isFirst = kind === verdict.kind;
+    if (applied.weight && (kind === "concurrency" || kind === "rate")) return unitsReason(kind, applied);
+    if (kind === "concurrency")
+      return t("why.text.concurrency", {
+        used: (isFirst ? verdict.usage : applied.running) ?? 0,
+        limit: (isFirst ? verdict.limit : applied.concurrency) ?? 0,
+      });
+    if (kind === "rate")
+      return t("why.text.rate", {
+        used: (isFirst ? verdict.usage : applied.starts) ?? 0,
+        limit: (isFirst ? verdict.limit : applied.rate?.limit) ?? 0,
+        period: durationText(((isFirst ? verdict.period_s : applied.rate?.period_s) ?? 0) * 1000),
+      });
+    return tOr(`why.text.${kind}`, kind);
+  });
+  const others = verdict.waiting > 1 ? [t("why.text.others", { count: verdict.waiting - 1 })] : [];
+  const wait = expectedWaitMs(verdict, why);
+  const eta = wait === null ? [] : [t("why.text.eta", { duration: durationText(wait) })];
+  return [t("why.text.constraint", { what, reasons: reasons.join("; ") }), ...others, ...eta].join(" ");
+}
+
+/**
+ * Return how long a rate limit takes to let the jobs before this one start.
+ * @param {any} verdict
+ * @param {any} why
+ * @returns {number | null} null if something other than a rate decides.
+ */
+export function expectedWaitMs(verdict, why) {
+  if (verdict.kinds.join() !== "rate" || !verdict.limit || !verdict.opens_at) return null;
+  const ahead = why.verdicts.find((/** @type {any} */ one) => one.code === "ahead");
+  if (!ahead) return null;
+  const opensMs = Math.max(0, Date.parse(verdict.opens_at) - Date.parse(why.as_of));
+  return opensMs + Math.floor(ahead.count / verdict.limit) * verdict.period_s * 1000;
+}
+
+/** @param {any} verdict */
+function aheadText(verdict) {
+  if (!verdict.count) return t("why.text.ahead.unknown");
+  const others = Object.entries(verdict.others).slice(0, 3);
+  const text = t(`why.text.ahead.${verdict.bound}`, { count: verdict.count });
+  if (others.length === 0) return text;
+  return `${text} ${t("why.text.ahead.others", {
+    names: others.map(([name, count]) => `${visible(name)} (${number(Number(count))})`).join(", "),
+  })}`;
+}
+
+/** @param {any} verdict */
+function unavailableText(verdict) {
+  const parts = ["full", "draining", "broken", "paused", "refusing", "pulling"]
+    .filter((key) => verdict[key])
+    .map((key) => t(`why.text.workers.${key}`, { count: verdict[key] }));
+  return t("why.text.workers_unavailable", {
+    name: visible(verdict.name),
+    count: verdict.workers,
+    reasons: parts.join(", "),
+  });
+}

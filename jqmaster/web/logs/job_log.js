@@ -1,0 +1,212 @@
+/** The log of a job: followed while it runs, filtered by level, searched, and downloaded as a file. */
+import { Problem, del, get } from "../core/api.js";
+import { ansiPieces, withoutAnsi } from "./ansi.js";
+import { t } from "../core/i18n.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../core/lib.js";
+import { pieces } from "../core/text.js";
+import { Button, ErrorBox } from "../ui/controls.js";
+import { Sure, toast } from "../ui/dialogs.js";
+import { Num } from "../ui/formats.js";
+
+export const LEVELS = /** @type {const} */ (["debug", "info", "warning", "error", "critical"]);
+// More lines make a page slow; the file has them all.
+const MOST_SHOWN = 2_000;
+const PAGE = 1_000;
+const WAIT_S = 25;
+const AGAIN_MS = 2_000;
+
+/** @typedef {{seq: number, attempt: number, at: string, level: string, text: string | null}} Entry */
+/** @typedef {{entries: Entry[], dropped: number, isLast: boolean, isCut: boolean, isArchived: boolean, missing: Problem | null}} Log `missing`: why lines of the archive are not there. */
+/** @typedef {typeof LEVELS[number]} Level */
+
+/** @type {Log} */
+const NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false, missing: null };
+
+/**
+ * @param {{path: string, isGone?: boolean, mayErase?: boolean}} props `path`: of the job in the API. For a job that is
+ *   gone, only the archive may have lines, and users who may erase them can do so here.
+ */
+export function JobLog({ path, isGone = false, mayErase = false }) {
+  const [level, setLevel] = useState(/** @type {Level} */ ("debug"));
+  const [wanted, setWanted] = useState("");
+  const [isFollowing, setIsFollowing] = useState(true);
+  const [isSaving, setIsSaving] = useState(false);
+  const [isErasing, setIsErasing] = useState(false);
+  const { log, problem, retry } = useLog(path, level);
+  const end = useRef(/** @type {HTMLElement | null} */ (null));
+  const text = wanted.toLowerCase();
+  const shown = text
+    ? log.entries.filter((entry) =>
+        withoutAnsi(entry.text ?? "")
+          .toLowerCase()
+          .includes(text),
+      )
+    : log.entries;
+  useLayoutEffect(() => {
+    if (isFollowing && end.current) end.current.scrollTop = end.current.scrollHeight;
+  }, [shown.length, log.entries.at(-1)?.seq, isFollowing]);
+  const save = async () => {
+    setIsSaving(true);
+    try {
+      await download(path, level);
+    } finally {
+      setIsSaving(false);
+    }
+  };
+  if (isGone && log.entries.length === 0 && (!problem || problem.status === 404)) return null;
+  return html`<section class="card job-log" aria-labelledby="job-log"><div class="row log-head"><h2 id="job-log">${t("job.log")}</h2>
+      <label>${t("job.log.level")} <select value=${level} onChange=${(/** @type {any} */ event) => setLevel(event.currentTarget.value)}>${LEVELS.map(
+        (one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`,
+      )}</select></label>
+      <label>${t("job.log.search")} <input type="search" value=${wanted} onInput=${(/** @type {any} */ event) => setWanted(event.currentTarget.value)} /></label>
+      <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${(/** @type {any} */ event) => setIsFollowing(event.currentTarget.checked)} /> ${t("job.log.follow")}</label>
+      <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>${t("job.log.download")}<//>
+      ${isGone && mayErase && html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`}</div>
+    <${ErrorBox} problem=${problem} onRetry=${retry} />
+    ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
+    ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
+    ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
+    ${
+      log.entries.length === 0
+        ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>`
+        : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${
+            shown.length === 0
+              ? html`<p class="muted">${t("job.log.not_found")}</p>`
+              : shown.map(
+                  (entry, at) =>
+                    html`<${Line} key=${entry.seq} entry=${entry} before=${text || level !== "debug" ? undefined : shown[at - 1]} />`,
+                )
+          }</div>`
+    }
+    ${
+      isErasing &&
+      html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
+        await del(`${path}/logs`);
+        toast(t("job.log.erased"));
+        retry();
+      }}><p>${t("job.log.erase.text")}</p><//>`
+    }</section>`;
+}
+
+/** @param {{entry: Entry, before: Entry | undefined}} props */
+function Line({ entry, before }) {
+  const lost = before ? entry.seq - before.seq - 1 : 0;
+  return html`${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
+    ${before && before.attempt !== entry.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry.attempt} /></div>`}
+    <div class=${`log-line log-${entry.level}`}><time datetime=${entry.at} title=${entry.at}>${entry.at.slice(11, 23)}</time> <span class="log-level">${t(`job.log.level.${entry.level}`)}</span> <span class="log-text">${
+      entry.text === null
+        ? html`<span class="muted">${t("job.log.hidden")}</span>`
+        : ansiPieces(entry.text).map(
+            (piece) => html`<span class=${piece.class}>${pieces(piece.text, true)}</span>`,
+          )
+    }</span></div>`;
+}
+
+/**
+ * Follow the lines of a job from a level up. A hidden page waits.
+ * @param {string} path
+ * @param {Level} level
+ */
+function useLog(path, level) {
+  const [log, setLog] = useState(NOTHING);
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const [tries, setTries] = useState(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    setLog(NOTHING);
+    follow(
+      path,
+      level,
+      abort.signal,
+      (found) => {
+        setProblem(found.missing);
+        setLog(found);
+      },
+      setProblem,
+    );
+    return () => abort.abort();
+  }, [path, level, tries]);
+  return { log, problem, retry: () => setTries((count) => count + 1) };
+}
+
+/**
+ * @param {string} path
+ * @param {Level} level
+ * @param {AbortSignal} signal
+ * @param {(log: Log) => void} onLog
+ * @param {(problem: Problem) => void} onProblem
+ */
+async function follow(path, level, signal, onLog, onProblem) {
+  let log = NOTHING;
+  let after = 0;
+  let isFirst = true;
+  while (!signal.aborted && !log.isLast) {
+    try {
+      const page = await get(
+        /** @type {"api/jobs/{job_id}/logs"} */ (`${path}/logs`),
+        {
+          after,
+          level,
+          limit: PAGE,
+          ...(isFirst ? { tail: MOST_SHOWN } : { wait: WAIT_S }),
+        },
+        signal,
+      );
+      isFirst = false;
+      after = page.next;
+      const entries = page.entries.length ? [...log.entries, ...page.entries] : log.entries;
+      log = {
+        entries: entries.slice(-MOST_SHOWN),
+        dropped: page.dropped,
+        isLast: page.is_last,
+        isArchived: log.isArchived || page.is_archived,
+        missing: log.missing,
+        isCut: log.isCut || entries.length > MOST_SHOWN || (entries[0]?.seq ?? 1) > page.dropped + 1,
+      };
+      onLog(log);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof Problem)) throw error;
+      onProblem(error);
+      if (error.storedAfter !== undefined && error.storedAfter > after) {
+        // The archive is away. Show what the store still has.
+        after = error.storedAfter;
+        isFirst = false;
+        log = { ...log, missing: error };
+        continue;
+      }
+      if (error.status !== 0 && error.status < 500) return;
+      await new Promise((done) => setTimeout(done, AGAIN_MS));
+    }
+  }
+}
+
+/**
+ * Hand all lines from a level up to the browser as a text file.
+ * @param {string} path
+ * @param {Level} level
+ */
+async function download(path, level) {
+  /** @type {string[]} */
+  const lines = [];
+  let after = 0;
+  for (;;) {
+    const page = await get(/** @type {"api/jobs/{job_id}/logs"} */ (`${path}/logs`), {
+      after,
+      level,
+      limit: 5_000,
+    });
+    for (const { at, attempt, level: of, text } of page.entries)
+      lines.push(`${at} ${attempt} ${of} ${text ?? ""}\n`);
+    if (page.next === after) break;
+    after = page.next;
+  }
+  const url = URL.createObjectURL(new Blob(lines, { type: "text/plain" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = `job-${path.split("/").at(-1)}.log`;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

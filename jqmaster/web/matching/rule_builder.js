@@ -1,0 +1,210 @@
+/** A matcher as rows of field, operator and value, with suggestions from jobs. It can also be typed as JSON. */
+import { get, parseExact, toJson } from "../core/api.js";
+import { t, tOr } from "../core/i18n.js";
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../core/lib.js";
+import { visible } from "../core/text.js";
+import { Button } from "../ui/controls.js";
+import { Text } from "../ui/formats.js";
+
+/** @typedef {{field: string, op: string, value: string, isNot: boolean}} Row `value` as it is typed. */
+/** @typedef {{kind: "all" | "any", rows: Row[]}} Rule */
+
+const OPS = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
+const FIELDS = ["name", "tags", "priority"];
+const JOBS_READ = 5;
+const MOST_DEEP = 4;
+const MOST_VALUES = 20;
+/** @typedef {{fields: string[], values: Map<string, string[]>}} Suggestions Paths, the most usual first, and values at them. */
+
+/**
+ * The rows of a matcher; null if it is nested deeper than rows can show.
+ * @param {string} text JSON.
+ * @returns {Rule | null}
+ */
+export function ruleOf(text) {
+  let matcher;
+  try {
+    matcher = parseExact(text);
+  } catch {
+    return null;
+  }
+  const kind = Array.isArray(matcher?.any) ? "any" : "all";
+  const members = matcher?.[kind] ?? [matcher];
+  const rows = members.map(rowOf);
+  return rows.every((/** @type {Row | null} */ row) => row !== null) ? { kind, rows } : null;
+}
+
+/** @param {any} condition @returns {Row | null} */
+function rowOf(condition) {
+  const isNot = Boolean(condition?.not);
+  const leaf = isNot ? condition.not : condition;
+  if (typeof leaf?.field !== "string" || !OPS.includes(leaf.op)) return null;
+  return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
+}
+
+/** @param {any} value @returns {string} Plain text if it cannot be mistaken for JSON, else JSON. */
+export const typedOf = (value) =>
+  typeof value === "string" && valueOf(value) === value ? value : toJson(value);
+
+/** @param {string} typed @returns {any} The parsed JSON if it is JSON, else the text. */
+export function valueOf(typed) {
+  try {
+    return parseExact(typed);
+  } catch {
+    return typed;
+  }
+}
+
+/** @param {Row} row @returns {string} Its condition in words. */
+function conditionText({ field, op, value, isNot }) {
+  const isAbsent = op === "exists" && value === "false";
+  return [
+    field,
+    isNot !== isAbsent && t("rule.not"),
+    tOr(`rule.op.${op}`, op),
+    op !== "exists" && (value || '""'),
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
+
+/**
+ * @param {any} matcher
+ * @returns {string | null} The matcher in words, on one line; null if that would be hard to read.
+ */
+export function ruleText(matcher) {
+  const rule = ruleOf(toJson(matcher));
+  if (rule === null) return null;
+  const text = rule.rows.map(conditionText).join("; ");
+  return rule.rows.length > 1 ? `${t(`rule.${rule.kind}`)}: ${text}` : text;
+}
+
+/** @param {{matcher: any}} props A matcher for people to read, and its JSON one click away. */
+export function RuleText({ matcher }) {
+  const rule = ruleOf(toJson(matcher));
+  const json = html`<pre class="message"><${Text} value=${toJson(matcher, 2)} max=${4000} isBlock /></pre>`;
+  if (rule === null) return json;
+  return html`${rule.rows.length > 1 && html`<p>${t(`rule.${rule.kind}`)}:</p>`}<ul class="plain rule-text">${rule.rows.map((row, at) => html`<li key=${at}><${Text} value=${conditionText(row)} max=${400} /></li>`)}</ul>
+    <details><summary>JSON</summary>${json}</details>`;
+}
+
+/** @param {string} text A matcher as JSON. @returns {Row | null} Its one condition; null if it has several, or none that rows can show. */
+export function conditionRow(text) {
+  const rows = ruleOf(text)?.rows ?? [];
+  return rows.length === 1 && rows[0] && !rows[0].isNot ? rows[0] : null;
+}
+
+/** @param {Row} row @returns {string} The matcher with this condition alone, as JSON. */
+export const conditionOf = (row) => textOf({ kind: "all", rows: [row] });
+
+/** @param {Rule} rule @returns {string} */
+function textOf({ kind, rows }) {
+  const members = rows.map(({ field, op, value, isNot }) => {
+    const typed =
+      op === "in" && !value.trim().startsWith("[")
+        ? value.split(",").map((one) => valueOf(one.trim()))
+        : valueOf(value);
+    const leaf = { field, op, value: op === "exists" ? value !== "false" : typed };
+    return isNot ? { not: leaf } : leaf;
+  });
+  return toJson(members.length === 1 && kind === "all" ? members[0] : { [kind]: members }, 2);
+}
+
+/**
+ * @param {{text: string, onText: (text: string) => void, suggestions: Suggestions, hint: string}} props `text`: the matcher as JSON.
+ */
+export function RuleBuilder({ text, onText, suggestions, hint }) {
+  const id = useId();
+  const [rule, setRule] = useState(() => ruleOf(text));
+  const told = useRef(text);
+  useLayoutEffect(() => {
+    // Take over only a version that was chosen elsewhere: what is typed here stays as it was typed.
+    if (text === told.current) return;
+    told.current = text;
+    setRule(ruleOf(text));
+  }, [text]);
+  if (rule === null) return html`<p class="muted">${t("rule.nested")}</p>`;
+  const change = (/** @type {Rule} */ next) => {
+    setRule(next);
+    told.current = textOf(next);
+    onText(told.current);
+  };
+  const put = (/** @type {number} */ at, /** @type {Partial<Row>} */ part) =>
+    change({ ...rule, rows: rule.rows.map((row, place) => (place === at ? { ...row, ...part } : row)) });
+  return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
+    <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
+    ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(/** @type {any} */ e) => change({ ...rule, kind: e.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
+    ${rule.rows.map((row, at) => {
+      const n = at + 1;
+      return html`<div key=${at} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(/** @type {any} */ e) => put(at, { field: e.target.value })} />
+        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(/** @type {any} */ e) => put(at, { op: e.target.value.replace("not ", ""), isNot: e.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
+        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(/** @type {any} */ e) => put(at, { value: e.target.value })} />
+        <datalist id=${`${id}-values-${at}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
+        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change({ ...rule, rows: rule.rows.filter((_, place) => place !== at) })}>✕</button>`}</div>`;
+    })}
+    <div><${Button} class="small" onClick=${() => change({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
+    <p class="muted small">${hint}</p></div>`;
+}
+
+/**
+ * @param {string[]} fields Those that are always there.
+ * @param {(add: (field: string, value: any) => void, signal: AbortSignal) => Promise<unknown>} read Adds what is found.
+ * @param {unknown[]} deps
+ * @returns {Suggestions}
+ */
+export function useSuggestions(fields, read, deps) {
+  const [found, setFound] = useState(() => ({ fields, values: new Map() }));
+  useEffect(() => {
+    const aborter = new AbortController();
+    /** @type {Map<string, Set<string>>} */
+    const values = new Map();
+    const add = (/** @type {string} */ field, /** @type {any} */ value) =>
+      eachPart(field, value, (path, part) =>
+        values.set(path, (values.get(path) ?? new Set()).add(typedOf(part))),
+      );
+    read(add, aborter.signal).then(
+      () =>
+        setFound({
+          fields: [...new Set([...fields, ...values.keys()])],
+          values: new Map([...values].map(([field, all]) => [field, [...all].slice(0, MOST_VALUES)])),
+        }),
+      () => {},
+    );
+    return () => aborter.abort();
+  }, deps);
+  return found;
+}
+
+/**
+ * @param {string} path
+ * @param {any} value
+ * @param {(path: string, part: any) => void} take Each part that a condition can compare.
+ */
+function eachPart(path, value, take) {
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+    if (path.split(".").length > MOST_DEEP) return;
+    for (const [key, member] of Object.entries(value))
+      eachPart(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member, take);
+  } else if (!Array.isArray(value)) take(path, value);
+}
+
+/** @returns {Suggestions} Paths and values of jobs in the queue. */
+export const useJobSuggestions = () => useSuggestions(FIELDS, readJobs, []);
+
+/** @param {(field: string, value: any) => void} add @param {AbortSignal} signal */
+async function readJobs(add, signal) {
+  const [names, jobs] = await Promise.all([
+    get("api/names", { limit: 50 }, signal),
+    get("api/jobs", { limit: 50 }, signal),
+  ]);
+  for (const { name } of names.names) add("name", name);
+  const different = [...new Map(jobs.jobs.map((job) => [job.name, job])).values()].slice(0, JOBS_READ);
+  for (const job of jobs.jobs) for (const tag of job.tags) add("tags", tag);
+  const whole = await Promise.all(
+    different.map((job) => get(`api/jobs/${encodeURIComponent(job.id)}`, {}, signal)),
+  );
+  for (const job of whole) {
+    if (!job.argument_hidden) add("argument", job.argument);
+    for (const [key, value] of Object.entries(job.headers)) add(`headers.${visible(key)}`, value);
+  }
+}

@@ -1,0 +1,62 @@
+/** The dialogs that mute and delete a notice. */
+import { Problem, del, post } from "../core/api.js";
+import { t } from "../core/i18n.js";
+import { html, useState } from "../core/lib.js";
+import { go } from "../core/router.js";
+import { visible } from "../core/text.js";
+import { Button, ErrorBox } from "../ui/controls.js";
+import { Dialog, toast } from "../ui/dialogs.js";
+import { FormDialog } from "../ui/form_dialog.js";
+import { Text, durationText, nowMs } from "../ui/formats.js";
+import { FormField, useForm } from "../ui/forms.js";
+
+const DURATIONS_S = [900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600];
+
+/** @param {string} name */
+export const pathOfNotice = (name) => `api/notices/${encodeURIComponent(name)}`;
+
+/** @typedef {{what: "mute" | "delete", name: string, onDone: () => unknown}} Asked */
+
+/** @type {(asked: Asked) => void} */
+export let askAboutNotice = () => {};
+
+/** One dialog serves all these buttons: live rows may disappear while somebody fills it in. */
+export function NoticeDialogs() {
+  const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
+  askAboutNotice = setAsked;
+  if (!asked) return null;
+  const props = { ...asked, onClose: () => setAsked(null) };
+  return asked.what === "mute" ? html`<${MuteNotice} ...${props} />` : html`<${DeleteNotice} ...${props} />`;
+}
+
+/** @param {{name: string, onClose: () => void, onDone: () => unknown}} props */
+function MuteNotice({ name, onClose, onDone }) {
+  const form = useForm(null, () => ({ lasts: "3600" }));
+  const save = async (/** @type {import("../ui/forms.js").Values} */ { lasts }) => {
+    const until = new Date(nowMs() + 1000 * Number(lasts)).toISOString();
+    await post(`${pathOfNotice(name)}/mute`, { until });
+    await onDone();
+    return t("notices.muted.done", { name: visible(name) });
+  };
+  return html`<${FormDialog} title=${t("notices.mute.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("notices.mute")}>
+    <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("notices.mute.text")}</p>
+    <${FormField} form=${form} name="lasts" label=${t("notices.mute.for")} as="select" path="until">${DURATIONS_S.map((s) => html`<option key=${s} value=${String(s)}>${durationText(1000 * s)}</option>`)}<//><//>`;
+}
+
+/** @param {{name: string, onClose: () => void}} props */
+function DeleteNotice({ name, onClose }) {
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const act = async () => {
+    try {
+      await del(pathOfNotice(name));
+      toast(t("notices.deleted", { name: visible(name) }));
+      onClose();
+      go("notices");
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("notices.delete.title")} onClose=${onClose}><p>${t("notices.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
+    <footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//></footer><//>`;
+}

@@ -1,0 +1,95 @@
+/** The form of a notice. Each address is a line. One with a hidden credential stays unchanged while its line does. */
+import { Problem, get, put } from "../core/api.js";
+import { t } from "../core/i18n.js";
+import { html } from "../core/lib.js";
+import { WHENS } from "./conditions.js";
+import { pathOfNotice } from "./dialogs.js";
+import { visible } from "../core/text.js";
+import { FormDialog } from "../ui/form_dialog.js";
+import { FormField, useForm } from "../ui/forms.js";
+
+/** @typedef {import("../ui/forms.js").Values} Values */
+
+const GROUPS = ["none", "name", "failure_group"];
+
+/** @param {any} notice @param {string} channel @returns {string[]} */
+const linesOf = (notice, channel) =>
+  (notice?.to ?? []).flatMap((/** @type {any} */ to) => (to[channel] ? [to[channel]].flat() : []));
+
+/** @param {any} notice @returns {Values} */
+const valuesOf = (notice) => ({
+  name: notice?.name ?? "",
+  when: notice?.when ?? "job_failed",
+  threshold: String(notice?.threshold ?? ""),
+  mail: linesOf(notice, "mail").join("\n"),
+  slack: linesOf(notice, "slack").join("\n"),
+  webhook: linesOf(notice, "webhook").join("\n"),
+  secret: "",
+  matcher: notice?.matcher ? JSON.stringify(notice.matcher) : "",
+  group_by: notice?.group_by ?? "none",
+  at_most_every_s: String(notice?.at_most_every_s ?? 300),
+  description: notice?.description ?? "",
+});
+
+/** @param {string | undefined} text @returns {string[]} */
+const split = (text) => (text ?? "").split(/\s+/).filter(Boolean);
+
+/** @param {string | undefined} text @returns {unknown} */
+function parsed(text) {
+  if (!text?.trim()) return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Problem(422, { title: t("notices.matcher.bad") });
+  }
+}
+
+/** @param {Values} values @param {any} base */
+function documentOf(values, base) {
+  const mail = split(values["mail"]);
+  return {
+    when: values["when"],
+    threshold: values["threshold"] ? Number(values["threshold"]) : null,
+    matcher: parsed(values["matcher"]),
+    to: [
+      ...(mail.length > 0 ? [{ mail }] : []),
+      ...split(values["slack"]).map((slack) => ({ slack })),
+      ...split(values["webhook"]).map((webhook) => ({
+        webhook,
+        ...(values["secret"] && { secret: values["secret"] }),
+      })),
+    ],
+    group_by: values["group_by"],
+    at_most_every_s: Number(values["at_most_every_s"]),
+    muted_until: base?.muted_until ?? null,
+    description: values["description"],
+  };
+}
+
+/** @param {{notice: any, onClose: () => void, onDone: (name: string) => unknown}} props `notice` null: a new one. */
+export function NoticeEditor({ notice, onClose, onDone }) {
+  const form = useForm(notice, valuesOf);
+  const save = async (/** @type {Values} */ values, /** @type {any} */ base) => {
+    const name = notice ? notice.name : (values["name"] ?? "");
+    await put(pathOfNotice(name), documentOf(values, base), {
+      ...(base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" }),
+    });
+    await onDone(name);
+    return t("notices.saved", { name: visible(name) });
+  };
+  const label = (/** @type {string} */ name) => t(`notices.form.${name}`);
+  return html`<${FormDialog} isWide title=${t(notice ? "notices.edit.title" : "notices.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!notice} reread=${() => get(pathOfNotice(notice.name))} labelOf=${label}>
+    ${!notice && html`<${FormField} form=${form} name="name" label=${label("name")} required maxlength="50" />`}
+    <div class="form-grid">
+      <${FormField} form=${form} name="when" label=${label("when")} as="select">${WHENS.map((one) => html`<option key=${one} value=${one}>${t(`notices.when.${one}`)}</option>`)}<//>
+      <${FormField} form=${form} name="threshold" label=${label("threshold")} hint=${t("notices.threshold.hint")} type="number" min="1" step="1" />
+      <${FormField} form=${form} name="group_by" label=${label("group_by")} as="select">${GROUPS.map((one) => html`<option key=${one} value=${one}>${t(`notices.group_by.${one}`)}</option>`)}<//>
+      <${FormField} form=${form} name="at_most_every_s" label=${label("at_most_every_s")} type="number" min="10" step="1" required />
+    </div>
+    <${FormField} form=${form} name="mail" label=${label("mail")} hint=${t("notices.mail.hint")} as="textarea" rows="2" path="to" />
+    <${FormField} form=${form} name="slack" label=${label("slack")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
+    <div class="form-grid"><${FormField} form=${form} name="webhook" label=${label("webhook")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
+    <${FormField} form=${form} name="secret" label=${label("secret")} hint=${t("notices.secret.hint")} spellcheck="false" /></div>
+    <${FormField} form=${form} name="matcher" label=${label("matcher")} hint=${t("notices.matcher.hint")} as="textarea" rows="2" spellcheck="false" />
+    <${FormField} form=${form} name="description" label=${label("description")} maxlength="500" /><//>`;
+}

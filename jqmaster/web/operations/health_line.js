@@ -1,0 +1,103 @@
+/** The first line of the Overview: the master's verdict on the whole queue, in the reader's language. */
+import { html } from "../core/lib.js";
+import { get } from "../core/api.js";
+import { number, t, tOr } from "../core/i18n.js";
+import { useResource } from "../core/live.js";
+import { visible } from "../core/text.js";
+import { Badge, bytesText, durationText, relativeText, steadyMs } from "../ui/formats.js";
+import { whoText } from "../identity/value_words.js";
+
+/** @typedef {import("../core/live.js").LiveEvent} LiveEvent */
+/** @typedef {{code: string, text: string, figures: Record<string, any>}} Finding */
+
+/** @type {LiveEvent[]} */
+const EVENTS = ["jobs", "constraints", "workers", "masters"];
+/** @type {Record<string, "ok" | "info" | "warn" | "bad">} */
+const KINDS = { ok: "ok", waiting: "info", degraded: "warn", broken: "bad" };
+
+export const useHealth = () =>
+  useResource((signal) => get("api/health", {}, signal), [], {
+    events: EVENTS,
+    leastMs: 4_000,
+    everyMs: 15_000,
+  });
+
+/** @param {{verdict: any}} props `verdict`: null while it is not known. */
+export function HealthLine({ verdict }) {
+  if (!verdict) return html`<p class="health" aria-hidden="true">${" "}</p>`;
+  const { status, findings, command } = verdict;
+  const text = findings.length ? findingText(findings[0]) : t("health.none");
+  const isWell = status === "ok" || status === "waiting";
+  return html`<p class="health" role="status"><${Badge} kind=${KINDS[status] ?? "info"}>${tOr(`health.status.${status}`, visible(status))}<//> <span>${text}${isWell && ` ${t("health.nothing_broken")}`}</span>${command && html` <code>${visible(command)}</code>`}</p>`;
+}
+
+/** @param {Finding} finding @returns {string} The master's own text for a finding that this page does not know. */
+export function findingText({ code, text, figures }) {
+  switch (code) {
+    case "full":
+      return limitText(figures);
+    case "pause":
+    case "paused":
+    case "paused_values":
+      return pauseText(figures);
+    case "drains":
+      return t("health.drains", { ...shown(figures), eta: durationText(figures["eta_ms"], true) });
+    case "wait":
+      return t("health.wait", { ...shown(figures), duration: durationText(steadyMs(figures["wait_ms"])) });
+    default: {
+      const key = `health.${code}`;
+      return tOr(key, "") ? t(key, shown(figures)) : visible(text);
+    }
+  }
+}
+
+/** @param {Record<string, any>} figures @returns {Record<string, any>} The figures as people read them. */
+function shown(figures) {
+  /** @type {Record<string, any>} */
+  const found = {};
+  for (const [key, value] of Object.entries(figures)) {
+    if (value === null) continue;
+    if (key === "share") found[key] = number(value, { style: "percent", maximumFractionDigits: 0 });
+    else if (key === "latency_ms") found["duration"] = durationText(value);
+    else if (key === "used" || key === "most") found[key] = bytesText(value);
+    else if (key.endsWith("_at")) found[key.slice(0, -3)] = relativeText(Date.parse(value));
+    else found[key] = typeof value === "string" ? visible(value) : value;
+  }
+  return found;
+}
+
+/** @param {Record<string, any>} figures */
+function limitText(figures) {
+  const { value, held, count, rate, slots, running, eta_ms, held_until } = figures;
+  const name = visible(figures["name"]);
+  const first =
+    value === null
+      ? t("health.full", { name, count: held })
+      : t("health.full_value", { name, count, held, value: visible(value) });
+  const limits = [
+    rate && t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms, true) }),
+    slots && t("health.full.slots", { running: running ?? 0, slots }),
+    held_until && t("health.full.held", { until: relativeText(Date.parse(held_until)) }),
+  ].filter(Boolean);
+  return first + (limits.length ? ` ${limits.join(" ")}` : "");
+}
+
+/** @param {Record<string, any>} figures */
+function pauseText(figures) {
+  const { of, subject, key, by, reason, count, until_at } = figures;
+  const what = t(`pause.what.${of}`, {
+    name: visible(subject),
+    tag: visible(subject),
+    key: visible(key),
+    value: visible(subject),
+  });
+  return [
+    by
+      ? t("health.pause_by", { what, count, who: visible(whoText(by)) })
+      : t("health.pause", { what, count }),
+    reason && `“${visible(reason).slice(0, 200)}”`,
+    until_at && t("fault.pause.until", { until: relativeText(Date.parse(until_at)) }),
+  ]
+    .filter(Boolean)
+    .join(" ");
+}

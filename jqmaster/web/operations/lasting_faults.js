@@ -1,0 +1,246 @@
+/** Faults that stay among what is wrong until they are over or somebody acknowledges them. */
+import { toJson } from "../core/api.js";
+import { t } from "../core/i18n.js";
+import { href } from "../core/router.js";
+import { visible } from "../core/text.js";
+import { isPause, pausedText } from "../constraints/pauses.js";
+import { durationText, nowMs, relativeText, steadyMs } from "../ui/formats.js";
+
+/** @typedef {import("./pages/overview.js").Fault} Fault */
+
+const STEPS = 10;
+const LEAST_GROWTH = 100;
+const MOST = 20;
+
+// A constraint that is full for a moment under load is not a fault, and a fault is not over when one job gets through:
+// each takes this many answers in a row.
+const LOOKS_TO_BEGIN = 3;
+const LOOKS_TO_END = 2;
+const LONG_MS = 60_000;
+
+/** @typedef {{sinceMs: number, looks: number, misses: number, isFault: boolean, last: any}} Held `last`: the constraint when it last held jobs back. */
+
+/** @type {Map<string, Held>} Constraints that hold jobs back, or did until lately. */
+const held = new Map();
+/** @type {any[] | null} The last answer counted in `held`: a page draws each answer several times. */
+let counted = null;
+
+/**
+ * @param {{workers: any[], masters: any[], constraints: any[], points: any[], definitions?: any[]}} known `points`: the complete minutes of the last hour.
+ *   `definitions`: those that are late, or missed their newest instant.
+ * @returns {Fault[]}
+ */
+export const lastingFaults = ({ workers, masters, constraints, points, definitions = [] }) => [
+  ...lateLeader(masters),
+  ...deadOf(workers),
+  ...pausedOf(constraints),
+  ...fullOf(constraints, nowMs()),
+  ...troubledOf(definitions),
+  ...growthOf(points),
+];
+
+/** @param {any[]} masters @returns {Fault[]} */
+function lateLeader(masters) {
+  const late = masters.find((master) => master.role === "leader" && master.state === "stale");
+  if (!late) return [];
+  const text = t("fault.late_leader", {
+    master: visible(late.node_id || late.id),
+    seen: relativeText(Date.parse(late.last_seen_at)),
+  });
+  const link = { link: href("masters"), act: t("nav.masters") };
+  return [{ kind: "bad", code: "late_leader", key: `late ${late.id}`, text, ...link }];
+}
+
+/**
+ * Return the constraints that have kept jobs from starting for some time, except by a pause, which is a fault of its
+ * own.
+ * @param {any[]} constraints
+ * @param {number} atMs
+ * @returns {Fault[]} Those that hold the most jobs first.
+ */
+function fullOf(constraints, atMs) {
+  if (constraints !== counted) count(constraints, atMs);
+  return [...held.values()]
+    .filter((one) => one.isFault)
+    .sort((a, b) => b.last.usage.held - a.last.usage.held)
+    .slice(0, MOST)
+    .map(({ last: one, sinceMs }) => {
+      const { held: jobs, keys, closed_keys } = one.usage;
+      const name = visible(one.name);
+      const lastsMs = atMs - sinceMs;
+      const text = one.key
+        ? t("fault.full_values", { name, count: jobs, keys: closed_keys, all: keys })
+        : t("fault.full", { name, count: jobs });
+      const since =
+        lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(steadyMs(lastsMs)) })}` : "";
+      return {
+        kind: "warn",
+        code: "full",
+        key: `full ${one.name}`,
+        text: text + since,
+        link: href("constraints", { name: one.name }),
+        act: t("nav.constraints"),
+      };
+    });
+}
+
+/** @param {any[]} constraints A new answer. @param {number} atMs */
+function count(constraints, atMs) {
+  counted = constraints;
+  const known = new Map(constraints.map((one) => [one.name, one]));
+  for (const [name, one] of held) {
+    const present = known.get(name);
+    if (!present || !canBeFull(present)) held.delete(name);
+    else if (present.usage.held > 0) continue;
+    else if (!one.isFault || ++one.misses >= LOOKS_TO_END) held.delete(name);
+  }
+  for (const one of constraints) {
+    if (!canBeFull(one) || !(one.usage.held > 0)) continue;
+    const before = held.get(one.name) ?? { sinceMs: atMs, looks: 0, isFault: false };
+    const looks = before.looks + 1;
+    held.set(one.name, {
+      ...before,
+      looks,
+      misses: 0,
+      isFault: before.isFault || looks >= LOOKS_TO_BEGIN,
+      last: one,
+    });
+  }
+}
+
+/** @param {any} one */
+const canBeFull = (one) => one.enabled && one.mode === "enforce" && !one.paused;
+
+/** @param {any[]} definitions @returns {Fault[]} */
+function troubledOf(definitions) {
+  return definitions.slice(0, MOST).map((one) => {
+    const { name, last_run: run } = one;
+    const link = { link: href("definitions", { name }), act: t("nav.definitions") };
+    const isMissed = run?.outcome === "missed";
+    const at = isMissed ? run.due_at : one.next_due_at;
+    const code = isMissed ? "missed_instant" : "late_definition";
+    const text = t(`fault.${code}`, { name: visible(name), due: relativeText(Date.parse(at)) });
+    return { kind: isMissed ? "warn" : "bad", code, key: `definition ${name} ${at}`, text, ...link };
+  });
+}
+
+/** @param {any} worker */
+const processOf = (worker) => visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
+
+/**
+ * @param {any} dead
+ * @param {any[]} workers
+ * @returns {any} The worker that took its place: one on the same machine, for the same jobs, which began after it fell
+ *   silent. Nothing is left to do then, if it holds no job any more.
+ */
+const successorOf = (dead, workers) =>
+  dead.busy === 0 &&
+  workers.find(
+    (worker) =>
+      worker.state === "fresh" &&
+      worker.node_id === dead.node_id &&
+      Date.parse(worker.registered_at) > Date.parse(dead.last_seen_at) &&
+      dead.names.every((/** @type {string} */ name) => worker.names.includes(name)),
+  );
+
+/** @param {any[]} workers @returns {Fault[]} Workers that fell silent until they were detached, each with what it still holds. */
+function deadOf(workers) {
+  return workers
+    .filter((worker) => worker.state === "detached" && worker.detached_by === "silence")
+    .slice(0, MOST)
+    .map((worker) => {
+      const seen = relativeText(Date.parse(worker.last_seen_at));
+      const link = { link: href("workers", { id: worker.id }), act: t("fault.dead_worker.act") };
+      const successor = successorOf(worker, workers);
+      if (successor) {
+        const names = { worker: processOf(worker), successor: processOf(successor), seen };
+        return { kind: "info", key: `dead ${worker.id}`, text: t("fault.replaced_worker", names), ...link };
+      }
+      const text = t("fault.dead_worker", { worker: processOf(worker), seen, count: worker.busy });
+      return { kind: "bad", code: "dead_worker", key: `dead ${worker.id}`, text, ...link };
+    });
+}
+
+/** @param {any[]} constraints @returns {Fault[]} A pause that somebody forgot looks like a queue that stands still. */
+function pausedOf(constraints) {
+  return constraints
+    .filter((one) => one.enabled && one.mode === "enforce")
+    .flatMap(
+      /** @param {any} one @returns {Fault[]} */ (one) => {
+        const since = relativeText(Date.parse(one.changed_at));
+        const link = { link: href("constraints", { name: one.name }), act: t("nav.constraints") };
+        if (isPause(one.name))
+          return [
+            {
+              kind: "warn",
+              code: "pause",
+              key: `paused ${one.name}`,
+              text: pauseText(one),
+              ...link,
+            },
+          ];
+        if (one.paused)
+          return [
+            {
+              kind: "warn",
+              code: "paused",
+              key: `paused ${one.name} ${one.etag}`,
+              text: t("fault.paused", { name: visible(one.name), since }),
+              ...link,
+            },
+          ];
+        const values = /** @type {any[]} */ (one.overrides ?? []).filter((override) => override.paused);
+        if (values.length === 0) return [];
+        const shown = values
+          .slice(0, 3)
+          .map((override) =>
+            visible((override.match ? toJson(override.match) : String(override.value)).slice(0, 60)),
+          );
+        return [
+          {
+            kind: "warn",
+            code: "paused_values",
+            key: `paused ${one.name} ${one.etag}`,
+            text: t("fault.paused_values", {
+              name: visible(one.name),
+              values: shown.join(", ") + (values.length > shown.length ? ", …" : ""),
+              count: values.length,
+              since,
+            }),
+            ...link,
+          },
+        ];
+      },
+    )
+    .slice(0, MOST);
+}
+
+/** @param {any} one @returns {string} What is paused, since when and by whom, why and until when. */
+function pauseText(one) {
+  const text = t("fault.pause", {
+    what: pausedText(one.matcher),
+    since: relativeText(Date.parse(one.created_at)),
+    who: visible(one.created_by || "–"),
+  });
+  const until = one.expires_at && t("fault.pause.until", { until: relativeText(Date.parse(one.expires_at)) });
+  return [text, one.reason && `“${visible(one.reason).slice(0, 200)}”`, until].filter(Boolean).join(" ");
+}
+
+/** @param {any[]} points @returns {Fault[]} */
+function growthOf(points) {
+  const backlog = points.slice(-STEPS).map((point) => point.backlog);
+  const [first, last] = [backlog[0], backlog.at(-1)];
+  if (backlog.length < STEPS || typeof first !== "number" || typeof last !== "number") return [];
+  const rises = backlog.filter((value, at) => at > 0 && value > backlog[at - 1]).length;
+  if (last - first < Math.max(LEAST_GROWTH, first / 2) || rises < (STEPS * 2) / 3) return [];
+  return [
+    {
+      kind: "warn",
+      code: "growth",
+      key: "growth",
+      text: t("fault.growth", { first, last, minutes: STEPS }),
+      link: href("names"),
+      act: t("nav.names"),
+    },
+  ];
+}

@@ -1,0 +1,210 @@
+/** Every setting with what it does. Those that can change while masters run are changed here; secrets are never shown. */
+import { html, useState } from "../../core/lib.js";
+import { Problem, get, may, patch, toJson } from "../../core/api.js";
+import { number, t, tOr } from "../../core/i18n.js";
+import { useResource } from "../../core/live.js";
+import { visible } from "../../core/text.js";
+import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
+import { toast } from "../../ui/dialogs.js";
+import { Badge, Marked, bytesText, durationText } from "../../ui/formats.js";
+import { FilterInput } from "../../ui/filters.js";
+import { FormDialog } from "../../ui/form_dialog.js";
+import { Field, FormField, useForm } from "../../ui/forms.js";
+import { Table } from "../../ui/tables.js";
+
+const SOURCES = /** @type {const} */ ({ default: "off", configured: "info", runtime: "warn" });
+
+/** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
+export function Page({ query, go, session }) {
+  const { data, problem, reload } = useResource((signal) => get("api/settings", {}, signal), [], {
+    events: ["settings"],
+    leastMs: 1000,
+    everyMs: 15_000,
+  });
+  const [editing, setEditing] = useState(/** @type {any} */ (null));
+  const q = (query["q"] ?? "").toLowerCase();
+  const isOnlyRuntime = query["runtime"] === "1";
+  const all = /** @type {any[]} */ (data?.settings ?? []);
+  const shown = all.filter(
+    (one) =>
+      (!q || `${one.key} ${labelOf(one)} ${effectOf(one)}`.toLowerCase().includes(q)) &&
+      (!isOnlyRuntime || one.is_runtime),
+  );
+  const groups = [...new Set(shown.map((one) => one.group))];
+  const filter = (/** @type {Record<string, string>} */ more) =>
+    go("settings", { ...query, ...more }, { replace: true });
+  return html`<div class="page-head"><h1>${t("nav.settings")}</h1></div>
+    <form class="filters" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+      <${FilterInput} label=${t("settings.find")} maxlength="100" value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => filter({ q })} />
+      <label class="check"><input type="checkbox" checked=${isOnlyRuntime} onChange=${(/** @type {any} */ e) => filter({ runtime: e.target.checked ? "1" : "" })} /> ${t("settings.only_runtime")}</label></form>
+    <${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${
+      data === null
+        ? !problem && html`<${Loading} />`
+        : shown.length === 0
+          ? html`<${Empty} title=${t("settings.none_such")} />`
+          : groups.map(
+              (group) =>
+                html`<section key=${group} class="after"><h2>${tOr(`settings.group.${group}`, visible(group))}</h2><${Table} caption=${tOr(`settings.group.${group}`, visible(group))} rowKey=${keyOf} rowClass=${() => "setting"}
+        rows=${shown.filter((one) => one.group === group)} columns=${columns(session, setEditing)} /></section>`,
+            )
+    }
+    ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
+}
+
+// The master sends both in English.
+/** @param {any} setting @returns {string} */
+const labelOf = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
+/** @param {any} setting @returns {string} */
+const effectOf = (setting) => tOr(`settings.effect.${setting.key}`, setting.effect);
+
+/** @param {any} setting */
+const keyOf = (setting) => setting.key;
+
+/**
+ * @param {import("../../core/api.js").Session} session
+ * @param {(setting: any) => void} onEdit
+ * @returns {import("../../ui/tables.js").Column[]}
+ */
+function columns(session, onEdit) {
+  return [
+    {
+      key: "setting",
+      label: t("settings.setting"),
+      render: (one) =>
+        html`<strong>${labelOf(one)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Marked} text=${effectOf(one)} /></p>`,
+    },
+    {
+      key: "value",
+      label: t("settings.value"),
+      render: (one) =>
+        html`<span class="setting-value"><${Setting} setting=${one} /></span><br /><${Badge} kind=${SOURCES[/** @type {keyof typeof SOURCES} */ (one.source)] ?? "off"}>${tOr(`settings.source.${one.source}`, visible(one.source))}<//>`,
+    },
+    {
+      key: "default",
+      label: t("settings.default.column"),
+      priority: 2,
+      render: (one) =>
+        html`<span class="muted num">${one.is_secret ? "–" : valueText(one, one.default)}</span>${rangeText(one) && html`<br /><span class="muted small num">${rangeText(one)}</span>`}`,
+    },
+    {
+      key: "act",
+      label: t("job.actions"),
+      align: "end",
+      render: (one) => {
+        if (!one.is_runtime) return html`<span class="muted small">${t("settings.at_start")}</span>`;
+        if (one.change_scope && may(session, one.change_scope))
+          return html`<${Button} opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf(one) })} onClick=${() => onEdit(one)}>${t("settings.change")}<//>`;
+        return one.change_scope === "admin"
+          ? html`<span class="muted small">${t("settings.admin_only")}</span>`
+          : null;
+      },
+    },
+  ];
+}
+
+/**
+ * @param {any} setting
+ * @param {any} value
+ * @returns {string}
+ */
+function valueText(setting, value) {
+  if (value === null || value === undefined || (Array.isArray(value) && value.length === 0)) return t("none");
+  if (Array.isArray(value)) return visible(value.join(", "));
+  if (typeof value === "boolean") return t(value ? "yes" : "no");
+  if (typeof value === "number" || typeof value === "bigint") {
+    const ms = setting.unit === "ms" ? Number(value) : setting.unit === "s" ? Number(value) * 1000 : null;
+    if (ms !== null) return durationText(ms);
+    if (setting.unit === "bytes") return bytesText(Number(value));
+    return number(value, { maximumFractionDigits: 6 });
+  }
+  return visible(String(value));
+}
+
+/** @param {any} setting */
+function rangeText(setting) {
+  const { minimum, maximum } = setting;
+  if (minimum === null && maximum === null) return "";
+  const text = (/** @type {any} */ value) => valueText(setting, value);
+  if (maximum === null)
+    return Number(minimum) === 0 ? "" : t("settings.range.least", { least: text(minimum) });
+  const most = text(maximum);
+  if (minimum === null) return t("settings.range.most", { most });
+  // Nobody says "0 ms".
+  const least = Number(minimum) === 0 ? number(0) : text(minimum);
+  return t("settings.range.between", { least, most });
+}
+
+/** @param {{setting: any}} props */
+function Setting({ setting }) {
+  if (setting.is_secret || setting.is_hidden) return html`<span class="muted">${t("settings.secret")}</span>`;
+  return html`<strong class="num">${valueText(setting, setting.value)}</strong>`;
+}
+
+/** @param {any} setting @returns {import("../../ui/forms.js").Values} */
+const valuesOf = ({ type, value }) => ({
+  value:
+    type === "boolean"
+      ? value
+        ? "yes"
+        : ""
+      : type === "list"
+        ? (value ?? []).join("\n")
+        : String(value ?? ""),
+});
+
+/** @param {any} setting @param {string} text @returns {any} What the API takes; null: the configured value. */
+function sentValue(setting, text) {
+  if (setting.type === "boolean") return text === "yes";
+  if (setting.type === "integer" || setting.type === "number") return text === "" ? null : Number(text);
+  return setting.type === "list" ? text.split(/\s+/).filter(Boolean) : text;
+}
+
+/** @param {{setting: any, onClose: () => void, onDone: () => Promise<void>}} props */
+function Edit({ setting, onClose, onDone }) {
+  const form = useForm(setting, valuesOf);
+  const reread = async () =>
+    (await get("api/settings")).settings.find((/** @type {any} */ one) => one.key === setting.key);
+  const send = async (/** @type {any} */ value) => {
+    await patch("api/settings", { [setting.key]: value });
+    await onDone();
+    return t("settings.done", { name: labelOf(setting) });
+  };
+  const save = async (/** @type {import("../../ui/forms.js").Values} */ values, /** @type {any} */ base) => {
+    // All settings share one version, so read this one again to find what others changed.
+    if (toJson((await reread())?.value) !== toJson(base.value))
+      throw new Problem(412, { title: t("form.conflict") });
+    return send(sentValue(setting, values["value"] ?? ""));
+  };
+  const reset = async () => {
+    const done = await form.run(() => send(null));
+    if (typeof done !== "string") return;
+    toast(done);
+    onClose();
+  };
+  const unit = setting.unit ? ` (${tOr(`unit.${setting.unit}`, visible(setting.unit))})` : "";
+  const common = {
+    form,
+    name: "value",
+    path: setting.key,
+    label: `${visible(setting.key)}${unit}`,
+    hint: setting.type === "list" ? t("settings.list.hint") : rangeText(setting),
+  };
+  const control = () => {
+    switch (setting.type) {
+      case "boolean":
+        return html`<${Field} label=${common.label} problem=${form.problem} path=${setting.key}>${(/** @type {any} */ a) => html`<input ...${a} ...${form.check("value")} />`}<//>`;
+      case "choice":
+        return html`<${FormField} ...${common} as="select">${setting.choices.map((/** @type {string} */ choice) => html`<option key=${choice} value=${choice}>${visible(choice)}</option>`)}<//>`;
+      case "list":
+        return html`<${FormField} ...${common} as="textarea" class="short" spellcheck=${false} />`;
+      case "text":
+        return html`<${FormField} ...${common} type="text" maxlength="2000" spellcheck=${false} />`;
+      default:
+        return html`<${FormField} ...${common} type="number" step=${setting.type === "integer" ? "1" : "any"} />`;
+    }
+  };
+  return html`<${FormDialog} title=${labelOf(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf(setting)}
+      more=${setting.source === "runtime" && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${t("settings.reset")}<//>`}>
+    <p class="muted"><${Marked} text=${effectOf(setting)} /></p>${control()}<//>`;
+}

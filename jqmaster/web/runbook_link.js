@@ -1,9 +1,0 @@
-/** The way from a fault to what to do about it. */
-import { html } from "./lib.js";
-import { t } from "./i18n.js";
-import { RUNBOOKS } from "./runbooks.js";
-
-/** @param {{code: keyof typeof RUNBOOKS}} props The page is the master's own: it needs no other network. */
-export function RunbookLink({ code }) {
-  return html`<a class="runbook" href=${`runbooks.html#${RUNBOOKS[code]}`} target="_blank" rel="noreferrer"><span class="fault-act">${t("fault.runbook")}</span><span aria-hidden="true"> ↗</span></a>`;
-}

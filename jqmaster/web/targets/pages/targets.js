@@ -1,0 +1,276 @@
+/** HTTP targets: endpoints that do jobs without a worker; how they answer, and a test of each. */
+import { Problem, call, del, get, may } from "../../core/api.js";
+import { Changes } from "../../identity/changes.js";
+import { curl } from "../../core/curl.js";
+import { t, tOr } from "../../core/i18n.js";
+import { html, useState } from "../../core/lib.js";
+import { useResource } from "../../core/live.js";
+import { href } from "../../core/router.js";
+import { visible } from "../../core/text.js";
+import { Button, Code, Copy, Empty, ErrorBox, Loading } from "../../ui/controls.js";
+import { Dialog, Sure } from "../../ui/dialogs.js";
+import { Badge, Duration, Id, Num, Text, Time, perSText } from "../../ui/formats.js";
+import { Field } from "../../ui/forms.js";
+import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
+import { useTitle } from "../../ui/titles.js";
+import { whoText } from "../../identity/value_words.js";
+
+const EXAMPLE = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
+const READ = { events: ["jobs"], leastMs: 2000, everyMs: 5000 };
+const KINDS = /** @type {Record<string, string>} */ ({
+  succeeded: "ok",
+  awaiting: "info",
+  not_ready: "warn",
+  unreachable: "bad",
+  failed: "bad",
+  rejected: "bad",
+});
+
+/** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
+export function Page({ query, go, session }) {
+  return query["name"]
+    ? html`<${One} key=${query["name"]} name=${query["name"]} go=${go} session=${session} />`
+    : html`<${List} go=${go} session=${session} />`;
+}
+
+/** @param {string} name */
+const pathOf = (name) => `api/targets/${encodeURIComponent(name)}`;
+
+/** @param {any} one */
+const nameOf = (one) => one.name;
+
+/** @param {any} one @returns {string} Where its requests go. */
+const addressOf = (one) => (typeof one.url === "string" ? one.url : one.url.from);
+
+/** @param {{result: string}} props */
+const Outcome = ({ result }) =>
+  html`<${Badge} kind=${KINDS[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
+
+/** @param {{one: any}} props */
+function Reach({ one }) {
+  if (one.unreachable.length > 0) return html`<${Badge} kind="bad">${t("targets.unreachable")}<//>`;
+  const last = one.figures.last[0];
+  return last
+    ? html`<${Outcome} result=${last.result} />`
+    : html`<${Badge} kind="off">${t("targets.idle")}<//>`;
+}
+
+/** @param {{one: any}} props */
+const Running = ({ one }) =>
+  html`<span class="num"><${Num} value=${one.running} /> / <${Num} value=${one.max_running} /></span>`;
+
+/** @param {{one: any}} props */
+const Took99 = ({ one }) =>
+  one.figures.took ? html`<${Duration} ms=${one.figures.took.p99_ms} />` : html`<${Num} value=${null} />`;
+
+/** @param {{go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
+function List({ go, session }) {
+  const hold = useHold();
+  const found = useResource((signal) => get("api/targets", {}, signal), [], /** @type {any} */ (READ));
+  const { rows } = useSteadyRows(found.data?.targets ?? [], nameOf, hold.isHeld, "");
+  return html`<div class="page-head"><h1>${t("nav.targets")}</h1></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${
+      !found.data
+        ? html`<${Loading} isLoading=${!found.problem} />`
+        : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf} label=${nameOf} onOpen=${(/** @type {any} */ one) => go("targets", { name: one.name })}
+            columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+            empty=${html`<div class="card"><${Empty} title=${t("targets.empty")} curl=${curl(session, "PUT", "api/targets/app", { body: EXAMPLE })} /></div>`} /></div>`
+    }`;
+}
+
+/** @type {(import("../../ui/tables.js").Column & {label: string})[]} */
+const COLUMNS = [
+  {
+    key: "name",
+    label: "job.name",
+    phone: "main",
+    render: (one) =>
+      html`<a href=${href("targets", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>`,
+  },
+  {
+    key: "address",
+    label: "targets.address",
+    phone: "line",
+    priority: 2,
+    render: (one) => html`<${Text} value=${addressOf(one)} max=${120} />`,
+  },
+  {
+    key: "state",
+    label: "targets.last",
+    width: 10,
+    phone: "side",
+    render: (one) => html`<${Reach} one=${one} />`,
+  },
+  {
+    key: "running",
+    label: "targets.running",
+    width: 8,
+    align: "end",
+    priority: 2,
+    render: (one) => html`<${Running} one=${one} />`,
+  },
+  {
+    key: "rate",
+    label: "targets.rate",
+    width: 8,
+    align: "end",
+    render: (one) => html`<span class="num">${perSText(one.figures.requests_per_s)}</span>`,
+  },
+  {
+    key: "p99",
+    label: "targets.p99",
+    width: 8,
+    align: "end",
+    priority: 2,
+    render: (one) => html`<${Took99} one=${one} />`,
+  },
+];
+
+/** @param {{name: string, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
+function One({ name, go, session }) {
+  const path = pathOf(name);
+  const [dialog, setDialog] = useState("");
+  const found = useResource((signal) => get(path, {}, signal), [name], /** @type {any} */ (READ));
+  useTitle(name);
+  const one = found.data;
+  const mayOperate = may(session, "operate");
+  if (!one) {
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.targets")}</h1><div class="card"><${Empty} title=${t("targets.unknown", { name: visible(name) })}><p><a href=${href("targets")}>${t("nav.targets")}</a></p><//></div>`;
+    return html`<h1>${t("nav.targets")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+  }
+  return html`<p class="crumbs"><a href=${href("targets")}>${t("nav.targets")}</a></p>
+    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1><${Reach} one=${one} /></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${
+      mayOperate &&
+      html`<div class="row actions" role="group" aria-label=${t("targets.actions")}>
+      <${Button} opensDialog kind="primary" onClick=${() => setDialog("test")}>${t("targets.test")}<//>
+      <${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: documentOf(one) })} />
+      <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`
+    }
+    ${one.unreachable.length > 0 && html`<div class="card"><h2>${t("targets.unreachable")}</h2><ul class="plain">${one.unreachable.map((/** @type {string} */ why) => html`<li key=${why}><${Text} value=${why} max=${300} /></li>`)}</ul></div>`}
+    <div class="job-grid"><div class="stack"><${Answers} one=${one} /></div>
+    <div class="stack"><${Now} one=${one} /><${Facts} one=${one} /></div></div>
+    ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
+    ${dialog === "test" && html`<${Test} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}
+    ${dialog === "delete" && html`<${Sure} title=${t("targets.delete.title")} verb=${t("action.delete")} onConfirm=${() => del(path).then(() => go("targets"))} onClose=${() => setDialog("")}><p>${t("targets.delete.text", { name: visible(name) })}</p><//>`}`;
+}
+
+/** @param {any} one A target from the API. Returns the fields that the API takes back. */
+function documentOf(one) {
+  const { names, url, method, body, headers, max_running, max_running_per_host } = one;
+  const { ok, final, timeout, not_ready_for_s, allow_hosts, description } = one;
+  return {
+    names,
+    url,
+    method,
+    body,
+    headers,
+    max_running,
+    max_running_per_host,
+    ok,
+    final,
+    timeout,
+    not_ready_for_s,
+    allow_hosts,
+    description,
+  };
+}
+
+/** @param {{one: any}} props The newest answers. Their bodies are there for those who may see content. */
+function Answers({ one }) {
+  const last = /** @type {any[]} */ (one.figures.last);
+  return html`<section class="card" aria-labelledby="answers"><h2 id="answers">${t("targets.answers")}</h2>
+    ${
+      last.length === 0
+        ? html`<p class="muted">${t("targets.answers.none")}</p>`
+        : html`<ol class="attempts">${last.map(
+            (
+              answer,
+            ) => html`<li key=${`${answer.job_id} ${answer.at}`} class="attempt"><p class="row"><${Outcome} result=${answer.result} /> ${answer.status !== null && html`<span class="num">${answer.status}</span> `}<${Id} id=${answer.job_id} href=${href("job", { id: answer.job_id })} /> <span class="muted"><${Time} at=${answer.at} /> · <${Duration} ms=${answer.took_ms} /></span></p>
+      <p><${Text} value=${answer.detail} max=${300} /></p>${answer.body && html`<p class="muted"><${Text} value=${answer.body} max=${300} /></p>`}</li>`,
+          )}</ol>`
+    }</section>`;
+}
+
+/** @param {{one: any}} props */
+function Now({ one }) {
+  const { took, results, requests_per_s: rate } = one.figures;
+  return html`<section class="card"><h2>${t("targets.now")}</h2><dl class="facts">
+    <dt>${t("targets.running")}</dt><dd><${Running} one=${one} /></dd>
+    <dt>${t("targets.rate")}</dt><dd class="num">${perSText(rate)}</dd>
+    ${took && html`<dt>${t("targets.took")}</dt><dd>p50 <${Duration} ms=${took.p50_ms} /> · p95 <${Duration} ms=${took.p95_ms} /> · p99 <${Duration} ms=${took.p99_ms} /></dd>`}
+    ${Object.entries(results).map(([result, count]) => html`<dt key=${result}>${tOr(`targets.result.${result}`, visible(result))}</dt><dd><${Num} value=${count} /></dd>`)}</dl></section>`;
+}
+
+/** @param {{one: any}} props */
+function Facts({ one }) {
+  return html`<section class="card"><h2>${t("targets.facts")}</h2><dl class="facts">
+    <dt>${t("targets.address")}</dt><dd><code>${one.method}</code> <${Text} value=${addressOf(one)} max=${300} /></dd>
+    <dt>${t("targets.names")}</dt><dd><${Text} value=${one.names.join(", ")} max=${500} /></dd>
+    ${one.serving.length > 0 && html`<dt>${t("targets.serving")}</dt><dd><${Text} value=${one.serving.join(", ")} max=${500} /></dd>`}
+    <dt>${t("targets.body")}</dt><dd>${tOr(`targets.body.${one.body}`, visible(one.body))}</dd>
+    <dt>${t("targets.ok")}</dt><dd class="num">${one.ok.join(", ")}</dd>
+    <dt>${t("targets.final")}</dt><dd class="num">${one.final.join(", ")}</dd>
+    ${one.timeout !== null && html`<dt>${t("targets.timeout")}</dt><dd><${Duration} ms=${one.timeout * 1000} /></dd>`}
+    <dt>${t("targets.signed")}</dt><dd>${t(one.has_secret ? "yes" : "no")}${one.previous_secret_until && html` · ${t("targets.previous_secret")} <${Time} at=${one.previous_secret_until} isNext />`}</dd>
+    ${one.allow_hosts.length > 0 && html`<dt>${t("targets.allow_hosts")}</dt><dd><${Text} value=${one.allow_hosts.join(", ")} max=${300} /></dd>`}
+    ${one.description && html`<dt>${t("targets.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
+    <dt>${t("targets.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd>
+    <dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd></dl></section>`;
+}
+
+/** @param {{path: string, onClose: () => void, onDone: () => unknown}} props Sends a request for a job that does not exist. */
+function Test({ path, onClose, onDone }) {
+  const [argument, setArgument] = useState("{}");
+  const [fault, setFault] = useState("");
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const [found, setFound] = useState(/** @type {any} */ (null));
+  const [isSending, setSending] = useState(false);
+  const send = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    /** @type {unknown} */
+    let value;
+    try {
+      value = JSON.parse(argument);
+    } catch {
+      setFault(t("targets.test.no_json"));
+      return;
+    }
+    setFault("");
+    setProblem(null);
+    setSending(true);
+    try {
+      setFound(await call("POST", `${path}/test`, { body: { argument: value } }));
+      onDone();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    } finally {
+      setSending(false);
+    }
+  };
+  return html`<${Dialog} isWide title=${t("targets.test.title")} onClose=${onClose}><form onSubmit=${send}>
+    <p class="muted">${t("targets.test.text")}</p>
+    <${Field} label=${t("job.argument")}>${(/** @type {Record<string, any>} */ attributes) => html`<textarea ...${attributes} rows="3" spellcheck=${false} value=${argument} onInput=${(/** @type {any} */ event) => setArgument(event.target.value)}></textarea>`}<//>
+    ${fault && html`<p class="field-error" role="alert">${fault}</p>`}
+    <${ErrorBox} problem=${problem} />
+    ${found && html`<${Exchange} found=${found} />`}
+    <footer><${Button} onClick=${onClose}>${t("close")}<//><${Button} type="submit" kind="primary" disabled=${isSending}>${t("targets.test.send")}<//></footer></form><//>`;
+}
+
+/** @param {{found: any}} props */
+function Exchange({ found }) {
+  const { request, answer } = found;
+  return html`<section aria-live="polite"><p class="row"><${Outcome} result=${found.result} /> <span class="num">${answer?.status}</span> <${Duration} ms=${found.took_ms} /> <${Text} value=${found.detail} max=${300} /></p>
+    <h3>${t("targets.test.request")}</h3><${Code} label=${t("targets.test.request")} text=${`${request.method} ${request.url}\n${lines(request.headers)}\n\n${request.body}`} />
+    <h3>${t("targets.test.answer")}</h3>${answer ? html`<${Code} label=${t("targets.test.answer")} text=${`${answer.status}\n${lines(answer.headers)}\n\n${answer.body}`} />` : html`<p class="muted">${t("targets.test.no_answer")}</p>`}</section>`;
+}
+
+/** @param {Record<string, string>} headers */
+const lines = (headers) =>
+  Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}`)
+    .join("\n");

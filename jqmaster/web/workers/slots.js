@@ -1,0 +1,97 @@
+/** The slots of a worker: how many jobs it may have. An operator sets them, and may keep them for later workers. */
+import { del, get, post } from "../core/api.js";
+import { t } from "../core/i18n.js";
+import { html } from "../core/lib.js";
+import { useResource } from "../core/live.js";
+import { Button, ErrorBox } from "../ui/controls.js";
+import { attempt } from "../ui/dialogs.js";
+import { FormDialog } from "../ui/form_dialog.js";
+import { Num, Text, Time } from "../ui/formats.js";
+import { FormCheck, FormField, useForm } from "../ui/forms.js";
+import { Table } from "../ui/tables.js";
+
+/** @param {{worker: any, what: string, onClose: () => void, onDone: () => unknown}} props `what`: the words for the worker. */
+export function SlotsDialog({ worker, what, onClose, onDone }) {
+  const form = useForm(null, () => ({ max_jobs: String(worker.max_jobs), keep: "" }));
+  const path = `api/workers/${encodeURIComponent(worker.id)}/slots`;
+  const set = async (/** @type {number | null} */ maxJobs, keep = false) => {
+    const answer = await post(path, { max_jobs: maxJobs, keep });
+    await onDone();
+    return answer.max_jobs;
+  };
+  const save = async (/** @type {import("../ui/forms.js").Values} */ { max_jobs, keep }) => {
+    const before = worker.max_jobs;
+    const now = await set(Number(max_jobs), Boolean(keep));
+    const undo = () => attempt(() => set(before), t("workers.slots.set", { count: before }));
+    // Undo would not take back what is kept: that is in a list of its own.
+    return keep
+      ? t("workers.slots.kept", { count: now })
+      : { text: t("workers.slots.set", { count: now }), undo };
+  };
+  return html`<${FormDialog} title=${t("workers.slots.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("workers.slots.save")}>
+    <p><strong><${Text} value=${what} max=${120} /></strong></p><p class="muted">${t("workers.slots.text", { own: worker.own_max_jobs ?? worker.max_jobs })}</p>
+    <${FormField} form=${form} name="max_jobs" type="number" min="1" max="1000" required label=${t("workers.slots")} />
+    <${FormCheck} form=${form} name="keep">${t("workers.slots.keep")}<//><//>`;
+}
+
+/** @param {{mayOperate: boolean}} props Slots that are kept for nodes and labels; shows nothing if there are none. */
+export function SlotRules({ mayOperate }) {
+  const { data, problem, reload } = useResource((signal) => get("api/slot-rules", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 1000,
+    pollMs: 10_000,
+  });
+  const rules = /** @type {any[]} */ (data?.slot_rules ?? []);
+  if (rules.length === 0) return html`<${ErrorBox} problem=${problem} onRetry=${reload} />`;
+  const labels = (/** @type {any} */ rule) =>
+    Object.entries(rule.labels)
+      .map(([key, value]) => `${key}=${value}`)
+      .join(", ");
+  const remove = (/** @type {any} */ rule) =>
+    attempt(() => del(`api/slot-rules/${encodeURIComponent(rule.id)}`), t("workers.slots.rule.removed")).then(
+      reload,
+    );
+  return html`<section class="after"><h2>${t("workers.slots.rules")}</h2>
+    <p class="muted">${t("workers.slots.rules.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
+    <${Table} caption=${t("workers.slots.rules")} rows=${rules} rowKey=${(/** @type {any} */ rule) => rule.id} columns=${[
+      {
+        key: "node",
+        label: t("workers.host"),
+        render: (/** @type {any} */ rule) => html`<${Text} value=${rule.node_id || "–"} max=${60} />`,
+      },
+      {
+        key: "labels",
+        label: t("workers.labels"),
+        render: (/** @type {any} */ rule) => html`<${Text} value=${labels(rule) || "–"} max=${80} />`,
+      },
+      {
+        key: "slots",
+        label: t("workers.slots"),
+        align: "end",
+        render: (/** @type {any} */ rule) => html`<${Num} value=${rule.max_jobs} />`,
+      },
+      {
+        key: "by",
+        label: t("workers.slots.by"),
+        priority: 3,
+        render: (/** @type {any} */ rule) => html`<${Text} value=${rule.set_by} max=${40} />`,
+      },
+      {
+        key: "at",
+        label: t("workers.slots.at"),
+        align: "end",
+        priority: 3,
+        render: (/** @type {any} */ rule) => html`<${Time} at=${rule.set_at} />`,
+      },
+      ...(mayOperate
+        ? [
+            {
+              key: "act",
+              label: t("job.actions"),
+              render: (/** @type {any} */ rule) =>
+                html`<${Button} class="small" aria-label=${`${t("workers.slots.rule.remove")}: ${rule.node_id}`} onClick=${() => remove(rule)}>${t("workers.slots.rule.remove")}<//>`,
+            },
+          ]
+        : []),
+    ]} /></section>`;
+}
