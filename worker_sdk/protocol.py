@@ -316,6 +316,10 @@ class ReportedClaim(TypedDict):
     # MessagePack there. It is saved when the heartbeat is answered, the claim is in neither `cancel` nor
     # `lost`, and `ignored` does not name it.
     checkpoint: NotRequired[Any | None]
+    # Number of this report: higher in each later heartbeat with `progress` or `checkpoint` of the claim. A
+    # master that stood still may read a heartbeat long after the worker gave it up. Its report is then left
+    # out, because a later one is saved. If omitted, the report replaces any other one.
+    seq: NotRequired[int | None]
 
 
 class RunningClaim(TypedDict):

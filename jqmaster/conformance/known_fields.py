@@ -9,4 +9,4 @@ REGISTRATION: Final = frozenset(
 POLL: Final = frozenset({"max", "wait", "poll_id", "refused", "withdraw"})
 HEARTBEAT: Final = frozenset({"running", "free", "as_of_ms", "asks_to_continue", "proof"})
 CLAIM: Final = frozenset({"job_id", "token"})
-REPORTED_CLAIM: Final = CLAIM | {"progress", "checkpoint"}
+REPORTED_CLAIM: Final = CLAIM | {"progress", "checkpoint", "seq"}

@@ -87,7 +87,8 @@ class Keys:
     progress = NamedKey(
         "hash",
         "with its job",
-        "what its worker told last: `fraction`, `message`, `at_ms`; and `checkpoint`, for the next attempt",
+        "what its worker told last: `fraction`, `message`, `at_ms`; `checkpoint`, for the next attempt; and `token` "
+        "and `seq`, the claim that told it and the number of its report",
         of=("job_id",),
     )
     parts = NamedKey(

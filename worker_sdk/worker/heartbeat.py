@@ -92,6 +92,8 @@ class Heartbeat:
         self._reports = reports
         reports.on_report = self._request_beat
         self._no_reports_until_s = 0.0
+        # Counts the heartbeats with reports, so that one that a master held up replaces no later report.
+        self._seq = 0
         self._watch = watch
         self._wake = threading.Event()
         self._must_beat = False
@@ -242,9 +244,11 @@ class Heartbeat:
     ) -> tuple[float | None, bool]:
         """Return the seconds until the next heartbeat (None: no answer), and whether the reports were answered for."""
         running: list[ReportedClaim] = [{"job_id": run.job_id, "token": run.token} for run in runs]
-        for claim in running if reports else ():
-            if (one := reports.get(claim["token"])) is not None:
-                claim.update(cast("ReportedClaim", one.fields()))
+        if reports:
+            self._seq += 1
+            for claim in running:
+                if (one := reports.get(claim["token"])) is not None:
+                    claim.update(cast("ReportedClaim", one.fields(self._seq)))
         sent_s = now_s()
         try:
             answer, others = self._send(member, running, as_of_ms)
@@ -358,7 +362,8 @@ class Heartbeat:
         told = []
         for field in fields if isinstance(fields, list) else ():
             loc, msg = (field.get("loc"), field.get("msg")) if isinstance(field, dict) else (None, None)
-            if not isinstance(loc, list):
+            # A master that does not know `seq` takes the reports as it always did.
+            if not isinstance(loc, list) or loc[2:] == ["seq"]:
                 continue
             told.append(f"{'.'.join(map(str, loc))}: {msg}")
             if loc[:1] == ["running"] and loc[2:3] == ["checkpoint"] and loc[1] in range(len(running)):

@@ -11,7 +11,7 @@ from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import MasterUnreachableError
 from worker_sdk.unsendable import sendable
 from worker_sdk.worker.identity import WorkerIdentity
-from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.lease import StoreClock, now_s
 from worker_sdk.worker.no_value import NO_VALUE
 
 logger = logging.getLogger(__name__)
@@ -43,11 +43,15 @@ class ObservedRoom:
     resets_s: float
     value: Any = NO_VALUE
 
-    def fields(self, age_s: float = 0.0) -> dict[str, Any]:
-        """Return the fields of the call, sent `age_s` seconds after the observation."""
+    def fields(self) -> dict[str, Any]:
+        """Return the fields that describe it."""
         value = {} if self.value is NO_VALUE else {"value": self.value}
-        resets_s = max(0.0, self.resets_s - age_s)
-        return {"constraint": self.constraint, **value, "remaining": self.remaining, "resets_s": resets_s}
+        return {
+            "constraint": self.constraint,
+            **value,
+            "remaining": self.remaining,
+            "resets_s": self.resets_s,
+        }
 
 
 def checked_units(units: Mapping[str, float]) -> dict[str, float]:
@@ -72,9 +76,10 @@ class ObservationSender:
     """Sends observations from the event loop in which it was made, one call at a time. If several observations of
     one gate wait for a call, it sends the last one. Any thread may call `observe`."""
 
-    def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
+    def __init__(self, client: MasterClient, identity: WorkerIdentity, clock: StoreClock) -> None:
         self._client = client
         self._identity = identity
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         # By constraint and value: the last observation, and when it was made.
         self._waiting: dict[tuple[str, str], tuple[ObservedRoom, float]] = {}
@@ -103,12 +108,14 @@ class ObservationSender:
             self._sending = None
 
     async def _send(self, observation: ObservedRoom, at_s: float) -> None:
-        while (age_s := now_s() - at_s) < _PATIENCE_S:
+        while now_s() - at_s < _PATIENCE_S:
             worker_id = self._identity.worker_id
             if worker_id is not None:
                 path = f"/api/workers/{worker_id}/observations"
+                # A store time that had been reached at the observation.
+                fields = observation.fields() | {"as_of_ms": self._clock.earliest_ms(at_s)}
                 try:
-                    answer = await self._client.call("POST", path, sendable(observation.fields(age_s)))
+                    answer = await self._client.call("POST", path, sendable(fields))
                 except MasterUnreachableError as exc:
                     logger.debug("no answer to an observation: %s", exc)
                 else:

@@ -8,7 +8,7 @@ from jqmaster.api.http.endpoint import Call, Handler, Reply, check
 from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.outcome_schemas import ENDINGS
 from jqmaster.api.workers import views
-from jqmaster.api.workers.heartbeats import read_heartbeat
+from jqmaster.api.workers.heartbeats import outdated_reports, read_heartbeat
 from jqmaster.api.workers.schemas import (
     ClaimRequest,
     ObservationRequest,
@@ -65,7 +65,8 @@ async def register(call: Call) -> Reply:
 
 
 async def heartbeat(call: Call) -> Reply:
-    request, ignored = read_heartbeat(read_map(await call.body(), limits=call.limits.scan))
+    fields = read_map(await call.body(), limits=call.limits.scan)
+    request, ignored = read_heartbeat(fields)
     await call.services.owners.check_heartbeat(
         call.path["worker_id"], call.known, token=call.bearer, proof=request.proof
     )
@@ -82,6 +83,7 @@ async def heartbeat(call: Call) -> Reply:
         reports=[report for claim in request.running if (report := claim.to_report())],
         asks_to_continue=request.asks_to_continue,
     )
+    ignored += outdated_reports(fields["running"], answer.outdated)
     settings = call.services.settings
     lease_ms = min(lease_ms, settings.lease_ms)
     return Reply(

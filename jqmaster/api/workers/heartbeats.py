@@ -1,6 +1,6 @@
 """Reading of heartbeats. A fault in one field must not cost the leases of all jobs that the heartbeat names."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from jqmaster.api.http.endpoint import check
@@ -9,6 +9,8 @@ from jqmaster.errors import FieldError, InvalidError
 
 # Without these, an entry of `running` names no claim.
 _OF_CLAIM: Final = ("job_id", "token")
+# The fields of an entry that `seq` orders.
+_REPORTS: Final = ("progress", "checkpoint")
 
 
 def read_heartbeat(fields: dict[str, Any]) -> tuple[HeartbeatRequest, list[FieldError]]:
@@ -20,6 +22,19 @@ def read_heartbeat(fields: dict[str, Any]) -> tuple[HeartbeatRequest, list[Field
         if any(error.loc in ((), ("running",)) for error in exc.errors):
             raise
         return check(HeartbeatRequest, _without(fields, exc.errors)), list(exc.errors)
+
+
+def outdated_reports(running: list[Any], outdated: Collection[tuple[str, str]]) -> list[FieldError]:
+    """Return an error for each report whose claim has a later one. `running`: the entries as they were sent."""
+    return [
+        FieldError(
+            ("running", index, field), "a report with a higher `seq` is saved already: number reports upwards"
+        )
+        for index, claim in enumerate(running if outdated else ())
+        if isinstance(claim, dict) and (claim.get("job_id"), claim.get("token")) in outdated
+        for field in _REPORTS
+        if claim.get(field) is not None
+    ]
 
 
 def _without(fields: dict[str, Any], errors: Sequence[FieldError]) -> dict[str, Any]:

@@ -189,12 +189,21 @@ class ReportedClaim(ClaimRef):
         "`lost`, and `ignored` does not name it.",
         json_schema_extra=SINCE,
     )
+    seq: int | None = Field(
+        None,
+        ge=1,
+        le=2**53,
+        description="Number of this report: higher in each later heartbeat with `progress` or `checkpoint` of the "
+        "claim. A master that stood still may read a heartbeat long after the worker gave it up. Its report is then "
+        "left out, because a later one is saved. If omitted, the report replaces any other one.",
+        json_schema_extra=SINCE,
+    )
 
     def to_report(self) -> ProgressReport | None:
         if self.progress is None and self.checkpoint is None:
             return None
         told = (self.progress.fraction, self.progress.message) if self.progress else None
-        return ProgressReport(self.job_id, self.token, told, self.checkpoint)
+        return ProgressReport(self.job_id, self.token, told, self.checkpoint, self.seq)
 
 
 class HeartbeatRequest(Request):
@@ -446,7 +455,17 @@ class ObservationRequest(Request):
         description="Units that the other system still admits; jobs, if the constraint has no `weight`.",
     )
     resets_s: Seconds = Field(
-        ge=0, le=31 * DAY_S, description="Seconds until the other system starts counting anew."
+        ge=0,
+        le=31 * DAY_S,
+        description="Seconds until the other system starts counting anew, from `as_of_ms` on.",
+    )
+    as_of_ms: int = Field(
+        0,
+        ge=0,
+        le=2**53,
+        description="Store time, rounded down, at which this was observed. A master that stood still may read the "
+        "call long after it was sent: with this field it does not replace a later observation. If omitted: the time "
+        "at which the store takes it.",
     )
 
     def to_observed(self) -> Observed:
@@ -456,6 +475,7 @@ class ObservationRequest(Request):
             round(self.resets_s * 1000),
             self.value,
             "value" in self.model_fields_set,
+            self.as_of_ms,
         )
 
 

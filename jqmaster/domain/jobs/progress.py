@@ -18,10 +18,20 @@ class Progress:
     at_ms: int
 
 
+class RefusedReports(NamedTuple):
+    """Claims, as (job ID, token), whose reports were not saved. `stale`: the claim is over. `outdated`: a later report
+    of the claim is saved already, because a master held this one up."""
+
+    stale: frozenset[tuple[str, str]]
+    outdated: frozenset[tuple[str, str]]
+
+
 class ProgressReport(NamedTuple):
-    """New progress and checkpoint of a claim. None: nothing new. `checkpoint` is opaque to the master."""
+    """New progress and checkpoint of a claim. None: nothing new. `checkpoint` is opaque to the master. `seq`: number of
+    the report, which grows within the claim; None: unknown, so the report counts as the last one."""
 
     job_id: str
     token: str
     progress: tuple[float | None, str] | None = None
     checkpoint: bytes | None = None
+    seq: int | None = None

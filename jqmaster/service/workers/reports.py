@@ -32,13 +32,14 @@ NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challen
 @dataclass(frozen=True, slots=True)
 class Observed:
     """The report of a handler that another system admits `remaining` thousandths more at a constraint, or at one value
-    of its key, until it starts counting anew in `resets_ms`."""
+    of its key, until it starts counting anew in `resets_ms` from `as_of_ms` on (0: from now on)."""
 
     constraint: str
     remaining: int
     resets_ms: int
     value: object = None
     has_value: bool = False
+    as_of_ms: int = 0
 
 
 class ReportService:
@@ -199,8 +200,8 @@ class ReportService:
         if fault:
             await existing_worker(self._workers, worker_id)
             logger.warning("an observation at constraint %.100r is ignored: %s", seen.constraint, fault)
-        else:
-            await self._workers.observe(worker_id, gate, seen.remaining, seen.resets_ms)
+        elif not await self._workers.observe(worker_id, gate, seen.remaining, seen.resets_ms, seen.as_of_ms):
+            fault = "a later observation is there already"
         return fault
 
 

@@ -81,9 +81,11 @@ class WorkerService:
         answer = await self._workers.renew(worker_id, claims, free, as_of_ms) if is_id(worker_id) else None
         if answer is None:
             raise unknown_worker(worker_id)
-        if reports and (stale := await self._progress.save(worker_id, reports)):
-            # The claim was held when the leases were renewed, but over when the reports were saved.
-            answer = replace(answer, lost=answer.lost | (stale - answer.to_cancel))
+        if reports:
+            refused = await self._progress.save(worker_id, reports)
+            # A stale claim was held when the leases were renewed, but over when the reports were saved.
+            lost = answer.lost | (refused.stale - answer.to_cancel)
+            answer = replace(answer, lost=lost, outdated=refused.outdated)
         if asks_to_continue and answer.detached_by == "silence":
             return await self._reattach(worker_id, claims, answer)
         return answer

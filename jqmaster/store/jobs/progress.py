@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from jqmaster.domain.jobs.job import Job
-from jqmaster.domain.jobs.progress import Progress, ProgressReport
+from jqmaster.domain.jobs.progress import Progress, ProgressReport, RefusedReports
 from jqmaster.store import codec
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages
@@ -19,9 +19,10 @@ class ProgressStore:
         self._client = shard.client
         self._keys = shard.keys
 
-    async def save(self, worker_id: str, reports: Sequence[ProgressReport]) -> set[tuple[str, str]]:
-        """Store reports. Return the stale claims (job ID, token), whose reports are refused."""
+    async def save(self, worker_id: str, reports: Sequence[ProgressReport]) -> RefusedReports:
+        """Store reports. Return the claims whose reports are refused."""
         stale: set[tuple[str, str]] = set()
+        outdated: set[tuple[str, str]] = set()
         for page in pages(reports, RECORDS_PER_READ):
             args: list[Arg] = [self._shard.now_arg, self._keys.tag, codec.id_bytes(worker_id)]
             for report in page:
@@ -33,10 +34,12 @@ class ProgressStore:
                     "" if fraction is None else repr(fraction),
                     message,
                     report.checkpoint or b"",
+                    "" if report.seq is None else report.seq,
                 )
-            _, (indexes,) = await self._client.run("save_progress", (), args)
-            stale.update((page[index].job_id, page[index].token) for index in indexes)
-        return stale
+            _, indexes = await self._client.run("save_progress", (), args)
+            for refused, of_page in zip((stale, outdated), indexes, strict=True):
+                refused.update((page[index].job_id, page[index].token) for index in of_page)
+        return RefusedReports(frozenset(stale), frozenset(outdated))
 
     async def of(self, jobs: Iterable[Job]) -> dict[str, Progress]:
         """Return the progress of these jobs by ID, without jobs that have reported none."""

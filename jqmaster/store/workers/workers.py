@@ -29,7 +29,8 @@ LEFT_NOTE_MS: Final = 24 * 3600 * 1000
 @dataclass(frozen=True, slots=True)
 class HeartbeatReply:
     """The store's answer to a heartbeat; claims as (job ID, token). `epoch` is 0 before the first election. `fence` is
-    the newest one given, 0 before the first claim. `max_jobs`: how many jobs the worker may have."""
+    the newest one given, 0 before the first claim. `max_jobs`: how many jobs the worker may have. `outdated`: claims
+    with a later report than the heartbeat's."""
 
     now_ms: int
     epoch: int
@@ -39,6 +40,7 @@ class HeartbeatReply:
     lost: frozenset[tuple[str, str]]
     fence: int = 0
     max_jobs: int = 0
+    outdated: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def is_detached(self) -> bool:
@@ -274,19 +276,24 @@ class WorkerStore:
         self._shard.leader.wake(WorkersChanged())
         return Commanded.NEW if data[0] else Commanded.SAME
 
-    async def observe(self, worker_id: str, gate_id: str, remaining: int, for_ms: int) -> None:
-        """Note what another system still admits at a gate for so long, in thousandths. Raise NotFoundError if the
-        worker is not registered."""
+    async def observe(
+        self, worker_id: str, gate_id: str, remaining: int, for_ms: int, as_of_ms: int = 0
+    ) -> bool:
+        """Note what another system still admits at a gate for so long, in thousandths, observed at `as_of_ms` or later
+        (0: now). Return False if a later observation is there. Raise NotFoundError if the worker is not registered."""
         k = self._keys
         word, _ = await self._client.run(
             "observe",
             (k.worker(worker_id), k.observed, k.gates_due),
-            (self._shard.now_arg, k.tag, gate_id, remaining, for_ms, self._shard.wake_channel),
+            (self._shard.now_arg, k.tag, gate_id, remaining, for_ms, as_of_ms, self._shard.wake_channel),
         )
         if word == "unknown":
             raise unknown_worker(worker_id)
+        if word == "outdated":
+            return False
         self._shard.leader.wake(GateClosed())
         self._shard.leader.wake(JobsReady())
+        return True
 
     async def slot_rules(self) -> list[SlotRule]:
         """Return the rules of slots, by node and labels. One that cannot be read is left out."""

@@ -253,7 +253,7 @@ async def test_a_heartbeat_without_a_list_of_claims_is_refused(
         ({"report": {"progress": {"fraction": 2}}}, ["running", 0, "progress", "fraction"]),
         ({"report": {"progress": "half"}}, ["running", 0, "progress"]),
         ({"report": {"checkpoint": b"x" * 16_385}}, ["running", 0, "checkpoint"]),
-        ({"report": {"mood": "good"}}, ["running", 0, "mood"]),
+        ({"report": {"mood": "good"}}, ["running", 0, "mood"]), ({"report": {"seq": 0}}, ["running", 0, "seq"]),
     ],
 )  # fmt: skip
 async def test_a_bad_field_of_a_heartbeat_costs_no_lease_and_is_named(
@@ -289,6 +289,27 @@ async def test_a_checkpoint_is_binary_or_any_value(api: Api, saved: Any) -> None
         await worker.end(job, "handed_back")
         (again,) = await worker.claim()
         assert again["checkpoint"] == (saved if isinstance(saved, bytes) else msgpack.packb(saved))
+
+
+@pytest.mark.req("S7", "S14")
+async def test_a_heartbeat_that_a_master_held_up_brings_back_no_older_checkpoint(api: Api) -> None:
+    async with puller_at(api) as worker:
+        await api.enqueue("work")
+        (job,) = await worker.claim()
+        worker.is_silent = True
+        path = f"/api/workers/{worker.id}/heartbeat"
+        claim = {"job_id": job["job_id"], "token": job["token"]}
+        held_up = {"running": [{}, claim | {"checkpoint": b"one", "seq": 1}], "free": 1}
+        sent_to_another = {"running": [claim | {"checkpoint": b"three", "seq": 2}], "free": 1}
+        status, answer = await api.call("POST", path, sent_to_another)
+        assert (status, "ignored" in answer) == (200, False)
+        status, answer = await api.call("POST", path, held_up)
+        assert (status, answer["lost"]) == (200, [])
+        assert answer["ignored"][-1]["loc"] == ["running", 1, "checkpoint"]
+        assert "number reports upwards" in answer["ignored"][-1]["msg"]
+        await worker.end(job, "handed_back")
+        (again,) = await worker.claim()
+        assert again["checkpoint"] == b"three"
 
 
 # --- start

@@ -52,6 +52,25 @@ async def test_the_last_progress_goes_to_the_masters(
     may_end.set()
 
 
+@pytest.mark.req("S7")
+async def test_each_heartbeat_with_reports_has_a_higher_number_and_others_have_none(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    @worker.handler("slow")
+    async def slow(argument: Any, ctx: Context) -> None:
+        for row in range(3):
+            await ctx.save(row)
+
+    await up()
+    await master.run("slow")
+    await wait_until(lambda: checkpoints(master) == [0, 1, 2])
+    entries = [claim for beat in list(master.beats) for claim in beat["running"]]
+    numbers = [claim["seq"] for claim in entries if "checkpoint" in claim]
+    assert len(set(numbers)) >= 3
+    assert numbers == sorted(numbers)
+    assert all("seq" not in claim for claim in entries if {"checkpoint", "progress"}.isdisjoint(claim))
+
+
 @pytest.mark.req("D21")
 @pytest.mark.parametrize("kind", ["async", "sync", "failing"])
 async def test_what_is_told_right_before_the_end_arrives_first(

@@ -367,6 +367,28 @@ async def test_an_observation_never_widens_and_the_last_one_counts(constraints: 
     assert await constraints.take(worker) == jobs[:1]
 
 
+async def test_an_observation_that_a_master_held_up_does_not_replace_a_later_one(
+    constraints: ConstrainedWorld,
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(100, MINUTE_MS), weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(2, 3))
+    worker = await world.worker()
+    gate, begun_ms = gate_id(one.cid, None), world.now_ms
+    world.pass_ms(2_000)
+    assert await world.workers.observe(worker, gate, 2_000, 10_000, begun_ms + 1_000)
+    assert not await world.workers.observe(worker, gate, 50_000, 10_000, begun_ms)
+    assert await constraints.take(worker) == jobs[:1]
+    # It counts from the instant of the observation.
+    world.pass_ms(9_000)
+    assert await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[1:]
+    # After the store's clock was set back, what is stored is in the future, and does not count as later.
+    assert await world.workers.observe(worker, gate, 2_000, 10_000)
+    world.pass_ms(-5_000)
+    assert await world.workers.observe(worker, gate, 1_000, 10_000, world.now_ms - 1)
+
+
 async def test_an_observation_without_a_weight_counts_jobs(constraints: ConstrainedWorld) -> None:
     world = constraints.world
     one = await constraints.limit(rate=(100, MINUTE_MS))

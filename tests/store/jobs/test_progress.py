@@ -3,12 +3,19 @@
 import pytest
 
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.jobs.progress import Progress, ProgressReport
+from jqmaster.domain.jobs.progress import Progress, ProgressReport, RefusedReports
 from jqmaster.store.health.fsck import Finding
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from tests.store.jobs.test_reclaim import LOST, ending
 from tests.store.jobs.test_settle import HANDED_BACK
 from tests.support.store import LEASE_MS, StoreWorld
+
+NONE_REFUSED = RefusedReports(frozenset(), frozenset())
+
+
+def stale(*claim: str) -> RefusedReports:
+    job_id, token = claim
+    return RefusedReports(frozenset({(job_id, token)}), frozenset())
 
 
 async def _claimed(world: StoreWorld, worker: str) -> ClaimedJob:
@@ -30,11 +37,58 @@ async def _told(world: StoreWorld, job_id: str) -> Progress | None:
 @pytest.mark.req("S7")
 async def test_the_next_attempt_gets_the_last_checkpoint_whoever_runs_it(world: StoreWorld) -> None:
     worker, job = await world.running()
-    assert await world.progress.save(worker, [ProgressReport(job.job_id, job.token, None, b"\x01")]) == set()
-    assert await world.progress.save(worker, [ProgressReport(job.job_id, job.token, None, b"\x02")]) == set()
+    assert (
+        await world.progress.save(worker, [ProgressReport(job.job_id, job.token, None, b"\x01")])
+        == NONE_REFUSED
+    )
+    assert (
+        await world.progress.save(worker, [ProgressReport(job.job_id, job.token, None, b"\x02")])
+        == NONE_REFUSED
+    )
     await world.fail(worker, job, HANDED_BACK)
     again = await _claimed(world, await world.worker())
     assert (again.record.attempt, again.checkpoint) == (2, b"\x02")
+
+
+@pytest.mark.req("S7", "S14")
+@pytest.mark.parametrize("field", ["checkpoint", "progress"])
+async def test_a_report_that_a_master_held_up_does_not_replace_a_later_one(
+    world: StoreWorld, field: str
+) -> None:
+    worker, job = await world.running()
+
+    def report(of: ClaimedJob, number: int, seq: int | None) -> ProgressReport:
+        told = (number / 10, "") if field == "progress" else None
+        return ProgressReport(of.job_id, of.token, told, bytes([number]) if told is None else None, seq)
+
+    async def save(of: ClaimedJob, number: int, seq: int | None, *, by: str = worker) -> RefusedReports:
+        return await world.progress.save(by, [report(of, number, seq)])
+
+    async def saved() -> int:
+        present = await world.get(job.job_id)
+        if field == "checkpoint":
+            return (await world.progress.checkpoint(present) or b"\0")[0]
+        return round(((await _told(world, job.job_id)) or Progress(0, "", 0)).fraction * 10)  # type: ignore[operator]
+
+    assert await save(job, 2, 2) == NONE_REFUSED
+    async with world.unchanged():
+        outdated = RefusedReports(frozenset(), frozenset({(job.job_id, job.token)}))
+        assert await save(job, 1, 1) == outdated
+    # A repeat of the same call, at another master, is taken, and so is a report of a worker that does not number.
+    assert await save(job, 2, 2) == NONE_REFUSED
+    assert await save(job, 3, None) == NONE_REFUSED
+    assert await saved() == 3
+    assert await save(job, 1, 1) == outdated
+    # The next claim's reports are numbered on their own.
+    await world.fail(worker, job, HANDED_BACK)
+    other = await world.worker()
+    again = await _claimed(world, other)
+    assert await save(again, 4, 1, by=other) == NONE_REFUSED
+    assert await saved() == 4
+    # A key of another type is damaged: it does not stop reports.
+    await world.redis.set(world.shard.keys.progress(job.job_id), "damaged")
+    assert await save(again, 5, 2, by=other) == NONE_REFUSED
+    assert await saved() == 5
 
 
 async def test_a_checkpoint_can_be_looked_at_before_the_next_attempt(world: StoreWorld) -> None:
@@ -72,12 +126,12 @@ async def test_a_stale_claim_saves_nothing(world: StoreWorld) -> None:
     stranger = await world.worker()
     other = ProgressReport(job.job_id, "0" * 32, (0.5, ""), b"\x01")
     async with world.unchanged():
-        assert await world.progress.save(worker, [other]) == {(job.job_id, "0" * 32)}
+        assert await world.progress.save(worker, [other]) == stale(job.job_id, "0" * 32)
         mine = ProgressReport(job.job_id, job.token, (0.5, ""), b"\x01")
-        assert await world.progress.save(stranger, [mine]) == {(job.job_id, job.token)}
+        assert await world.progress.save(stranger, [mine]) == stale(job.job_id, job.token)
     await _succeed(world, worker, job)
     async with world.unchanged():
-        assert await world.progress.save(worker, [mine]) == {(job.job_id, job.token)}
+        assert await world.progress.save(worker, [mine]) == stale(job.job_id, job.token)
 
 
 async def test_a_job_that_went_well_begins_anew_and_one_that_failed_goes_on(world: StoreWorld) -> None:

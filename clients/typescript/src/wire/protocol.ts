@@ -1180,6 +1180,12 @@ export interface ReportedClaim {
    * `ignored` does not name it.
    */
   checkpoint?: unknown;
+  /**
+   * Number of this report: higher in each later heartbeat with `progress` or `checkpoint` of the claim. A master
+   * that stood still may read a heartbeat long after the worker gave it up. Its report is then left out, because a
+   * later one is saved. If omitted, the report replaces any other one.
+   */
+  seq?: number | null;
 }
 
 /** The end of an attempt, as its worker reports it. */

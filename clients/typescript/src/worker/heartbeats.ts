@@ -25,6 +25,9 @@ interface Told {
 
 /** The heartbeats of a worker. */
 export class Heartbeats {
+  /** Counts the heartbeats, so that one that a master held up replaces no later report. */
+  #seq = 0;
+
   constructor(
     private readonly state: WorkerState,
     private readonly calls: WorkerCalls,
@@ -61,8 +64,9 @@ export class Heartbeats {
     const { id, leaseMs } = state.registered;
     // Nothing is awaited between reading the claims and encoding them, so no offer is judged in between.
     const told: Told[] = state.claims.named.map((claim) => ({ claim, progress: claim.progress, checkpoint: claim.checkpoint }));
+    const seq = ++this.#seq;
     const request: HeartbeatRequest = {
-      running: told.map(reported),
+      running: told.map((one) => reported(one, seq)),
       free: state.room,
       as_of_ms: state.store.earliestMs(),
       ...(asks ? { asks_to_continue: true } : {}),
@@ -93,7 +97,10 @@ export class Heartbeats {
     this.calls.patienceMs = member.leaseMs;
     state.maxJobs = answer.max_jobs ?? state.maxJobs;
     state.drainOrdered = answer.drain;
-    for (const { loc, msg } of answer.ignored ?? []) state.logger.warn(`a heartbeat's field was ignored: ${loc.join(".")}: ${msg}`);
+    for (const { loc, msg } of answer.ignored ?? []) {
+      // A master that does not know `seq` takes the reports as it always did.
+      if (loc[2] !== "seq") state.logger.warn(`a heartbeat's field was ignored: ${loc.join(".")}: ${msg}`);
+    }
   }
 
   #renew(told: readonly Told[], answer: HeartbeatAnswer, sentLatestMs: number): void {
@@ -121,9 +128,10 @@ export class Heartbeats {
   }
 }
 
-function reported({ claim, progress, checkpoint }: Told): ReportedClaim {
+function reported({ claim, progress, checkpoint }: Told, seq: number): ReportedClaim {
   return {
     ...claim.ref,
+    ...(progress === undefined && checkpoint === undefined ? {} : { seq }),
     ...(progress === undefined ? {} : { progress }),
     ...(checkpoint === undefined ? {} : { checkpoint: checkpoint.bytes }),
   };

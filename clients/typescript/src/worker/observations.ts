@@ -12,6 +12,8 @@ interface Waiting {
   readonly constraint: string;
   readonly room: ObservedRoom;
   readonly atMs: number;
+  /** A store time that had been reached at the observation. */
+  readonly asOfMs: number;
 }
 
 /** Sends observations, one call at a time. If several observations of one gate wait for a call, it sends the last one. */
@@ -26,7 +28,7 @@ export class Observations {
 
   observe(constraint: string, room: ObservedRoom): void {
     const key = Buffer.from(encode([constraint, room.value ?? null])).toString("hex");
-    this.#waiting.set(key, { constraint, room, atMs: performance.now() });
+    this.#waiting.set(key, { constraint, room, atMs: performance.now(), asOfMs: this.state.store.earliestMs() });
     if (!this.#isSending) void this.#sendAll();
   }
 
@@ -42,14 +44,15 @@ export class Observations {
     return first?.[1];
   }
 
-  async #send({ constraint, room, atMs }: Waiting): Promise<void> {
-    for (let ageMs = performance.now() - atMs; ageMs < PATIENCE_MS && !this.state.isOver; ageMs = performance.now() - atMs) {
+  async #send({ constraint, room, atMs, asOfMs }: Waiting): Promise<void> {
+    while (performance.now() - atMs < PATIENCE_MS && !this.state.isOver) {
       await this.state.registering;
       const body = encode({
         constraint,
         ...("value" in room ? { value: room.value } : {}),
         remaining: room.remaining,
-        resets_s: Math.max(0, room.resetsS - ageMs / 1000),
+        resets_s: room.resetsS,
+        as_of_ms: asOfMs,
       });
       const answer = await this.calls.call("POST", `/api/workers/${this.state.registered.id}/observations`, { body });
       if (answer.status >= 200 && answer.status < 300) return;

@@ -1,18 +1,26 @@
 #!lua flags=allow-oom
 -- Notes what another system said that it still admits at a gate until an instant. Lanes that are parked there are
--- opened, because it may admit more than it said before.
+-- opened, because it may admit more than it said before. An observation that a master held up does not replace a later
+-- one.
 -- KEYS worker:hash observed:hash gates_due:zset
--- ARGV now_ms tag gate remaining(thousandths) for_ms wake_channel(empty: nobody to wake)
--- REPLY ok | unknown
--- CHECKS FIRST that the worker is registered
+-- ARGV now_ms tag gate remaining(thousandths) for_ms(from as_of_ms) as_of_ms(when it was observed, or earlier; 0: now)
+--   wake_channel(empty: nobody to wake)
+-- REPLY ok | outdated | unknown
+-- CHECKS FIRST that the worker is registered, and that no later observation of the gate is stored
 -- include lib/clock.lua
 -- include lib/lanes/parking.lua
 local worker_key, observed_key, gates_due_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, gate_id, remaining, for_ms, wake_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local now_ms, gate_id, remaining, for_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
+local as_of_ms, wake_channel = tonumber(ARGV[6]), ARGV[7]
 
 if redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
-local until_ms = now_ms + tonumber(for_ms)
-redis.call('HSET', observed_key, gate_id, string.format('%s %.0f %.0f', remaining, until_ms, now_ms))
+-- A worker's estimate of the store's clock may be ahead after the clock was set back.
+if as_of_ms == 0 or as_of_ms > now_ms then as_of_ms = now_ms end
+local stored = redis.call('HGET', observed_key, gate_id)
+local stored_at_ms = tonumber(string.match(stored or '', ' (%d+)$') or 0)
+if stored_at_ms > as_of_ms and stored_at_ms <= now_ms then return {'outdated'} end
+local until_ms = as_of_ms + for_ms
+redis.call('HSET', observed_key, gate_id, string.format('%s %.0f %.0f', remaining, until_ms, as_of_ms))
 -- An earlier check of the gate stays, and finds the observation.
 redis.call('ZADD', gates_due_key, 'NX', until_ms, gate_id)
 if parking.open_all(parking.closed_among({gate_id})) and wake_channel ~= '' then
