@@ -56,6 +56,7 @@ class Story:
     def run(
         self, job_id: str = "a", start_s: float = 1.1, end_s: float | None = 1.3, *, attempt: int = 1, worker: int = 1,
         fence: int = 0, of: str = "", ending: str = "success", epoch: int = 10, life: int = 0,
+        offered_s: float | None = None,
     ) -> tuple[str, int]:  # fmt: skip
         """Return the claim's token and fence."""
         self._fences += 1
@@ -69,7 +70,8 @@ class Story:
             "fence": fence,
             "epoch": epoch,
         }
-        self.h.lines.append(Line("offer", at_s=start_s, detail="accepted", **who, **claim))
+        offered_s = start_s if offered_s is None else offered_s
+        self.h.lines.append(Line("offer", at_s=offered_s, detail="accepted", **who, **claim))
         self.h.lines.append(Line("start", at_s=start_s, **who, **claim))
         if end_s is not None:
             self.h.lines.append(Line("end", at_s=end_s, detail=ending, **who, **claim))
@@ -101,6 +103,29 @@ def told(tell: Callable[[Story], None]) -> History:
 
 
 # --- good ones
+
+
+def _begun_elsewhere(s: Story, job_id: str, offered_s: float) -> None:
+    """Its worker is stopped from 1.1 to 9.0, and begins it as it wakes; it has run elsewhere meanwhile."""
+    s.push(job_id)
+    first = s.run(job_id, 9.001, 9.002, ending="stopped", offered_s=offered_s)
+    s.end(job_id, claim=s.run(job_id, 6.0, 6.1, attempt=2, worker=2, fence=first[1] + 50), attempt=2, losses=1,
+          attempts=(EndedAttempt(1, "lost"),))  # fmt: skip
+
+
+def stopped_as_it_began(s: Story) -> None:
+    s.fault("stop", "worker-1", 1.1, 9.0)
+    _begun_elsewhere(s, "a", 1.099)
+
+
+def woke_and_began(s: Story) -> None:
+    s.fault("stop", "worker-1", 1.1, 9.0)
+    _begun_elsewhere(s, "a", 1.05)
+
+
+def woke_and_began_two(s: Story) -> None:
+    stopped_as_it_began(s)
+    _begun_elsewhere(s, "b", 1.098)
 
 
 def the_usual(s: Story) -> None:
@@ -422,6 +447,7 @@ GOOD = [
     odd_values_that_were_judged_well,
     a_timeout_by_a_clock_that_was_set, a_clock_that_was_set_before_a_lost_run_was_found,
     a_detached_worker, a_worker_that_was_dead_for_long, a_delay_by_a_clock_that_was_set, a_timeout,
+    stopped_as_it_began,
     a_discarded_one, the_usual, unknown_and_there, unknown_and_not_there, refused_and_not_there, a_counted_failure,
     retries_used_up,
     a_killed_worker, a_stopped_worker_that_wakes, a_cut_worker_that_stops_itself, a_worker_that_was_not_scheduled,
@@ -927,7 +953,9 @@ BAD = [
     ("token started twice", token_started_twice_elsewhere), ("start of an unknown job", start_of_an_unknown_job),
     ("started too early", started_too_early), ("start not counted", start_not_counted),
     ("start after the end", start_after_the_end), ("attempt started twice", attempt_started_twice),
-    ("fence went back", fence_went_back), ("fence given twice", fence_given_twice),
+    ("fence went back", fence_went_back), ("fence went back", woke_and_began),
+    ("attempt went back", woke_and_began), ("fence went back", woke_and_began_two),
+    ("fence given twice", fence_given_twice),
     ("attempt went back", attempt_went_back), ("ran twice at once", ran_twice_at_once),
     ("ran twice at once", a_blocking_one_that_ran_twice),
     ("ran twice at once", woke_and_went_on), ("settled twice", settled_twice),
