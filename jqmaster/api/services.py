@@ -23,6 +23,7 @@ from jqmaster.service.events.reader import EventReader
 from jqmaster.service.fireworq.gateway import FireworqGateway
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
+from jqmaster.service.jobs.backlog_why import BacklogWhy
 from jqmaster.service.jobs.bulk_actions import BulkActionService
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.excerpts import JobExcerpts
@@ -97,6 +98,7 @@ class Services:
     intake: Intake
     bulk_actions: BulkActionService
     why: WhyService
+    backlog_why: BacklogWhy
     workers: WorkerService
     worker_figures: FiguresCache
     contracts: ContractService

@@ -26,6 +26,7 @@ from jqmaster.service.fireworq.pushes import FireworqPushes
 from jqmaster.service.fireworq.queues import FireworqQueues
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
+from jqmaster.service.jobs.backlog_why import BacklogWhy
 from jqmaster.service.jobs.bulk_actions import BulkActionService
 from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.service.jobs.failure_actions import FailureActions
@@ -79,13 +80,15 @@ class RequestServices:
         self._readiness = ReadinessCheck(shared, shard)
         self.waiting = WaitingPlaces(shared.policies.max_connections)
         self.masters = MasterService(self._stores.masters, self._stores.leadership, shared.policies.pace)
+        why_store = WhyStore(self._services.link, self._stores.records)
         self.why = WhyService(
-            WhyStore(self._services.link, self._stores.records),
+            why_store,
             self._stores.workers,
             self._services.constraints,
             policy=shared.policies.why,
             reach=lambda: self._services.fleet.reach() if shard.leader.leadership else None,
         )
+        self.backlog_why = BacklogWhy(self._services.jobs, why_store, self.why, self._services.constraints)
         self._failures = FailureReader(self._stores.history, self._stores.records)
         self.stats = StatsService(
             self._stores.history,
@@ -120,6 +123,7 @@ class RequestServices:
             intake=services.intake,
             bulk_actions=self._make_bulk_actions(),
             why=self.why,
+            backlog_why=self.backlog_why,
             workers=services.workers,
             worker_figures=FiguresCache(stores.history, stores.workers, clock),
             contracts=services.contracts,

@@ -1,6 +1,10 @@
 """Instants and durations as text. All code that sends them to clients uses these forms."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Final
+
+_PER: Final[Mapping[int, str]] = {1_000: "s", 60_000: "min", 3_600_000: "h", 86_400_000: "day"}
 
 
 def iso_utc(moment: datetime) -> str:
@@ -32,3 +36,21 @@ def span(ms: int) -> str:
             rest = seconds % size // smaller_size
             return f"{seconds // size} {unit}" + (f" {rest} {smaller}" if rest else "")
     return f"{seconds} s"
+
+
+def about(ms: float) -> str:
+    """Return a length of time in one unit, as an estimate deserves: `40 s`, `17 min`, `3 h`, `2 days`."""
+    seconds = ms / 1_000
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    if seconds < 48 * 3_600:
+        return f"{round(seconds / 3_600)} h"
+    return f"{round(seconds / 86_400):,} days"
+
+
+def per(limit: int, period_ms: int) -> str:
+    """Return a rate in words: `60/min`, `5 in 10 s`."""
+    unit = _PER.get(period_ms)
+    return f"{limit:,}/{unit}" if unit else f"{limit:,} in {span(period_ms)}"

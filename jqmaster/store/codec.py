@@ -553,6 +553,16 @@ def head_length(job_id: str, record: bytes) -> int:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
 
 
+def keyed_gates(record: bytes) -> bytes:
+    """Return the keyed gates of a job as its record has them, from a beginning that reaches past the name. Raise
+    DamagedError."""
+    try:
+        name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
+        return record[name_end : _gates_end(record, name_end)]
+    except _UNREADABLE as exc:
+        raise DamagedError("the keyed gates of a record cannot be read") from exc
+
+
 def _gates_end(record: bytes, name_end: int) -> int:
     count = record[name_end]
     return name_end + 1 if count == GATES_IN_LANE[0] else name_end + 1 + count * GATE_BYTES

@@ -1,6 +1,6 @@
 from datetime import UTC, datetime, timedelta, timezone
 
-from jqmaster.domain.instant import iso_ms, iso_utc
+from jqmaster.domain.instant import iso_ms, iso_utc, per
 
 
 def test_instants_are_utc_with_three_decimals() -> None:
@@ -10,3 +10,7 @@ def test_instants_are_utc_with_three_decimals() -> None:
         "2026-11-21T04:30:00.000Z"
     )
     assert iso_utc(datetime.min.replace(tzinfo=UTC)) == "0001-01-01T00:00:00.000Z"
+
+
+def test_a_rate_has_the_unit_of_its_period_if_there_is_one() -> None:
+    assert [per(60, 60_000), per(1_000, 1_000), per(5, 10_000)] == ["60/min", "1,000/s", "5 in 10 s"]

@@ -85,3 +85,19 @@ async def test_an_unknown_job_has_its_exit_code(api: Api) -> None:
     code, out, err = await why(api, unknown)
     assert (code, out) == (3, "")
     assert f"no job {unknown}" in err
+
+
+async def test_without_a_job_it_explains_all_ready_jobs(api: Api) -> None:
+    job = await api.enqueue("nobody")
+    code, out, err = await why(api)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "1 job waits: 1 without a worker.", f"- 1 without a worker, such as {job} (nobody)",
+    ]  # fmt: skip
+    code, out, _ = await why(api, "--name", "other")
+    assert (code, out) == (0, "No job waits to start.\n")
+    code, out, _ = await why(api, "--name", "nobody", "--json")
+    assert json.loads(out)["causes"][0]["code"] == "no_worker"
+    code, _, err = await why(api, job, "--name", "nobody")
+    assert code == 2
+    assert "--name" in err

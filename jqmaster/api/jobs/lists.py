@@ -36,7 +36,7 @@ async def list_jobs(call: Call) -> Reply:
     query = call.query(*FILTERS, "order", "include", "limit", "cursor")
     limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
     found = await call.services.jobs.page(
-        _filter(call, query), limit=limit, cursor=query.get("cursor"), order=_order(query)
+        job_filter(call, query), limit=limit, cursor=query.get("cursor"), order=_order(query)
     )
     excerpts = await call.services.excerpts.of(found.page.jobs, _included(query), call.content)
     return Reply(
@@ -53,7 +53,7 @@ async def list_jobs(call: Call) -> Reply:
 
 @search
 async def count_jobs(call: Call) -> Reply:
-    counted = await call.services.jobs.count(_filter(call, call.query(*FILTERS)))
+    counted = await call.services.jobs.count(job_filter(call, call.query(*FILTERS)))
     return Reply(
         200,
         {
@@ -84,7 +84,7 @@ def _included(query: dict[str, str]) -> set[ExcerptPart]:
     return included
 
 
-def _filter(call: Call, query: dict[str, str]) -> JobFilter:
+def job_filter(call: Call, query: dict[str, str]) -> JobFilter:
     """Raises InvalidError, and ForbiddenError for a filter by what the caller may not see."""
     wanted = _filter_of(query)
     if wanted.text is not None:

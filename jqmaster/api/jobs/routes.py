@@ -160,6 +160,13 @@ _RETRY_TEXT: Final = (
     "The job runs again with all its retries. Jobs that were skipped because of it wait again: `revives` tells how "
     "many, and how many do not."
 )
+_WHOSE: Final = {name: _FILTERS[name] for name in ("name", "tag", "batch")}
+_BACKLOG_TEXT: Final = (
+    "Groups the ready jobs by what they have to pass, explains one job of each group as `/api/jobs/{job_id}/why` does, "
+    "and joins equal causes. At most 2,000 jobs are examined, those first that have waited longest, and the twelve "
+    "largest groups are explained; `examined` tells how many jobs the causes cover. Values of constraint keys are "
+    "shown if the caller may see them."
+)
 _WHY_TEXT: Final = (
     "The first verdict is the one that has to change first. Constraints are reported as a claim would find them at "
     "that instant. Only the leader knows the circuit breakers and pauses of workers; other masters answer null for "
@@ -178,6 +185,8 @@ OPERATIONS: Final = [
               query=_FILTERS | _PAGED, problems=_STORE),
     Operation("GET", "/api/jobs/count", lists.count_jobs, Scope.READ, "Count jobs", "jobs", {200: schemas.JobCount},
               query=_FILTERS, problems=_STORE, text=_COUNT_TEXT),
+    Operation("GET", "/api/jobs/why", why_handlers.backlog, Scope.READ, "Explain what ready jobs wait for", "jobs",
+              {200: why_schemas.BacklogWhyAnswer}, query=_WHOSE, problems=_STORE, text=_BACKLOG_TEXT),
     Operation("GET", "/api/jobs/{job_id}", handlers.get, Scope.READ, "Get a job", "jobs", {200: schemas.JobView},
               problems=(404, *_STORE)),
     Operation("PATCH", "/api/jobs/{job_id}", handlers.patch, Scope.OPERATE, "Change a waiting job", "jobs",

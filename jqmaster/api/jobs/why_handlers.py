@@ -3,11 +3,13 @@
 from typing import Any, Final, assert_never
 
 from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.jobs.lists import job_filter
 from jqmaster.domain.constraints.constraint import Constraint
 from jqmaster.domain.constraints.gate_check import GateCheck
 from jqmaster.domain.constraints.limit_kinds import EXPLAINED, closing
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import Cause
+from jqmaster.domain.why.causes import WaitCause
 from jqmaster.domain.why.verdict import (
     Ahead,
     AwaitingCallback,
@@ -40,6 +42,42 @@ async def job(call: Call) -> Reply:
             "constraints": [_use(constraint, gate) for constraint, gate in answer.constraints],
         },
     )
+
+
+async def backlog(call: Call) -> Reply:
+    query = call.query("name", "tag", "batch")
+    found = await call.services.backlog_why.explain(job_filter(call, query), call.content)
+    return Reply(
+        200,
+        {
+            "text": found.text,
+            "ready": found.ready,
+            "is_exact": found.is_exact,
+            "examined": found.examined,
+            "causes": [_cause(one) for one in found.causes],
+        },
+    )
+
+
+def _cause(cause: WaitCause) -> dict[str, Any]:
+    verdict, closed = cause.verdict, None
+    if isinstance(verdict, ByConstraint):
+        closed = _closed(verdict)
+    return {
+        "code": verdict.code,
+        "count": cause.count,
+        "text": cause.text,
+        "job_id": cause.job_id,
+        "names": list(cause.names),
+        "constraint": closed["name"] if closed else None,
+        **{field: closed[field] if closed else None for field in _OF_CLOSED},
+        "eta_s": None if cause.eta_ms is None else cause.eta_ms / 1000,
+        "paused_by": cause.paused_by or None,
+        "reason": (verdict.constraint.reason or None) if isinstance(verdict, ByConstraint) else None,
+    }
+
+
+_OF_CLOSED: Final = ("key_value", "kind", "limit", "usage", "period_s")
 
 
 def _numbers(verdict: Verdict) -> dict[str, Any]:  # noqa: PLR0912 - a row for each verdict

@@ -296,6 +296,39 @@ Verdict = Annotated[
 ]  # fmt: skip
 
 
+class WaitCauseView(Answer):
+    """A cause for which ready jobs wait."""
+
+    code: str = Field(
+        description="Code of the verdict that explains one of these jobs, such as `constraint`."
+    )
+    count: int
+    text: Text
+    job_id: JobId = Field(description="One of these jobs, to ask why it waits.")
+    names: list[str] = Field(description="Names of some of these jobs.")
+    constraint: str | None = Field(
+        description="Name of the constraint that holds them back. Null: none does."
+    )
+    key_value: str | None = Field(description="Their value of its key, as text. Null: it has no key.")
+    kind: Kind | None = Field(description="The limit that closes it.")
+    limit: int | None
+    usage: int | None = Field(description="Amount of `limit` in use.")
+    period_s: float | None = Field(description="Period of a rate limit.")
+    eta_s: float | None = Field(description="Time in which a rate lets all of these jobs start.")
+    paused_by: str | None = Field(description="Caller who paused them. Null: nobody did, or it is not known.")
+    reason: str | None = Field(description="Reason of the pause or the constraint.")
+
+
+class BacklogWhyAnswer(Answer):
+    """The causes for which ready jobs wait, the one with the most jobs first."""
+
+    text: Text
+    ready: int = Field(description="Number of ready jobs that the filters select.")
+    is_exact: bool = Field(description="False: `ready` is a lower bound.")
+    examined: int = Field(description="Number of these jobs that `causes` cover.")
+    causes: list[WaitCauseView]
+
+
 class WhyAnswer(Answer):
     """Changes that are needed before the job can run, in order. Future releases may add codes."""
 

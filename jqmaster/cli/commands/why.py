@@ -1,14 +1,29 @@
-"""The command that explains why a job is not running."""
+"""The command that explains why jobs are not running."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from jqmaster.cli.commands.jobs import JobArgument
+import typer
+
 from jqmaster.cli.console import output
 from jqmaster.cli.console.http import MasterSession, job_path
 
 
-def why(http: MasterSession, job_id: JobArgument) -> None:
-    """Explain why a job is not running, and what has to change first."""
+def why(
+    http: MasterSession,
+    job_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Job ID. Without it: all ready jobs.")
+    ] = None,
+    *,
+    name: Annotated[str | None, typer.Option(help="Ready jobs of this name.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Ready jobs with this tag.")] = None,
+    batch: Annotated[str | None, typer.Option(metavar="ID", help="Ready jobs of this batch.")] = None,
+) -> None:
+    """Explain why a job is not running and what has to change first, or what ready jobs wait for."""
+    if job_id is None:
+        _explain_backlog(http, {"name": name, "tag": tag, "batch": batch})
+        return
+    if name or tag or batch:
+        raise typer.BadParameter("a job ID excludes --name, --tag and --batch")
     answer = http.get(job_path(job_id, "why"))
     if http.says_json(answer):
         return
@@ -21,6 +36,15 @@ def why(http: MasterSession, job_id: JobArgument) -> None:
             ("CONSTRAINT", "KEY", "VALUE", "NOW", "RUNNING", "STARTS", "WAITING", "OPENS"),
             [_row(use) for use in answer["constraints"]],
         )
+
+
+def _explain_backlog(http: MasterSession, whose: dict[str, str | None]) -> None:
+    answer = http.get("/api/jobs/why", {key: value for key, value in whose.items() if value is not None})
+    if http.says_json(answer):
+        return
+    output.say(answer["text"])
+    for cause in answer["causes"]:
+        output.say(f"- {cause['text']}, such as {cause['job_id']} ({', '.join(cause['names'])})")
 
 
 def _row(use: dict[str, Any]) -> tuple[object, ...]:

@@ -27,7 +27,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "job": ("jqmaster job ID", "jqmaster job ID --follow"),
     "result": ("jqmaster result ID --wait 30",),
     "logs": ("jqmaster logs ID --level warning", "jqmaster logs ID --follow"),
-    "why": ("jqmaster why ID",),
+    "why": ("jqmaster why ID", "jqmaster why --name mail.send"),
     "set": ("jqmaster set ID --priority -10 --run-at 2035-01-01",),
     "run": ("jqmaster run ID",),
     "cancel": ("jqmaster cancel ID",),

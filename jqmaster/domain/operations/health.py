@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from jqmaster.domain.calendars.ending import EndingCalendar
-from jqmaster.domain.instant import iso_ms, iso_or_none, span
+from jqmaster.domain.instant import about, iso_ms, iso_or_none, per, span
 
 Severity = Literal["info", "warn", "bad"]
 # Waiting: jobs wait because somebody decided so, such as by a limit or a pause. Nothing is broken then.
@@ -31,7 +31,6 @@ DRAINED_ONE_IN: Final = 20
 
 _ORDER: Final[Mapping[Severity, int]] = {"bad": 0, "warn": 1, "info": 2}
 _STATUS: Final[Mapping[Severity, HealthStatus]] = {"bad": "broken", "warn": "degraded", "info": "waiting"}
-_PER: Final = {1_000: "s", 60_000: "min", 3_600_000: "h", 86_400_000: "day"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +361,7 @@ def _limits(facts: HealthFacts) -> Iterator[HealthFinding]:
         figures = {
             "name": one.name, "value": one.value, "count": one.waiting, "held": one.held, "slots": one.slots,
             "running": one.running, "eta_ms": one.eta_ms, "opens_at": iso_or_none(one.opens_at_ms),
-            "rate": None if one.rate is None else _rate(*one.rate),
+            "rate": None if one.rate is None else per(*one.rate),
             "held_until": iso_or_none(one.held_until_ms),
         }  # fmt: skip
         yield HealthFinding("full", "info", f"{who}{_limit(one, facts.now_ms)}.", command, one.held, figures)
@@ -390,23 +389,11 @@ _RULES: Final[Sequence[Callable[[HealthFacts], Iterator[HealthFinding]]]] = (
 # --- words
 
 
-def about(ms: float) -> str:
-    """Return a length of time in one unit, as an estimate deserves: `40 s`, `17 min`, `3 h`, `2 days`."""
-    seconds = ms / 1_000
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 90 * 60:
-        return f"{round(seconds / 60)} min"
-    if seconds < 48 * 3_600:
-        return f"{round(seconds / 3_600)} h"
-    return f"{round(seconds / 86_400):,} days"
-
-
 def _limit(one: FullLimit, now_ms: int) -> str:
     """Return a text that follows the jobs that wait for the gate: the reason why it is closed, and until when."""
     parts = []
     if one.rate is not None:
-        parts.append(f" at {_rate(*one.rate)}; about {about(one.eta_ms or 0)}")
+        parts.append(f" at {per(*one.rate)}; about {about(one.eta_ms or 0)}")
     if one.slots is not None:
         parts.append(f", with {one.running or 0:,} of {one.slots:,} slots taken")
     if one.held_until_ms is not None:
@@ -414,11 +401,6 @@ def _limit(one: FullLimit, now_ms: int) -> str:
     elif one.opens_at_ms is not None and one.opens_at_ms - now_ms >= 1_000:
         parts.append(f"; the next may start in {about(one.opens_at_ms - now_ms)}")
     return "".join(parts)
-
-
-def _rate(limit: int, period_ms: int) -> str:
-    unit = _PER.get(period_ms)
-    return f"{limit:,}/{unit}" if unit else f"{limit:,} in {span(period_ms)}"
 
 
 def _all_well(facts: HealthFacts) -> str:

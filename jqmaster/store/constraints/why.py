@@ -8,8 +8,10 @@ from jqmaster.domain.constraints.gate_check import GateCheck, Holder
 from jqmaster.domain.jobs.job import Attempt, JobState
 from jqmaster.domain.matching.requirement import name_of
 from jqmaster.domain.why.facts import Accuracy, JobsAhead, Snapshot
+from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
+from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 from jqmaster.store.link.shard import Shard
 
 MAX_HOLDERS: Final = 10
@@ -30,6 +32,22 @@ class WhyStore:
     async def last_end(self, job_id: str) -> Attempt | None:
         """Return the end of the last attempt in the job's history; None: there is none."""
         return (await self._records.last_ends([job_id]))[0]
+
+    async def keyed_gates(self, job_ids: Sequence[str]) -> list[bytes]:
+        """Return the keyed gates of each job as its record has them; empty if the record is gone or damaged. Jobs of
+        one lane with the same gates wait for the same."""
+        found = []
+        for page in pages(job_ids, RECORDS_PER_READ):
+            beginnings = await self._shard.client.pipeline(
+                [("GETRANGE", self._shard.keys.job(job_id), 0, HEAD_READ - 1) for job_id in page],
+                skip_damaged=True,
+            )
+            for beginning in beginnings:
+                try:
+                    found.append(codec.keyed_gates(beginning or b""))
+                except DamagedError:
+                    found.append(b"")
+        return found
 
     async def snapshot(
         self, job_id: str, rivals: Sequence[str] = (), *, is_keyed: bool = True

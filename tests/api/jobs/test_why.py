@@ -180,3 +180,53 @@ async def test_it_takes_scope_read(store_server: StoreServer) -> None:
         finally:
             await pusher.http.aclose()
             await reader.http.aclose()
+
+
+async def test_the_causes_of_a_backlog_are_counted(api: Api) -> None:
+    eq = {"field": "name", "op": "eq", "value": "mail"}
+    await api.call(
+        "PUT", "/api/constraints/per-host", {"matcher": eq, "key": "argument.host", "concurrency": 1}
+    )
+    answer = (await api.call("GET", "/api/jobs/why"))[1]
+    assert (answer["ready"], answer["causes"], answer["text"]) == (0, [], "No job waits to start.")
+    async with worker_at(api, "mail", "news"):
+        holder = await api.enqueue("mail", {"host": "globex"})
+        await api.until_state(holder, "running")
+        for _ in range(3):
+            await api.enqueue("mail", {"host": "globex"})
+        pause = {"job_name": "news", "reason": "GDPR review"}
+        assert (await api.call("POST", "/api/pauses", pause))[0] == 201
+        batch = (await api.call("POST", "/api/batches", {}))[1]["id"]
+        await api.enqueue("news", batch=batch)
+        await api.enqueue("news", tags=["weekly"])
+        await api.enqueue("nobody")
+
+        async def told() -> dict[str, Any] | None:
+            found: dict[str, Any] = (await api.call("GET", "/api/jobs/why"))[1]
+            return (
+                found
+                if [one["code"] for one in found["causes"]] == [*2 * ["constraint"], "no_worker"]
+                else None
+            )
+
+        answer = await wait_until(told, what="the causes")
+        assert (answer["ready"], answer["is_exact"], answer["examined"]) == (6, True, 6)
+        host, news, nobody = answer["causes"]
+        assert host["text"] == "3 for per-host at globex (1 of 1 slots taken)"
+        assert (host["count"], host["constraint"], host["key_value"], host["kind"]) == (
+            3, "per-host", "globex", "concurrency"
+        )  # fmt: skip
+        assert (news["count"], news["kind"], news["reason"], news["names"]) == (
+            2,
+            "paused",
+            "GDPR review",
+            ["news"],
+        )
+        assert news["text"].startswith("2 paused by ")
+        assert nobody["text"] == "1 without a worker"
+        assert answer["text"] == f"6 jobs wait: {host['text']}, {news['text']}, {nobody['text']}."
+        for query, count in ((f"batch={batch}", 1), ("tag=weekly", 1), ("name=news", 2), ("name=none", 0)):
+            found = (await api.call("GET", f"/api/jobs/why?{query}"))[1]
+            assert found["ready"] == sum(one["count"] for one in found["causes"]) == count, query
+        assert (await api.call("GET", "/api/jobs/why?state=failed"))[0] == 422
+        await api.call("POST", "/api/jobs/actions", {"action": "cancel", "filter": {}})

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.calendars.ending import EndingCalendar
+from jqmaster.domain.instant import about
 from jqmaster.domain.operations import health
 from jqmaster.domain.operations.health import (
     FailingJobs,
@@ -16,7 +17,6 @@ from jqmaster.domain.operations.health import (
     PausedJobs,
     SilentProcess,
     TroubledDefinition,
-    about,
     judge,
     store_away,
 )

@@ -440,3 +440,18 @@ async def test_a_job_that_was_put_off_tells_why_to_those_who_may_know(world: Sto
     assert verdict.text.endswith("put off: the target answered 503 and asks to wait 20 s.")
     (verdict,) = (await service.why(job.job_id, no_access(()))).verdicts
     assert "503" not in verdict.text
+
+
+async def test_the_keyed_gates_of_jobs_tell_which_wait_for_the_same(
+    world: StoreWorld, limited: ConstrainedWorld
+) -> None:
+    await limited.limit("hosts", key="argument.host", concurrency=1)
+    same = [await limited.enqueue(argument={"host": "acme"}) for _ in range(2)]
+    other = await limited.enqueue(argument={"host": "globex"})
+    damaged = new_id()
+    await world.redis.set(world.shard.keys.job(damaged), b"\x02")
+    store = WhyStore(world.shard, world.records)
+    first, second, third, *none = await store.keyed_gates([*same, other, new_id(), damaged])
+    assert first == second != third
+    assert none == [b"", b""]
+    await world.redis.delete(world.shard.keys.job(damaged))

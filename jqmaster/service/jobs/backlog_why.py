@@ -1,0 +1,92 @@
+"""Explains for which causes the ready jobs of the queue, a name, a tag or a batch wait."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.jobs.job import Job, JobState
+from jqmaster.domain.jobs.job_filter import JobFilter
+from jqmaster.domain.why.causes import WaitCause, merged, summary
+from jqmaster.domain.why.verdict import ByConstraint
+from jqmaster.errors import NotFoundError
+from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.service.jobs.reader import JobReader
+from jqmaster.service.jobs.why import WhyService
+from jqmaster.store.constraints.why import WhyStore
+
+# The most jobs that are looked at, those first that have waited longest.
+MOST_EXAMINED: Final = 2_000
+# The most jobs that are explained, one for each group of jobs that wait for the same.
+MOST_EXPLAINED: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogExplanation:
+    """`ready`: the number of ready jobs, a lower bound unless `is_exact`. `examined`: how many of them `causes`
+    cover."""
+
+    ready: int
+    is_exact: bool
+    examined: int
+    causes: Sequence[WaitCause]
+
+    @property
+    def text(self) -> str:
+        return summary(self.ready, is_exact=self.is_exact, examined=self.examined, causes=self.causes)
+
+
+class BacklogWhy:
+    """Explains one job of each group that waits for the same, and counts the others with it. Methods raise what the
+    store raises."""
+
+    def __init__(
+        self, jobs: JobReader, store: WhyStore, why: WhyService, constraints: ConstraintCache
+    ) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._why = why
+        self._constraints = constraints
+
+    async def explain(self, wanted: JobFilter, access: ContentAccess) -> BacklogExplanation:
+        """Explain what the ready ones of these jobs wait for. The filter has no state."""
+        ready = replace(wanted, state=JobState.READY)
+        listed = await self._jobs.page(ready, limit=MOST_EXAMINED, cursor=None, order="oldest")
+        jobs = listed.page.jobs
+        count, is_exact = len(jobs), True
+        if listed.page.cursor is not None or listed.page.is_partial:
+            counted = (await self._jobs.count(ready)).get(JobState.READY)
+            if counted is not None:
+                count, is_exact = max(counted.count, count), counted.is_exact
+        groups = await self._groups(jobs)
+        explained = [await self._cause(group, access) for group in groups[:MOST_EXPLAINED]]
+        causes = merged([cause for cause in explained if cause is not None])
+        return BacklogExplanation(count, is_exact, sum(one.count for one in causes), causes)
+
+    async def _groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
+        """Return the jobs in groups of one lane and the same gates, the largest group first."""
+        known = await self._constraints.reload()
+        is_keyed = any(one.key for one in known.constraint_set.constraints)
+        gates = await self._store.keyed_gates([job.id for job in jobs]) if is_keyed else [b""] * len(jobs)
+        found: dict[tuple[bytes, bytes], list[Job]] = {}
+        for job, keyed in zip(jobs, gates, strict=True):
+            found.setdefault((job.lane_id, keyed), []).append(job)
+        return sorted(found.values(), key=len, reverse=True)
+
+    async def _cause(self, group: Sequence[Job], access: ContentAccess) -> WaitCause | None:
+        """Return the cause for which the group waits, by its first job; None: that job has started meanwhile."""
+        job = group[0]
+        try:
+            told = await self._why.why(job.id, access)
+        except NotFoundError:
+            return None
+        if told.state is not JobState.READY or not told.verdicts:
+            return None
+        verdict = told.verdicts[0]
+        paused_by = ""
+        if isinstance(verdict, ByConstraint):
+            known = (await self._constraints.reload()).named(verdict.constraint.name)
+            is_pause = verdict.constraint.name.startswith(PAUSE_PREFIX)
+            paused_by = (known.created_by or "") if known and is_pause else ""
+        return WaitCause(len(group), verdict, job.id, (job.name,), paused_by)
