@@ -19,6 +19,38 @@ pytestmark = [pytest.mark.req("D17"), pytest.mark.asyncio(loop_scope="session"),
 AT = 1_800_000_000_000
 
 
+async def test_lines_have_the_zone_of_the_page_and_the_date_where_a_day_begins(
+    screens: Screens, api: Api
+) -> None:
+    name = f"logs.{uuid.uuid4().hex[:8]}"
+    async with puller_at(api, name) as worker:
+        job_id = await api.enqueue(name)
+        (job,) = await worker.claim()
+        claim = {"job_id": job["job_id"], "token": job["token"]}
+        # 2027-01-15 14:59:59.987 UTC is one millisecond and a bit before midnight in Tokyo.
+        entries = [
+            {
+                **claim,
+                "seq": seq,
+                "at": AT + 7 * 3_600_000 - 13 + 20 * (seq - 1),
+                "text": "line",
+                "level": "info",
+            }
+            for seq in (1, 2)
+        ]
+        assert (await api.call("POST", f"/api/workers/{worker.id}/logs", {"entries": entries}))[0] == 200
+        async with screens.open(f"#/job?id={job_id}", timezone="Asia/Tokyo") as page:
+            log = page.locator(".log-lines")
+            times = log.locator(".log-line time")
+            await expect(times).to_have_text(["23:59:59.987", "00:00:00.007"])
+            await expect(log.locator(".log-gap")).to_have_text(["2027-01-15 · GMT+9", "2027-01-16 · GMT+9"])
+            switch = page.get_by_role("button", name="Times: relative, local or UTC")
+            await switch.click()
+            await switch.click()
+            await expect(times).to_have_text(["14:59:59.987", "15:00:00.007"])
+            await expect(log.locator(".log-gap")).to_have_text(["2027-01-15 · UTC"])
+
+
 async def test_a_log_is_followed_selected_searched_and_saved(
     screens: Screens, api: Api, tmp_path: Path
 ) -> None:

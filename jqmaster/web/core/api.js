@@ -19,6 +19,8 @@ export class Problem extends Error {
     this.errors = Array.isArray(body.errors) ? body.errors : [];
     /** With an archive of logs that is away: the store still has the lines behind this one. */
     this.storedAfter = body.stored_after;
+    /** When the data were current that are still shown, as Unix ms of this browser; null if there are none. @type {number | null} */
+    this.shownAsOfMs = null;
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { useEffect, useRef, useState } from "./lib.js";
 import { Problem, call, urlOf } from "./api.js";
+import * as fresh from "./freshness.js";
 
 /** @typedef {"stats" | "jobs" | "workers" | "masters" | "constraints" | "definitions" | "events" | "batches" | "settings" | "action"} LiveEvent */
 /** @typedef {"connecting" | "live" | "lost" | "paused" | "off"} LiveStatus */
@@ -61,6 +62,7 @@ export function stop() {
   wasStopped = true;
   close();
   latest.clear();
+  fresh.forget();
   setStatus("off");
 }
 
@@ -121,13 +123,14 @@ export function pushedOr(event, load) {
 /**
  * Return the data from `load`. They are loaded again when one of `events` arrives and after the connection comes back,
  * at most once in `leastMs`, and never while the tab is hidden. Without a stream they are loaded every `everyMs`.
- * `pollMs`: poll even with a stream, for data that change without an event, such as when a worker was last heard.
+ * A failed load is repeated every `everyMs`, too. `pollMs`: poll even with a stream, for data that change without an event, such as when a worker was last heard.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {unknown[]} deps When one changes, the old data are dropped and it is loaded at once.
  * @param {{events?: LiveEvent[], leastMs?: number, everyMs?: number, pollMs?: number, isHeld?: boolean}} [options] `isHeld`: do not load again by itself now.
  * @returns {{data: T | null, problem: Problem | null, isLoading: boolean, isStale: boolean, reload: () => Promise<void>}}
- *   `isStale`: something happened while it was held.
+ *   `isStale`: something happened while it was held. `problem.shownAsOfMs` says how old the data are if they could not be
+ *   loaded again.
  */
 export function useResource(
   load,
@@ -156,6 +159,12 @@ export function useResource(
     let waiting;
     let isRunning = false;
     let isWanted = false;
+    // When the data were current: at their answer, and as long as no event said otherwise.
+    /** @type {number | null} */
+    let asOfMs = null;
+    let isCurrent = false;
+    let hasFailed = false;
+    const self = {};
     const run = async () => {
       clearTimeout(waiting);
       waiting = undefined;
@@ -165,14 +174,23 @@ export function useResource(
       lastMs = Date.now();
       isRunning = true;
       isWanted = false;
+      if (isCurrent && asOfMs !== null) asOfMs = Math.max(asOfMs, fresh.streamAsOfMs() ?? 0);
+      isCurrent = false;
       try {
         const data = await loader.current(signal);
         if (isOver || signal.aborted) return;
+        asOfMs = lastMs;
+        isCurrent = events.length > 0;
+        hasFailed = false;
+        fresh.note(self, false);
         setStale(false);
         setState({ data, problem: null, isLoading: false });
       } catch (error) {
         if (isOver || signal.aborted) return;
         if (!(error instanceof Problem)) throw error;
+        error.shownAsOfMs = asOfMs;
+        hasFailed = true;
+        fresh.note(self, asOfMs !== null);
         setState((/** @type {any} */ old) => ({ data: old.data, problem: error, isLoading: false }));
       } finally {
         if (!signal.aborted) {
@@ -213,10 +231,11 @@ export function useResource(
       }),
     );
     const poll = setInterval(() => {
-      if (status !== "paused" && (pollMs || status !== "live")) soon();
+      if (status !== "paused" && (pollMs || status !== "live" || hasFailed)) soon();
     }, pollMs || everyMs);
     return () => {
       isOver = true;
+      fresh.note(self, false);
       aborter.abort();
       clearTimeout(waiting);
       clearInterval(poll);
@@ -238,11 +257,19 @@ function connect() {
     const wasLost = status === "lost" || status === "paused" || wasStopped;
     wasStopped = false;
     failures = 0;
+    fresh.opened();
     setStatus("live");
     if (wasLost) tell("resumed", null);
   };
   opened.onerror = () => broke(opened);
   opened.addEventListener("alive", () => heard(opened));
+  opened.addEventListener("freshness", (message) => {
+    heard(opened);
+    const wasOld = fresh.freshness().isOld;
+    fresh.told(JSON.parse(/** @type {MessageEvent} */ (message).data));
+    // Loads that failed while the store was away wait for no event.
+    if (wasOld && !fresh.freshness().isOld) tell("resumed", null);
+  });
   for (const event of EVENTS) {
     opened.addEventListener(event, (message) => {
       heard(opened);
@@ -272,11 +299,18 @@ function broke(stream) {
   failures += 1;
   if (failures > 1 || status === "live") setStatus("lost");
   // EventSource does not say why it failed. A call does, and leads to the login if one is needed.
-  if (failures === 2) call("GET", "api/stats").catch(() => {});
+  if (failures >= 2) call("GET", "api/stats").then(() => fresh.toldByAnswer(null), tellFault);
   timer = setTimeout(connect, RETRY_MS[Math.min(failures, RETRY_MS.length) - 1]);
 }
 
+/** @param {unknown} error A master that answers may say that its store does not. */
+function tellFault(error) {
+  const isOfStore = error instanceof Problem && error.code.startsWith("store_");
+  fresh.toldByAnswer(isOfStore ? { code: error.code, detail: error.detail } : null);
+}
+
 function close() {
+  fresh.closed();
   clearTimeout(timer);
   clearTimeout(silence);
   source?.close();

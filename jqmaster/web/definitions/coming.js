@@ -3,6 +3,7 @@ import { Problem, call } from "../core/api.js";
 import { ownText, ownZone, wallText } from "./schedules.js";
 import { t } from "../core/i18n.js";
 import { html, useEffect, useState } from "../core/lib.js";
+import { usePref } from "../core/prefs.js";
 import { visible } from "../core/text.js";
 
 const TYPING_MS = 300;
@@ -77,17 +78,18 @@ function noteText(instant, jitterMs, zone) {
 
 /** @param {{coming: Coming, zone: string, jitterMs?: number, label: string}} props */
 export function ComingTable({ coming, zone, jitterMs = 0, label }) {
+  const [mode] = usePref("times", "relative");
   const { instants, problem, isOld } = coming;
   if (problem)
     return html`<p class="muted">${problem.status === 422 ? t("definitions.next.invalid") : visible(problem.title)}</p>`;
   if (instants === null) return html`<p class="muted">${t("loading")}</p>`;
   if (instants.length === 0) return html`<p class="muted">${t("definitions.never_again")}</p>`;
-  const own = ownZone();
+  const own = mode === "utc" ? "UTC" : ownZone();
   const isElsewhere = own !== zone;
   return html`<div class="table-box coming" tabindex="0" role="region" aria-label=${label} aria-busy=${String(isOld)}><table><caption class="sr">${label}</caption>
     <thead><tr><th scope="col">${visible(zone)}</th>${isElsewhere && html`<th scope="col">${t("definitions.your_zone", { zone: own })}</th>`}</tr></thead>
     <tbody>${instants.map((one) => {
       const note = noteText(one, jitterMs, zone);
-      return html`<tr key=${`${one.due_at} ${one.moved_from ?? ""}`} class=${one.left_out ? "left-out" : ""}><td><span class="num">${wallText(one.local)}</span>${note && html` <span class="hint-line">${note}</span>`}</td>${isElsewhere && html`<td><span class="num">${ownText(one.due_at)}</span></td>`}</tr>`;
+      return html`<tr key=${`${one.due_at} ${one.moved_from ?? ""}`} class=${one.left_out ? "left-out" : ""}><td><span class="num">${wallText(one.local)}</span>${note && html` <span class="hint-line">${note}</span>`}</td>${isElsewhere && html`<td><span class="num">${ownText(one.due_at, mode)}</span></td>`}</tr>`;
     })}</tbody></table></div>`;
 }

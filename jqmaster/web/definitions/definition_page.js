@@ -117,7 +117,7 @@ function Facts({ one, mayOperate }) {
     ${one.days && html`<dt>${t("definitions.form.days_rule")}</dt><dd>${t(`definitions.days_rule.${one.days.rule}`)} · <a href=${href("calendars", { name: one.days.calendar })}>${visible(one.days.calendar)}</a>${one.calendar_ends_at && html` <span class="muted">${t("calendars.covers_until")} ${one.calendar_ends_at}</span>`}</dd>`}
     ${!isTime(one) && html`<${Trigger} one=${one} />`}
     ${one.queued_at && html`<dt>${t("definitions.queued")}</dt><dd><${Time} at=${one.queued_at} /></dd>`}
-    <dt>${t("definitions.last_run")}</dt><dd>${one.last_run ? html`<${Time} at=${one.last_run.due_at} /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}</dd>
+    <dt>${t("definitions.last_run")}</dt><dd>${one.last_run ? html`<${Time} at=${one.last_run.due_at} isPast /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}</dd>
     <dt>${t("definitions.form.overlap")}</dt><dd>${t(`definitions.overlap.${one.overlap}`)}</dd>
     ${isTime(one) && html`<dt>${t("definitions.form.catch_up")}</dt><dd>${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1000} /></span></dd>`}
     ${one.jitter_s > 0 && html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1000} /></dd>`}
@@ -225,7 +225,7 @@ const OF_TIME = [
     label: "definitions.due",
     width: 11,
     phone: "main",
-    render: (run) => html`<${Time} at=${run.due_at} />`,
+    render: (run) => html`<${Time} at=${run.due_at} isPast />`,
   },
   {
     key: "late",
@@ -243,7 +243,7 @@ const OF_EVENTS = [
     label: "events.received",
     width: 11,
     phone: "main",
-    render: (run) => html`<${Time} at=${run.due_at} />`,
+    render: (run) => html`<${Time} at=${run.due_at} isPast />`,
   },
   {
     key: "event",

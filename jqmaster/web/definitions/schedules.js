@@ -1,6 +1,7 @@
 /** Convert the schedules of definitions between API documents, form fields and words. */
 import { language, number, t } from "../core/i18n.js";
 import { visible } from "../core/text.js";
+import { instantParts } from "../ui/formats.js";
 
 /** @typedef {import("../ui/forms.js").Values} Values */
 
@@ -145,13 +146,15 @@ export function wallText(local) {
   return `${day.format(Date.parse(`${date}T00:00:00Z`))} ${date} ${shortClock(clock.slice(0, 8))} (${clock.slice(8) || "+00:00"})`;
 }
 
-/** @param {string} at ISO 8601. @returns {string} The same in the reader's zone, such as `Tue 2026-11-24 18:30`. */
-export function ownText(at) {
-  const date = new Date(at);
-  const day = new Intl.DateTimeFormat(language(), { weekday: "short" });
-  const part = (/** @type {number} */ value) => two(String(value));
-  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(part).join(":");
-  return `${day.format(date)} ${date.getFullYear()}-${part(date.getMonth() + 1)}-${part(date.getDate())} ${shortClock(clock)}`;
+/**
+ * @param {string} at ISO 8601.
+ * @param {string} mode As for `instantParts`.
+ * @returns {string} The same in the zone of the page, such as `Tue 2026-11-24 18:30`.
+ */
+export function ownText(at, mode) {
+  const { day, clock } = instantParts(Date.parse(at), mode);
+  const weekday = new Intl.DateTimeFormat(language(), { weekday: "short", timeZone: "UTC" });
+  return `${weekday.format(Date.parse(`${day}T00:00:00Z`))} ${day} ${shortClock(clock)}`;
 }
 
 /** @param {string} clock Such as `02:30:00`. */

@@ -6,6 +6,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../core/lib.js";
 import { visible } from "../core/text.js";
 import { Button } from "../ui/controls.js";
 import { FormField } from "../ui/forms.js";
+import { LATEST, inZone, inputOf, instantIn, useZone } from "../ui/instants.js";
 
 const CONTRACT_MS = 300;
 
@@ -153,6 +154,7 @@ export function ArgumentForm({ form, argument, problem }) {
 
 /** @param {{form: import("../ui/forms.js").Form, field: ArgumentField, problem: Problem | null}} props */
 function OneField({ form, field, problem }) {
+  useZone();
   const name = keyOf(field.name);
   const label = `${visible(field.name)}${field.isRequired ? " *" : ""}`;
   const hint = [field.isLoose ? t("enqueue.field.loose") : "", visible(field.hint)].filter(Boolean).join(" ");
@@ -181,7 +183,7 @@ function OneField({ form, field, problem }) {
     case "date":
       return html`<${FormField} ...${common} type="date" max="9999-12-31" />`;
     case "date-time":
-      return html`<${FormField} ...${common} form=${inUtc(form)} label=${`${label} (UTC)`} type="datetime-local" step="1" max="9999-12-31T23:59:59" />`;
+      return html`<${FormField} ...${common} form=${inPageZone(form)} label=${inZone(label, form.values[name])} type="datetime-local" step="1" max=${LATEST} />`;
     case "time":
       return html`<${FormField} ...${common} form=${withSeconds(form)} type="time" step="1" />`;
     default:
@@ -196,15 +198,10 @@ function textOfChoice(json) {
 }
 
 /**
- * Adapt the form to a browser control that knows no time zones and may leave out seconds.
+ * Adapt the form to a browser control that knows no time zones: it shows the zone of the page.
  * @param {import("../ui/forms.js").Form} form
  */
-const inUtc = (form) =>
-  adapted(
-    form,
-    (text) => text.replace(/Z$/, ""),
-    (text) => `${full(text, 16)}Z`,
-  );
+const inPageZone = (form) => adapted(form, inputOf, instantIn);
 /** @param {import("../ui/forms.js").Form} form */
 const withSeconds = (form) =>
   adapted(

@@ -6,7 +6,8 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../core/lib.
 import { pieces } from "../core/text.js";
 import { Button, ErrorBox } from "../ui/controls.js";
 import { Sure, toast } from "../ui/dialogs.js";
-import { Num } from "../ui/formats.js";
+import { usePref } from "../core/prefs.js";
+import { Num, instantParts, localText, utcText } from "../ui/formats.js";
 
 export const LEVELS = /** @type {const} */ (["debug", "info", "warning", "error", "critical"]);
 // More lines make a page slow; the file has them all.
@@ -32,6 +33,7 @@ export function JobLog({ path, isGone = false, mayErase = false }) {
   const [isFollowing, setIsFollowing] = useState(true);
   const [isSaving, setIsSaving] = useState(false);
   const [isErasing, setIsErasing] = useState(false);
+  const [mode] = usePref("times", "relative");
   const { log, problem, retry } = useLog(path, level);
   const end = useRef(/** @type {HTMLElement | null} */ (null));
   const text = wanted.toLowerCase();
@@ -74,7 +76,7 @@ export function JobLog({ path, isGone = false, mayErase = false }) {
               ? html`<p class="muted">${t("job.log.not_found")}</p>`
               : shown.map(
                   (entry, at) =>
-                    html`<${Line} key=${entry.seq} entry=${entry} before=${text || level !== "debug" ? undefined : shown[at - 1]} />`,
+                    html`<${Line} key=${entry.seq} entry=${entry} before=${shown[at - 1]} isWhole=${!text && level === "debug"} mode=${mode} />`,
                 )
           }</div>`
     }
@@ -88,12 +90,20 @@ export function JobLog({ path, isGone = false, mayErase = false }) {
     }</section>`;
 }
 
-/** @param {{entry: Entry, before: Entry | undefined}} props */
-function Line({ entry, before }) {
-  const lost = before ? entry.seq - before.seq - 1 : 0;
-  return html`${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
-    ${before && before.attempt !== entry.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry.attempt} /></div>`}
-    <div class=${`log-line log-${entry.level}`}><time datetime=${entry.at} title=${entry.at}>${entry.at.slice(11, 23)}</time> <span class="log-level">${t(`job.log.level.${entry.level}`)}</span> <span class="log-text">${
+/**
+ * @param {{entry: Entry, before: Entry | undefined, isWhole: boolean, mode: string}} props `before`: the line above.
+ *   `isWhole`: all lines are shown, so that one which is missing was lost.
+ */
+function Line({ entry, before, isWhole, mode }) {
+  const lost = isWhole && before ? entry.seq - before.seq - 1 : 0;
+  const ms = Date.parse(entry.at);
+  const { day, clock, zone } = instantParts(ms, mode);
+  const above = before && instantParts(Date.parse(before.at), mode);
+  // The first line says the day and the zone, and so does the first of another day.
+  const isNewDay = above?.day !== day || above.zone !== zone;
+  return html`${isNewDay && html`<div class="log-gap muted">${day} · ${zone}</div>`}${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
+    ${isWhole && before && before.attempt !== entry.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry.attempt} /></div>`}
+    <div class=${`log-line log-${entry.level}`}><time datetime=${entry.at} title=${`${localText(ms)} · ${utcText(ms)}`}>${clock}.${String(ms % 1000).padStart(3, "0")}</time> <span class="log-level">${t(`job.log.level.${entry.level}`)}</span> <span class="log-text">${
       entry.text === null
         ? html`<span class="muted">${t("job.log.hidden")}</span>`
         : ansiPieces(entry.text).map(

@@ -2,8 +2,9 @@
 import { Problem } from "../core/api.js";
 import { number, t } from "../core/i18n.js";
 import { html, useState } from "../core/lib.js";
+import { usePref } from "../core/prefs.js";
 import { pieces, visible } from "../core/text.js";
-import { Num, Text } from "./formats.js";
+import { Num, Text, clockText, nowMs } from "./formats.js";
 
 /** @typedef {any} Node */
 
@@ -59,13 +60,16 @@ export function untold(problem) {
 
 /** @param {{problem: Problem | null | undefined, onRetry?: () => void}} props A problem's title, detail and fields. */
 export function ErrorBox({ problem, onRetry }) {
+  const [mode] = usePref("times", "relative");
   if (!problem) return null;
   const isSilent = problem.status === 0;
   const others = untold(problem);
-  return html`<div class="error-box" role="alert">
+  const { shownAsOfMs } = problem;
+  return html`<div class=${`error-box ${shownAsOfMs === null ? "" : "over-old"}`} role="alert">
     <p><strong>${isSilent ? t("error.no_answer") : visible(problem.title)}</strong>${problem.detail && html` <${Text} value=${problem.detail} max=${600} />`}</p>
     ${others.length > 0 && html`<ul>${others.slice(0, 50).map((error) => html`<li><code>${visible(error.loc.join("."))}</code> <${Text} value=${error.msg} /></li>`)}</ul>`}
     ${problem.code && html`<p class="muted small">${problem.status || ""} <code>${visible(problem.code)}</code></p>`}
+    ${shownAsOfMs !== null && html`<p>${t("fresh.shown", { time: clockText(shownAsOfMs - Date.now() + nowMs(), mode) })}</p>`}
     ${onRetry && html`<${Button} onClick=${onRetry}>${t("error.retry")}<//>`}
   </div>`;
 }

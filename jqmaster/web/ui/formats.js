@@ -164,6 +164,32 @@ export function localText(ms) {
 /** @param {number} ms Unix. @param {string} mode "utc", or else the reader's time zone. */
 export const instantText = (ms, mode) => (mode === "utc" ? utcText(ms) : localText(ms));
 
+/**
+ * @param {number} ms Unix.
+ * @param {string} mode As for `instantText`.
+ * @returns {{day: string, clock: string, zone: string}} Such as `2026-11-21`, `13:30:00` and `GMT+9`.
+ */
+export function instantParts(ms, mode) {
+  const [day = "", clock = "", zone = ""] = instantText(ms, mode).split(" ");
+  return { day, clock, zone };
+}
+
+/**
+ * @param {number} ms Unix.
+ * @param {string} mode As for `instantText`.
+ * @returns {string} Such as `13:30:00 GMT+9`; with the date if it is not today's.
+ */
+export function clockText(ms, mode) {
+  const { day, clock, zone } = instantParts(ms, mode);
+  return `${day === instantParts(nowMs(), mode).day ? "" : `${day} `}${clock} ${zone}`;
+}
+
+/** @param {number} ms Unix. @returns {string} Such as `02:30`; with the date if it is not today's. In the reader's zone. */
+function minuteText(ms) {
+  const { day, clock } = instantParts(ms, "local");
+  return `${day === instantParts(nowMs(), "local").day ? "" : `${day.slice(5)} `}${clock.slice(0, 5)}`;
+}
+
 /** @param {number} ms Unix. */
 export function relativeText(ms) {
   const ago = nowMs() - ms;
@@ -178,10 +204,10 @@ export function relativeText(ms) {
 
 /**
  * An instant as the reader chose: relative, in the reader's time zone or in UTC; the title has all of them.
- * @param {{at: string | null | undefined, isNext?: boolean}} props ISO 8601. `isNext`: something is due then; once the
- *   instant is past, it reads "now".
+ * @param {{at: string | null | undefined, isNext?: boolean, isPast?: boolean}} props ISO 8601. `isNext`: something is due
+ *   then; once the instant is past, it reads "now". `isPast`: the reader looks back, and so also sees the clock.
  */
-export function Time({ at, isNext = false }) {
+export function Time({ at, isNext = false, isPast = false }) {
   useTick();
   const [mode] = usePref("times", "relative");
   if (!at) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
@@ -189,7 +215,7 @@ export function Time({ at, isNext = false }) {
   if (Number.isNaN(ms)) return html`<${Text} value=${at} />`;
   const relative = isNext && ms < nowMs() ? t("time.now") : relativeText(ms);
   const shown = mode === "relative" ? relative : instantText(ms, mode);
-  return html`<time class="num" datetime=${at} title=${[relative, localText(ms), utcText(ms)].join(" · ")}>${shown}</time>`;
+  return html`<time class="num" datetime=${at} title=${[relative, localText(ms), utcText(ms)].join(" · ")}>${shown}${isPast && mode === "relative" && html` <span class="muted">${minuteText(ms)}</span>`}</time>`;
 }
 
 /** @param {{id: string, href?: string}} props A UUID. Its end is shown, because that is what differs. */

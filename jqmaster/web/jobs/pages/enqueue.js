@@ -13,6 +13,7 @@ import { Button, Copy, Empty, ErrorBox } from "../../ui/controls.js";
 import { toast } from "../../ui/dialogs.js";
 import { Badge, Text } from "../../ui/formats.js";
 import { FormCheck, FormField, FormMore, useForm } from "../../ui/forms.js";
+import { LATEST, editedInstant, inZone, useZone } from "../../ui/instants.js";
 import { isArgumentIncomplete, specOf } from "./job.js";
 
 const PREVIEW_MS = 500;
@@ -54,6 +55,7 @@ export function Page({ query, go, session }) {
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 function Enqueue({ query, go, session }) {
+  useZone();
   const form = useForm(null, () => ({ ...BLANK, name: query["name"] ?? "" }));
   const { values, problem, setProblem } = form;
   const [sent, setSent] = useState(/** @type {{id: string, isNew: boolean} | null} */ (null));
@@ -127,7 +129,7 @@ function Enqueue({ query, go, session }) {
       <div class="form-grid">
         <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}<//>
         ${values["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
-        ${values["when"] === "run_at" && html`<${FormField} form=${form} name="run_at" problem=${shown} label=${t("job.due_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />`}
+        ${values["when"] === "run_at" && html`<${FormField} form=${form} name="run_at" problem=${shown} label=${inZone(t("job.due"), values["run_at"])} type="datetime-local" step="1" max=${LATEST} />`}
         <${FormField} form=${form} name="priority" problem=${shown} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />
         <${FormField} form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
         <${FormField} form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
@@ -136,7 +138,7 @@ function Enqueue({ query, go, session }) {
       <${FormMore} form=${form} names=${SELDOM} problem=${shown} label=${t("enqueue.more")}><div class="form-grid">
         <${FormField} form=${form} name="requires" problem=${shown} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
         <${FormField} form=${form} name="expires_s" problem=${shown} label=${t("job.expires_s")} hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
-        <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
+        <${FormField} form=${form} name="expires_at" problem=${shown} label=${inZone(t("job.expires"), values["expires_at"])} type="datetime-local" step="1" max=${LATEST} />
         <${FormField} form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
       <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
       <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div><//>
@@ -246,10 +248,7 @@ export function bodyOf(form) {
     const text = (form[name] ?? "").trim();
     return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text || null;
   };
-  const asInstant = (/** @type {string} */ name) => {
-    const text = form[name] ?? "";
-    return text ? `${text.length === 16 ? text + ":00" : text}Z` : null;
-  };
+  const asInstant = (/** @type {string} */ name) => editedInstant(form[name] ?? "", null) || null;
   const tags = (form["tags"] ?? "")
     .split(",")
     .map((tag) => tag.trim())

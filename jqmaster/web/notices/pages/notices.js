@@ -148,7 +148,7 @@ function Incidents({ one, path, mayOperate, onDone }) {
         ? html`<p class="muted">${t("notices.incidents.none")}</p>`
         : html`<ol class="attempts">${one.incidents.map(
             (/** @type {any} */ incident) => html`<li key=${incident.key} class="attempt">
-      <p class="row"><strong class="num"><${Num} value=${incident.count} /></strong> ${incident.key && html`<${Text} value=${incident.key} max=${100} /> `}<span class="muted"><${Time} at=${incident.began_at} /> – <${Time} at=${incident.last_at} /></span>
+      <p class="row"><strong class="num"><${Num} value=${incident.count} /></strong> ${incident.key && html`<${Text} value=${incident.key} max=${100} /> `}<span class="muted"><${Time} at=${incident.began_at} isPast /> – <${Time} at=${incident.last_at} isPast /></span>
         ${
           incident.acknowledged_by
             ? html`<${Badge} kind="warn">${t("notices.acknowledged_by", { who: visible(incident.acknowledged_by) })}<//>`
@@ -167,7 +167,7 @@ function Messages({ one }) {
     ${
       messages.length === 0
         ? html`<p class="muted">${t("notices.messages.none")}</p>`
-        : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${t("notices.message.count", { count: m.count })}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`
+        : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} isPast /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${t("notices.message.count", { count: m.count })}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`
     }
     <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p></section>`;
 }

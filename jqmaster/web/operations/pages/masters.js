@@ -140,7 +140,7 @@ function Leaders({ epoch }) {
             {
               key: "at",
               label: t("audit.at"),
-              render: (/** @type {any} */ entry) => html`<${Time} at=${entry.at} />`,
+              render: (/** @type {any} */ entry) => html`<${Time} at=${entry.at} isPast />`,
             },
             {
               key: "action",

@@ -1,0 +1,120 @@
+/**
+ * How old the data of this page are. The stream says each second when its data was current; this adds the time since.
+ * A connection that is open proves nothing: the store behind the master may be away.
+ */
+import { useEffect, useState } from "./lib.js";
+
+/** Data of a greater age are shown as old. */
+export const OLD_MS = 5_000;
+const EVERY_MS = 1_000;
+
+/** @typedef {{code: string, detail: string}} StoreFault */
+/**
+ * @typedef {{ageMs: number | null, asOf: string | null, isOld: boolean, fault: StoreFault | null, isPartOld: boolean}} Freshness
+ *   `ageMs`, `asOf` (ISO 8601 by the store's clock): null before the first data. `fault`: why the store gives none. `isPartOld`: something on the page could not be
+ *   loaded again, and its former state is shown.
+ */
+
+/** When the data was current, by this browser's clock. @type {number | null} */
+let asOfMs = null;
+/** The same by the store's clock. @type {string | null} */
+let asOf = null;
+/** Whether the stream says so. Masters of former versions do not: then an open stream is all that is known. */
+let isTold = false;
+let isOpen = false;
+/** @type {StoreFault | null} */
+let fault = null;
+/** The resources whose last answer was a failure, and that show former data. @type {Set<object>} */
+const failing = new Set();
+/** @type {Set<() => void>} */
+const listeners = new Set();
+let lastLookMs = Date.now();
+
+/** The stream was opened. */
+export function opened() {
+  isOpen = true;
+  isTold = false;
+  // Data of a master that does not tell count as current, and so does the first moment with one that does.
+  asOfMs ??= Date.now();
+}
+
+/** The stream broke, or ended. */
+export function closed() {
+  if (isOpen && !isTold) {
+    asOfMs = Date.now();
+    asOf = new Date(asOfMs).toISOString();
+  }
+  isOpen = false;
+}
+
+/** Forget everything, for a logout. */
+export function forget() {
+  closed();
+  asOfMs = null;
+  asOf = null;
+  fault = null;
+}
+
+/** @param {{as_of: string | null, age_ms: number | null, fault: StoreFault | null}} event An event `freshness`. */
+export function told({ as_of, age_ms, fault: present }) {
+  isTold = true;
+  if (age_ms !== null) {
+    asOfMs = Date.now() - age_ms;
+    asOf = as_of;
+  }
+  fault = present;
+  look();
+}
+
+/** @param {StoreFault | null} present What the answer to another call says about the store, while there is no stream. */
+export function toldByAnswer(present) {
+  fault = present;
+  look();
+}
+
+/** @returns {number | null} When the data of the stream was current, as Unix ms of this browser. */
+export const streamAsOfMs = () => (isOpen && !isTold ? Date.now() : asOfMs);
+
+/** @param {object} resource @param {boolean} isFailing Whether `resource` shows former data, since it could not be loaded again. */
+export function note(resource, isFailing) {
+  if (isFailing === failing.has(resource)) return;
+  if (isFailing) failing.add(resource);
+  else failing.delete(resource);
+  look();
+}
+
+/** @returns {Freshness} */
+export function freshness() {
+  const since = streamAsOfMs();
+  const ageMs = since === null ? null : Math.max(0, Date.now() - since);
+  return { ageMs, asOf, isOld: ageMs !== null && ageMs > OLD_MS, fault, isPartOld: failing.size > 0 };
+}
+
+/** @returns {Freshness} Drawn again each second while something is old, and when that changes. */
+export function useFreshness() {
+  const [value, setValue] = useState(freshness);
+  useEffect(() => {
+    const tell = () =>
+      setValue((/** @type {Freshness} */ before) => {
+        const now = freshness();
+        const isSame =
+          !now.isOld && !before.isOld && before.fault === now.fault && before.isPartOld === now.isPartOld;
+        return isSame ? before : now;
+      });
+    listeners.add(tell);
+    tell();
+    return () => void listeners.delete(tell);
+  }, []);
+  return value;
+}
+
+function look() {
+  for (const listener of [...listeners]) listener();
+}
+
+setInterval(() => {
+  const sinceMs = Date.now() - lastLookMs;
+  lastLookMs = Date.now();
+  // A page that stood still has news in its queue: judge after it was read.
+  if (!document.hidden && sinceMs < 2 * EVERY_MS) look();
+}, EVERY_MS);
