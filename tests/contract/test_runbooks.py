@@ -20,7 +20,11 @@ CODES = re.compile(
 def told_by_the_ui() -> set[str]:
     text = "".join(
         (WEB / name).read_text("utf-8")
-        for name in ("operations/pages/overview.js", "operations/lasting_faults.js")
+        for name in (
+            "operations/pages/overview.js",
+            "operations/lasting_faults.js",
+            "shell/freshness_line.js",
+        )
     )
     found = {code for pair in CODES.findall(text) for code in pair if code}
     # The one code that is chosen between two.

@@ -23,9 +23,10 @@ ROOMS: dict[str, set[str]] = {
     "challenges": set(),
     "notices": set(),
     "targets": {"identity"},
-    "batches": {"jobs/flow_graph"},
+    "batches": {"jobs/backlog_why", "jobs/flow_graph"},
     "calendars": {"definitions/schedules", "identity"},
     "jobs": {
+        "identity/value_words",
         "batches/parts",
         "challenges/parts",
         "constraints/limits",
@@ -38,8 +39,8 @@ ROOMS: dict[str, set[str]] = {
     "definitions": {"events", "identity", "workers/labels"},
     "events": {"definitions/runs", "definitions/schedules", "matching"},
     "identity": {"constraints/limits", "definitions/schedules", "matching"},
-    "operations": {"constraints/pauses", "identity", "jobs/failure_groups"},
-    "shell": {"batches/parts", "constraints/pause_dialog", "jobs/actions"},
+    "operations": {"constraints/pauses", "identity", "jobs/backlog_why", "jobs/failure_groups"},
+    "shell": {"batches/parts", "constraints/pause_dialog", "jobs/actions", "operations/runbook_link"},
 }
 IMPORT = re.compile(r"""\b(?:import|export)\b[\w\s{},*]*?\bfrom\s*"(\.[^"\n]+)\"""")
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)

@@ -14,8 +14,9 @@ from jqmaster.api.jobs.action_views import action_view
 from jqmaster.clock import Clock, wait_for_event
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.identity.access import LOCAL
+from jqmaster.domain.instant import iso_or_none
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.errors import JqmasterError, OverloadedError
+from jqmaster.errors import JqmasterError, OverloadedError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
@@ -25,6 +26,9 @@ from jqmaster.store.operations.live import LiveFingerprint, LiveStore
 logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
+# A store that has not answered for this long is reported by name. Its own timeout is as long, and dashboards must know
+# within ten seconds.
+SILENT_S: Final = 5.0
 # The streams of a revoked token end within this time, plus the time until the revocation is known here.
 ADMIT_EVERY_S: Final = 3.0
 RETRY_MS: Final = 2_000
@@ -78,11 +82,18 @@ class LiveFeed:
         self._present: dict[str, bytes] = {}
         self._told: dict[str, Any] = {}
         self._last: LiveFingerprint | None = None
+        # When the data that listeners have was current: by the store's clock, and by this process's.
+        self._as_of_ms: int | None = None
+        self._as_of_s = 0.0
+        # When the first look began that has not succeeded since, and the last error.
+        self._waiting_since_s: float | None = None
+        self._error: JqmasterError | None = None
         self._loops = BackgroundLoops("live feed", is_vital=False)
 
     async def start(self) -> None:
         self.is_ending = False
         self._loops.spawn("looks", self._run)
+        self._loops.spawn("freshness", self._watch)
 
     async def stop(self) -> None:
         """End every stream at once, because a server that stops waits for its answers."""
@@ -149,34 +160,88 @@ class LiveFeed:
                 self._present.clear()
                 self._told.clear()
                 self._last = None
+                self._as_of_ms = None
                 self._somebody.set()
             for slot, event in self._present.items():
                 listener.notify(slot, event)
+            listener.notify("freshness", self._freshness())
             self._listeners.add(listener)
+            # Beside the stream: a store that hangs must not hold up the event that says so.
+            checks = asyncio.create_task(self._check_admission(listener, is_admitted))
             try:
                 yield f"retry: {RETRY_MS}\n\n".encode()
-                asked_s = self._clock.monotonic_s()
                 while not listener.is_over:
-                    await listener.wait(ADMIT_EVERY_S)
-                    if self._clock.monotonic_s() - asked_s >= ADMIT_EVERY_S:
-                        asked_s = self._clock.monotonic_s()
-                        if not await _is_still_admitted(is_admitted):
-                            return
+                    await listener.wait()
                     if events := listener.take():
                         yield events
             finally:
                 self._listeners.discard(listener)
+                checks.cancel()
+                await asyncio.gather(checks, return_exceptions=True)
+
+    async def _check_admission(
+        self, listener: "_Listener", is_admitted: Callable[[], Awaitable[bool]]
+    ) -> None:
+        """End the stream once its caller is no longer admitted, or if that cannot be checked any more."""
+        try:
+            while True:
+                await self._clock.sleep(ADMIT_EVERY_S)
+                if not await _is_still_admitted(is_admitted):
+                    return
+        finally:
+            listener.end()
 
     async def _run(self) -> None:
         while True:
             if not self._listeners:
                 await self._somebody.wait()
             self._somebody.clear()
+            began_s = self._clock.monotonic_s()
+            if self._waiting_since_s is None:
+                self._waiting_since_s = began_s
             try:
                 await self._look()
             except JqmasterError as exc:
+                self._error = exc
                 logger.warning("cannot tell dashboards what changed: %s", exc.detail)
+            else:
+                assert self._last is not None
+                self._as_of_ms, self._as_of_s = self._last.at_ms, began_s
+                self._waiting_since_s = self._error = None
+                self._tell_freshness()
             await wait_for_event(self._somebody, EVERY_S)
+            if not self._listeners:
+                # Nobody listens, so the time without looks does not count against the store.
+                self._waiting_since_s = self._error = None
+
+    async def _watch(self) -> None:
+        """Tell listeners how old their data is while looks take long or fail."""
+        while True:
+            if not self._listeners:
+                await self._somebody.wait()
+            await self._clock.sleep(EVERY_S)
+            since_s = self._waiting_since_s
+            if self._listeners and since_s is not None and self._clock.monotonic_s() - since_s >= EVERY_S:
+                self._tell_freshness()
+
+    def _tell_freshness(self) -> None:
+        event = self._freshness()
+        for listener in self._listeners:
+            listener.notify("freshness", event)
+
+    def _freshness(self) -> bytes:
+        now_s = self._clock.monotonic_s()
+        age_ms = None if self._as_of_ms is None else round((now_s - self._as_of_s) * 1000)
+        since_s, fault = self._waiting_since_s, None
+        if since_s is not None and now_s - since_s >= SILENT_S:
+            error = self._error
+            fault = {
+                "code": error.code if error else StoreUnavailableError.code,
+                "detail": error.detail if error else "the store does not answer",
+                "for_ms": round((now_s - since_s) * 1000),
+            }
+        as_of = iso_or_none(self._as_of_ms)
+        return self._event("freshness", {"as_of": as_of, "age_ms": age_ms, "fault": fault})
 
     async def _look(self) -> None:
         look = await self._store.look()
@@ -278,9 +343,9 @@ class _Listener:
         self._events.clear()
         self._news.set()
 
-    async def wait(self, seconds: float) -> None:
-        """Wait until there is an event, or until the time is over."""
-        await wait_for_event(self._news, seconds)
+    async def wait(self) -> None:
+        """Wait until there is an event, or until the stream is over."""
+        await self._news.wait()
 
     def take(self) -> bytes:
         events = b"".join(self._events.values())

@@ -61,8 +61,10 @@ _STREAM_TEXT: Final = (
     "holds `counts` by state, and `action` holds an action on many jobs. `workers`, `masters`, `constraints`, "
     "`definitions`, `events`, `batches` and `settings` mean that the client should fetch these again. Each event is "
     "the current state, so a client that reconnects misses nothing, and a slow client gets the newest. `alive` comes "
-    f"every {live.PING_S} s regardless of other events; a stream that is silent for much longer is dead. Beyond "
-    "`max_streams` the answer is 503 `too_many_streams`."
+    f"every {live.PING_S} s regardless of other events; a stream that is silent for much longer is dead. `freshness` "
+    "comes about once per second: `as_of` and `age_ms` say when the data of all events was current (null: it never was "
+    "since the stream began), and `fault` is null, or has `code`, `detail` and `for_ms` while the store does not "
+    "answer. Beyond `max_streams` the answer is 503 `too_many_streams`."
 )
 
 OPERATIONS: Final = [

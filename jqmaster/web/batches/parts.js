@@ -5,6 +5,7 @@ import { html, useEffect, useState } from "../core/lib.js";
 import { href } from "../core/router.js";
 import { STATES } from "../core/states.js";
 import { visible } from "../core/text.js";
+import { BacklogWhy } from "../jobs/backlog_why.js";
 import { Badge, Num, State, Text, nowMs } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["BatchView"]} Batch */
@@ -126,6 +127,7 @@ export function BatchWhy({ batch, why }) {
   const late = batch.expires_at && Date.parse(batch.expires_at) - nowMs() < 3_600_000;
   return html`<section class="card why" aria-labelledby="why"><h2 id="why">${t(batch.state === "complete" ? "batches.why.complete" : "batches.why.title")}</h2>
     <ol class="verdicts">${why.reasons.map((/** @type {any} */ reason, /** @type {number} */ at) => html`<li key=${reason.code + at} class=${at === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`)}</ol>
+    ${batch.counts.unfinished > 0 && html`<${BacklogWhy} whose=${{ batch: batch.id }} />`}
     ${late && html`<p class="muted">${t("batches.why.expires")}</p>`}
     ${
       why.jobs.length > 0 &&

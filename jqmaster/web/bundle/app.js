@@ -464,6 +464,7 @@ var Problem = class extends Error {
     this.code = body.code || "";
     this.errors = Array.isArray(body.errors) ? body.errors : [];
     this.storedAfter = body.stored_after;
+    this.shownAsOfMs = null;
   }
 };
 var session = null;
@@ -670,6 +671,83 @@ function number(value, options) {
   return new Intl.NumberFormat(language(), options).format(value);
 }
 
+// core/freshness.js
+var OLD_MS = 5e3;
+var EVERY_MS = 1e3;
+var asOfMs = null;
+var asOf = null;
+var isTold = false;
+var isOpen = false;
+var fault = null;
+var failing = /* @__PURE__ */ new Set();
+var listeners2 = /* @__PURE__ */ new Set();
+var lastLookMs = Date.now();
+function opened() {
+  isOpen = true;
+  isTold = false;
+  asOfMs ??= Date.now();
+}
+function closed() {
+  if (isOpen && !isTold) {
+    asOfMs = Date.now();
+    asOf = new Date(asOfMs).toISOString();
+  }
+  isOpen = false;
+}
+function forget() {
+  closed();
+  asOfMs = null;
+  asOf = null;
+  fault = null;
+}
+function told({ as_of, age_ms, fault: present }) {
+  isTold = true;
+  if (age_ms !== null) {
+    asOfMs = Date.now() - age_ms;
+    asOf = as_of;
+  }
+  fault = present;
+  look();
+}
+function toldByAnswer(present) {
+  fault = present;
+  look();
+}
+var streamAsOfMs = () => isOpen && !isTold ? Date.now() : asOfMs;
+function note(resource, isFailing) {
+  if (isFailing === failing.has(resource)) return;
+  if (isFailing) failing.add(resource);
+  else failing.delete(resource);
+  look();
+}
+function freshness() {
+  const since = streamAsOfMs();
+  const ageMs = since === null ? null : Math.max(0, Date.now() - since);
+  return { ageMs, asOf, isOld: ageMs !== null && ageMs > OLD_MS, fault, isPartOld: failing.size > 0 };
+}
+function useFreshness() {
+  const [value, setValue] = E2(freshness);
+  W2(() => {
+    const tell2 = () => setValue((before) => {
+      const now = freshness();
+      const isSame2 = !now.isOld && !before.isOld && before.fault === now.fault && before.isPartOld === now.isPartOld;
+      return isSame2 ? before : now;
+    });
+    listeners2.add(tell2);
+    tell2();
+    return () => void listeners2.delete(tell2);
+  }, []);
+  return value;
+}
+function look() {
+  for (const listener of [...listeners2]) listener();
+}
+setInterval(() => {
+  const sinceMs = Date.now() - lastLookMs;
+  lastLookMs = Date.now();
+  if (!document.hidden && sinceMs < 2 * EVERY_MS) look();
+}, EVERY_MS);
+
 // core/live.js
 var EVENTS = [
   "stats",
@@ -688,7 +766,7 @@ var FIRST_WORD_MS = 2500;
 var RETRY_MS = [500, 1e3, 2e3, 4e3];
 var PING_MS = 15e3;
 var SILENCE_MS = 2 * PING_MS + 5e3;
-var listeners2 = /* @__PURE__ */ new Map();
+var listeners3 = /* @__PURE__ */ new Map();
 var latest = /* @__PURE__ */ new Map();
 var source = null;
 var status = "off";
@@ -708,12 +786,13 @@ function stop() {
   wasStopped = true;
   close();
   latest.clear();
+  forget();
   setStatus("off");
 }
 var liveStatus = () => status;
 function listen(event, listener) {
-  const all = listeners2.get(event) ?? /* @__PURE__ */ new Set();
-  listeners2.set(event, all.add(listener));
+  const all = listeners3.get(event) ?? /* @__PURE__ */ new Set();
+  listeners3.set(event, all.add(listener));
   return () => void all.delete(listener);
 }
 function useLiveStatus() {
@@ -766,6 +845,10 @@ function useResource(load4, deps, { events = [], leastMs = 1e3, everyMs = 5e3, p
     let waiting;
     let isRunning = false;
     let isWanted = false;
+    let asOfMs2 = null;
+    let isCurrent = false;
+    let hasFailed2 = false;
+    const self = {};
     const run = async () => {
       clearTimeout(waiting);
       waiting = void 0;
@@ -775,14 +858,23 @@ function useResource(load4, deps, { events = [], leastMs = 1e3, everyMs = 5e3, p
       lastMs = Date.now();
       isRunning = true;
       isWanted = false;
+      if (isCurrent && asOfMs2 !== null) asOfMs2 = Math.max(asOfMs2, streamAsOfMs() ?? 0);
+      isCurrent = false;
       try {
         const data = await loader.current(signal);
         if (isOver || signal.aborted) return;
+        asOfMs2 = lastMs;
+        isCurrent = events.length > 0;
+        hasFailed2 = false;
+        note(self, false);
         setStale(false);
         setState({ data, problem: null, isLoading: false });
       } catch (error) {
         if (isOver || signal.aborted) return;
         if (!(error instanceof Problem)) throw error;
+        error.shownAsOfMs = asOfMs2;
+        hasFailed2 = true;
+        note(self, asOfMs2 !== null);
         setState((old) => ({ data: old.data, problem: error, isLoading: false }));
       } finally {
         if (!signal.aborted) {
@@ -825,10 +917,11 @@ function useResource(load4, deps, { events = [], leastMs = 1e3, everyMs = 5e3, p
       })
     );
     const poll = setInterval(() => {
-      if (status !== "paused" && (pollMs || status !== "live")) soon();
+      if (status !== "paused" && (pollMs || status !== "live" || hasFailed2)) soon();
     }, pollMs || everyMs);
     return () => {
       isOver = true;
+      note(self, false);
       aborter.abort();
       clearTimeout(waiting);
       clearInterval(poll);
@@ -841,22 +934,32 @@ function connect() {
   close();
   if (!isStarted || document.hidden) return;
   if (status !== "lost") setStatus("connecting");
-  const opened = new EventSource(urlOf("api/stream"));
-  source = opened;
-  heard(opened);
-  opened.onopen = () => {
-    heard(opened);
+  const opened2 = new EventSource(urlOf("api/stream"));
+  source = opened2;
+  heard(opened2);
+  opened2.onopen = () => {
+    heard(opened2);
     const wasLost = status === "lost" || status === "paused" || wasStopped;
     wasStopped = false;
     failures = 0;
+    opened();
     setStatus("live");
     if (wasLost) tell("resumed", null);
   };
-  opened.onerror = () => broke(opened);
-  opened.addEventListener("alive", () => heard(opened));
+  opened2.onerror = () => broke(opened2);
+  opened2.addEventListener("alive", () => heard(opened2));
+  opened2.addEventListener("freshness", (message) => {
+    heard(opened2);
+    const wasOld = freshness().isOld;
+    told(JSON.parse(
+      /** @type {MessageEvent} */
+      message.data
+    ));
+    if (wasOld && !freshness().isOld) tell("resumed", null);
+  });
   for (const event of EVENTS) {
-    opened.addEventListener(event, (message) => {
-      heard(opened);
+    opened2.addEventListener(event, (message) => {
+      heard(opened2);
       let data = null;
       try {
         data = JSON.parse(
@@ -881,11 +984,15 @@ function broke(stream) {
   close();
   failures += 1;
   if (failures > 1 || status === "live") setStatus("lost");
-  if (failures === 2) call("GET", "api/stats").catch(() => {
-  });
+  if (failures >= 2) call("GET", "api/stats").then(() => toldByAnswer(null), tellFault);
   timer = setTimeout(connect, RETRY_MS[Math.min(failures, RETRY_MS.length) - 1]);
 }
+function tellFault(error) {
+  const isOfStore = error instanceof Problem && error.code.startsWith("store_");
+  toldByAnswer(isOfStore ? { code: error.code, detail: error.detail } : null);
+}
 function close() {
+  closed();
   clearTimeout(timer);
   clearTimeout(silence);
   source?.close();
@@ -897,7 +1004,7 @@ function setStatus(value) {
   tell("status", value);
 }
 function tell(event, data) {
-  for (const listener of [...listeners2.get(event) ?? []]) listener(data);
+  for (const listener of [...listeners3.get(event) ?? []]) listener(data);
 }
 document.addEventListener("visibilitychange", () => {
   if (!isStarted) return;
@@ -1039,6 +1146,18 @@ function localText(ms3) {
   return `${date.getFullYear()}-${two2(date.getMonth() + 1)}-${two2(date.getDate())} ${two2(date.getHours())}:${two2(date.getMinutes())}:${two2(date.getSeconds())} ${zone?.value ?? ""}`;
 }
 var instantText = (ms3, mode) => mode === "utc" ? utcText(ms3) : localText(ms3);
+function instantParts(ms3, mode) {
+  const [day = "", clock = "", zone = ""] = instantText(ms3, mode).split(" ");
+  return { day, clock, zone };
+}
+function clockText(ms3, mode) {
+  const { day, clock, zone } = instantParts(ms3, mode);
+  return `${day === instantParts(nowMs(), mode).day ? "" : `${day} `}${clock} ${zone}`;
+}
+function minuteText(ms3) {
+  const { day, clock } = instantParts(ms3, "local");
+  return `${day === instantParts(nowMs(), "local").day ? "" : `${day.slice(5)} `}${clock.slice(0, 5)}`;
+}
 function relativeText(ms3) {
   const ago = nowMs() - ms3;
   if (Math.abs(ago) < 1e3) return t("time.now");
@@ -1046,7 +1165,7 @@ function relativeText(ms3) {
   const rounded = step === 1e3 ? Math.round(ago / step) * step : Math.trunc(ago / step) * step;
   return rounded > 0 ? t("time.ago", { duration: durationText(rounded, true) }) : t("time.in", { duration: durationText(-rounded, true) });
 }
-function Time({ at: at2, isNext = false }) {
+function Time({ at: at2, isNext = false, isPast = false }) {
   useTick();
   const [mode] = usePref("times", "relative");
   if (!at2) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
@@ -1054,7 +1173,7 @@ function Time({ at: at2, isNext = false }) {
   if (Number.isNaN(ms3)) return html`<${Text} value=${at2} />`;
   const relative = isNext && ms3 < nowMs() ? t("time.now") : relativeText(ms3);
   const shown2 = mode === "relative" ? relative : instantText(ms3, mode);
-  return html`<time class="num" datetime=${at2} title=${[relative, localText(ms3), utcText(ms3)].join(" · ")}>${shown2}</time>`;
+  return html`<time class="num" datetime=${at2} title=${[relative, localText(ms3), utcText(ms3)].join(" · ")}>${shown2}${isPast && mode === "relative" && html` <span class="muted">${minuteText(ms3)}</span>`}</time>`;
 }
 function Id({ id, href: href2 }) {
   const short = id.length > 13 ? `…${id.slice(-10)}` : id;
@@ -1107,13 +1226,16 @@ function untold(problem) {
   return problem.errors.filter((error) => !problem.detail.includes(error.msg));
 }
 function ErrorBox({ problem, onRetry }) {
+  const [mode] = usePref("times", "relative");
   if (!problem) return null;
   const isSilent = problem.status === 0;
   const others = untold(problem);
-  return html`<div class="error-box" role="alert">
+  const { shownAsOfMs } = problem;
+  return html`<div class=${`error-box ${shownAsOfMs === null ? "" : "over-old"}`} role="alert">
     <p><strong>${isSilent ? t("error.no_answer") : visible(problem.title)}</strong>${problem.detail && html` <${Text} value=${problem.detail} max=${600} />`}</p>
     ${others.length > 0 && html`<ul>${others.slice(0, 50).map((error) => html`<li><code>${visible(error.loc.join("."))}</code> <${Text} value=${error.msg} /></li>`)}</ul>`}
     ${problem.code && html`<p class="muted small">${problem.status || ""} <code>${visible(problem.code)}</code></p>`}
+    ${shownAsOfMs !== null && html`<p>${t("fresh.shown", { time: clockText(shownAsOfMs - Date.now() + nowMs(), mode) })}</p>`}
     ${onRetry && html`<${Button} onClick=${onRetry}>${t("error.retry")}<//>`}
   </div>`;
 }
@@ -1316,8 +1438,8 @@ async function attempt(act, done) {
 // ui/forms.js
 function useForm(document2, valuesOf8) {
   const [state, setState] = E2(() => {
-    const opened = valuesOf8(document2);
-    return { base: document2, opened, values: opened, differences: (
+    const opened2 = valuesOf8(document2);
+    return { base: document2, opened: opened2, values: opened2, differences: (
       /** @type {Difference[]} */
       []
     ) };
@@ -1369,14 +1491,14 @@ function useForm(document2, valuesOf8) {
     },
     compare: (theirDocument) => {
       const theirs = valuesOf8(theirDocument);
-      const { opened, values: values2 } = newest.current;
-      const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened[name] && theirs[name] !== values2[name]).map((name) => {
+      const { opened: opened2, values: values2 } = newest.current;
+      const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened2[name] && theirs[name] !== values2[name]).map((name) => {
         const mine = values2[name] ?? "";
         const choice = (
           /** @type {"mine" | "theirs"} */
-          mine === opened[name] ? "theirs" : "mine"
+          mine === opened2[name] ? "theirs" : "mine"
         );
-        return { name, opened: opened[name] ?? "", mine, theirs: theirs[name] ?? "", choice };
+        return { name, opened: opened2[name] ?? "", mine, theirs: theirs[name] ?? "", choice };
       });
       const taken = differences2.filter((one) => one.choice === "theirs").map((one) => [one.name, one.theirs]);
       put2({
@@ -1395,8 +1517,8 @@ function useForm(document2, valuesOf8) {
       if (one) put2({ differences: differences2, values: { ...newest.current.values, [name]: one[choice] } });
     },
     reopen: (next) => {
-      const opened = valuesOf8(next);
-      put2({ base: next, opened, values: opened, differences: [] });
+      const opened2 = valuesOf8(next);
+      put2({ base: next, opened: opened2, values: opened2, differences: [] });
       setProblem(null);
     }
   };
@@ -1419,11 +1541,11 @@ function fieldErrors(problem, path) {
 function FormMore({ form, names, problem, label, children }) {
   const hasValue = names.some((name) => form.values[name]);
   const hasProblem = names.some((name) => fieldErrors(problem, name).length > 0);
-  const [isOpen, setOpen] = E2(hasValue);
+  const [isOpen2, setOpen] = E2(hasValue);
   W2(() => {
     if (hasValue || hasProblem) setOpen(true);
   }, [hasValue, hasProblem]);
-  return html`<details class="more" open=${isOpen} onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>${label}</summary><div class="stack">${children}</div></details>`;
+  return html`<details class="more" open=${isOpen2} onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>${label}</summary><div class="stack">${children}</div></details>`;
 }
 function FormField({
   form,
@@ -1582,6 +1704,76 @@ function ActionsUnderWay({ mayOperate }) {
   })}</div>`;
 }
 
+// operations/runbooks.js
+var RUNBOOKS = {
+  calendar_ends: "a-calendar-ends",
+  dead_worker: "a-worker-is-dead",
+  durability: "the-store-gives-less-durability-than-configured",
+  duty: "a-side-duty-fails",
+  failing: "many-jobs-fail",
+  full: "a-constraint-holds-jobs-back",
+  growth: "the-backlog-grows",
+  late_definition: "a-definition-is-late",
+  late_leader: "the-lead-is-late",
+  latency: "the-store-is-slow",
+  memory: "the-store-fills-up",
+  missed_instant: "an-instant-of-a-definition-was-missed",
+  no_leader: "no-master-leads",
+  no_worker: "jobs-wait-and-no-worker-is-there",
+  orphan: "no-worker-runs-this-name",
+  pause: "something-is-paused",
+  paused: "something-is-paused",
+  paused_values: "something-is-paused",
+  stale_masters: "a-master-is-silent",
+  stale_workers: "workers-are-silent",
+  store: "a-master-refuses-new-jobs",
+  store_away: "the-store-does-not-answer",
+  wait: "a-job-waits-long"
+};
+
+// operations/runbook_link.js
+function RunbookLink({ code }) {
+  return html`<a class="runbook" href=${`runbooks.html#${RUNBOOKS[code]}`} target="_blank" rel="noreferrer"><span class="fault-act">${t("fault.runbook")}</span><span aria-hidden="true"> ↗</span></a>`;
+}
+
+// shell/freshness_line.js
+var LOST_GRACE_MS = 1500;
+var SILENT_MS = 8e3;
+var STORE_AWAY = { code: (
+  /** @type {const} */
+  "store_away"
+) };
+function useOldness() {
+  const { isOld, ageMs } = useFreshness();
+  return isOld ? t("fresh.old", { duration: durationText(steadyMs(ageMs ?? 0)) }) : "";
+}
+function Connection() {
+  const status2 = useLiveStatus();
+  const { isOld, isPartOld } = useFreshness();
+  const oldness = useOldness();
+  const isLive = status2 === "live";
+  const kind = isLive && !isOld && !isPartOld ? "ok" : isLive || status2 === "lost" ? "bad" : "off";
+  const [word, title2] = isLive && isOld ? [oldness, t("fresh.old.title")] : isLive && isPartOld ? [t("fresh.part"), t("fresh.part.title")] : [t(`live.${status2}`), t(`live.${status2}.title`)];
+  return html`<span class=${`connection ${kind}`} title=${title2}><i aria-hidden="true"></i><span class="wide-only">${word}</span></span>`;
+}
+function FreshnessLine() {
+  const { ageMs, asOf: asOf2, isOld, fault: fault2 } = useFreshness();
+  const isLost = useLasting(useLiveStatus() === "lost");
+  const [mode] = usePref("times", "relative");
+  const since = asOf2 ? ` ${t("fresh.since", { time: clockText(Date.parse(asOf2), mode) })}` : "";
+  return html`<div role="status" aria-live="polite">${fault2 ? html`<p class="banner bad"><${Badge} kind="bad">${t("fault.bad")}<//> <span>${t("fresh.store")}${since} <span class="muted">${visible(fault2.detail)}</span></span> <${RunbookLink} code=${STORE_AWAY.code} /></p>` : isLost ? html`<p class="banner"><span>${t("live.banner")}${since}</span></p>` : isOld && (ageMs ?? 0) > SILENT_MS && liveStatus() === "live" && html`<p class="banner"><span>${t("fresh.silent")}${since}</span></p>`}</div>`;
+}
+function useLasting(is2) {
+  const [isLasting, setLasting] = E2(false);
+  W2(() => {
+    setLasting(false);
+    if (!is2) return void 0;
+    const timer2 = setTimeout(() => setLasting(true), LOST_GRACE_MS);
+    return () => clearTimeout(timer2);
+  }, [is2]);
+  return is2 && isLasting;
+}
+
 // core/router.js
 var PAGES = (
   /** @type {const} */
@@ -1706,6 +1898,549 @@ var OUTCOMES = ["succeeded", "discarded", "failed", "canceled", "skipped"];
 var isIn = (state, phase) => STATES[state ?? ""]?.phase === phase;
 var admits = (state, action) => STATES[state]?.actions.includes(action) ?? false;
 
+// definitions/schedules.js
+var WAYS = ["every", "hourly", "daily", "weekly", "monthly", "cron"];
+var DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+var HOUR = 60;
+var MONDAY_MS = Date.UTC(2024, 0, 1);
+var MONTHLY = /^(\d{1,2}) (\d{1,2}) (\d{1,2}|L) \* \*$/;
+var BLANK = {
+  way: "daily",
+  every: "5",
+  every_unit: "minutes",
+  offset: "0",
+  minute: "0",
+  time: "02:30",
+  day_of_month: "1",
+  cron: "",
+  ...Object.fromEntries(DAYS.map((day) => [day, day === "mon" ? "yes" : ""]))
+};
+var two = (text) => text.padStart(2, "0");
+function valuesOfSchedule(schedule) {
+  if (!schedule) return BLANK;
+  if ("every_minutes" in schedule) {
+    const isHours = schedule.every_minutes % HOUR === 0;
+    return {
+      ...BLANK,
+      way: "every",
+      every: String(isHours ? schedule.every_minutes / HOUR : schedule.every_minutes),
+      every_unit: isHours ? "hours" : "minutes",
+      offset: String(schedule.offset ?? 0)
+    };
+  }
+  if ("hourly_at" in schedule) return { ...BLANK, way: "hourly", minute: String(schedule.hourly_at) };
+  if ("daily_at" in schedule) return { ...BLANK, way: "daily", time: schedule.daily_at };
+  if ("weekly_on" in schedule) {
+    const days = DAYS.map((day) => [day, schedule.weekly_on.includes(day) ? "yes" : ""]);
+    return { ...BLANK, way: "weekly", time: schedule.at, ...Object.fromEntries(days) };
+  }
+  const monthly = monthlyOf(schedule.cron);
+  if (monthly) return { ...BLANK, way: "monthly", time: monthly.at, day_of_month: monthly.day };
+  return { ...BLANK, way: "cron", cron: schedule.cron };
+}
+function monthlyOf(cron) {
+  const [, minute = "", hour = "", day = ""] = MONTHLY.exec(cron) ?? [];
+  return day && Number(hour) < 24 && Number(minute) < 60 ? { at: `${two(hour)}:${two(minute)}`, day } : null;
+}
+function asNumber(text) {
+  const typed = (text ?? "").trim();
+  return typed !== "" && Number.isFinite(Number(typed)) ? Number(typed) : typed || null;
+}
+function scheduleIn(values2) {
+  const at2 = values2["time"] ?? "";
+  switch (values2["way"]) {
+    case "every": {
+      const every = asNumber(values2["every"]);
+      const isHours = values2["every_unit"] === "hours" && typeof every === "number";
+      return { every_minutes: isHours ? every * HOUR : every, offset: asNumber(values2["offset"]) ?? 0 };
+    }
+    case "hourly":
+      return { hourly_at: asNumber(values2["minute"]) };
+    case "weekly":
+      return { weekly_on: DAYS.filter((day) => values2[day]), at: at2 };
+    case "monthly": {
+      const [hour = "", minute = ""] = at2.split(":");
+      return { cron: `${Number(minute)} ${Number(hour)} ${values2["day_of_month"]} * *` };
+    }
+    case "cron":
+      return { cron: (values2["cron"] ?? "").trim() };
+    default:
+      return { daily_at: at2 };
+  }
+}
+var dayText = (day, weekday = "short") => new Intl.DateTimeFormat(language(), { weekday, timeZone: "UTC" }).format(
+  MONDAY_MS + DAYS.indexOf(day) * 864e5
+);
+function scheduleText(schedule) {
+  if ("every_minutes" in schedule) {
+    const isHours = schedule.every_minutes % HOUR === 0;
+    const count2 = isHours ? schedule.every_minutes / HOUR : schedule.every_minutes;
+    const text = t(isHours ? "definitions.every_hours" : "definitions.every_minutes", { count: count2 });
+    return schedule.offset ? t("definitions.with_offset", { text, minutes: number(schedule.offset) }) : text;
+  }
+  if ("hourly_at" in schedule) return t("definitions.hourly_at", { minute: two(String(schedule.hourly_at)) });
+  if ("daily_at" in schedule) return t("definitions.daily_at", { at: schedule.daily_at });
+  if ("weekly_on" in schedule) {
+    const days = schedule.weekly_on.map((day) => dayText(day)).join(", ");
+    return t("definitions.weekly_at", { days, at: schedule.at });
+  }
+  const monthly = monthlyOf(schedule.cron);
+  if (!monthly) return visible(schedule.cron);
+  return monthly.day === "L" ? t("definitions.monthly_last_at", { at: monthly.at }) : t("definitions.monthly_at", { day: monthly.day, at: monthly.at });
+}
+var startText = (one) => one.schedule ? `${scheduleText(one.schedule)} · ${visible(one.time_zone)}` : t("definitions.on_event", { type: visible(one.event_type ?? one.kind) });
+var ownZone = () => {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return zone && /^[A-Za-z]/.test(zone) && zone !== "Etc/Unknown" ? zone : "UTC";
+};
+var zones = () => ["UTC", ...Intl.supportedValuesOf?.("timeZone") ?? []];
+function wallText(local) {
+  const [date = "", clock = ""] = local.split("T");
+  const day = new Intl.DateTimeFormat(language(), { weekday: "short", timeZone: "UTC" });
+  return `${day.format(Date.parse(`${date}T00:00:00Z`))} ${date} ${shortClock(clock.slice(0, 8))} (${clock.slice(8) || "+00:00"})`;
+}
+function ownText(at2, mode) {
+  const { day, clock } = instantParts(Date.parse(at2), mode);
+  const weekday = new Intl.DateTimeFormat(language(), { weekday: "short", timeZone: "UTC" });
+  return `${weekday.format(Date.parse(`${day}T00:00:00Z`))} ${day} ${shortClock(clock)}`;
+}
+var shortClock = (clock) => clock.replace(/:00$/, "");
+
+// constraints/limit_kinds.js
+var LIMIT_KINDS = [
+  {
+    name: "concurrency",
+    isPerValue: true,
+    figures: [
+      {
+        name: "concurrency",
+        path: ["concurrency"],
+        min: 1,
+        unit: "count"
+      }
+    ],
+    isOn: false
+  },
+  {
+    name: "rate",
+    isPerValue: true,
+    figures: [
+      {
+        name: "limit",
+        path: ["rate", "limit"],
+        min: 1,
+        unit: "count"
+      },
+      {
+        name: "period",
+        path: ["rate", "period_s"],
+        min: 1e-3,
+        unit: "seconds"
+      }
+    ],
+    isOn: false
+  },
+  {
+    name: "paused",
+    isPerValue: true,
+    figures: [],
+    isOn: false
+  },
+  {
+    name: "max_backlog",
+    isPerValue: false,
+    figures: [
+      {
+        name: "max_backlog",
+        path: ["max_backlog"],
+        min: 0,
+        unit: "count"
+      }
+    ],
+    isOn: false
+  },
+  {
+    name: "fair",
+    isPerValue: false,
+    figures: [],
+    isOn: false
+  },
+  {
+    name: "counts_awaiting",
+    isPerValue: false,
+    figures: [],
+    isOn: true
+  },
+  {
+    name: "weight",
+    isPerValue: false,
+    figures: [
+      {
+        name: "weight_from",
+        path: ["weight", "from"],
+        min: 0,
+        unit: "text"
+      },
+      {
+        name: "weight_default",
+        path: ["weight", "default"],
+        min: 0,
+        unit: "number"
+      },
+      {
+        name: "unit",
+        path: ["weight", "unit"],
+        min: 0,
+        unit: "text"
+      }
+    ],
+    isOn: false
+  }
+];
+
+// ui/instants.js
+var LATEST = "9999-12-31T23:59:59";
+var isUtc = () => pref("times", "relative") === "utc";
+var zoneAt = (ms3) => isUtc() ? "UTC" : localText(ms3).split(" ")[2] ?? "UTC";
+function inZone(label, value = "") {
+  const ms3 = Date.parse(value);
+  return t("zone.label", { label, zone: zoneAt(Number.isNaN(ms3) ? Date.now() : ms3) });
+}
+var useZone = () => void usePref("times", "relative");
+function inputOf(at2) {
+  const ms3 = at2 ? Date.parse(at2) : NaN;
+  if (Number.isNaN(ms3)) return "";
+  return (isUtc() ? utcText(ms3) : localText(ms3)).slice(0, 19).replace(" ", "T");
+}
+function instantIn(text) {
+  if (!text || text > LATEST) return "";
+  const whole = text.length === 16 ? `${text}:00` : text;
+  const ms3 = Date.parse(isUtc() ? `${whole}Z` : whole);
+  return Number.isNaN(ms3) ? "" : new Date(ms3).toISOString().replace(".000Z", "Z");
+}
+var editedInstant = (text, opened2) => opened2 && text === inputOf(opened2) ? opened2 : instantIn(text) || text;
+
+// constraints/limits.js
+var PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
+var SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
+var at = (document2, path) => path.reduce((part, step) => part?.[step], document2);
+var inputFor = ({ unit, min }) => {
+  if (unit === "instant") return { type: "datetime-local", step: "1", max: LATEST };
+  if (unit === "text") return { type: "text", maxlength: "256", spellcheck: false };
+  return { type: "number", step: unit === "count" ? "1" : "any", min };
+};
+var figureText = ({ unit, path }, document2) => {
+  const value = at(document2, path);
+  return unit === "instant" ? inputOf(value) : String(value ?? "");
+};
+var figureValue = ({ unit }, text) => {
+  if (unit === "text") return text.trim();
+  return unit === "instant" ? instantIn(text) : Number(text);
+};
+function formOf(document2) {
+  return Object.fromEntries(
+    LIMIT_KINDS.flatMap(
+      ({ name, figures, isOn }) => figures.length === 0 ? [[name, document2?.[name] ?? isOn ? "yes" : ""]] : figures.map((figure) => [figure.name, figureText(figure, document2)])
+    )
+  );
+}
+function limitsIn(form, kinds) {
+  const limits = {};
+  for (const { name, figures, isOn } of kinds) {
+    if (figures.length === 0) {
+      if (Boolean(form[name]) !== isOn) limits[name] = !isOn;
+    } else if (figures.some((figure) => form[figure.name])) {
+      for (const figure of figures) {
+        if ((figure.unit === "text" || figure.unit === "number") && !form[figure.name]) continue;
+        const value = figureValue(figure, form[figure.name] ?? "");
+        if (figure.path.length === 1) limits[name] = value;
+        else limits[name] = { ...limits[name], [figure.path[1] ?? ""]: value };
+      }
+    }
+  }
+  return limits;
+}
+function limitsOf(document2, kinds) {
+  const given = kinds.filter(({ name, isOn }) => (document2?.[name] ?? isOn) !== isOn);
+  return Object.fromEntries(given.map(({ name }) => [name, document2[name]]));
+}
+var IN_UNITS = ["concurrency", "rate"];
+function limitTexts(document2, unit = document2.weight?.unit) {
+  return LIMIT_KINDS.filter(
+    ({ name, figures }) => figures.length > 0 && (document2[name] ?? null) !== null
+  ).map(({ name, figures }) => {
+    if (name === "weight") return weightText(document2.weight);
+    const { count: count2, seconds, instant } = Object.fromEntries(
+      figures.map(({ unit: unit2, path }) => [unit2, at(document2, path)])
+    );
+    return t(
+      /** @type {any} */
+      unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`,
+      {
+        count: count2,
+        unit,
+        ...seconds && { duration: durationText(seconds * 1e3) },
+        ...instant && { at: instantText(Date.parse(instant), pref("times", "relative")) }
+      }
+    );
+  });
+}
+var weightText = (weight) => weight.from === null ? t("limit.weight.same", { default: number(weight.default), unit: weight.unit }) : t("limit.weight", { from: visible(weight.from), default: number(weight.default) });
+
+// matching/rule_builder.js
+var OPS = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
+var FIELDS = ["name", "tags", "priority"];
+var JOBS_READ = 5;
+var MOST_DEEP = 4;
+var MOST_VALUES = 20;
+function ruleOf(text) {
+  let matcher;
+  try {
+    matcher = parseExact(text);
+  } catch {
+    return null;
+  }
+  const kind = Array.isArray(matcher?.any) ? "any" : "all";
+  const members = matcher?.[kind] ?? [matcher];
+  const rows = members.map(rowOf);
+  return rows.every((row) => row !== null) ? { kind, rows } : null;
+}
+function rowOf(condition) {
+  const isNot = Boolean(condition?.not);
+  const leaf = isNot ? condition.not : condition;
+  if (typeof leaf?.field !== "string" || !OPS.includes(leaf.op)) return null;
+  return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
+}
+var typedOf = (value) => typeof value === "string" && valueOf(value) === value ? value : toJson(value);
+function valueOf(typed) {
+  try {
+    return parseExact(typed);
+  } catch {
+    return typed;
+  }
+}
+function conditionText({ field, op, value, isNot }) {
+  const isAbsent = op === "exists" && value === "false";
+  return [
+    field,
+    isNot !== isAbsent && t("rule.not"),
+    tOr(`rule.op.${op}`, op),
+    op !== "exists" && (value || '""')
+  ].filter(Boolean).join(" ");
+}
+function ruleText(matcher) {
+  const rule = ruleOf(toJson(matcher));
+  if (rule === null) return null;
+  const text = rule.rows.map(conditionText).join("; ");
+  return rule.rows.length > 1 ? `${t(`rule.${rule.kind}`)}: ${text}` : text;
+}
+function RuleText({ matcher }) {
+  const rule = ruleOf(toJson(matcher));
+  const json = html`<pre class="message"><${Text} value=${toJson(matcher, 2)} max=${4e3} isBlock /></pre>`;
+  if (rule === null) return json;
+  return html`${rule.rows.length > 1 && html`<p>${t(`rule.${rule.kind}`)}:</p>`}<ul class="plain rule-text">${rule.rows.map((row, at2) => html`<li key=${at2}><${Text} value=${conditionText(row)} max=${400} /></li>`)}</ul>
+    <details><summary>JSON</summary>${json}</details>`;
+}
+function conditionRow(text) {
+  const rows = ruleOf(text)?.rows ?? [];
+  return rows.length === 1 && rows[0] && !rows[0].isNot ? rows[0] : null;
+}
+var conditionOf = (row) => textOf({ kind: "all", rows: [row] });
+function textOf({ kind, rows }) {
+  const members = rows.map(({ field, op, value, isNot }) => {
+    const typed = op === "in" && !value.trim().startsWith("[") ? value.split(",").map((one) => valueOf(one.trim())) : valueOf(value);
+    const leaf = { field, op, value: op === "exists" ? value !== "false" : typed };
+    return isNot ? { not: leaf } : leaf;
+  });
+  return toJson(members.length === 1 && kind === "all" ? members[0] : { [kind]: members }, 2);
+}
+function RuleBuilder({ text, onText, suggestions, hint }) {
+  const id = J2();
+  const [rule, setRule] = E2(() => ruleOf(text));
+  const told4 = j(text);
+  V2(() => {
+    if (text === told4.current) return;
+    told4.current = text;
+    setRule(ruleOf(text));
+  }, [text]);
+  if (rule === null) return html`<p class="muted">${t("rule.nested")}</p>`;
+  const change2 = (next) => {
+    setRule(next);
+    told4.current = textOf(next);
+    onText(told4.current);
+  };
+  const put2 = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place) => place === at2 ? { ...row, ...part } : row) });
+  return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
+    <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
+    ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(e2) => change2({ ...rule, kind: e2.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
+    ${rule.rows.map((row, at2) => {
+    const n = at2 + 1;
+    return html`<div key=${at2} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(e2) => put2(at2, { field: e2.target.value })} />
+        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(e2) => put2(at2, { op: e2.target.value.replace("not ", ""), isNot: e2.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
+        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put2(at2, { value: e2.target.value })} />
+        <datalist id=${`${id}-values-${at2}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
+        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place) => place !== at2) })}>✕</button>`}</div>`;
+  })}
+    <div><${Button} class="small" onClick=${() => change2({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
+    <p class="muted small">${hint}</p></div>`;
+}
+function useSuggestions(fields, read, deps) {
+  const [found, setFound] = E2(() => ({ fields, values: /* @__PURE__ */ new Map() }));
+  W2(() => {
+    const aborter = new AbortController();
+    const values2 = /* @__PURE__ */ new Map();
+    const add = (field, value) => eachPart(
+      field,
+      value,
+      (path, part) => values2.set(path, (values2.get(path) ?? /* @__PURE__ */ new Set()).add(typedOf(part)))
+    );
+    read(add, aborter.signal).then(
+      () => setFound({
+        fields: [.../* @__PURE__ */ new Set([...fields, ...values2.keys()])],
+        values: new Map([...values2].map(([field, all]) => [field, [...all].slice(0, MOST_VALUES)]))
+      }),
+      () => {
+      }
+    );
+    return () => aborter.abort();
+  }, deps);
+  return found;
+}
+function eachPart(path, value, take) {
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+    if (path.split(".").length > MOST_DEEP) return;
+    for (const [key, member] of Object.entries(value))
+      eachPart(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member, take);
+  } else if (!Array.isArray(value)) take(path, value);
+}
+var useJobSuggestions = () => useSuggestions(FIELDS, readJobs, []);
+async function readJobs(add, signal) {
+  const [names, jobs] = await Promise.all([
+    get("api/names", { limit: 50 }, signal),
+    get("api/jobs", { limit: 50 }, signal)
+  ]);
+  for (const { name } of names.names) add("name", name);
+  const different = [...new Map(jobs.jobs.map((job) => [job.name, job])).values()].slice(0, JOBS_READ);
+  for (const job of jobs.jobs) for (const tag of job.tags) add("tags", tag);
+  const whole = await Promise.all(
+    different.map((job) => get(`api/jobs/${encodeURIComponent(job.id)}`, {}, signal))
+  );
+  for (const job of whole) {
+    if (!job.argument_hidden) add("argument", job.argument);
+    for (const [key, value] of Object.entries(job.headers)) add(`headers.${visible(key)}`, value);
+  }
+}
+
+// identity/value_words.js
+var DATA = ["argument", "headers", "payload", "value", "params"];
+var WORDS = {
+  catch_up: "definitions.catch_up.",
+  cause: "cause.",
+  group_by: "notices.group_by.",
+  kind: "definitions.kind_of.",
+  mode: "constraints.",
+  overlap: "definitions.overlap.",
+  role: "access.role.",
+  state: "action.state.",
+  when: "notices.when."
+};
+var UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
+var TOKEN = /^[0-9a-f]{8}$/;
+var INSTANT_KEY = /(^|_)(at|from|to|until|after|before|since)_ms$/;
+var INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
+var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+var shortId = (text) => text.replace(UUID, (id) => `…${id.slice(-10)}`);
+var whoText = (who) => TOKEN.test(who) ? t("audit.token", { id: who }) : shortId(who);
+var isDefault = (value) => value === false || value === "" || value === null || Array.isArray(value) && value.length === 0;
+var keyWords = (key) => tOr(`audit.field.${key}`, "") || tOr(`audit.field.${withoutUnit(key)}`, "") || tOr(`filter.${key}`, "").toLowerCase() || tOr(`settings.label.${key}`, withoutUnit(key).replaceAll("_", " "));
+var withoutUnit = (key) => key.replace(/_(ms|s)$/, "");
+var instantWords = (ms3) => instantText(ms3, pref("times", "relative"));
+function filterWords(filter) {
+  const words = Object.entries(filter).map(([key, value]) => {
+    if (key === "matcher") return ruleText(value) ?? toJson(value);
+    const label = tOr(`filter.${withoutUnit(key)}`, keyWords(key));
+    const text = key === "state" || key === "cause" ? tOr(`${key}.${value}`, String(value)) : wordsOf(key, value);
+    return `${label}: ${text}`;
+  });
+  return words.join(" · ") || t("audit.filter.all");
+}
+function overrideWords(override) {
+  const { match, value: of2 } = override;
+  const value = match ? ruleText(match) ?? toJson(match) : typeof of2 === "string" ? of2 : toJson(of2);
+  const limits = [...limitTexts(override), ...override.paused ? [t("audit.field.paused")] : []];
+  return `${value}: ${limits.join(", ") || t("audit.no_limit")}`;
+}
+function figureWords(key, value) {
+  if (INSTANT_KEY.test(key)) return instantWords(value);
+  if (/_ms$/.test(key)) return durationText(value);
+  if (/_s$/.test(key) || key === "timeout") return durationText(value * 1e3);
+  return key === "pid" || key === "port" ? String(value) : number(value);
+}
+function textWords(key, text) {
+  if (INSTANT.test(text) && !Number.isNaN(Date.parse(text))) return instantWords(Date.parse(text));
+  return key in WORDS ? tOr(`${WORDS[key]}${text}`, text) : text;
+}
+function wordsOf(key, value) {
+  if (value === null || value === void 0) return "–";
+  if (typeof value === "boolean") return t(value ? "audit.yes" : "audit.no");
+  if (typeof value === "string") return textWords(key, value);
+  if (DATA.includes(key)) return toJson(value);
+  if (typeof value === "number") return figureWords(key, value);
+  if (Array.isArray(value)) {
+    if (key === "overrides") return value.map(overrideWords).join("; ") || t("none");
+    return value.map((one) => wordsOf(key, one)).join(value.some(isMap) ? "; " : ", ") || t("none");
+  }
+  if (!isMap(value)) return toJson(value);
+  if (key === "filter") return filterWords(value);
+  if (key === "rate" && "limit" in value) return limitTexts({ rate: value }).join(", ");
+  if (key === "matcher" || key === "when_matches") return ruleText(value) ?? toJson(value);
+  if (key === "schedule") return scheduleText(value);
+  const members = Object.entries(value).filter(([, part]) => !isDefault(part));
+  return members.map(([name, part]) => `${keyWords(name)}: ${wordsOf(name, part)}`).join(" · ") || t("none");
+}
+
+// jobs/backlog_why.js
+var PAUSE_PREFIX = "pause-";
+var MAX_VALUE = 60;
+var MAX_REASON = 120;
+var PER = { 1: "s", 60: "min", 3600: "h", 86400: "d" };
+function BacklogWhy({ whose, class: more = "" }) {
+  const { data } = useResource((signal) => get("api/jobs/why", whose, signal), [JSON.stringify(whose)], {
+    events: ["jobs", "constraints", "workers"],
+    leastMs: 1e4,
+    everyMs: 15e3
+  });
+  const causes = data?.causes ?? [];
+  if (!data || causes.length === 0)
+    return html`<p class=${`backlog-why ${more}`} aria-hidden="true">${" "}</p>`;
+  const head = t(data.is_exact ? "backlog.waits" : "backlog.waits.at_least", { count: data.ready });
+  const part = data.examined < data.ready ? ` ${t("backlog.part", { count: data.examined })}` : "";
+  return html`<p class=${`backlog-why ${more}`}>${head}${part} ${causes.map((cause, at2) => html`<span key=${keyOf(cause)}>${at2 > 0 && t("backlog.and")}<a href=${addressOf(cause)}>${causeText(cause)}</a></span>`)}</p>`;
+}
+var keyOf = ({ code, constraint, key_value, kind }) => JSON.stringify([code, constraint, key_value, kind]);
+var addressOf = ({ constraint, job_id }) => constraint ? href("constraints", { name: constraint }) : href("job", { id: job_id });
+function causeText(cause) {
+  const count2 = number(cause.count);
+  if (cause.constraint === null)
+    return tOr(`backlog.${cause.code}`, t("backlog.others")).replace("{count}", count2);
+  if (cause.constraint.startsWith(PAUSE_PREFIX)) return `${count2} ${howText(cause)}`;
+  const name = visible(cause.constraint);
+  const what = cause.key_value === null ? name : t("backlog.at", { name, value: visible(cause.key_value).slice(0, MAX_VALUE) });
+  return t("backlog.for", { count: count2, what, how: howText(cause) });
+}
+function howText({ kind, limit, usage, period_s, eta_s, paused_by, reason }) {
+  if (kind === "paused") {
+    const who = paused_by ? t("backlog.paused_by", { who: visible(whoText(paused_by)) }) : t("backlog.paused");
+    return reason ? `${who}: ${visible(reason).slice(0, MAX_REASON)}` : who;
+  }
+  if (eta_s !== null && limit !== null && period_s !== null) {
+    const unit = PER[period_s] ? t(`unit.${PER[period_s]}`) : durationText(period_s * 1e3);
+    return t("backlog.rate", { limit, unit, eta: durationText(eta_s * 1e3, true) });
+  }
+  if (limit !== null) return t("backlog.full", { used: usage ?? 0, limit });
+  return t("backlog.held");
+}
+
 // batches/parts.js
 var CALLBACKS = (
   /** @type {const} */
@@ -1809,6 +2544,7 @@ function BatchWhy({ batch, why }) {
   const late = batch.expires_at && Date.parse(batch.expires_at) - nowMs() < 36e5;
   return html`<section class="card why" aria-labelledby="why"><h2 id="why">${t(batch.state === "complete" ? "batches.why.complete" : "batches.why.title")}</h2>
     <ol class="verdicts">${why.reasons.map((reason, at2) => html`<li key=${reason.code + at2} class=${at2 === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`)}</ol>
+    ${batch.counts.unfinished > 0 && html`<${BacklogWhy} whose=${{ batch: batch.id }} />`}
     ${late && html`<p class="muted">${t("batches.why.expires")}</p>`}
     ${why.jobs.length > 0 && html`<h3>${t("batches.why.oldest")}</h3><ul class="plain">${why.jobs.map((job) => html`<li key=${job.id}><${State} state=${job.state} /> <a href=${href("job", { id: job.id })}><${Text} value=${job.name} max=${60} /></a> <span class="id muted">…${job.id.slice(-10)}</span></li>`)}</ul>`}</section>`;
 }
@@ -4080,7 +4816,7 @@ var DURATION_STEPS_MS = [
 function widthOfLabels(_, labels) {
   return Math.max(48, 16 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
 }
-var told = (labels) => labels.map((label, at2) => label === labels[at2 - 1] ? "" : label);
+var told2 = (labels) => labels.map((label, at2) => label === labels[at2 - 1] ? "" : label);
 function Chart({
   label,
   xs,
@@ -4165,7 +4901,7 @@ function Chart({
             ...axis,
             size: widthOfLabels,
             ...format === durationText && { incrs: DURATION_STEPS_MS },
-            values: (_, ticks) => told(ticks.map((tick) => tick === null ? "" : format(tick)))
+            values: (_, ticks) => told2(ticks.map((tick) => tick === null ? "" : format(tick)))
           }
         ],
         series: [
@@ -4322,509 +5058,6 @@ function useIgnoring() {
     null
   );
   return { ignoring, ask: ask2, end: () => ask2(null) };
-}
-
-// definitions/schedules.js
-var WAYS = ["every", "hourly", "daily", "weekly", "monthly", "cron"];
-var DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
-var HOUR = 60;
-var MONDAY_MS = Date.UTC(2024, 0, 1);
-var MONTHLY = /^(\d{1,2}) (\d{1,2}) (\d{1,2}|L) \* \*$/;
-var BLANK = {
-  way: "daily",
-  every: "5",
-  every_unit: "minutes",
-  offset: "0",
-  minute: "0",
-  time: "02:30",
-  day_of_month: "1",
-  cron: "",
-  ...Object.fromEntries(DAYS.map((day) => [day, day === "mon" ? "yes" : ""]))
-};
-var two = (text) => text.padStart(2, "0");
-function valuesOfSchedule(schedule) {
-  if (!schedule) return BLANK;
-  if ("every_minutes" in schedule) {
-    const isHours = schedule.every_minutes % HOUR === 0;
-    return {
-      ...BLANK,
-      way: "every",
-      every: String(isHours ? schedule.every_minutes / HOUR : schedule.every_minutes),
-      every_unit: isHours ? "hours" : "minutes",
-      offset: String(schedule.offset ?? 0)
-    };
-  }
-  if ("hourly_at" in schedule) return { ...BLANK, way: "hourly", minute: String(schedule.hourly_at) };
-  if ("daily_at" in schedule) return { ...BLANK, way: "daily", time: schedule.daily_at };
-  if ("weekly_on" in schedule) {
-    const days = DAYS.map((day) => [day, schedule.weekly_on.includes(day) ? "yes" : ""]);
-    return { ...BLANK, way: "weekly", time: schedule.at, ...Object.fromEntries(days) };
-  }
-  const monthly = monthlyOf(schedule.cron);
-  if (monthly) return { ...BLANK, way: "monthly", time: monthly.at, day_of_month: monthly.day };
-  return { ...BLANK, way: "cron", cron: schedule.cron };
-}
-function monthlyOf(cron) {
-  const [, minute = "", hour = "", day = ""] = MONTHLY.exec(cron) ?? [];
-  return day && Number(hour) < 24 && Number(minute) < 60 ? { at: `${two(hour)}:${two(minute)}`, day } : null;
-}
-function asNumber(text) {
-  const typed = (text ?? "").trim();
-  return typed !== "" && Number.isFinite(Number(typed)) ? Number(typed) : typed || null;
-}
-function scheduleIn(values2) {
-  const at2 = values2["time"] ?? "";
-  switch (values2["way"]) {
-    case "every": {
-      const every = asNumber(values2["every"]);
-      const isHours = values2["every_unit"] === "hours" && typeof every === "number";
-      return { every_minutes: isHours ? every * HOUR : every, offset: asNumber(values2["offset"]) ?? 0 };
-    }
-    case "hourly":
-      return { hourly_at: asNumber(values2["minute"]) };
-    case "weekly":
-      return { weekly_on: DAYS.filter((day) => values2[day]), at: at2 };
-    case "monthly": {
-      const [hour = "", minute = ""] = at2.split(":");
-      return { cron: `${Number(minute)} ${Number(hour)} ${values2["day_of_month"]} * *` };
-    }
-    case "cron":
-      return { cron: (values2["cron"] ?? "").trim() };
-    default:
-      return { daily_at: at2 };
-  }
-}
-var dayText = (day, weekday = "short") => new Intl.DateTimeFormat(language(), { weekday, timeZone: "UTC" }).format(
-  MONDAY_MS + DAYS.indexOf(day) * 864e5
-);
-function scheduleText(schedule) {
-  if ("every_minutes" in schedule) {
-    const isHours = schedule.every_minutes % HOUR === 0;
-    const count2 = isHours ? schedule.every_minutes / HOUR : schedule.every_minutes;
-    const text = t(isHours ? "definitions.every_hours" : "definitions.every_minutes", { count: count2 });
-    return schedule.offset ? t("definitions.with_offset", { text, minutes: number(schedule.offset) }) : text;
-  }
-  if ("hourly_at" in schedule) return t("definitions.hourly_at", { minute: two(String(schedule.hourly_at)) });
-  if ("daily_at" in schedule) return t("definitions.daily_at", { at: schedule.daily_at });
-  if ("weekly_on" in schedule) {
-    const days = schedule.weekly_on.map((day) => dayText(day)).join(", ");
-    return t("definitions.weekly_at", { days, at: schedule.at });
-  }
-  const monthly = monthlyOf(schedule.cron);
-  if (!monthly) return visible(schedule.cron);
-  return monthly.day === "L" ? t("definitions.monthly_last_at", { at: monthly.at }) : t("definitions.monthly_at", { day: monthly.day, at: monthly.at });
-}
-var startText = (one) => one.schedule ? `${scheduleText(one.schedule)} · ${visible(one.time_zone)}` : t("definitions.on_event", { type: visible(one.event_type ?? one.kind) });
-var ownZone = () => {
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  return zone && /^[A-Za-z]/.test(zone) && zone !== "Etc/Unknown" ? zone : "UTC";
-};
-var zones = () => ["UTC", ...Intl.supportedValuesOf?.("timeZone") ?? []];
-function wallText(local) {
-  const [date = "", clock = ""] = local.split("T");
-  const day = new Intl.DateTimeFormat(language(), { weekday: "short", timeZone: "UTC" });
-  return `${day.format(Date.parse(`${date}T00:00:00Z`))} ${date} ${shortClock(clock.slice(0, 8))} (${clock.slice(8) || "+00:00"})`;
-}
-function ownText(at2) {
-  const date = new Date(at2);
-  const day = new Intl.DateTimeFormat(language(), { weekday: "short" });
-  const part = (value) => two(String(value));
-  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(part).join(":");
-  return `${day.format(date)} ${date.getFullYear()}-${part(date.getMonth() + 1)}-${part(date.getDate())} ${shortClock(clock)}`;
-}
-var shortClock = (clock) => clock.replace(/:00$/, "");
-
-// constraints/limit_kinds.js
-var LIMIT_KINDS = [
-  {
-    name: "concurrency",
-    isPerValue: true,
-    figures: [
-      {
-        name: "concurrency",
-        path: ["concurrency"],
-        min: 1,
-        unit: "count"
-      }
-    ],
-    isOn: false
-  },
-  {
-    name: "rate",
-    isPerValue: true,
-    figures: [
-      {
-        name: "limit",
-        path: ["rate", "limit"],
-        min: 1,
-        unit: "count"
-      },
-      {
-        name: "period",
-        path: ["rate", "period_s"],
-        min: 1e-3,
-        unit: "seconds"
-      }
-    ],
-    isOn: false
-  },
-  {
-    name: "paused",
-    isPerValue: true,
-    figures: [],
-    isOn: false
-  },
-  {
-    name: "max_backlog",
-    isPerValue: false,
-    figures: [
-      {
-        name: "max_backlog",
-        path: ["max_backlog"],
-        min: 0,
-        unit: "count"
-      }
-    ],
-    isOn: false
-  },
-  {
-    name: "fair",
-    isPerValue: false,
-    figures: [],
-    isOn: false
-  },
-  {
-    name: "counts_awaiting",
-    isPerValue: false,
-    figures: [],
-    isOn: true
-  },
-  {
-    name: "weight",
-    isPerValue: false,
-    figures: [
-      {
-        name: "weight_from",
-        path: ["weight", "from"],
-        min: 0,
-        unit: "text"
-      },
-      {
-        name: "weight_default",
-        path: ["weight", "default"],
-        min: 0,
-        unit: "number"
-      },
-      {
-        name: "unit",
-        path: ["weight", "unit"],
-        min: 0,
-        unit: "text"
-      }
-    ],
-    isOn: false
-  }
-];
-
-// ui/instants.js
-var LATEST = "9999-12-31T23:59:59";
-var isUtc = () => pref("times", "relative") === "utc";
-var zoneAt = (ms3) => isUtc() ? "UTC" : localText(ms3).split(" ")[2] ?? "UTC";
-function inZone(label, value = "") {
-  const ms3 = Date.parse(value);
-  return t("zone.label", { label, zone: zoneAt(Number.isNaN(ms3) ? Date.now() : ms3) });
-}
-var useZone = () => void usePref("times", "relative");
-function inputOf(at2) {
-  const ms3 = at2 ? Date.parse(at2) : NaN;
-  if (Number.isNaN(ms3)) return "";
-  return (isUtc() ? utcText(ms3) : localText(ms3)).slice(0, 19).replace(" ", "T");
-}
-function instantIn(text) {
-  if (!text || text > LATEST) return "";
-  const whole = text.length === 16 ? `${text}:00` : text;
-  const ms3 = Date.parse(isUtc() ? `${whole}Z` : whole);
-  return Number.isNaN(ms3) ? "" : new Date(ms3).toISOString().replace(".000Z", "Z");
-}
-var editedInstant = (text, opened) => opened && text === inputOf(opened) ? opened : instantIn(text) || text;
-
-// constraints/limits.js
-var PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
-var SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
-var at = (document2, path) => path.reduce((part, step) => part?.[step], document2);
-var inputFor = ({ unit, min }) => {
-  if (unit === "instant") return { type: "datetime-local", step: "1", max: LATEST };
-  if (unit === "text") return { type: "text", maxlength: "256", spellcheck: false };
-  return { type: "number", step: unit === "count" ? "1" : "any", min };
-};
-var figureText = ({ unit, path }, document2) => {
-  const value = at(document2, path);
-  return unit === "instant" ? inputOf(value) : String(value ?? "");
-};
-var figureValue = ({ unit }, text) => {
-  if (unit === "text") return text.trim();
-  return unit === "instant" ? instantIn(text) : Number(text);
-};
-function formOf(document2) {
-  return Object.fromEntries(
-    LIMIT_KINDS.flatMap(
-      ({ name, figures, isOn }) => figures.length === 0 ? [[name, document2?.[name] ?? isOn ? "yes" : ""]] : figures.map((figure) => [figure.name, figureText(figure, document2)])
-    )
-  );
-}
-function limitsIn(form, kinds) {
-  const limits = {};
-  for (const { name, figures, isOn } of kinds) {
-    if (figures.length === 0) {
-      if (Boolean(form[name]) !== isOn) limits[name] = !isOn;
-    } else if (figures.some((figure) => form[figure.name])) {
-      for (const figure of figures) {
-        if ((figure.unit === "text" || figure.unit === "number") && !form[figure.name]) continue;
-        const value = figureValue(figure, form[figure.name] ?? "");
-        if (figure.path.length === 1) limits[name] = value;
-        else limits[name] = { ...limits[name], [figure.path[1] ?? ""]: value };
-      }
-    }
-  }
-  return limits;
-}
-function limitsOf(document2, kinds) {
-  const given = kinds.filter(({ name, isOn }) => (document2?.[name] ?? isOn) !== isOn);
-  return Object.fromEntries(given.map(({ name }) => [name, document2[name]]));
-}
-var IN_UNITS = ["concurrency", "rate"];
-function limitTexts(document2, unit = document2.weight?.unit) {
-  return LIMIT_KINDS.filter(
-    ({ name, figures }) => figures.length > 0 && (document2[name] ?? null) !== null
-  ).map(({ name, figures }) => {
-    if (name === "weight") return weightText(document2.weight);
-    const { count: count2, seconds, instant } = Object.fromEntries(
-      figures.map(({ unit: unit2, path }) => [unit2, at(document2, path)])
-    );
-    return t(
-      /** @type {any} */
-      unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`,
-      {
-        count: count2,
-        unit,
-        ...seconds && { duration: durationText(seconds * 1e3) },
-        ...instant && { at: instantText(Date.parse(instant), pref("times", "relative")) }
-      }
-    );
-  });
-}
-var weightText = (weight) => weight.from === null ? t("limit.weight.same", { default: number(weight.default), unit: weight.unit }) : t("limit.weight", { from: visible(weight.from), default: number(weight.default) });
-
-// matching/rule_builder.js
-var OPS = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
-var FIELDS = ["name", "tags", "priority"];
-var JOBS_READ = 5;
-var MOST_DEEP = 4;
-var MOST_VALUES = 20;
-function ruleOf(text) {
-  let matcher;
-  try {
-    matcher = parseExact(text);
-  } catch {
-    return null;
-  }
-  const kind = Array.isArray(matcher?.any) ? "any" : "all";
-  const members = matcher?.[kind] ?? [matcher];
-  const rows = members.map(rowOf);
-  return rows.every((row) => row !== null) ? { kind, rows } : null;
-}
-function rowOf(condition) {
-  const isNot = Boolean(condition?.not);
-  const leaf = isNot ? condition.not : condition;
-  if (typeof leaf?.field !== "string" || !OPS.includes(leaf.op)) return null;
-  return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
-}
-var typedOf = (value) => typeof value === "string" && valueOf(value) === value ? value : toJson(value);
-function valueOf(typed) {
-  try {
-    return parseExact(typed);
-  } catch {
-    return typed;
-  }
-}
-function conditionText({ field, op, value, isNot }) {
-  const isAbsent = op === "exists" && value === "false";
-  return [
-    field,
-    isNot !== isAbsent && t("rule.not"),
-    tOr(`rule.op.${op}`, op),
-    op !== "exists" && (value || '""')
-  ].filter(Boolean).join(" ");
-}
-function ruleText(matcher) {
-  const rule = ruleOf(toJson(matcher));
-  if (rule === null) return null;
-  const text = rule.rows.map(conditionText).join("; ");
-  return rule.rows.length > 1 ? `${t(`rule.${rule.kind}`)}: ${text}` : text;
-}
-function RuleText({ matcher }) {
-  const rule = ruleOf(toJson(matcher));
-  const json = html`<pre class="message"><${Text} value=${toJson(matcher, 2)} max=${4e3} isBlock /></pre>`;
-  if (rule === null) return json;
-  return html`${rule.rows.length > 1 && html`<p>${t(`rule.${rule.kind}`)}:</p>`}<ul class="plain rule-text">${rule.rows.map((row, at2) => html`<li key=${at2}><${Text} value=${conditionText(row)} max=${400} /></li>`)}</ul>
-    <details><summary>JSON</summary>${json}</details>`;
-}
-function conditionRow(text) {
-  const rows = ruleOf(text)?.rows ?? [];
-  return rows.length === 1 && rows[0] && !rows[0].isNot ? rows[0] : null;
-}
-var conditionOf = (row) => textOf({ kind: "all", rows: [row] });
-function textOf({ kind, rows }) {
-  const members = rows.map(({ field, op, value, isNot }) => {
-    const typed = op === "in" && !value.trim().startsWith("[") ? value.split(",").map((one) => valueOf(one.trim())) : valueOf(value);
-    const leaf = { field, op, value: op === "exists" ? value !== "false" : typed };
-    return isNot ? { not: leaf } : leaf;
-  });
-  return toJson(members.length === 1 && kind === "all" ? members[0] : { [kind]: members }, 2);
-}
-function RuleBuilder({ text, onText, suggestions, hint }) {
-  const id = J2();
-  const [rule, setRule] = E2(() => ruleOf(text));
-  const told3 = j(text);
-  V2(() => {
-    if (text === told3.current) return;
-    told3.current = text;
-    setRule(ruleOf(text));
-  }, [text]);
-  if (rule === null) return html`<p class="muted">${t("rule.nested")}</p>`;
-  const change2 = (next) => {
-    setRule(next);
-    told3.current = textOf(next);
-    onText(told3.current);
-  };
-  const put2 = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place) => place === at2 ? { ...row, ...part } : row) });
-  return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
-    <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
-    ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(e2) => change2({ ...rule, kind: e2.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
-    ${rule.rows.map((row, at2) => {
-    const n = at2 + 1;
-    return html`<div key=${at2} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(e2) => put2(at2, { field: e2.target.value })} />
-        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(e2) => put2(at2, { op: e2.target.value.replace("not ", ""), isNot: e2.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
-        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put2(at2, { value: e2.target.value })} />
-        <datalist id=${`${id}-values-${at2}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
-        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place) => place !== at2) })}>✕</button>`}</div>`;
-  })}
-    <div><${Button} class="small" onClick=${() => change2({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
-    <p class="muted small">${hint}</p></div>`;
-}
-function useSuggestions(fields, read, deps) {
-  const [found, setFound] = E2(() => ({ fields, values: /* @__PURE__ */ new Map() }));
-  W2(() => {
-    const aborter = new AbortController();
-    const values2 = /* @__PURE__ */ new Map();
-    const add = (field, value) => eachPart(
-      field,
-      value,
-      (path, part) => values2.set(path, (values2.get(path) ?? /* @__PURE__ */ new Set()).add(typedOf(part)))
-    );
-    read(add, aborter.signal).then(
-      () => setFound({
-        fields: [.../* @__PURE__ */ new Set([...fields, ...values2.keys()])],
-        values: new Map([...values2].map(([field, all]) => [field, [...all].slice(0, MOST_VALUES)]))
-      }),
-      () => {
-      }
-    );
-    return () => aborter.abort();
-  }, deps);
-  return found;
-}
-function eachPart(path, value, take) {
-  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
-    if (path.split(".").length > MOST_DEEP) return;
-    for (const [key, member] of Object.entries(value))
-      eachPart(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member, take);
-  } else if (!Array.isArray(value)) take(path, value);
-}
-var useJobSuggestions = () => useSuggestions(FIELDS, readJobs, []);
-async function readJobs(add, signal) {
-  const [names, jobs] = await Promise.all([
-    get("api/names", { limit: 50 }, signal),
-    get("api/jobs", { limit: 50 }, signal)
-  ]);
-  for (const { name } of names.names) add("name", name);
-  const different = [...new Map(jobs.jobs.map((job) => [job.name, job])).values()].slice(0, JOBS_READ);
-  for (const job of jobs.jobs) for (const tag of job.tags) add("tags", tag);
-  const whole = await Promise.all(
-    different.map((job) => get(`api/jobs/${encodeURIComponent(job.id)}`, {}, signal))
-  );
-  for (const job of whole) {
-    if (!job.argument_hidden) add("argument", job.argument);
-    for (const [key, value] of Object.entries(job.headers)) add(`headers.${visible(key)}`, value);
-  }
-}
-
-// identity/value_words.js
-var DATA = ["argument", "headers", "payload", "value", "params"];
-var WORDS = {
-  catch_up: "definitions.catch_up.",
-  cause: "cause.",
-  group_by: "notices.group_by.",
-  kind: "definitions.kind_of.",
-  mode: "constraints.",
-  overlap: "definitions.overlap.",
-  role: "access.role.",
-  state: "action.state.",
-  when: "notices.when."
-};
-var UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
-var TOKEN = /^[0-9a-f]{8}$/;
-var INSTANT_KEY = /(^|_)(at|from|to|until|after|before|since)_ms$/;
-var INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
-var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
-var shortId = (text) => text.replace(UUID, (id) => `…${id.slice(-10)}`);
-var whoText = (who) => TOKEN.test(who) ? t("audit.token", { id: who }) : shortId(who);
-var isDefault = (value) => value === false || value === "" || value === null || Array.isArray(value) && value.length === 0;
-var keyWords = (key) => tOr(`audit.field.${key}`, "") || tOr(`audit.field.${withoutUnit(key)}`, "") || tOr(`filter.${key}`, "").toLowerCase() || tOr(`settings.label.${key}`, withoutUnit(key).replaceAll("_", " "));
-var withoutUnit = (key) => key.replace(/_(ms|s)$/, "");
-var instantWords = (ms3) => instantText(ms3, pref("times", "relative"));
-function filterWords(filter) {
-  const words = Object.entries(filter).map(([key, value]) => {
-    if (key === "matcher") return ruleText(value) ?? toJson(value);
-    const label = tOr(`filter.${withoutUnit(key)}`, keyWords(key));
-    const text = key === "state" || key === "cause" ? tOr(`${key}.${value}`, String(value)) : wordsOf(key, value);
-    return `${label}: ${text}`;
-  });
-  return words.join(" · ") || t("audit.filter.all");
-}
-function overrideWords(override) {
-  const { match, value: of2 } = override;
-  const value = match ? ruleText(match) ?? toJson(match) : typeof of2 === "string" ? of2 : toJson(of2);
-  const limits = [...limitTexts(override), ...override.paused ? [t("audit.field.paused")] : []];
-  return `${value}: ${limits.join(", ") || t("audit.no_limit")}`;
-}
-function figureWords(key, value) {
-  if (INSTANT_KEY.test(key)) return instantWords(value);
-  if (/_ms$/.test(key)) return durationText(value);
-  if (/_s$/.test(key) || key === "timeout") return durationText(value * 1e3);
-  return key === "pid" || key === "port" ? String(value) : number(value);
-}
-function textWords(key, text) {
-  if (INSTANT.test(text) && !Number.isNaN(Date.parse(text))) return instantWords(Date.parse(text));
-  return key in WORDS ? tOr(`${WORDS[key]}${text}`, text) : text;
-}
-function wordsOf(key, value) {
-  if (value === null || value === void 0) return "–";
-  if (typeof value === "boolean") return t(value ? "audit.yes" : "audit.no");
-  if (typeof value === "string") return textWords(key, value);
-  if (DATA.includes(key)) return toJson(value);
-  if (typeof value === "number") return figureWords(key, value);
-  if (Array.isArray(value)) {
-    if (key === "overrides") return value.map(overrideWords).join("; ") || t("none");
-    return value.map((one) => wordsOf(key, one)).join(value.some(isMap) ? "; " : ", ") || t("none");
-  }
-  if (!isMap(value)) return toJson(value);
-  if (key === "filter") return filterWords(value);
-  if (key === "rate" && "limit" in value) return limitTexts({ rate: value }).join(", ");
-  if (key === "matcher" || key === "when_matches") return ruleText(value) ?? toJson(value);
-  if (key === "schedule") return scheduleText(value);
-  const members = Object.entries(value).filter(([, part]) => !isDefault(part));
-  return members.map(([name, part]) => `${keyWords(name)}: ${wordsOf(name, part)}`).join(" · ") || t("none");
 }
 
 // operations/health_line.js
@@ -5099,37 +5332,6 @@ function growthOf(points) {
   ];
 }
 
-// operations/runbooks.js
-var RUNBOOKS = {
-  calendar_ends: "a-calendar-ends",
-  dead_worker: "a-worker-is-dead",
-  durability: "the-store-gives-less-durability-than-configured",
-  duty: "a-side-duty-fails",
-  failing: "many-jobs-fail",
-  full: "a-constraint-holds-jobs-back",
-  growth: "the-backlog-grows",
-  late_definition: "a-definition-is-late",
-  late_leader: "the-lead-is-late",
-  latency: "the-store-is-slow",
-  memory: "the-store-fills-up",
-  missed_instant: "an-instant-of-a-definition-was-missed",
-  no_leader: "no-master-leads",
-  no_worker: "jobs-wait-and-no-worker-is-there",
-  orphan: "no-worker-runs-this-name",
-  pause: "something-is-paused",
-  paused: "something-is-paused",
-  paused_values: "something-is-paused",
-  stale_masters: "a-master-is-silent",
-  stale_workers: "workers-are-silent",
-  store: "a-master-refuses-new-jobs",
-  wait: "a-job-waits-long"
-};
-
-// operations/runbook_link.js
-function RunbookLink({ code }) {
-  return html`<a class="runbook" href=${`runbooks.html#${RUNBOOKS[code]}`} target="_blank" rel="noreferrer"><span class="fault-act">${t("fault.runbook")}</span><span aria-hidden="true"> ↗</span></a>`;
-}
-
 // ui/returns.js
 function leaveFor(row) {
   history.replaceState({ row, top: scrollY }, "");
@@ -5311,9 +5513,10 @@ var FAULTS_MS = 4e3;
 var FULL_MS = 2500;
 var PATIENCE_MS = 1500;
 var NONE = [];
+var ALL = {};
 var KINDS2 = ["bad", "warn", "info"];
 var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
-function faultsOf(stats, failing, orphans) {
+function faultsOf(stats, failing2, orphans) {
   const faults = [];
   const { masters, workers, store, counts } = stats;
   const add = (kind, code, text, page, query, act, subject) => faults.push({
@@ -5325,10 +5528,10 @@ function faultsOf(stats, failing, orphans) {
   });
   const waiting = counts.ready ?? 0;
   if (masters.leader_id === null) add("bad", "no_leader", t("fault.no_leader"), "masters");
-  for (const fault of store.faults ?? [])
-    add("bad", "store", t("fault.store", { fault: visible(fault) }), "settings", {}, void 0, fault);
-  for (const fault of stats.duty_faults ?? [])
-    add("warn", "duty", t("fault.duty", { fault: visible(fault) }), "masters", {}, void 0, fault);
+  for (const fault2 of store.faults ?? [])
+    add("bad", "store", t("fault.store", { fault: visible(fault2) }), "settings", {}, void 0, fault2);
+  for (const fault2 of stats.duty_faults ?? [])
+    add("warn", "duty", t("fault.duty", { fault: visible(fault2) }), "masters", {}, void 0, fault2);
   if (LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability)) {
     const levels = { wanted: visible(store.durability), given: visible(store.durability_available) };
     add("bad", "durability", t("fault.durability", levels));
@@ -5352,7 +5555,7 @@ function faultsOf(stats, failing, orphans) {
     const kind = oldest.wait_ms >= WAIT_BAD_MS ? "bad" : "warn";
     add(kind, "wait", t("fault.wait", values2), "job", { id: oldest.job_id }, t("fault.wait.act"));
   }
-  for (const name of failing) {
+  for (const name of failing2) {
     const figures = { count: name.failed, share: percent(1 - name.success_share) };
     const text = t("fault.failing", { name: visible(name.name), ...figures });
     add("warn", "failing", text, "failures", { name: name.name }, void 0, name.name);
@@ -5435,13 +5638,13 @@ function Page({ query, session: session2 }) {
   }, []);
   if (!stats || !(wasAnswered.current || isLate))
     return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
-  const failing = (names.data?.names ?? []).filter(
+  const failing2 = (names.data?.names ?? []).filter(
     (name) => !name.is_ignored && name.failed >= FAILING_LEAST && name.success_share !== null && 1 - name.success_share >= FAILING_SHARE
   );
   const orphans = orphansOf(waiting.data?.names ?? [], workers.data?.workers ?? null);
   const hour = span === "1h" ? history2.data : recent.data;
   const faults = [
-    ...faultsOf(stats, failing, orphans),
+    ...faultsOf(stats, failing2, orphans),
     ...lastingFaults({
       workers: (workers.data?.workers ?? []).filter((worker) => !worker.built_in),
       masters: masters.data?.masters ?? [],
@@ -5456,6 +5659,7 @@ function Page({ query, session: session2 }) {
     <${Faults} faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)} problem=${asked.problem} />
     ${total === 0 && html`<${First} session=${session2} />`}
     <${Tiles} stats=${stats} />
+    ${stats.counts.ready > 0 ? html`<${BacklogWhy} whose=${ALL} />` : html`<p class="backlog-why" aria-hidden="true">${" "}</p>`}
     <section class="card" aria-labelledby="throughput" aria-busy=${String(!history2.data && !history2.problem)}><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
       <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one })} aria-current=${one === span ? "true" : void 0}>${one}</a>`)}</nav></div>
       <${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />
@@ -5484,22 +5688,22 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
     /** @type {string[]} */
     Array.isArray(known) ? known : []
   );
-  const keys = found.map((fault) => fault.key);
+  const keys = found.map((fault2) => fault2.key);
   const over = acknowledged.filter((key) => !keys.includes(key)).join();
   W2(() => {
     if (!over || !isWhole) return void 0;
     const timer2 = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
     return () => clearTimeout(timer2);
   }, [over, isWhole]);
-  const faults = found.filter((fault) => !acknowledged.includes(fault.key));
+  const faults = found.filter((fault2) => !acknowledged.includes(fault2.key));
   const hidden = found.length - faults.length;
   const rows = j(LEAST_FAULT_ROWS);
   rows.current = Math.max(rows.current, faults.length);
   return html`<section class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`} style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
     <${ErrorBox} problem=${problem} />
     ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>${faults.map(
-    (fault) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
-        ${fault.code && html`<${RunbookLink} code=${fault.code} />`}${fault.link && html`<a href=${fault.link}><span class="fault-act">${fault.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//></li>`
+    (fault2) => html`<li key=${fault2.key} class=${`fault ${fault2.kind}`}><${Badge} kind=${fault2.kind}>${t(`fault.${fault2.kind}`)}<//><span class="fault-text">${fault2.text}</span>
+        ${fault2.code && html`<${RunbookLink} code=${fault2.code} />`}${fault2.link && html`<a href=${fault2.link}><span class="fault-act">${fault2.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault2.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//></li>`
   )}</ul>`}${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
 }
 function Tiles({ stats }) {
@@ -5674,7 +5878,7 @@ function ranMs(job) {
   if (job.finished_at) return Math.max(0, ms2(job.finished_at) - ms2(job.started_at));
   return job.state === "running" ? Math.max(0, nowMs() - ms2(job.started_at)) : -1;
 }
-var ALL = [
+var ALL2 = [
   {
     key: "state",
     label: "job.state",
@@ -5803,7 +6007,7 @@ var ALL = [
     render: (job) => html`<${Duration} ms=${job.timeout * 1e3} />`
   }
 ];
-var KEYS = ALL.map((column) => column.key);
+var KEYS = ALL2.map((column) => column.key);
 function Line({ text, isCode = false }) {
   if (!text) return html`<${Num} value=${null} />`;
   const shown2 = visible(text);
@@ -5819,8 +6023,8 @@ function useJobColumns(state, asked) {
   const [chosen] = usePref("columns", null);
   const [times] = usePref("times", "relative");
   const keys = asked ? asked.split(",") : Array.isArray(chosen) ? chosen : DEFAULTS[state] ?? (isIn(state, "finished") ? ENDED : DEFAULTS[""] ?? ENDED);
-  const columns3 = ALL.filter((column) => keys.includes(column.key));
-  return (columns3.length ? columns3 : ALL.slice(0, 2)).map((column) => ({
+  const columns3 = ALL2.filter((column) => keys.includes(column.key));
+  return (columns3.length ? columns3 : ALL2.slice(0, 2)).map((column) => ({
     ...column,
     label: t(
       /** @type {string} */
@@ -5869,7 +6073,7 @@ function ColumnsDialog({ columns: columns3, onClose }) {
     const next = KEYS.filter((one) => one === key ? !chosen.includes(key) : chosen.includes(one));
     if (next.length) setPref("columns", next);
   };
-  return html`<${Dialog} title=${t("columns")} onClose=${onClose}><ul class="plain">${ALL.map((column) => html`<li key=${column.key}><label class="check"><input type="checkbox" checked=${chosen.includes(column.key)} onChange=${() => toggle(column.key)} /> ${t(
+  return html`<${Dialog} title=${t("columns")} onClose=${onClose}><ul class="plain">${ALL2.map((column) => html`<li key=${column.key}><label class="check"><input type="checkbox" checked=${chosen.includes(column.key)} onChange=${() => toggle(column.key)} /> ${t(
     /** @type {string} */
     column.label
   )}</label></li>`)}</ul>
@@ -5947,7 +6151,7 @@ function afterClick(act) {
 }
 function useTyped(value, onChange, read = (text) => text.trim()) {
   const [text, setText] = E2(value);
-  const told3 = j(value);
+  const told4 = j(value);
   const typed = j(value);
   const timer2 = j(
     /** @type {any} */
@@ -5956,9 +6160,9 @@ function useTyped(value, onChange, read = (text) => text.trim()) {
   const change2 = j(onChange);
   change2.current = onChange;
   V2(() => {
-    if (value === told3.current) return;
+    if (value === told4.current) return;
     clearTimeout(timer2.current);
-    told3.current = value;
+    told4.current = value;
     typed.current = value;
     setText(value);
   }, [value]);
@@ -5977,8 +6181,8 @@ function useTyped(value, onChange, read = (text) => text.trim()) {
   const report = () => {
     if (isGone.current) return;
     const next = read(typed.current);
-    if (next === told3.current) return;
-    told3.current = next;
+    if (next === told4.current) return;
+    told4.current = next;
     change2.current(next);
   };
   return {
@@ -6274,7 +6478,7 @@ function Page2({ query, go: go3, session: session2 }) {
   const [ended, setEnded] = E2(0);
   const steady = useSteadyRows(
     page.progress?.jobs ?? page.data?.jobs ?? [],
-    keyOf,
+    keyOf2,
     isHeld,
     `${ended} ${page.progress ? `${listed} ${page.progress.jobs.length}` : page.data?.of}`
   );
@@ -6340,7 +6544,7 @@ function Page2({ query, go: go3, session: session2 }) {
     <${Searching} page=${page} of=${batch ? batch.counts.total - batch.counts.deleted : state ? counts[state] ?? 0 : sum(counts)} />
     ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
     <div ...${hold.bind} aria-busy=${String(page.isLoading)} class=${`steady ${density === "compact" ? "compact" : ""} ${isOutdated ? "outdated" : ""}`}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
-      ${!page.data && !page.progress ? html`<${Loading} isLoading=${!page.problem} />` : html`<${Table} caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted2} rowKey=${keyOf} label=${(job) => job.name} selected=${selected} onSelect=${mayOperate ? setSelected : void 0}
+      ${!page.data && !page.progress ? html`<${Loading} isLoading=${!page.problem} />` : html`<${Table} caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted2} rowKey=${keyOf2} label=${(job) => job.name} selected=${selected} onSelect=${mayOperate ? setSelected : void 0}
         sort=${sort} isAscending=${isAscending} onSort=${onSort}
         onOpen=${(job) => go3("job", { id: job.id })} empty=${page.progress ? html`<div></div>` : html`<div class="card"><${NoJobs} session=${session2} isFiltered=${isFiltered || state !== ""} hasMore=${page.data?.next_cursor !== null} /></div>`} />`}</div>
     <${Pager} hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${page.isLoading} onNext=${() => go3("jobs", { ...query, cursor: page.data?.next_cursor })} onFirst=${() => go3("jobs", { ...query, cursor: "" })} />
@@ -6356,7 +6560,7 @@ function orderOf(query) {
   const state = query["state"] ?? "";
   return state in STATES && !isIn(state, "finished") ? "oldest" : "newest";
 }
-var keyOf = (job) => job.id;
+var keyOf2 = (job) => job.id;
 var sum = (counts) => Object.values(counts).reduce((all, count2) => all + count2, 0);
 function title(state, matching, counts) {
   const what = state ? `${tOr(`state.${state}`, state)} · ${t("nav.jobs")}` : t("nav.jobs");
@@ -6454,11 +6658,11 @@ function Answers({ one }) {
   )}</ul>`;
 }
 function AnswerButton({ one, onDone }) {
-  const [isOpen, setOpen] = E2(false);
+  const [isOpen2, setOpen] = E2(false);
   const Dialog2 = one.form ? FormAnswer : SystemAnswer;
   const isMissing = one.audience !== null && one.audience !== void 0 && !one.form;
   if (one.state !== "processing" || one.received >= one.expect || isMissing) return null;
-  return html`<${Button} opensDialog class="small" onClick=${() => setOpen(true)}>${t("challenges.answer")}<//>${isOpen && html`<${Dialog2} one=${one} onClose=${() => setOpen(false)} onDone=${onDone} />`}`;
+  return html`<${Button} opensDialog class="small" onClick=${() => setOpen(true)}>${t("challenges.answer")}<//>${isOpen2 && html`<${Dialog2} one=${one} onClose=${() => setOpen(false)} onDone=${onDone} />`}`;
 }
 var pathOf2 = (one) => `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`;
 var fieldsOf = (one) => Object.entries(one.form.fields?.properties ?? {});
@@ -6556,14 +6760,14 @@ async function loadLayout() {
   const address = document.documentElement.getAttribute("data-layout") ?? "";
   library ??= await import(new URL(address, document.baseURI).href);
 }
-var told2 = (keys) => [...keys].sort().join(" ");
+var told3 = (keys) => [...keys].sort().join(" ");
 function placesOf(jobs, current, isEach) {
   const behind = new Map(jobs.map((job) => [job.id, []]));
   for (const job of jobs) for (const other of job.after) behind.get(other)?.push(job.id);
   const alike = /* @__PURE__ */ new Map();
   for (const job of jobs) {
     const isSingle = isEach || job.id === current || job.name === null;
-    const likeness = JSON.stringify([job.name, job.when, told2(job.after), told2(behind.get(job.id) ?? [])]);
+    const likeness = JSON.stringify([job.name, job.when, told3(job.after), told3(behind.get(job.id) ?? [])]);
     const key = isSingle ? job.id : likeness;
     alike.set(key, [...alike.get(key) ?? [], job]);
   }
@@ -6588,7 +6792,7 @@ function placesOf(jobs, current, isEach) {
 function connected(places) {
   const together = /* @__PURE__ */ new Map();
   for (const place of places) {
-    const key = told2(place.before);
+    const key = told3(place.before);
     together.set(key, [...together.get(key) ?? [], place]);
   }
   const pairs = [];
@@ -6790,9 +6994,9 @@ function Node({ place, newest, isCurrent, isEntry, onOpen }) {
   const links = t("flow.links", { before: place.before.length, behind: place.behind.length });
   if (place.kind === "group") {
     const counts = countsOf2(jobs);
-    const told3 = counts.map(([state2, count2]) => `${number(count2)} ${tOr(`state.${state2}`, state2)}`).join(", ");
-    return html`<button type="button" class="flow-node is-group" data-key=${place.key} style=${at2} tabindex=${tab} aria-label=${`${name} × ${number(jobs.length)}, ${told3}, ${links}`} title=${`${name} × ${number(jobs.length)}
-${told3}`} onClick=${onOpen}>
+    const told4 = counts.map(([state2, count2]) => `${number(count2)} ${tOr(`state.${state2}`, state2)}`).join(", ");
+    return html`<button type="button" class="flow-node is-group" data-key=${place.key} style=${at2} tabindex=${tab} aria-label=${`${name} × ${number(jobs.length)}, ${told4}, ${links}`} title=${`${name} × ${number(jobs.length)}
+${told4}`} onClick=${onOpen}>
       <span class="flow-name">${name} <b>× ${number(jobs.length)}</b></span><span class="strip">${counts.map(([state2, count2]) => html`<i key=${state2} class=${`seg seg-${state2}`} style=${{ flexGrow: String(count2) }}></i>`)}</span></button>`;
   }
   const state = job.state ?? "";
@@ -6852,34 +7056,34 @@ var UNMARKS = (
 function ansiPieces(text) {
   if (!text.includes("\x1B")) return [{ text, class: "" }];
   const found = [];
-  let look = plain();
+  let look2 = plain();
   for (const part of text.split(/(\x1b\[[0-9;:]*m)/)) {
-    if (part.startsWith("\x1B[")) look = changed(look, part.slice(2, -1));
-    else if (part) found.push({ text: part.replaceAll("\x1B", ""), class: classOf(look) });
+    if (part.startsWith("\x1B[")) look2 = changed(look2, part.slice(2, -1));
+    else if (part) found.push({ text: part.replaceAll("\x1B", ""), class: classOf(look2) });
   }
   return found;
 }
 var withoutAnsi = (text) => text.replace(/\x1b\[[0-9;:]*m/g, "");
-function changed(look, codes) {
+function changed(look2, codes) {
   const numbers = codes.split(/[;:]/).map(Number);
   for (let at2 = 0; at2 < numbers.length; at2 += 1) {
     const code = numbers[at2] ?? 0;
-    if (code === 0) look = plain();
-    else if (MARKS2[code]) look.marks.add(MARKS2[code]);
-    else if (UNMARKS[code]) for (const mark of UNMARKS[code]) look.marks.delete(mark);
-    else if (code === 39) look.fg = "";
-    else if (code === 49) look.bg = "";
-    else if (code >= 30 && code < 30 + BASIC) look.fg = `${code - 30}`;
-    else if (code >= 40 && code < 40 + BASIC) look.bg = `${code - 40}`;
-    else if (code >= 90 && code < 90 + BASIC) look.fg = `${code - 90 + BASIC}`;
-    else if (code >= 100 && code < 100 + BASIC) look.bg = `${code - 100 + BASIC}`;
+    if (code === 0) look2 = plain();
+    else if (MARKS2[code]) look2.marks.add(MARKS2[code]);
+    else if (UNMARKS[code]) for (const mark of UNMARKS[code]) look2.marks.delete(mark);
+    else if (code === 39) look2.fg = "";
+    else if (code === 49) look2.bg = "";
+    else if (code >= 30 && code < 30 + BASIC) look2.fg = `${code - 30}`;
+    else if (code >= 40 && code < 40 + BASIC) look2.bg = `${code - 40}`;
+    else if (code >= 90 && code < 90 + BASIC) look2.fg = `${code - 90 + BASIC}`;
+    else if (code >= 100 && code < 100 + BASIC) look2.bg = `${code - 100 + BASIC}`;
     else if (code === 38 || code === 48) {
       const colour = numbers[at2 + 1] === 5 ? numbers[at2 + 2] : void 0;
-      if (colour !== void 0 && colour < 2 * BASIC) look[code === 38 ? "fg" : "bg"] = `${colour}`;
+      if (colour !== void 0 && colour < 2 * BASIC) look2[code === 38 ? "fg" : "bg"] = `${colour}`;
       at2 += numbers[at2 + 1] === 5 ? 2 : 4;
     }
   }
-  return look;
+  return look2;
 }
 function classOf({ fg, bg, marks }) {
   const classes = [...marks].map((mark) => `ansi-${mark}`);
@@ -6907,6 +7111,7 @@ function JobLog({ path, isGone = false, mayErase = false }) {
   const [isFollowing, setIsFollowing] = E2(true);
   const [isSaving, setIsSaving] = E2(false);
   const [isErasing, setIsErasing] = E2(false);
+  const [mode] = usePref("times", "relative");
   const { log, problem, retry } = useLog(path, level);
   const end = j(
     /** @type {HTMLElement | null} */
@@ -6941,7 +7146,7 @@ function JobLog({ path, isGone = false, mayErase = false }) {
     ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
     ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
     ${log.entries.length === 0 ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown2.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown2.map(
-    (entry, at2) => html`<${Line2} key=${entry.seq} entry=${entry} before=${text || level !== "debug" ? void 0 : shown2[at2 - 1]} />`
+    (entry, at2) => html`<${Line2} key=${entry.seq} entry=${entry} before=${shown2[at2 - 1]} isWhole=${!text && level === "debug"} mode=${mode} />`
   )}</div>`}
     ${isErasing && html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
     await del(`${path}/logs`);
@@ -6949,11 +7154,15 @@ function JobLog({ path, isGone = false, mayErase = false }) {
     retry();
   }}><p>${t("job.log.erase.text")}</p><//>`}</section>`;
 }
-function Line2({ entry, before }) {
-  const lost = before ? entry.seq - before.seq - 1 : 0;
-  return html`${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
-    ${before && before.attempt !== entry.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry.attempt} /></div>`}
-    <div class=${`log-line log-${entry.level}`}><time datetime=${entry.at} title=${entry.at}>${entry.at.slice(11, 23)}</time> <span class="log-level">${t(`job.log.level.${entry.level}`)}</span> <span class="log-text">${entry.text === null ? html`<span class="muted">${t("job.log.hidden")}</span>` : ansiPieces(entry.text).map(
+function Line2({ entry, before, isWhole, mode }) {
+  const lost = isWhole && before ? entry.seq - before.seq - 1 : 0;
+  const ms3 = Date.parse(entry.at);
+  const { day, clock, zone } = instantParts(ms3, mode);
+  const above = before && instantParts(Date.parse(before.at), mode);
+  const isNewDay = above?.day !== day || above.zone !== zone;
+  return html`${isNewDay && html`<div class="log-gap muted">${day} · ${zone}</div>`}${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
+    ${isWhole && before && before.attempt !== entry.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry.attempt} /></div>`}
+    <div class=${`log-line log-${entry.level}`}><time datetime=${entry.at} title=${`${localText(ms3)} · ${utcText(ms3)}`}>${clock}.${String(ms3 % 1e3).padStart(3, "0")}</time> <span class="log-level">${t(`job.log.level.${entry.level}`)}</span> <span class="log-text">${entry.text === null ? html`<span class="muted">${t("job.log.hidden")}</span>` : ansiPieces(entry.text).map(
     (piece) => html`<span class=${piece.class}>${pieces(piece.text, true)}</span>`
   )}</span></div>`;
 }
@@ -7139,7 +7348,7 @@ function Binary({ bytes, code }) {
 }
 
 // jobs/verdicts.js
-var MAX_VALUE = 60;
+var MAX_VALUE2 = 60;
 var MAX_NAMED_JOBS = 3;
 function noWorkerText(verdict) {
   const known = verdict.stale + verdict.detached;
@@ -7211,7 +7420,7 @@ function constraintText(verdict, why) {
   const applied = why.constraints.find(
     (one) => one.name === verdict.name && one.key_value === verdict.key_value
   ) ?? {};
-  const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE)})` : visible(verdict.name);
+  const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE2)})` : visible(verdict.name);
   const reasons = verdict.kinds.map((kind) => {
     const isFirst = kind === verdict.kind;
     if (applied.weight && (kind === "concurrency" || kind === "rate")) return unitsReason(kind, applied);
@@ -7314,7 +7523,7 @@ function Page3({ query, go: go3, session: session2 }) {
       ${may(session2, "push") && admits(job.state, "cancel") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("job.cancel")}<//>`}
       ${mayOperate && admits(job.state, "delete") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}</div>
     ${!isOver && html`<${Why} why=${why} job=${job} />`}
-    ${isTold(job) && html`<${LastWord} job=${job} />`}
+    ${isTold2(job) && html`<${LastWord} job=${job} />`}
     <div class="job-grid"><div class="stack">
       <${Timeline} job=${job} />
       <${Challenges} job=${job} path=${path} mayOperate=${mayOperate} />
@@ -7407,7 +7616,7 @@ function Limits({ constraints }) {
     ${one.concurrency !== null && html` <span class="num">${number(one.weight ? one.weight.running : one.running ?? 0)} / ${number(one.concurrency)}</span>`}${one.rate && html` <span class="num">${number(one.weight ? one.weight.in_window : one.starts ?? 0)} / ${number(one.rate.limit)} ${t("why.per", { duration: durationText(one.rate.period_s * 1e3) })}</span>`}</li>`
   )}</ul></details>`;
 }
-var isTold = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
+var isTold2 = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
 function LastWord({ job }) {
   const last = job.attempts.at(-1);
   return html`<section class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}><h2>${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}</h2>
@@ -7475,9 +7684,9 @@ function Timeline({ job }) {
   )}</tbody></table></section>`;
 }
 var stackOf = (error) => typeof error?.traceback === "string" ? error.traceback.trimEnd() : "";
-function Stack({ attempt: one, isOpen }) {
+function Stack({ attempt: one, isOpen: isOpen2 }) {
   const stack = stackOf(one.error);
-  return stack && html`<details open=${isOpen}><summary>${t("job.stack")}</summary><pre class="message" tabindex="0" aria-label=${t("job.stack")}><${Text} value=${stack} max=${4e3} isBlock /></pre></details>`;
+  return stack && html`<details open=${isOpen2}><summary>${t("job.stack")}</summary><pre class="message" tabindex="0" aria-label=${t("job.stack")}><${Text} value=${stack} max=${4e3} isBlock /></pre></details>`;
 }
 function Attempts({ job }) {
   const attempts = [...job.attempts].reverse();
@@ -7485,9 +7694,9 @@ function Attempts({ job }) {
     ${attempts.length === 0 ? html`<p class="muted">${t("job.attempts.none")}</p>` : html`<ol class="attempts">${attempts.map(
     (one, at2) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
       <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome) ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
-        <span class="muted"><${Time} at=${one.started_at} />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
+        <span class="muted"><${Time} at=${one.started_at} isPast />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
         <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
-      ${(at2 > 0 || !isTold(job)) && html`${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}<${Stack} attempt=${one} isOpen=${at2 === 0} />`}
+      ${(at2 > 0 || !isTold2(job)) && html`${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}<${Stack} attempt=${one} isOpen=${at2 === 0} />`}
       ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
       ${job.events.filter((event) => event.attempt === one.attempt).map((event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`
   )}</ol>`}</section>`;
@@ -7600,16 +7809,16 @@ function Change({ job, path, onClose, onDone }) {
   useZone();
   const form = useForm(job, changeable);
   const save = async (values2, base) => {
-    const opened = (
+    const opened2 = (
       /** @type {import("../../ui/forms.js").Values} */
       changeable(base)
     );
-    const changed2 = CHANGEABLE.filter((name) => values2[name] !== opened[name]);
+    const changed2 = CHANGEABLE.filter((name) => values2[name] !== opened2[name]);
     const present = (
       /** @type {import("../../ui/forms.js").Values} */
       changeable(await get(path))
     );
-    if (changed2.some((name) => present[name] !== opened[name] && present[name] !== values2[name]))
+    if (changed2.some((name) => present[name] !== opened2[name] && present[name] !== values2[name]))
       throw new Problem(412, { title: t("form.conflict") });
     const sent = changed2.map((name) => [
       name,
@@ -7618,7 +7827,7 @@ function Change({ job, path, onClose, onDone }) {
     await patch(path, Object.fromEntries(sent));
     await onDone();
     return t("form.saved", {
-      what: changed2.map((name) => `${changeLabel(name)} ${opened[name]} → ${(values2[name] ?? "").replace("T", " ")}`).join(", ")
+      what: changed2.map((name) => `${changeLabel(name)} ${opened2[name]} → ${(values2[name] ?? "").replace("T", " ")}`).join(", ")
     });
   };
   return html`<${FormDialog} title=${t("job.change.title")} form=${form} onClose=${onClose} onSave=${save} reread=${() => get(path)} labelOf=${changeLabel}><div class="form-grid">
@@ -7785,6 +7994,7 @@ function One({ name, query, session: session2 }) {
       <${Pauses} mayOperate=${may(session2, "operate")} isOf=${(matcher) => matcher.field === "name" && matcher.value === name} />
       <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
         <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
+      ${data.ready > 0 && html`<${BacklogWhy} whose=${{ name }} />`}
       <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />${history2.data && html`<${Course} history=${history2.data} name=${name} />`}</section>
       <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>
       <${Contracts} name=${data} mayOperate=${may(session2, "operate")} onRemoved=${found.reload} />`}`;
@@ -7861,7 +8071,7 @@ function Contracts({ name, mayOperate, onRemoved }) {
 
 // jobs/pages/failures.js
 var PAGE5 = 50;
-var ALL2 = 500;
+var ALL3 = 500;
 var IGNORED = { "": "false", ignored: "true", all: void 0 };
 var SPLITS = ["name", "version"];
 function Page5({ query, go: go3, session: session2 }) {
@@ -7885,7 +8095,7 @@ function Page5({ query, go: go3, session: session2 }) {
           version: query["version"],
           ignored: IGNORED[show2],
           cursor: query["cursor"],
-          limit: split2 ? ALL2 : PAGE5
+          limit: split2 ? ALL3 : PAGE5
         },
         signal
       ),
@@ -8296,7 +8506,7 @@ function Changes({ name, etag }) {
     data?.entries ?? []
   );
   return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
-    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <span title=${visible(entry.who)}>${visible(whoText(entry.who))}</span></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
+    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <${Time} at=${entry.at} isPast /> <span class="muted">${t("audit.by")} <span title=${visible(entry.who)}>${visible(whoText(entry.who))}</span></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
     <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
 }
 
@@ -8328,22 +8538,22 @@ function LastHour({ document: document2 }) {
     <p><${Button} class="small" disabled=${!document2 || state.isBusy} onClick=${run}>${t(state.isBusy ? "loading" : "constraints.replay.run")}<//></p>
     ${isOld ? html`<p class="muted">${t("constraints.replay.old")}</p>` : html`<${ErrorBox} problem=${state.problem} />${state.answer && html`<${Told} told=${state.answer} />`}`}</section>`;
 }
-function Told({ told: told3 }) {
+function Told({ told: told4 }) {
   const points = (
     /** @type {any[]} */
-    told3.points
+    told4.points
   );
   const covers = [
-    t("constraints.replay.covers", { count: told3.looked_at, minutes: points.length - 1 }),
-    !told3.is_whole && t("constraints.replay.part"),
-    told3.gone > 0 && t("constraints.replay.gone", { count: told3.gone }),
-    told3.without_key > 0 && t("constraints.preview.without", { count: told3.without_key }),
+    t("constraints.replay.covers", { count: told4.looked_at, minutes: points.length - 1 }),
+    !told4.is_whole && t("constraints.replay.part"),
+    told4.gone > 0 && t("constraints.replay.gone", { count: told4.gone }),
+    told4.without_key > 0 && t("constraints.preview.without", { count: told4.without_key }),
     t("constraints.replay.last_run")
   ];
-  return html`${told3.held === 0 ? html`<p><strong>${t("constraints.replay.none", { count: told3.started })}</strong></p>` : html`<p><strong>${t("constraints.replay.held", { held: told3.held, count: told3.started })}</strong> ${t("constraints.replay.times", { p95: durationText(told3.p95_ms), longest: durationText(told3.longest_ms), most: told3.most_held })}${told3.held_now > 0 && ` ${t("constraints.replay.now", { count: told3.held_now })}`}</p>
+  return html`${told4.held === 0 ? html`<p><strong>${t("constraints.replay.none", { count: told4.started })}</strong></p>` : html`<p><strong>${t("constraints.replay.held", { held: told4.held, count: told4.started })}</strong> ${t("constraints.replay.times", { p95: durationText(told4.p95_ms), longest: durationText(told4.longest_ms), most: told4.most_held })}${told4.held_now > 0 && ` ${t("constraints.replay.now", { count: told4.held_now })}`}</p>
       <${Sparkline} values=${points.map((point) => point.held)} label=${t("constraints.replay.chart")} />`}
-    ${told3.held > 0 && told3.keys && html`<p>${told3.keys.slice(0, MOST_KEYS).map((key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
-    <p class="muted small"><${Time} at=${told3.from} /> – <${Time} at=${told3.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
+    ${told4.held > 0 && told4.keys && html`<p>${told4.keys.slice(0, MOST_KEYS).map((key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
+    <p class="muted small"><${Time} at=${told4.from} /> – <${Time} at=${told4.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
 }
 
 // constraints/shares.js
@@ -9047,18 +9257,19 @@ function noteText(instant, jitterMs, zone) {
   return notes.join(" · ");
 }
 function ComingTable({ coming, zone, jitterMs = 0, label }) {
+  const [mode] = usePref("times", "relative");
   const { instants, problem, isOld } = coming;
   if (problem)
     return html`<p class="muted">${problem.status === 422 ? t("definitions.next.invalid") : visible(problem.title)}</p>`;
   if (instants === null) return html`<p class="muted">${t("loading")}</p>`;
   if (instants.length === 0) return html`<p class="muted">${t("definitions.never_again")}</p>`;
-  const own = ownZone();
+  const own = mode === "utc" ? "UTC" : ownZone();
   const isElsewhere = own !== zone;
   return html`<div class="table-box coming" tabindex="0" role="region" aria-label=${label} aria-busy=${String(isOld)}><table><caption class="sr">${label}</caption>
     <thead><tr><th scope="col">${visible(zone)}</th>${isElsewhere && html`<th scope="col">${t("definitions.your_zone", { zone: own })}</th>`}</tr></thead>
     <tbody>${instants.map((one) => {
-    const note = noteText(one, jitterMs, zone);
-    return html`<tr key=${`${one.due_at} ${one.moved_from ?? ""}`} class=${one.left_out ? "left-out" : ""}><td><span class="num">${wallText(one.local)}</span>${note && html` <span class="hint-line">${note}</span>`}</td>${isElsewhere && html`<td><span class="num">${ownText(one.due_at)}</span></td>`}</tr>`;
+    const note2 = noteText(one, jitterMs, zone);
+    return html`<tr key=${`${one.due_at} ${one.moved_from ?? ""}`} class=${one.left_out ? "left-out" : ""}><td><span class="num">${wallText(one.local)}</span>${note2 && html` <span class="hint-line">${note2}</span>`}</td>${isElsewhere && html`<td><span class="num">${ownText(one.due_at, mode)}</span></td>`}</tr>`;
   })}</tbody></table></div>`;
 }
 
@@ -9159,17 +9370,17 @@ var textOf2 = (rows) => toJson(
 function ArgumentMapping({ text, onText, paths }) {
   const id = J2();
   const [rows, setRows] = E2(() => rowsOf(text));
-  const told3 = j(text);
+  const told4 = j(text);
   V2(() => {
-    if (text === told3.current) return;
-    told3.current = text;
+    if (text === told4.current) return;
+    told4.current = text;
     setRows(rowsOf(text));
   }, [text]);
   if (rows === null) return html`<p class="muted">${t("events.mapping.nested")}</p>`;
   const change2 = (next) => {
     setRows(next);
-    told3.current = textOf2(next);
-    onText(told3.current);
+    told4.current = textOf2(next);
+    onText(told4.current);
   };
   const put2 = (at2, part) => change2(rows.map((row, place) => place === at2 ? { ...row, ...part } : row));
   return html`<div class="rule" role="group" aria-label=${t("events.mapping")}>
@@ -9763,7 +9974,7 @@ function Facts3({ one, mayOperate }) {
     ${one.days && html`<dt>${t("definitions.form.days_rule")}</dt><dd>${t(`definitions.days_rule.${one.days.rule}`)} · <a href=${href("calendars", { name: one.days.calendar })}>${visible(one.days.calendar)}</a>${one.calendar_ends_at && html` <span class="muted">${t("calendars.covers_until")} ${one.calendar_ends_at}</span>`}</dd>`}
     ${!isTime(one) && html`<${Trigger} one=${one} />`}
     ${one.queued_at && html`<dt>${t("definitions.queued")}</dt><dd><${Time} at=${one.queued_at} /></dd>`}
-    <dt>${t("definitions.last_run")}</dt><dd>${one.last_run ? html`<${Time} at=${one.last_run.due_at} /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}</dd>
+    <dt>${t("definitions.last_run")}</dt><dd>${one.last_run ? html`<${Time} at=${one.last_run.due_at} isPast /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}</dd>
     <dt>${t("definitions.form.overlap")}</dt><dd>${t(`definitions.overlap.${one.overlap}`)}</dd>
     ${isTime(one) && html`<dt>${t("definitions.form.catch_up")}</dt><dd>${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1e3} /></span></dd>`}
     ${one.jitter_s > 0 && html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1e3} /></dd>`}
@@ -9849,7 +10060,7 @@ var OF_TIME = [
     label: "definitions.due",
     width: 11,
     phone: "main",
-    render: (run) => html`<${Time} at=${run.due_at} />`
+    render: (run) => html`<${Time} at=${run.due_at} isPast />`
   },
   {
     key: "late",
@@ -9866,7 +10077,7 @@ var OF_EVENTS = [
     label: "events.received",
     width: 11,
     phone: "main",
-    render: (run) => html`<${Time} at=${run.due_at} />`
+    render: (run) => html`<${Time} at=${run.due_at} isPast />`
   },
   {
     key: "event",
@@ -11294,7 +11505,7 @@ function Leaders({ epoch }) {
     {
       key: "at",
       label: t("audit.at"),
-      render: (entry) => html`<${Time} at=${entry.at} />`
+      render: (entry) => html`<${Time} at=${entry.at} isPast />`
     },
     {
       key: "action",
@@ -11356,7 +11567,7 @@ function Entries({ query, go: go3 }) {
     (entry) => html`<li key=${entry.id} class="card entry">
         <p class="row entry-head"><span class="entry-what"><strong title=${visible(entry.action)}>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <a class="entry-target" href=${href("audit", { ...wanted, target: entry.target })} title=${`${t("audit.only")}
 ${visible(entry.target)}`}>${visible(shortId(entry.target))}</a></span> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${`${t("audit.only_who")}
-${visible(entry.who)}`}>${visible(whoText(entry.who))}</a></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}<span class="entry-at muted"><${Time} at=${entry.at} /></span></p>
+${visible(entry.who)}`}>${visible(whoText(entry.who))}</a></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}<span class="entry-at muted"><${Time} at=${entry.at} isPast /></span></p>
         <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`
   )}</ol>`}
     <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { ...wanted, cursor: data?.next_cursor })} onFirst=${() => go3("audit", wanted)} />`;
@@ -11395,14 +11606,14 @@ function Page14({ query, go: go3, session: session2 }) {
       <label class="check"><input type="checkbox" checked=${isOnlyRuntime} onChange=${(e2) => filter({ runtime: e2.target.checked ? "1" : "" })} /> ${t("settings.only_runtime")}</label></form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${data === null ? !problem && html`<${Loading} />` : shown2.length === 0 ? html`<${Empty} title=${t("settings.none_such")} />` : groups.map(
-    (group) => html`<section key=${group} class="after"><h2>${tOr(`settings.group.${group}`, visible(group))}</h2><${Table} caption=${tOr(`settings.group.${group}`, visible(group))} rowKey=${keyOf2} rowClass=${() => "setting"}
+    (group) => html`<section key=${group} class="after"><h2>${tOr(`settings.group.${group}`, visible(group))}</h2><${Table} caption=${tOr(`settings.group.${group}`, visible(group))} rowKey=${keyOf3} rowClass=${() => "setting"}
         rows=${shown2.filter((one) => one.group === group)} columns=${columns2(session2, setEditing)} /></section>`
   )}
     ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
 }
 var labelOf4 = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
 var effectOf = (setting) => tOr(`settings.effect.${setting.key}`, setting.effect);
-var keyOf2 = (setting) => setting.key;
+var keyOf3 = (setting) => setting.key;
 function columns2(session2, onEdit) {
   return [
     {
@@ -11824,7 +12035,7 @@ function Logins() {
 var PAGE11 = 50;
 var MOST_PAGES3 = 10;
 var FILTERS5 = ["state", "name"];
-var keyOf3 = (one) => `${one.job_id} ${one.request}`;
+var keyOf4 = (one) => `${one.job_id} ${one.request}`;
 async function load3(query, signal) {
   const challenges = [];
   let cursor = query["cursor"] ?? null;
@@ -11847,7 +12058,7 @@ function Page17({ query, go: go3, session: session2 }) {
   );
   const { rows, newCount, showNew } = useSteadyRows(
     found.data?.challenges ?? [],
-    keyOf3,
+    keyOf4,
     hold.isHeld,
     found.data?.of ?? ""
   );
@@ -11859,7 +12070,7 @@ function Page17({ query, go: go3, session: session2 }) {
       <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${query["state"] ?? ""} onChange=${(e2) => filter("state", e2.target.value)}><option value="">${t("challenges.any")}</option>${CHALLENGE_STATES.map((state) => html`<option key=${state} value=${state}>${t(`challenges.state.${state}`)}</option>`)}</select>`}<//>
       <${FilterInput} label=${t("challenges.name")} value=${query["name"] ?? ""} onChange=${(text) => filter("name", text)} /></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.challenges")} rows=${rows} rowKey=${keyOf3} label=${(one) => one.name} onOpen=${(one) => go3("job", { id: one.job_id })}
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.challenges")} rows=${rows} rowKey=${keyOf4} label=${(one) => one.name} onOpen=${(one) => go3("job", { id: one.job_id })}
             columns=${columns3.map((column) => ({ ...column, label: t(column.label) }))}
             empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "challenges.empty.filtered" : "challenges.empty")}>${isFiltered && html`<p><a href=${href("challenges")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`}
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("challenges", { ...wanted, cursor: found.data?.next_cursor })} onFirst=${() => go3("challenges", wanted)} />`;
@@ -12167,7 +12378,7 @@ function Incidents({ one, path, mayOperate, onDone }) {
   return html`<section class="card" aria-labelledby="incidents"><h2 id="incidents">${t("notices.incidents")}</h2>
     ${one.incidents.length === 0 ? html`<p class="muted">${t("notices.incidents.none")}</p>` : html`<ol class="attempts">${one.incidents.map(
     (incident) => html`<li key=${incident.key} class="attempt">
-      <p class="row"><strong class="num"><${Num} value=${incident.count} /></strong> ${incident.key && html`<${Text} value=${incident.key} max=${100} /> `}<span class="muted"><${Time} at=${incident.began_at} /> – <${Time} at=${incident.last_at} /></span>
+      <p class="row"><strong class="num"><${Num} value=${incident.count} /></strong> ${incident.key && html`<${Text} value=${incident.key} max=${100} /> `}<span class="muted"><${Time} at=${incident.began_at} isPast /> – <${Time} at=${incident.last_at} isPast /></span>
         ${incident.acknowledged_by ? html`<${Badge} kind="warn">${t("notices.acknowledged_by", { who: visible(incident.acknowledged_by) })}<//>` : mayOperate && html`<${Button} class="small" onClick=${() => acknowledge(incident.key)}>${t("notices.acknowledge")}<//>`}</p>
       <ul class="plain">${incident.lines.map((line) => html`<li key=${line.text}><span class="num">${line.count} ×</span> <${Text} value=${line.text} max=${300} /> ${line.job_id && html`<${Id} id=${line.job_id} href=${href("job", { id: line.job_id })} />`}</li>`)}</ul></li>`
   )}</ol>`}</section>`;
@@ -12175,7 +12386,7 @@ function Incidents({ one, path, mayOperate, onDone }) {
 function Messages({ one }) {
   const messages = [...one.pending.map((m) => ({ ...m, isPending: true })), ...one.recent];
   return html`<section class="card" aria-labelledby="messages"><h2 id="messages">${t("notices.messages")}</h2>
-    ${messages.length === 0 ? html`<p class="muted">${t("notices.messages.none")}</p>` : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${t("notices.message.count", { count: m.count })}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`}
+    ${messages.length === 0 ? html`<p class="muted">${t("notices.messages.none")}</p>` : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} isPast /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${t("notices.message.count", { count: m.count })}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`}
     <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p></section>`;
 }
 function Facts6({ one }) {
@@ -12210,7 +12421,7 @@ function Page19({ query, go: go3, session: session2 }) {
 }
 var pathOf4 = (name) => `api/targets/${encodeURIComponent(name)}`;
 var nameOf7 = (one) => one.name;
-var addressOf = (one) => typeof one.url === "string" ? one.url : one.url.from;
+var addressOf2 = (one) => typeof one.url === "string" ? one.url : one.url.from;
 var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS7[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
 function Reach({ one }) {
   if (one.unreachable.length > 0) return html`<${Badge} kind="bad">${t("targets.unreachable")}<//>`;
@@ -12246,7 +12457,7 @@ var COLUMNS6 = [
     label: "targets.address",
     phone: "line",
     priority: 2,
-    render: (one) => html`<${Text} value=${addressOf(one)} max=${120} />`
+    render: (one) => html`<${Text} value=${addressOf2(one)} max=${120} />`
   },
   {
     key: "state",
@@ -12350,7 +12561,7 @@ function Now({ one }) {
 }
 function Facts7({ one }) {
   return html`<section class="card"><h2>${t("targets.facts")}</h2><dl class="facts">
-    <dt>${t("targets.address")}</dt><dd><code>${one.method}</code> <${Text} value=${addressOf(one)} max=${300} /></dd>
+    <dt>${t("targets.address")}</dt><dd><code>${one.method}</code> <${Text} value=${addressOf2(one)} max=${300} /></dd>
     <dt>${t("targets.names")}</dt><dd><${Text} value=${one.names.join(", ")} max=${500} /></dd>
     ${one.serving.length > 0 && html`<dt>${t("targets.serving")}</dt><dd><${Text} value=${one.serving.join(", ")} max=${500} /></dd>`}
     <dt>${t("targets.body")}</dt><dd>${tOr(`targets.body.${one.body}`, visible(one.body))}</dd>
@@ -12365,7 +12576,7 @@ function Facts7({ one }) {
 }
 function Test({ path, onClose, onDone }) {
   const [argument, setArgument] = E2("{}");
-  const [fault, setFault] = E2("");
+  const [fault2, setFault] = E2("");
   const [problem, setProblem] = E2(
     /** @type {Problem | null} */
     null
@@ -12400,7 +12611,7 @@ function Test({ path, onClose, onDone }) {
   return html`<${Dialog} isWide title=${t("targets.test.title")} onClose=${onClose}><form onSubmit=${send}>
     <p class="muted">${t("targets.test.text")}</p>
     <${Field} label=${t("job.argument")}>${(attributes) => html`<textarea ...${attributes} rows="3" spellcheck=${false} value=${argument} onInput=${(event) => setArgument(event.target.value)}></textarea>`}<//>
-    ${fault && html`<p class="field-error" role="alert">${fault}</p>`}
+    ${fault2 && html`<p class="field-error" role="alert">${fault2}</p>`}
     <${ErrorBox} problem=${problem} />
     ${found && html`<${Exchange} found=${found} />`}
     <footer><${Button} onClick=${onClose}>${t("close")}<//><${Button} type="submit" kind="primary" disabled=${isSending}>${t("targets.test.send")}<//></footer></form><//>`;
@@ -12462,7 +12673,7 @@ function fieldsOf2(schema, values2) {
     return shownAs ? { ...field, control: shownAs } : field;
   });
 }
-var keyOf4 = (name) => TYPED + name;
+var keyOf5 = (name) => TYPED + name;
 function fieldOf(name, given, root2, isRequired) {
   const { schema, isNullable } = resolved(given, root2);
   const about = given["description"] ?? schema["description"];
@@ -12582,9 +12793,9 @@ function argumentOf(fields, values2) {
       else missing.push({ loc, msg: t("enqueue.field.missing") });
       continue;
     }
-    const { text, fault } = memberOf(field.control, typed);
+    const { text, fault: fault2 } = memberOf(field.control, typed);
     members.push(`${key}:${text}`);
-    if (fault) problems.push({ loc, msg: fault });
+    if (fault2) problems.push({ loc, msg: fault2 });
   }
   return { text: `{${members.join(",")}}`, problems, missing };
 }
@@ -12655,7 +12866,7 @@ function useArgument(form, contract) {
     setRefused(false);
   };
   const toFields = () => {
-    const isUntouched = typed === given.current && fields.some((one) => values2[keyOf4(one.name)]);
+    const isUntouched = typed === given.current && fields.some((one) => values2[keyOf5(one.name)]);
     const changes = isUntouched ? {} : schema && valuesOf7(schema, typed, values2);
     setRefused(!changes);
     if (!changes) return;
@@ -12708,7 +12919,8 @@ function ArgumentForm({ form, argument, problem }) {
     ${!isByFields && raw}</div>`;
 }
 function OneField({ form, field, problem }) {
-  const name = keyOf4(field.name);
+  useZone();
+  const name = keyOf5(field.name);
   const label = `${visible(field.name)}${field.isRequired ? " *" : ""}`;
   const hint = [field.isLoose ? t("enqueue.field.loose") : "", visible(field.hint)].filter(Boolean).join(" ");
   const common = {
@@ -12733,7 +12945,7 @@ function OneField({ form, field, problem }) {
     case "date":
       return html`<${FormField} ...${common} type="date" max="9999-12-31" />`;
     case "date-time":
-      return html`<${FormField} ...${common} form=${inUtc(form)} label=${`${label} (UTC)`} type="datetime-local" step="1" max="9999-12-31T23:59:59" />`;
+      return html`<${FormField} ...${common} form=${inPageZone(form)} label=${inZone(label, form.values[name])} type="datetime-local" step="1" max=${LATEST} />`;
     case "time":
       return html`<${FormField} ...${common} form=${withSeconds(form)} type="time" step="1" />`;
     default:
@@ -12744,11 +12956,7 @@ function textOfChoice(json) {
   const value = parseExact(json);
   return typeof value === "string" ? value : json;
 }
-var inUtc = (form) => adapted(
-  form,
-  (text) => text.replace(/Z$/, ""),
-  (text) => `${full(text, 16)}Z`
-);
+var inPageZone = (form) => adapted(form, inputOf, instantIn);
 var withSeconds = (form) => adapted(
   form,
   (text) => text,
@@ -12798,6 +13006,7 @@ function Page20({ query, go: go3, session: session2 }) {
   return html`<${Enqueue} query=${query} go=${go3} session=${session2} />`;
 }
 function Enqueue({ query, go: go3, session: session2 }) {
+  useZone();
   const form = useForm(null, () => ({ ...BLANK3, name: query["name"] ?? "" }));
   const { values: values2, problem, setProblem } = form;
   const [sent, setSent] = E2(
@@ -12824,7 +13033,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
   const typedName = values2["name"]?.trim() ?? "";
   const contract = useContract(typedName);
   const argument = useArgument(form, contract);
-  const told3 = useToldOptions(form, contract, Boolean(from));
+  const told4 = useToldOptions(form, contract, Boolean(from));
   const made = y(() => bodyOf({ ...values2, argument: argument.text }), [values2, argument.text]);
   const preview = usePreview(made.text);
   const faults = [...argument.problems, ...isTried ? argument.missing : []];
@@ -12873,11 +13082,11 @@ function Enqueue({ query, go: go3, session: session2 }) {
       ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
       <datalist id="known-names">${names?.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
       <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
-      ${told3 && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
+      ${told4 && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
       <div class="form-grid">
         <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}<//>
         ${values2["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown2} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
-        ${values2["when"] === "run_at" && html`<${FormField} form=${form} name="run_at" problem=${shown2} label=${t("job.due_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />`}
+        ${values2["when"] === "run_at" && html`<${FormField} form=${form} name="run_at" problem=${shown2} label=${inZone(t("job.due"), values2["run_at"])} type="datetime-local" step="1" max=${LATEST} />`}
         <${FormField} form=${form} name="priority" problem=${shown2} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />
         <${FormField} form=${form} name="max_retry" problem=${shown2} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
         <${FormField} form=${form} name="timeout" problem=${shown2} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
@@ -12886,7 +13095,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
       <${FormMore} form=${form} names=${SELDOM} problem=${shown2} label=${t("enqueue.more")}><div class="form-grid">
         <${FormField} form=${form} name="requires" problem=${shown2} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
         <${FormField} form=${form} name="expires_s" problem=${shown2} label=${t("job.expires_s")} hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
-        <${FormField} form=${form} name="expires_at" problem=${shown2} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
+        <${FormField} form=${form} name="expires_at" problem=${shown2} label=${inZone(t("job.expires"), values2["expires_at"])} type="datetime-local" step="1" max=${LATEST} />
         <${FormField} form=${form} name="key" problem=${shown2} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
       <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown2} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
       <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div><//>
@@ -12895,7 +13104,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
       <${Preview3} preview=${preview} isReady=${Boolean(made.text && values2["name"])} /></div>`;
 }
 function argumentProblem(faults, problem, isMissing, misfits) {
-  const found = new Set(faults.map((fault) => fault.loc.join(".")));
+  const found = new Set(faults.map((fault2) => fault2.loc.join(".")));
   const given = problem?.errors.some((error) => error.loc[0] === "argument") ? problem.errors : misfits;
   const others = given.filter(
     (error) => !(isMissing && error.loc.length === 1) && !found.has(error.loc.slice(0, 2).join("."))
@@ -12907,17 +13116,17 @@ function useToldOptions(form, contract, isCopy) {
     /** @type {Record<string, string>} */
     {}
   );
-  const told3 = (
+  const told4 = (
     /** @type {Record<string, any>} */
     isCopy ? {} : contract?.options ?? {}
   );
-  const names = TOLD.filter((name) => told3[name] !== void 0 && told3[name] !== null);
+  const names = TOLD.filter((name) => told4[name] !== void 0 && told4[name] !== null);
   W2(() => {
     const changes = {};
     for (const name of isCopy ? [] : TOLD) {
       const before = filled.current[name] ?? BLANK3[name] ?? "";
       if (form.values[name] === before)
-        changes[name] = names.includes(name) ? asTyped(told3[name]) : BLANK3[name] ?? "";
+        changes[name] = names.includes(name) ? asTyped(told4[name]) : BLANK3[name] ?? "";
     }
     filled.current = { ...filled.current, ...changes };
     form.set(changes);
@@ -12967,10 +13176,7 @@ function bodyOf(form) {
     const text = (form[name2] ?? "").trim();
     return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text || null;
   };
-  const asInstant = (name2) => {
-    const text = form[name2] ?? "";
-    return text ? `${text.length === 16 ? text + ":00" : text}Z` : null;
-  };
+  const asInstant = (name2) => editedInstant(form[name2] ?? "", null) || null;
   const tags = (form["tags"] ?? "").split(",").map((tag) => tag.trim()).filter(Boolean);
   const rest = {
     ...form["priority"] !== "0" && { priority: asNumber2("priority") },
@@ -13090,15 +13296,15 @@ function LoginDialog({ session: session2, onSession, onClose }) {
 function ByProvider({ session: session2, onSession }) {
   W2(() => {
     if (!onSession) return void 0;
-    const look = async () => {
+    const look2 = async () => {
       try {
         const now = await fetchSession();
         if (now.role !== null) onSession(now);
       } catch {
       }
     };
-    addEventListener("focus", look);
-    return () => removeEventListener("focus", look);
+    addEventListener("focus", look2);
+    return () => removeEventListener("focus", look2);
   }, []);
   const elsewhere = { target: onSession ? "_blank" : void 0, rel: onSession ? "noopener" : void 0 };
   const proxy = session2.login_url !== null && html`<p><a class="button primary" href=${session2.login_url} ...${elsewhere}>${t("login.proxy")}</a></p>`;
@@ -13179,7 +13385,6 @@ var ENTRIES = [
   { page: "access", key: "t", scope: "admin", group: 2 }
 ];
 var CHORD_MS = 1500;
-var LOST_GRACE_MS = 1500;
 var TYPING_MS7 = 1e3;
 var lastKeyMs = 0;
 addEventListener("keydown", () => lastKeyMs = Date.now(), true);
@@ -13282,6 +13487,7 @@ function App() {
   W2(() => {
     setMenuOpen(false);
   }, [page, lang]);
+  const oldness = useOldness();
   useShortcuts(
     () => setHelpOpen(true),
     () => setPaletteOpen(true)
@@ -13324,8 +13530,8 @@ function App() {
         <a href=${href(entry.page)} aria-current=${entry.page === page || entry.page === "jobs" && page === "job" ? "page" : void 0}><${Icon} name=${entry.page} />${t(`nav.${entry.page}`)}</a></li>`
     )}</ul>`
   )}<${Language} class="narrow-only" /></nav>`}
-      <main id="main" tabindex="-1">
-        ${isIn2 && html`<${LostBanner} />`}
+      <main id="main" tabindex="-1" class=${oldness ? "is-old" : ""} style=${{ "--age": JSON.stringify(oldness) }}>
+        ${isIn2 && html`<${FreshnessLine} />`}
         ${isIn2 && may(session2, "read") && html`<${ActionsUnderWay} mayOperate=${may(session2, "operate")} />`}
         ${page === null ? html`<h1>${t("error.no_page")}</h1><p><a href=${href("overview")}>${t("nav.overview")}</a></p>` : html`<${PageHost} key=${page} name=${page} query=${route.query} session=${session2} onSession=${async (now) => {
     setSession(now);
@@ -13347,9 +13553,9 @@ function App() {
     <${Toasts} />`;
 }
 function PageHost({ name, query, session: session2, onSession }) {
-  const [fault, resetFault] = G2();
-  if (fault)
-    return html`<div class="error-box" role="alert"><p><strong>${t("error.page")}</strong></p><pre>${visible(String(fault)).slice(0, 500)}</pre><${Button} onClick=${resetFault}>${t("error.retry")}<//></div>`;
+  const [fault2, resetFault] = G2();
+  if (fault2)
+    return html`<div class="error-box" role="alert"><p><strong>${t("error.page")}</strong></p><pre>${visible(String(fault2)).slice(0, 500)}</pre><${Button} onClick=${resetFault}>${t("error.retry")}<//></div>`;
   return html`<${COMPONENTS[name]} query=${query} go=${go} session=${session2} onSession=${onSession} />`;
 }
 function Search() {
@@ -13372,24 +13578,6 @@ function Search() {
     input.current?.blur();
   };
   return html`<form class="search" role="search" onSubmit=${submit}><input ref=${input} type="search" aria-label=${t("search")} placeholder=${t("search.hint")} maxlength="200" autocomplete="off" spellcheck=${false} /></form>`;
-}
-function Connection() {
-  const status2 = useLiveStatus();
-  const kind = status2 === "live" ? "ok" : status2 === "lost" ? "bad" : "off";
-  return html`<span class=${`connection ${kind}`} title=${t(`live.${status2}.title`)}><i aria-hidden="true"></i><span class="wide-only">${t(`live.${status2}`)}</span></span>`;
-}
-function LostBanner() {
-  const status2 = useLiveStatus();
-  const [isShown, setShown] = E2(false);
-  W2(() => {
-    if (status2 !== "lost") {
-      setShown(false);
-      return void 0;
-    }
-    const timer2 = setTimeout(() => setShown(liveStatus() === "lost"), LOST_GRACE_MS);
-    return () => clearTimeout(timer2);
-  }, [status2]);
-  return html`<div role="status" aria-live="polite">${isShown && html`<p class="banner">${t("live.banner")}</p>`}</div>`;
 }
 function Preferences({ session: session2, onLeave, onHelp }) {
   const [theme, setTheme] = usePref("theme", "auto");

@@ -21,5 +21,6 @@ export const RUNBOOKS = {
   stale_masters: "a-master-is-silent",
   stale_workers: "workers-are-silent",
   store: "a-master-refuses-new-jobs",
+  store_away: "the-store-does-not-answer",
   wait: "a-job-waits-long",
 };

@@ -3,7 +3,8 @@ import { html, render, useEffect, useErrorBoundary, useRef, useState } from "../
 import { Problem, fetchSession, logOut, may, whenUnauthorized } from "../core/api.js";
 import { ActionsUnderWay } from "../jobs/actions.js";
 import { LANGUAGES, language, setLanguage, t } from "../core/i18n.js";
-import { liveStatus, start, stop, useLiveStatus } from "../core/live.js";
+import { start, stop } from "../core/live.js";
+import { Connection, FreshnessLine, useOldness } from "./freshness_line.js";
 import { Palette } from "./palette.js";
 import { PauseHost } from "../constraints/pause_dialog.js";
 import { usePref } from "../core/prefs.js";
@@ -62,7 +63,6 @@ const ENTRIES = [
   { page: "access", key: "t", scope: "admin", group: 2 },
 ];
 const CHORD_MS = 1500;
-const LOST_GRACE_MS = 1500;
 const TYPING_MS = 1000;
 
 let lastKeyMs = 0;
@@ -165,6 +165,7 @@ function App() {
   useEffect(() => {
     setMenuOpen(false);
   }, [page, lang]);
+  const oldness = useOldness();
   useShortcuts(
     () => setHelpOpen(true),
     () => setPaletteOpen(true),
@@ -216,8 +217,8 @@ function App() {
               )}</ul>`,
         )}<${Language} class="narrow-only" /></nav>`
       }
-      <main id="main" tabindex="-1">
-        ${isIn && html`<${LostBanner} />`}
+      <main id="main" tabindex="-1" class=${oldness ? "is-old" : ""} style=${{ "--age": JSON.stringify(oldness) }}>
+        ${isIn && html`<${FreshnessLine} />`}
         ${isIn && may(session, "read") && html`<${ActionsUnderWay} mayOperate=${may(session, "operate")} />`}
         ${
           page === null
@@ -274,27 +275,6 @@ function Search() {
     input.current?.blur();
   };
   return html`<form class="search" role="search" onSubmit=${submit}><input ref=${input} type="search" aria-label=${t("search")} placeholder=${t("search.hint")} maxlength="200" autocomplete="off" spellcheck=${false} /></form>`;
-}
-
-function Connection() {
-  const status = useLiveStatus();
-  const kind = status === "live" ? "ok" : status === "lost" ? "bad" : "off";
-  return html`<span class=${`connection ${kind}`} title=${t(`live.${status}.title`)}><i aria-hidden="true"></i><span class="wide-only">${t(`live.${status}`)}</span></span>`;
-}
-
-/** Say that nothing here is fresh, but only once that has lasted: a change of masters is over in a moment. */
-function LostBanner() {
-  const status = useLiveStatus();
-  const [isShown, setShown] = useState(false);
-  useEffect(() => {
-    if (status !== "lost") {
-      setShown(false);
-      return undefined;
-    }
-    const timer = setTimeout(() => setShown(liveStatus() === "lost"), LOST_GRACE_MS);
-    return () => clearTimeout(timer);
-  }, [status]);
-  return html`<div role="status" aria-live="polite">${isShown && html`<p class="banner">${t("live.banner")}</p>`}</div>`;
 }
 
 /** @param {{session: Session | null, onLeave: () => void, onHelp: () => void}} props */

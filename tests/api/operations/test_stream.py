@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from jqmaster.api.operations.live_feed import LEAST_SHARE, _Listener
 from jqmaster.errors import UnauthorizedError
 from tests.support import real_time
 from tests.support.master import Api, master_on
-from tests.support.server import StoreServer
+from tests.support.server import StoreServer, started
 from tests.support.waiting import wait_until
 
 pytestmark = real_time.MASTER
@@ -220,6 +222,37 @@ async def test_a_stream_ends_when_its_caller_is_let_in_no_more(
             await wait_until(lambda: "jobs" in one.newest)
             monkeypatch.setattr(AccessPolicy, "authorize", refuse)
             await wait_until(lambda: one.is_over, what="the stream ends")
+
+
+@pytest.mark.req("D21")
+async def test_a_stream_says_how_old_its_data_is_and_that_the_store_is_away() -> None:
+    store = StoreServer()
+    with started(store):
+        async with (
+            master_on(store.url, tokens=["read:looker"]) as (master, _),
+            dashboard_at(master.server.url, Authorization="Bearer looker") as one,
+        ):
+            await wait_until(lambda: one.newest.get("freshness", {}).get("as_of"), what="the first look")
+            assert one.newest["freshness"]["fault"] is None
+            assert one.newest["freshness"]["age_ms"] < 5000
+            heard = one.names.count("freshness")
+            await wait_until(lambda: one.names.count("freshness") > heard + 1, what="more looks")
+            store.signal(signal.SIGSTOP)
+            try:
+                stopped_s = time.monotonic()
+                await wait_until(lambda: one.newest["freshness"]["fault"], what="the fault")
+                assert time.monotonic() - stopped_s < 10
+                told = one.newest["freshness"]
+                assert told["fault"]["code"] == "store_unavailable"
+                assert "store" in told["fault"]["detail"]
+                assert told["age_ms"] >= told["fault"]["for_ms"] >= 5000
+                # The check of its caller needs the store, too, and does not hold up what follows.
+                await wait_until(lambda: one.newest["freshness"]["age_ms"] > told["age_ms"], what="the age")
+                assert one.newest["freshness"]["as_of"] == told["as_of"]
+            finally:
+                store.signal(signal.SIGCONT)
+            await wait_until(lambda: one.newest["freshness"]["fault"] is None, what="the store is back")
+            assert one.newest["freshness"]["as_of"] > told["as_of"]
 
 
 @pytest.mark.req("D21")

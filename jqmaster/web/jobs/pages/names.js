@@ -3,6 +3,7 @@ import { html, useMemo, useState } from "../../core/lib.js";
 import { del, get, may } from "../../core/api.js";
 import { number, t, tOr } from "../../core/i18n.js";
 import { useResource } from "../../core/live.js";
+import { BacklogWhy } from "../backlog_why.js";
 import { PauseButton, PauseName, pauseColumn } from "../../constraints/pause_dialog.js";
 import { Pauses } from "../../constraints/pauses.js";
 import { go, href } from "../../core/router.js";
@@ -213,6 +214,7 @@ function One({ name, query, session }) {
       <${Pauses} mayOperate=${may(session, "operate")} isOf=${(/** @type {any} */ matcher) => matcher.field === "name" && matcher.value === name} />
       <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
         <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
+      ${data.ready > 0 && html`<${BacklogWhy} whose=${{ name }} />`}
       <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history.problem} onRetry=${history.reload} />${history.data && html`<${Course} history=${history.data} name=${name} />`}</section>
       <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>
       <${Contracts} name=${data} mayOperate=${may(session, "operate")} onRemoved=${found.reload} />`

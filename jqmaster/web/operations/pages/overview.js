@@ -9,6 +9,7 @@ import { OUTCOMES } from "../../core/states.js";
 import { visible } from "../../core/text.js";
 import { Chart, completePoints } from "../../ui/charts.js";
 import { Bar, Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
+import { BacklogWhy } from "../../jobs/backlog_why.js";
 import { withIgnored } from "../../jobs/failure_groups.js";
 import { HealthLine, useHealth } from "../health_line.js";
 import { lastingFaults } from "../lasting_faults.js";
@@ -51,6 +52,8 @@ const FULL_MS = 2_500;
 const PATIENCE_MS = 1_500;
 /** @type {any[]} Always the same list, since every new list counts as an answer. */
 const NONE = [];
+/** The whole queue. */
+const ALL = {};
 const KINDS = ["bad", "warn", "info"];
 const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 
@@ -234,6 +237,7 @@ export function Page({ query, session }) {
     <${Faults} faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)} problem=${asked.problem} />
     ${total === 0 && html`<${First} session=${session} />`}
     <${Tiles} stats=${stats} />
+    ${stats.counts.ready > 0 ? html`<${BacklogWhy} whose=${ALL} />` : html`<p class="backlog-why" aria-hidden="true">${" "}</p>`}
     <section class="card" aria-labelledby="throughput" aria-busy=${String(!history.data && !history.problem)}><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
       <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one })} aria-current=${one === span ? "true" : undefined}>${one}</a>`)}</nav></div>
       <${ErrorBox} problem=${history.problem} onRetry=${history.reload} />

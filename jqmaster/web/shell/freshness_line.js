@@ -1,0 +1,69 @@
+/** The age of a page in the shell: a word in the header, and a first line while nothing new comes. */
+import { useFreshness } from "../core/freshness.js";
+import { t } from "../core/i18n.js";
+import { html, useEffect, useState } from "../core/lib.js";
+import { liveStatus, useLiveStatus } from "../core/live.js";
+import { usePref } from "../core/prefs.js";
+import { visible } from "../core/text.js";
+import { RunbookLink } from "../operations/runbook_link.js";
+import { Badge, clockText, durationText, steadyMs } from "../ui/formats.js";
+
+const LOST_GRACE_MS = 1500;
+// A master that tells nothing for a moment is busy; for longer, people should know.
+const SILENT_MS = 8_000;
+
+// The code of the fault finds its section in docs/runbooks.md.
+const STORE_AWAY = { code: /** @type {const} */ ("store_away") };
+
+/** @returns {string} The age of the page in words; "" while it is fresh. */
+export function useOldness() {
+  const { isOld, ageMs } = useFreshness();
+  return isOld ? t("fresh.old", { duration: durationText(steadyMs(ageMs ?? 0)) }) : "";
+}
+
+/** Whether the figures of the page are fresh. "Live" says that they are, not that there is a connection. */
+export function Connection() {
+  const status = useLiveStatus();
+  const { isOld, isPartOld } = useFreshness();
+  const oldness = useOldness();
+  const isLive = status === "live";
+  const kind = isLive && !isOld && !isPartOld ? "ok" : isLive || status === "lost" ? "bad" : "off";
+  const [word, title] =
+    isLive && isOld
+      ? [oldness, t("fresh.old.title")]
+      : isLive && isPartOld
+        ? [t("fresh.part"), t("fresh.part.title")]
+        : [t(`live.${status}`), t(`live.${status}.title`)];
+  return html`<span class=${`connection ${kind}`} title=${title}><i aria-hidden="true"></i><span class="wide-only">${word}</span></span>`;
+}
+
+/** The first line of every page while its figures are old: names the part that is away, and since when. */
+export function FreshnessLine() {
+  const { ageMs, asOf, isOld, fault } = useFreshness();
+  const isLost = useLasting(useLiveStatus() === "lost");
+  // The instant, and not the age: an announcement that changes each second would never be heard to its end.
+  const [mode] = usePref("times", "relative");
+  const since = asOf ? ` ${t("fresh.since", { time: clockText(Date.parse(asOf), mode) })}` : "";
+  return html`<div role="status" aria-live="polite">${
+    fault
+      ? html`<p class="banner bad"><${Badge} kind="bad">${t("fault.bad")}<//> <span>${t("fresh.store")}${since} <span class="muted">${visible(fault.detail)}</span></span> <${RunbookLink} code=${STORE_AWAY.code} /></p>`
+      : isLost
+        ? html`<p class="banner"><span>${t("live.banner")}${since}</span></p>`
+        : isOld &&
+          (ageMs ?? 0) > SILENT_MS &&
+          liveStatus() === "live" &&
+          html`<p class="banner"><span>${t("fresh.silent")}${since}</span></p>`
+  }</div>`;
+}
+
+/** @param {boolean} is @returns {boolean} Whether it has lasted: a change of masters is over in a moment. */
+function useLasting(is) {
+  const [isLasting, setLasting] = useState(false);
+  useEffect(() => {
+    setLasting(false);
+    if (!is) return undefined;
+    const timer = setTimeout(() => setLasting(true), LOST_GRACE_MS);
+    return () => clearTimeout(timer);
+  }, [is]);
+  return is && isLasting;
+}
