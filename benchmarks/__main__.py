@@ -48,6 +48,8 @@ COMPARISONS: dict[str, dict[str, Callable[[], Awaitable[Figures]]]] = {
     "constraints": {
         "five_constraints": constraints.five_constraints,
         "distinct_keys": constraints.distinct_keys,
+        "weighted": constraints.weighted,
+        "weighted_keys": constraints.weighted_keys,
         "blocked_in_front": constraints.blocked_in_front,
         "blocked_keys_in_front": constraints.blocked_keys_in_front,
         "change_under_load": constraints.change_under_load,

@@ -30,6 +30,22 @@ FIVE: dict[str, Document] = {
     "backlog": {"matcher": ALL, "max_backlog": 100_000_000},
 }
 ONE_EACH: dict[str, Document] = {"per-key": {"matcher": ALL, "key": "argument.k", "concurrency": 1}}
+# The greatest limits, so that neither holds a job back. Jobs weigh what their number says.
+WEIGHT: Document = {"from": "argument.k", "default": 1}
+PLAIN: dict[str, Document] = {
+    "limit": {"matcher": ALL, "concurrency": 1_000_000, "rate": {"limit": 100_000, "period_s": 1}},
+}
+WEIGHTED: dict[str, Document] = {
+    "limit": {
+        "matcher": ALL,
+        "concurrency": 1_000_000_000,
+        "rate": {"limit": 1_000_000_000, "period_s": 1},
+        "weight": WEIGHT,
+    },
+}
+WEIGHTED_EACH: dict[str, Document] = {
+    "per-key": {"matcher": ALL, "key": "argument.k", "concurrency": 1_000_000, "weight": WEIGHT},
+}
 BLOCKING: dict[str, Document] = {
     "by-argument": {"matcher": {"field": "argument.k", "op": "lt", "value": 0}, "paused": True},
 }
@@ -48,6 +64,25 @@ async def distinct_keys() -> Figures:
     """Measure end to end with one job for each of many key values, each limited to one at a time, and without
     constraints."""
     return await _beside_none(ONE_EACH, range(KEYS), rounds=ROUNDS)
+
+
+async def weighted() -> Figures:
+    """Measure end to end with a constraint that has a weight, and with the same constraint without it."""
+    async with _system() as (system, session, pusher):
+        await _drained(system, session, pusher, range(2_000))
+        runs: dict[str, list[Figures]] = {"plain": [], "weighted": []}
+        for _ in range(ROUNDS):
+            for name, constraints in (("plain", PLAIN), ("weighted", WEIGHTED)):
+                await _put(session, system, constraints)
+                runs[name].append(await _drained(system, session, pusher, range(JOBS)))
+                await _delete(session, system, constraints)
+        return _compared(runs["plain"], runs["weighted"])
+
+
+async def weighted_keys() -> Figures:
+    """Measure end to end with one job for each of many key values, each limited in units, and without
+    constraints."""
+    return await _beside_none(WEIGHTED_EACH, range(KEYS), rounds=1)
 
 
 async def blocked_in_front() -> Figures:

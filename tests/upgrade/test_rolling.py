@@ -151,6 +151,63 @@ async def test_masters_roll_up_and_back_down_under_load_and_nothing_is_lost(
     await assert_sound(store_server.url, shard)
 
 
+@pytest.mark.req("D30")
+async def test_a_former_master_ignores_weights_and_loses_nothing(
+    store_server: StoreServer, tmp_path: Path, release: Path
+) -> None:
+    shard = f"u{uuid4().hex[:10]}"
+    for name in ("former", "this"):
+        (tmp_path / name).mkdir()
+    former = FormerMaster(release, tmp_path / "former", store_server.url, shard=shard, node_id="a")
+    this = MasterProcess(tmp_path / "this", store_server.url, shard=shard, node_id="b")
+    worker = WorkerProcess(tmp_path / "this", [this.url, former.url])
+    limits = {
+        "echo": {"concurrency": 12, "rate": {"limit": 100_000, "period_s": 1}, "weight": {"default": 3}},
+        "nap": {"concurrency": 5, "weight": {"from": "argument", "default": 1, "unit": "seconds"}},
+    }
+    with running(this, worker):
+        async with httpx.AsyncClient(base_url=this.url, trust_env=False) as http:
+            for name, limit in limits.items():
+                matcher = {"field": "name", "op": "eq", "value": name}
+                answer = await http.put(f"/api/constraints/{name}", json={"matcher": matcher, **limit})
+                assert answer.status_code == 201, answer.text
+        async with _load(former.url, this.url) as load:
+            await load.goes_on(this.url)
+            try:
+                await asyncio.to_thread(former.start)
+                # The former one accepts jobs without a weight, and ends some that have a charge.
+                await load.goes_on(former.url)
+                await asyncio.to_thread(this.terminate)
+                await _until_leads(former)
+                await load.goes_on(former.url)
+                await asyncio.to_thread(this.start)
+                await load.goes_on(this.url)
+                await asyncio.to_thread(former.terminate)
+                await _until_leads(this)
+                await load.goes_on(this.url)
+                load.is_over = True
+                await _all_have_ended(this.url, load)
+            finally:
+                if former.popen and former.popen.poll() is None:
+                    await asyncio.to_thread(former.terminate)
+        async with httpx.AsyncClient(base_url=this.url, trust_env=False) as http:
+            for name, limit in limits.items():
+                found = (await http.get(f"/api/constraints/{name}", headers={"Accept": "application/json"})).json()
+                assert found["weight"]["default"] == limit["weight"]["default"]  # type: ignore[index]
+
+        async def is_sound() -> bool:
+            with contextlib.suppress(AssertionError):
+                await assert_sound(store_server.url, shard)
+                return True
+            return False
+
+        # The new leader has repaired the charges that the former one did not give back.
+        await wait_until(is_sound, timeout_s=30, what="nothing is charged any more")
+    starts = Counter((job_id, attempt) for what, job_id, attempt, _ in worker.events() if what == "start")
+    assert set(starts.values()) == {1}
+    assert {job_id for job_id, _ in starts} == set(load.pushed)
+
+
 async def _all_have_ended(url: str, load: Load) -> None:
     async with httpx.AsyncClient(
         base_url=url, trust_env=False, headers={"Accept": "application/json"}
