@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tests.chaos import outside_load, task_load
+from tests.chaos import outside_load, spend_load, task_load
 from tests.chaos.backfill_load import BACKFILLED
 from tests.chaos.history import Line, write_line
 from worker_sdk import (
@@ -173,6 +173,14 @@ async def outside(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
         return {"n": argument["n"], "fence": ctx.fence, "attempt": ctx.attempt}
     finally:
         note("end", **claim, detail=ending)
+
+
+@worker.handler(spend_load.SPEND)
+async def spend(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
+    """Tell what the attempt has used, which is not what was estimated."""
+    if argument["used"] is not None:
+        ctx.used(tokens=argument["used"])
+    return await work(argument, ctx)
 
 
 @worker.handler(task_load.STEPPED)

@@ -15,6 +15,8 @@ from tests.chaos.evidence import FINISHED, READING_S, Run, Violation, clock_was_
 from tests.chaos.history import Call, EndedAttempt, EndState, Fault, History, Line
 from tests.chaos.odd_values import is_decodable
 from tests.chaos.outside_check import GOES_ON, check_outside, is_outside, may_be_lost
+from tests.chaos.spend_check import check_spending
+from tests.chaos.spend_check import figures as spending_figures
 from tests.chaos.task_check import check_tasks
 from tests.chaos.task_load import SAVING, number_of, opened
 from tests.chaos.unique_check import check_unique
@@ -133,6 +135,7 @@ class _Checker:
         yield check_outside(self._h, self._runs_of)
         yield check_webhooks(self._h, self._runs_of)
         yield check_tasks(self._h)
+        yield check_spending(self._h, self._runs_of, self._stood_still_over)
 
     # --- reading
 
@@ -857,6 +860,7 @@ class _Checker:
             "steps": sum(line.what == "step" for line in self._h.lines),
             "gathered": sum(line.what == "gathered" and line.detail != "1" for line in self._h.lines),
             "unsealed": sum(line.what == "unsealed" for line in self._h.lines),
+            "spending": spending_figures(self._h, self._runs_of),
             "blocking": sum(job.name == "block" for job in self._h.jobs.values()),
             "handed_back": sum(e.outcome == "handed_back" for j in self._h.jobs.values() for e in j.attempts),
             "longest_silence_s": round(max((s.to_s - s.from_s for s in self._h.silences), default=0.0), 3),

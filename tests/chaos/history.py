@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from tests.chaos.instants import Definition
+from tests.chaos.spend_load import Edit
 
 # done: the answer confirmed it. refused: certainly without effect. unknown: it may have happened.
 Outcome = Literal["done", "refused", "unknown"]
@@ -218,6 +219,7 @@ class History:
     definitions: list[DefinitionRuns] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     silences: list[Silence] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
     # Answers to the hostile tenant, and to backfills, by path and status.
     answers: dict[str, int] = field(default_factory=dict)
     # The masters' own jobs (reserved names), by ID.
@@ -268,7 +270,7 @@ class History:
 
 
 _RECORDS: dict[str, Any] = {"calls": Call, "lines": Line, "faults": Fault, "epochs": Epoch,
-    "definitions": DefinitionRuns, "deliveries": Delivery, "silences": Silence}  # fmt: skip
+    "definitions": DefinitionRuns, "deliveries": Delivery, "silences": Silence, "edits": Edit}  # fmt: skip
 _TEXTS = ("fsck", "slots", "damage", "stuck")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import msgpack
 
-from tests.chaos import event_load, odd_values, outside_load, task_load, unique_load
+from tests.chaos import event_load, odd_values, outside_load, spend_load, task_load, unique_load
 from tests.chaos.history import Call, Outcome
 from worker_sdk.pusher.ids import new_job_id
 
@@ -57,6 +57,8 @@ class Mix:
     outside: float = 0.1
     # With steps, gathered with others, or sealed.
     tasks: float = 0.1
+    # With a weight, behind a limit in units.
+    spending: float = 0.1
     # With a webhook, among pushes unrelated to any other.
     told: float = 0.1
 
@@ -156,6 +158,8 @@ class Pushers:
             return self._told(rng, outside_load.draw_outside(rng, self._count))
         if rng.random() < mix.tasks:
             return task_load.draw_task(rng, self._count)
+        if rng.random() < mix.spending:
+            return spend_load.draw_spend(rng, self._count)
         argument: dict[str, Any] = {"n": self._count, "nap_s": round(rng.choice((0, 0, 0.01, 0.1, 0.4)), 3)}
         job: dict[str, Any] = {"id": new_job_id(), "name": "work", "argument": argument}
         if rng.random() < mix.hostile:
@@ -195,7 +199,7 @@ class Pushers:
 
     def _follow_up(self, rng: random.Random, job: dict[str, Any], end_s: float) -> None:
         mix, after_s = self._mix, rng.uniform(0.05, 2.0)
-        if job["name"] in (outside_load.OUTSIDE, *task_load.TASKS) or "notify_url" in job:
+        if job["name"] in (outside_load.OUTSIDE, spend_load.SPEND, *task_load.TASKS) or "notify_url" in job:
             # Give each only one life. Otherwise, a callback, a webhook or a step could belong to several.
             mix = replace(mix, contradicted=0.0, deleted=0.0, retried=0.0)
         if unique_load.rule_of(job):

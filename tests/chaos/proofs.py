@@ -141,6 +141,7 @@ def _long_jobs(seed: int, times: int, scale: Scale) -> Order:
         rate_per_s=1.0, long=1.0, narrow=0.0, long_s=(long_s, 1.05 * long_s), poison=0.0, failing=0.0, discarding=0.0,
         delayed=0.0, kept=0.0,
         repeated=0.0, contradicted=0.0, canceled=0.0, viewed=0.0, retried=0.0, deleted=0.0, timeouts_s=(86_400.0,),
+        tasks=0.0, spending=0.0,
     )  # fmt: skip
     return Order(seed, at_s, plan, replace(scale, max_jobs=100), mix, drain_s=2.2 * long_s)
 

@@ -30,6 +30,7 @@ from tests.chaos.load import Mix, Pushers
 from tests.chaos.outside_load import OutsideSystem
 from tests.chaos.plan import Planned, Scale
 from tests.chaos.rig import Rig
+from tests.chaos.spend_load import WIDEST, LimitEditor
 from tests.chaos.webhook_load import hooks
 
 NARROW = 3
@@ -87,7 +88,9 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         probe = Probe({name: master.url for name, master in rig.masters.items()})
         hostile = HostileTenant(rig.master_urls, order.seed)
         backfiller = Backfiller(rig.master_urls, order.seed, await _now(rig))
-        besides = [asyncio.create_task(one.run()) for one in (probe, hostile, backfiller)]
+        editor = LimitEditor([master.url for master in rig.masters.values()], order.seed)
+        assert await editor.put(*WIDEST)
+        besides = [asyncio.create_task(one.run()) for one in (probe, hostile, backfiller, editor)]
         history.began_s = time.monotonic()
         async with rig.forked_pusher(order.duration_s) as forked_calls, asyncio.TaskGroup() as group:
             group.create_task(rig.suffer(order.plan, history.began_s))
@@ -97,6 +100,8 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
             beside.cancel()
         await asyncio.gather(*besides, return_exceptions=True)
         probe.close()
+        await editor.finish()
+        history.edits = editor.edits
         history.silences = [Silence(*silence) for silence in probe.silences]
         history.answers = hostile.statuses | {f"backfill {k}": n for k, n in backfiller.statuses.items()}
         pushers.take_over(read_calls(forked_calls))

@@ -26,6 +26,7 @@ MIX = Mix(
     told=0.2,
     blocking=0.1,
     tasks=0.3,
+    spending=0.3,
 )
 
 
@@ -54,6 +55,8 @@ async def test_every_promise_holds_while_each_part_dies_stands_still_and_is_cut_
     assert figures["gathered"] > 0
     assert figures["unsealed"] > 1
     assert figures["backfilled"] > 3
+    assert figures["spending"]["settled"] > 5
+    assert figures["spending"]["edits"] > 1
     answered = {key.partition(" ")[0] for key in figures["hostile_and_backfill"] if not key.endswith(" 0")}
     assert {"backfill", "/api/jobs", "/api/jobs/preview", "/api/workers"} <= answered
     assert figures["odd_values"]["done"] > 0
