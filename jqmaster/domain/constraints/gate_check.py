@@ -59,13 +59,14 @@ class GateCheck:
 
     @property
     def needed(self) -> int:
-        """Return the weight of a waiting job for which the gate stays closed to lighter ones, or 0."""
+        """Return the weight of a job that comes before this one, and for which the gate keeps room that this one would
+        need; 0: there is none."""
         return self.figures.get("noted", 0)
 
     @property
     def need(self) -> int:
         """Return the room at which the gate opens for this job."""
-        return max(1, self.weight, self.needed)
+        return max(1, self.weight + self.needed)
 
     @property
     def is_too_heavy(self) -> bool:
@@ -76,7 +77,9 @@ class GateCheck:
     def lacks(self, what: str) -> bool:
         """Return whether a limit of a weighted gate, `running` or `window`, has no room for the job."""
         most, left = self.figures.get(f"{what}_most"), self.figures.get(f"{what}_left")
-        return most is not None and left is not None and min(self.need, most) > left
+        if most is None or left is None:
+            return False
+        return min(max(1, self.weight), most) + min(self.needed, most) > left
 
     @property
     def opens_at_ms(self) -> int | None:

@@ -683,8 +683,8 @@ def _need(gate: GateCheck, what: str, now_ms: int | None = None) -> str:
     """Return when a gate with a weight opens for the job, and where its weight comes from."""
     weight = units_text(gate.weight)
     job = f"this job's {weight}"
-    if gate.needed > gate.weight:
-        job = f"the {units_text(gate.needed)} of a job before this one, which needs {weight}"
+    if gate.needed:
+        job = f"the {units_text(gate.needed)} of a job before this one and {job}"
     if gate.weight_path and "is_weight_found" not in gate.figures:
         job += f" (the default, because it has no number at {gate.weight_path})"
     too_heavy = ", which is more than the whole limit and waits until nothing is counted"

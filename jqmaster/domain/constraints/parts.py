@@ -65,6 +65,8 @@ def _without(constraint: Constraint, chosen: tuple[Reservation, ...]) -> Constra
             if (limits := _less(one.limits, reserved)) is not None
         ),
         conditions=tuple(
+            # A conditional override leaves slots for other jobs. So it pauses no value, which an override of that value
+            # could not undo.
             ConditionalOverride(one.matcher, _less(one.limits, reserved) or GateLimits())
             for one in constraint.conditions
         ),

@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from jqmaster.domain.constraints.constraint import WEIGHTED_CID, gate_id
 from jqmaster.domain.constraints.weight import units_text
@@ -75,6 +75,14 @@ class HandedOver:
             for job_id in self.job_ids
         ]
         return found if self.is_listed else [*found, Finding("slot", self.key, "is not listed")]
+
+
+class ChargeFault(NamedTuple):
+    """A fault in a piece of the charges of a gate. `cursor`: where the piece begins."""
+
+    gate: str
+    cursor: str
+    finding: Finding
 
 
 def charge_fault(numbers: Sequence[int]) -> str:
@@ -558,22 +566,42 @@ class Checker:
 
     async def check_charges(self) -> AsyncIterator[Finding]:
         async for found in self.charge_pages():
-            for finding in found:
-                yield finding
+            for fault in found:
+                yield fault.finding
 
-    async def charge_pages(self) -> AsyncIterator[list[Finding]]:
+    async def charge_pages(self) -> AsyncIterator[list[ChargeFault]]:
         """Yield the faults of charges at gates whose constraint has a weight, page by page; a page may be empty."""
-        k, seen = self._keys, set[str]()
+        seen = set[str]()
         async for gates in self._charged_gates():
             # Several indexes may name one gate.
             fresh = [gate for gate in dict.fromkeys(gates) if gate not in seen]
             seen.update(fresh)
-            for page in pages(fresh, KEYS_PER_READ):
-                _, (faulty,) = await self._client.run("inspect_charges", (), (k.tag, *page))
-                yield [
-                    Finding("charge", k.charges(gate.decode()), charge_fault(numbers))
-                    for gate, *numbers in faulty
-                ]
+            left = [(gate, "0") for gate in fresh]
+            while left:
+                page, left = left[:KEYS_PER_READ], left[KEYS_PER_READ:]
+                found, pieces = await self._charge_faults(page)
+                left = pieces + left
+                yield found
+
+    async def _charge_faults(
+        self, page: Sequence[tuple[str, str]]
+    ) -> tuple[list[ChargeFault], list[tuple[str, str]]]:
+        """Return the faults in these pieces of the charges of gates, and the pieces that are still to be checked."""
+        k = self._keys
+        flat = [part for piece in page for part in piece]
+        _, (count, cursors, faulty) = await self._client.run("inspect_charges", (), (k.tag, *flat))
+        found = [
+            ChargeFault(
+                *page[number], Finding("charge", k.charges(page[number][0]), charge_fault(numbers))
+            )
+            for number, *numbers in faulty
+        ]
+        ahead = [
+            (gate, cursor.decode())
+            for (gate, _), cursor in zip(page, cursors, strict=False)
+            if cursor != b"0"
+        ]
+        return found, [*ahead, *page[count:]]
 
     async def _charged_gates(self) -> AsyncIterator[list[str]]:
         """Yield pages of the gates that may have charges."""

@@ -12,7 +12,7 @@ from jqmaster.domain.definitions.definition import new_did
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.health.batches import BatchFault, batch_faults
-from jqmaster.store.health.fsck import PAGE, Checker, EventFault, Finding, HandedOver, event_faults
+from jqmaster.store.health.fsck import PAGE, ChargeFault, Checker, EventFault, Finding, HandedOver, event_faults
 from jqmaster.store.identity.audit import MAX_ENTRIES, encode_entry
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.link.pages import pages
@@ -202,14 +202,16 @@ class Repair:
             )
         return list(found) if count else []
 
-    async def repair_charges(self, found: Sequence[Finding]) -> list[Finding]:
-        """Make the charges at these gates agree with the running jobs: see `repair_jobs`."""
-        if not found:
+    async def repair_charges(self, faults: Sequence[ChargeFault]) -> list[Finding]:
+        """Make these charges agree with the running jobs: see `repair_jobs`."""
+        if not faults:
             return []
-        k = self._keys
-        gates = [finding.key.removeprefix(k.charges_prefix) for finding in found]
-        count = await self._run("repair_charges", (k.audit,), (self._shard.wake_channel,), found, gates)
-        return list(found) if count else []
+        found = [fault.finding for fault in faults]
+        pieces = [part for fault in faults for part in (fault.gate, fault.cursor)]
+        count = await self._run(
+            "repair_charges", (self._keys.audit,), (self._shard.wake_channel,), found, pieces
+        )
+        return found if count else []
 
     async def repair_handed_over(self, fault: HandedOver) -> list[Finding]:
         """Repair the list of these jobs."""

@@ -185,3 +185,28 @@ async def test_the_preview_adds_up_what_waits(api: Api) -> None:
     assert found["units"] is None
     status, answer = await api.call("POST", "/api/constraints/preview", {**body, "weight": {"from": "x"}})
     assert (status, answer["errors"][0]["loc"]) == (422, ["weight", "from"])
+
+
+async def test_no_lighter_job_of_another_worker_starts_before_a_heavy_one(api: Api) -> None:
+    await limit(api, matcher={"field": "name", "op": "exists"}, concurrency=10)
+    async with worker_at(api, "light", max_jobs=20) as light, worker_at(api, "heavy") as heavy:
+        for _ in range(2):
+            await api.enqueue("light", {"tokens": 5})
+        running = [await light.next_job() for _ in range(2)]
+        job_id = await api.enqueue("heavy", {"tokens": 10})
+
+        async def is_held() -> bool:
+            _, why = await api.call("GET", f"/api/jobs/{job_id}/why")
+            return bool(why["verdicts"][0]["code"] == "constraint")
+
+        await wait_until(is_held)
+        younger = [await api.enqueue("light", {"tokens": 5}) for _ in range(3)]
+        await light.end(running[0], result=1)
+        _, why = await api.call("GET", f"/api/jobs/{younger[0]}/why")
+        assert "opens for the 10 of a job before this one and this job's 5" in why["verdicts"][0]["text"]
+        await light.end(running[1], result=1)
+        offer = await heavy.next_job()
+        assert offer["job_id"] == job_id
+        assert light.offers.empty()
+        await heavy.end(offer, result=1)
+        assert (await light.next_job())["job_id"] == younger[0]

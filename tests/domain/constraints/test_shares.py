@@ -79,6 +79,11 @@ def reserved(*slots: tuple[str, int]) -> tuple[Reservation, ...]:
         ({"reserve": reserved(("pro", 0))}, ("reserve", 0, "concurrency"), "1 to"),
         ({"reserve": reserved(("pro", 6), ("team", 4))}, ("reserve",), "reserves 10 of 10 slots"),
         ({"reserve": reserved(*(("a", 1),) * 4)}, ("reserve",), "more than 3"),
+        (
+            {"key": TENANT, "reserve": reserved(("pro", 5)), "conditions": (condition("free", concurrency=5),)},
+            ("overrides",),
+            "give it at least 6",
+        ),
         ({"conditions": (condition(concurrency=1),)}, ("overrides",), "require a key"),
         (
             {"key": TENANT, "conditions": (condition(concurrency=0),)},

@@ -177,7 +177,7 @@ def test_running_units_name_their_holders_and_a_job_without_a_number() -> None:
     assert closing(full) == (CONCURRENCY,)
     text = CONCURRENCY.why(full, 12_000, {})
     assert text.startswith("9.5 of 10 tokens taken by running jobs: job job-1 on worker worker-1 for 12")
-    assert "the 2 of a job before this one, which needs 1" in text
+    assert "the 2 of a job before this one and this job's 1" in text
     assert "the default, because it has no number at argument.tokens" in text
     assert CONCURRENCY.use(full) == (10, 10, None)
     assert CONCURRENCY.shown(full) == {"concurrency": 10, "running": None}

@@ -1,5 +1,6 @@
 """Limits that count units instead of jobs, one idea per test, on the real server."""
 
+import struct
 from dataclasses import replace
 
 import pytest
@@ -128,21 +129,6 @@ async def test_a_job_heavier_than_the_limit_starts_alone(constraints: Constraine
     constraints.world.pass_ms(MINUTE_MS + 1)
     await constraints.open_gates()
     assert await constraints.take(worker) == jobs[2:]
-
-
-async def test_a_heavy_job_is_not_overtaken_for_ever(constraints: ConstrainedWorld) -> None:
-    await constraints.limit(concurrency=10, weight=TOKENS)
-    light = await constraints.enqueue_many(of(4, 4), "a")
-    heavy = await constraints.enqueue("work", {"tokens": 5})
-    a, b = await constraints.world.worker("a"), await constraints.world.worker()
-    first, second = await constraints.claim(a, "a")
-    assert [first.job_id, second.job_id] == light
-    assert await constraints.take(b) == []
-    later = await constraints.enqueue_many(of(1, 1, 1), "a")
-    assert await constraints.take(a, "a") == []  # two units are free, and the heavy job waits for them
-    await constraints.succeed(a, first)
-    assert await constraints.take(b) == [heavy]
-    assert await constraints.take(a, "a") == later[:1]
 
 
 async def test_each_value_of_the_key_has_its_units(constraints: ConstrainedWorld) -> None:
@@ -284,6 +270,28 @@ async def awaiting(constraints: ConstrainedWorld, job_id: str) -> None:
     assert await world.challenges.await_callbacks(worker, [(job_id, job.token, request.digest)]) == [1]
 
 
+async def test_an_attempt_that_continues_with_its_callbacks_settles_at_its_end(
+    constraints: ConstrainedWorld,
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(10, MINUTE_MS), concurrency=10, weight=TOKENS)
+    (job_id,) = await constraints.enqueue_many(of(5))
+    worker = await world.worker()
+    (job,) = await constraints.claim(worker)
+    request = await world.open_challenge(worker, job)
+    await world.call_back(request)
+    handed_back = replace(
+        world.settlement(await world.get(job_id), job.token, Decision(JobState.READY, "handed_back")),
+        used={"tokens": 3_000},
+    )
+    assert await world.settlements.settle(worker, [handed_back]) == [True]
+    assert (await world.get(job_id)).state is JobState.AWAITING_CALLBACK
+    assert await charged(constraints, one.cid) == (5, 5)
+    (again,) = await constraints.claim(worker)
+    await use(constraints, worker, again, tokens=4)
+    assert await charged(constraints, one.cid) == (0, 4)
+
+
 # --- changes
 
 
@@ -400,6 +408,101 @@ async def test_an_observation_without_a_weight_counts_jobs(constraints: Constrai
     world.pass_ms(10_000)
     assert await constraints.open_gates()
     assert await constraints.take(worker) == jobs[2:]
+
+
+@pytest.mark.parametrize("weight", [None, Weight(None, 1000, "jobs")])
+async def test_an_observation_counts_the_starts_of_all_groups_that_start_at_once(
+    constraints: ConstrainedWorld, weight: Weight | None
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(100, MINUTE_MS), weight=weight)
+    # Jobs of several names are in several groups.
+    for name in ("a", "b", "c"):
+        await constraints.enqueue_many([None] * 4, name)
+    worker = await world.worker("a", "b", "c", max_jobs=20)
+    await world.workers.observe(worker, gate_id(one.cid, None), 8_000, 10_000)
+    assert len(await constraints.take(worker, "a", "b", "c", limit=6)) == 6
+    assert len(await constraints.take(worker, "a", "b", "c")) == 2
+
+
+async def test_an_observation_that_is_longer_than_an_earlier_check_ends_as_well(
+    constraints: ConstrainedWorld,
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(key="argument.host", rate=(1, 1_000), weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(1, 1, host="x"))
+    worker = await world.worker()
+    (first,) = await constraints.claim(worker)
+    assert first.job_id == jobs[0]
+    await world.workers.observe(worker, gate_id(one.cid, key_value("x")), 50_000, 10_000)
+    await world.workers.observe(worker, gate_id(one.cid, key_value("never seen")), 50_000, 10_000)
+    world.pass_ms(1_001)
+    assert await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[1:]
+    world.pass_ms(10_000)
+    await constraints.open_gates()
+    assert await world.redis.exists(world.shard.keys.observed) == 0
+
+
+async def test_a_hold_that_is_longer_than_an_earlier_check_ends_as_well(constraints: ConstrainedWorld) -> None:
+    world, keys = constraints.world, constraints.world.shard.keys
+    await constraints.limit(rate=(1, 1_000))
+    await constraints.enqueue_many(range(2))
+    worker = await world.worker()
+    await constraints.take(worker)
+    (gate,) = [raw.decode() for raw in await world.redis.zrange(keys.gates_due, 0, -1)]
+    await world.redis.hset(keys.holds, gate, world.now_ms + 5_000)
+    world.pass_ms(1_001)
+    await constraints.open_gates()
+    assert await world.redis.zscore(keys.gates_due, gate) == world.now_ms - 1_001 + 5_000
+    world.pass_ms(5_000)
+    await constraints.open_gates()
+    assert await world.redis.exists(keys.holds) == 0
+
+
+# --- many starts
+
+
+async def test_a_claim_reads_a_bounded_number_of_expired_starts(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(10_000, MINUTE_MS), weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(9_000))
+    worker = await world.worker()
+    gate, keys = gate_id(one.cid, None), world.shard.keys
+    count = 12_000
+    for start in range(0, count, 1000):
+        entries = {struct.pack(">16sQ", b"", n)[8:] + b"500": world.now_ms for n in range(start, start + 1000)}
+        await world.redis.zadd(keys.starts(gate), entries)
+    await world.redis.set(keys.started(gate), count * 500, px=120_000)
+    await world.redis.pexpire(keys.starts(gate), 120_000)
+    world.pass_ms(MINUTE_MS + 1)
+    left = [count]
+    for _ in range(5):
+        taken = await constraints.take(worker)
+        left.append(await world.redis.zcard(keys.starts(gate)))
+        assert left[-2] - left[-1] <= 5_000
+        if taken:
+            break
+        # The leader goes on at once.
+        assert await constraints.open_gates()
+    assert taken == jobs
+    assert left == [12_000, 7_000, 2_000, 1]
+    assert await charged(constraints, one.cid) == (None, 9_000)
+    await world.assert_sound()
+
+
+async def test_a_read_of_a_gate_with_many_expired_starts_changes_nothing(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(10_000, MINUTE_MS), weight=TOKENS)
+    gate, keys = gate_id(one.cid, None), world.shard.keys
+    entries = {f"{n:016}500".encode(): world.now_ms for n in range(6_000)}
+    await world.redis.zadd(keys.starts(gate), entries)
+    await world.redis.set(keys.started(gate), 3_000_000, px=120_000)
+    await world.redis.pexpire(keys.starts(gate), 120_000)
+    world.pass_ms(MINUTE_MS + 1)
+    async with world.unchanged():
+        # A thousand of them still count.
+        assert await charged(constraints, one.cid) == (None, 500)
 
 
 async def test_a_retried_job_weighs_what_the_present_path_says(constraints: ConstrainedWorld) -> None:

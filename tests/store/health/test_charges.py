@@ -1,11 +1,16 @@
 """Wrong charges are found and repaired."""
 
+from typing import Any
+
 import pytest
 
 from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.domain.constraints.weight import Weight
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.matching.key_value import key_value
 from jqmaster.domain.matching.paths import parse_path
 from jqmaster.store.health.repair import Repair
+from jqmaster.store.link.client import StoreClient
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import TIMES, StoreWorld
 
@@ -54,3 +59,43 @@ async def test_wrong_charges_are_put_right_and_what_waits_starts(
     # The lane of the job that waits was opened, so that the next claim checks the gate again.
     assert rows <= {"audit", "closed", "waiters", "lane", "parked", "open", "open_groups"}
     assert await constraints.take(worker) == []
+
+
+@pytest.mark.parametrize(("hosts", "count"), [(1, 2_500), (4, 900)])
+async def test_many_charges_are_checked_and_repaired_in_pieces(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch, hosts: int, count: int
+) -> None:
+    constraints = ConstrainedWorld(world)
+    one = await constraints.limit(key="argument.host", concurrency=10, weight=TOKENS)
+    names = [f"h{n}" for n in range(hosts)]
+    await constraints.enqueue_many([{"tokens": 4, "host": name} for name in names])
+    worker = await world.worker()
+    assert len(await constraints.claim(worker)) == hosts
+    k, redis = world.shard.keys, world.redis
+    for name in names:
+        gate = gate_id(one.cid, key_value(name))
+        await redis.hset(k.charges(gate), mapping={new_id(): b"t" * 16 + b"1000" for _ in range(count)})
+        await redis.hincrby(k.charge_sums, gate, count * 1000)
+    checked: list[int] = []
+    run = StoreClient.run
+
+    async def noted(self: StoreClient, script: str, keys: Any, args: Any) -> Any:
+        answer = await run(self, script, keys, args)
+        if script == "inspect_charges":
+            checked.append(answer[1][0])
+        return answer
+
+    monkeypatch.setattr(StoreClient, "run", noted)
+    findings = await world.findings()
+    assert {finding.key for finding in findings} == {
+        k.charges(gate_id(one.cid, key_value(name))) for name in names
+    }
+    assert sum(int(finding.detail.split()[0]) for finding in findings) == hosts * count
+    assert len(checked) > 1
+    repair = Repair(world.shard, world.epoch, who="test", times=TIMES)
+    async for _ in repair.steps():
+        pass
+    assert await world.findings() == []
+    sums = await redis.hgetall(k.charge_sums)
+    assert set(sums.values()) == {b"4000"}
+    assert len(sums) == hosts

@@ -275,6 +275,15 @@ async def test_the_limit_follows_the_plan_of_the_last_pushed_job(constraints: Co
     assert len(paid) == 1
 
 
+async def test_the_last_job_of_a_push_decides_even_if_a_like_one_came_first(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(**by_plan())
+    worker = await constraints.world.worker(max_jobs=20)
+    jobs = await constraints.enqueue_many(
+        [*jobs_of("acme", "pro", 1), *jobs_of("acme", "free", 1), *jobs_of("acme", "pro", 2)]
+    )
+    assert await constraints.take(worker) == jobs[:3]
+
+
 async def test_the_limits_of_a_value_precede_those_of_a_condition_one_by_one(
     constraints: ConstrainedWorld,
 ) -> None:

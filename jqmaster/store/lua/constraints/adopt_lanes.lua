@@ -10,6 +10,8 @@
 -- include lib/leadership.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/waiting.lua
+-- include lib/constraints/kept_room.lua
+-- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/parking.lua
 local epoch_key, rules_key = KEYS[1], KEYS[2]
@@ -39,16 +41,33 @@ local function join_group(lane, group, shared)
   lanes.save(lane)
 end
 
+-- Ends the waits of the lane's jobs at gates that they no longer pass.
+local left = {}
+local function end_waits(lane, shared)
+  local passed, others = {}, {}
+  for _, gate_id in ipairs(shared) do passed[gate_id] = true end
+  for _, gate_id in ipairs(lane.shared) do
+    if not passed[gate_id] then others[#others + 1] = gate_id end
+  end
+  kept_room.leave(others, function(id)
+    local head = record.beginning(tag .. 'job:' .. id, layout.lane_id.last)
+    return #head < layout.lane_id.last or record.hex(record.lane_id_of(head)) == lane.id
+  end, left)
+end
+
 local adopted, jobs = {}, 0
 for i = FIRST, #ARGV, WIDTH do
   local lane = lanes.by_id(ARGV[i])
   if not lane.is_lost and lane.edition < edition and #lane.keyed == 0 and lane.at == '' then
     waiting.add(lane.shared, -lane.jobs)
     leave_group(lane)
-    join_group(lane, ARGV[i + 1], gate_ids.split(ARGV[i + 2]))
+    local shared = gate_ids.split(ARGV[i + 2])
+    end_waits(lane, shared)
+    join_group(lane, ARGV[i + 1], shared)
     waiting.add(lane.shared, lane.jobs)
     adopted[#adopted + 1], jobs = lane.id, jobs + lane.jobs
   end
 end
 if #adopted > 0 then waiting.write() end
+if #left > 0 then parking.open_all(parking.closed_among(left)) end
 return {'ok', adopted, jobs}

@@ -12,6 +12,7 @@
 -- include lib/constraints/slots.lua
 -- include lib/constraints/gates.lua
 -- include lib/constraints/waiting.lua
+-- include lib/constraints/weighing.lua
 local now_ms = clock.now_ms(ARGV[1])
 local FIRST = 3
 
@@ -19,7 +20,7 @@ local found = {}
 for i = FIRST, #ARGV do
   local id = ARGV[i]
   local gate = gates.of(id, now_ms)
-  local is_open = gate.room > 0
+  local is_open = gate.room > 0 and not (gate.kept and weighing.is_kept_closed(gate))
   local waiting_jobs, text = waiting.at(id)
   found[#found + 1] = {
     waiting_jobs,

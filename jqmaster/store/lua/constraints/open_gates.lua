@@ -16,13 +16,22 @@ local FIRST = 5
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local due = redis.call('ZRANGEBYSCORE', gates_due_key, '-inf', now_ms, 'LIMIT', 0, limit)
 lists.call('ZREM', gates_due_key, due)
-for _, gate_id in ipairs(due) do
-  if tonumber(redis.call('HGET', holds_key, gate_id) or 0) <= now_ms then redis.call('HDEL', holds_key, gate_id) end
+-- Removes what a worker asked for until an instant, or schedules the check at that instant.
+local function end_at(key, gate_id, until_ms)
+  if not until_ms then return end
+  if until_ms <= now_ms then
+    redis.call('HDEL', key, gate_id)
+  else
+    -- An earlier check of the gate finds the other one.
+    redis.call('ZADD', gates_due_key, 'LT', until_ms, gate_id)
+  end
 end
-if #due > 0 and redis.call('EXISTS', observed_key) == 1 then
-  for _, gate_id in ipairs(due) do
-    local until_ms = string.match(redis.call('HGET', observed_key, gate_id) or '', '^%S+ (%d+)')
-    if until_ms and tonumber(until_ms) <= now_ms then redis.call('HDEL', observed_key, gate_id) end
+for _, key in ipairs(#due > 0 and {holds_key, observed_key} or {}) do
+  if redis.call('EXISTS', key) == 1 then
+    for _, gate_id in ipairs(due) do
+      local stored = redis.call('HGET', key, gate_id) or ''
+      end_at(key, gate_id, tonumber(key == holds_key and stored or string.match(stored, '^%S+ (%d+)')))
+    end
   end
 end
 parking.open_all(due)

@@ -18,6 +18,7 @@
 -- include lib/constraints/weighing.lua
 -- include lib/constraints/limit_kinds.lua
 -- include lib/lanes/lanes.lua
+-- include lib/lanes/turns.lua
 -- include lib/lanes/lane_faults.lua
 -- include lib/lanes/jobs_ahead.lua
 local rules_key, leader_key, running_key = KEYS[1], KEYS[2], KEYS[3]
@@ -86,13 +87,17 @@ local function figures_of(gate)
 end
 
 -- Judges a gate that has a weight by the weight of the job. Returns whether it is closed to the job.
-local own_weights
+local own_weights, own_place
 local function is_closed_to_job(gate)
   own_weights = own_weights or weights.of_extras(record.extras_of(tag .. 'job:' .. job_id, whole))
   gate.weight, gate.is_weight_found = weights.at(gate, own_weights)
   gate.running = slots.used(gate.id)
+  own_place = own_place or {id = job_id, score = record.priority_of(whole),
+    order = turns.order_of(lane, job_id) .. lane.id}
+  local is_held_back = weighing.holds_back(gate, gate.weight, own_place)
+  if is_held_back then gate.noted = gate.kept.need end
   gate.needed = math.max(gate.weight, gate.noted or 0)
-  local is_closed = (gate.shadow_room or gate.room) <= 0 or not weighing.fits(gate, gate.needed)
+  local is_closed = (gate.shadow_room or gate.room) <= 0 or not weighing.fits(gate, gate.weight) or is_held_back
   if is_closed and not gate.is_shadow then gate.due_ms = limit_kinds.opening_of(gate) end
   return is_closed
 end

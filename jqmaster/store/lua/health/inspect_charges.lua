@@ -1,20 +1,24 @@
 #!lua flags=no-writes
 -- Finds the faults of charges at gates, each at one instant: charges of jobs that do not run there, running jobs
--- without a charge, and wrong sums.
+-- without a charge, and wrong sums. Checks the first gates, as many as one call may.
 -- KEYS
--- ARGV tag [+ gate]
--- REPLY ok:[gate,number of charges that belong to no running job,number of running jobs without a charge,sum as
---   counted,sum of the charges,sum of the window as counted,sum of its starts] of each gate with a fault
+-- ARGV tag [+ gate cursor(where to go on in its charges; 0: from the start)]
+-- REPLY ok:number of gates checked,[cursor](of each checked gate: where to go on; 0: done),[number of the gate(from
+--   0),number of charges that belong to no running job,number of running jobs without a charge,sum as counted,sum of
+--   the charges,sum of the window as counted,sum of its starts] of each gate with a fault
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/constraints/charge_faults.lua
-local FIRST = 2
+local FIRST, WIDTH = 2, 2
 
-local faulty = {}
-for i = FIRST, #ARGV do
-  local found = charge_faults.of(ARGV[i])
+local faulty, cursors = {}, {}
+for i = FIRST, #ARGV, WIDTH do
+  local gate_id, cursor = ARGV[i], ARGV[i + 1]
+  local found = charge_faults.of(gate_id, cursor)
   if found.is_faulty then
-    faulty[#faulty + 1] = {ARGV[i], #found.leaked, #found.missing, found.counted, found.sum, found.counted_starts,
+    faulty[#faulty + 1] = {#cursors, #found.leaked, #found.missing, found.counted, found.sum, found.counted_starts,
       found.starts}
   end
+  cursors[#cursors + 1] = found.next
+  if charge_faults.is_enough() then break end
 end
-return {'ok', faulty}
+return {'ok', #cursors, cursors, faulty}

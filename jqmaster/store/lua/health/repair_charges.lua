@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Makes the charges at gates agree with the running jobs, and their sums with the charges.
 -- KEYS epoch:string audit:stream
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ gate]
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ gate
+--   cursor(where in its charges; 0: from the start)]
 -- REPLY ok:number of repaired gates | stale_epoch
 -- CHECKS FIRST epoch, then each gate
 -- include lib/clock.lua
@@ -12,15 +13,16 @@
 local epoch_key, audit_key = KEYS[1], KEYS[2]
 local now_ms, epoch, wake_channel, audit_entry = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local audit_max = tonumber(ARGV[6])
-local FIRST = 7
+local FIRST, WIDTH = 7, 2
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local repaired = {}
-for i = FIRST, #ARGV do
-  local found = charge_faults.of(ARGV[i])
+for i = FIRST, #ARGV, WIDTH do
+  local gate_id, cursor = ARGV[i], ARGV[i + 1]
+  local found = charge_faults.of(gate_id, cursor)
   if found.is_faulty then
-    charge_faults.repair(ARGV[i], found)
-    repaired[#repaired + 1] = ARGV[i]
+    charge_faults.repair(found)
+    repaired[#repaired + 1] = gate_id
   end
 end
 if #repaired > 0 then

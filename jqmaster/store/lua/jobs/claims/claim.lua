@@ -77,13 +77,14 @@ local function take_many(lane, group, score, id, order, room, weighted)
   local taken, moved = 0, false
   while id and taken < room and not moved and may_go_on()
     and (not next_item or lane_queue.comes_before(score, order, next_item))
-    and (not weighted or taking.admits_next(lane, weighted, limit, now_ms)) do
+    and (not weighted
+      or taking.admits_next(lane, weighted, {id = id, score = score, order = order}, limit, now_ms)) do
     if take(lane, group, score, id, limit, now_ms) then
       taken = taken + 1
       moved = has_keys and served.mark(lane, now_ms) or is_awaited
     end
     score, id = first_of(lane, room - taken, limit)
-    if id and next_item then order = turns.order_of(lane, id) .. lane.id end
+    if id and (next_item or weighted) then order = turns.order_of(lane, id) .. lane.id end
   end
   return taken, score, id
 end
@@ -109,6 +110,7 @@ local function serve(item)
   local group = item.group
   local closed_by = first_closed(group.shared)
   if closed_by then
+    if closed_by.weight_default then weights.keep_for_first(closed_by, lanes.by_id(item.lane_id)) end
     parking.close_group(group.id, group.name, closed_by)
     group.is_closed = true
     return
@@ -116,6 +118,7 @@ local function serve(item)
   local lane = lanes.by_id(item.lane_id)
   closed_by = first_closed(lane.keyed)
   if closed_by then
+    if closed_by.weight_default then weights.keep_for_first(closed_by, lane) end
     -- The jobs already taken from the lane count when it is parked.
     open_lanes.put(parking.park(lane, closed_by))
     lanes_aside = lanes_aside + 1

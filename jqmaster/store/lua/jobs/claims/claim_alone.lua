@@ -40,12 +40,15 @@ local lane, own = lanes.home_of(head)
 -- The lane has an older edition: the leader is matching its jobs again.
 if lane.edition ~= tonumber(edition) then return {'closed'} end
 local keyed = own or lane.keyed
-if gates.first_closed(lane.shared, now_ms) or gates.first_closed(keyed, now_ms) then return {'closed'} end
+local closed_by = gates.first_closed(lane.shared, now_ms) or gates.first_closed(keyed, now_ms)
 local whole = redis.call('GET', key)
 local has_gates = #lane.shared + #keyed > 0
 local found = has_gates and weights.of_extras(record.extras_of(key, head))
 local weighted = has_gates and weights.among(keyed, now_ms, weights.among(lane.shared, now_ms))
-if weighted and weights.first_too_small(weighted, found) then return {'closed'} end
+local place = {id = id, score = record.priority_of(head), order = id .. lane.id}
+-- Gates keep room for such a job, as they do for others.
+if closed_by and closed_by.weight_default then weights.keep_at_closed(closed_by, found, place) end
+if closed_by or weighted and weights.first_too_small(weighted, found, place) then return {'closed'} end
 
 local flags = record.flags_of(head)
 if record.has_flag(flags, layout.FLAG.confirmed) then flags = flags - layout.FLAG.confirmed end

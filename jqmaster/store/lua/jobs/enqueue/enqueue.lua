@@ -205,6 +205,8 @@ local function placed(kind)
   if not kind.lane then
     kind.lane, kind.own = homes.of(definitions, kind.number, tonumber(edition))
     kind.lane_bytes = lanes.bytes_of(kind.lane)
+  elseif definitions.conditions then
+    homes.note_again(definitions, kind.number)
   end
   return kind
 end
@@ -250,7 +252,7 @@ for i = 1, count do
     local content = requests and requests[i] and unique_pushes.content_of(i) or i
     local from = FIRST + (content - 1) * WIDTH
     local id, kind = args[at], kinds[args[from + 1]]
-    if not kind.lane then placed(kind) end
+    if not kind.lane or definitions.conditions then placed(kind) end
     if batch_of and batch_of[content] then batches.join(batch_of[content], id) end
     kind.accepted = kind.accepted + 1
     records[filled + 1], records[filled + 2] = keys[i], kind.head .. args[at + 2] .. kind.lane_bytes .. args[from + 3]

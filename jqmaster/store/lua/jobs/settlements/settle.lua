@@ -31,12 +31,13 @@ for i = FIRST, #ARGV, WIDTH do
   local head = record.read_head(tag .. 'job:' .. id)
   runs[#runs + 1] = -1
   if attempts.is_held(head, token_bytes) and record.worker_of(head) == worker_id_bytes then
-    if used and used[id] then
+    local goes_on = attempts.finish(batch, id, head, target, index_key, now_ms + tonumber(delay_ms), tonumber(cause),
+      tonumber(is_counted), 0, history_entry)
+    -- An attempt that continues with its callbacks has not used everything yet. Its end settles.
+    if used and used[id] and not goes_on then
       local lane, own = lanes.home_of(head)
       charges.settle_at(id, used[id], lane.shared, own or lane.keyed)
     end
-    attempts.finish(batch, id, head, target, index_key, now_ms + tonumber(delay_ms), tonumber(cause),
-      tonumber(is_counted), 0, history_entry)
     attempts.keep_failure(id, head, target, result, results_key, now_ms + result_ttl_ms)
     if held_gate ~= '' then gates.hold(held_gate, now_ms + tonumber(hold_ms)) end
     runs[#runs] = math.max(0, now_ms - record.int64(head, layout.started_at_ms.at))

@@ -6,11 +6,14 @@
 -- include lib/constraints/slots.lua
 -- include lib/constraints/charges.lua
 -- include lib/constraints/weights.lua
--- Finds charges that do not agree with the running jobs, and sums that do not agree with the charges.
+-- Finds charges that do not agree with the running jobs, and sums that do not agree with the charges. A gate may have
+-- more charges than one call may check, so they are checked in pieces. Sums are checked with the first piece.
 local charge_faults = lazily.made_by(function()
   local tag = ARGV.tag
-  -- The window of a gate with more starts than this is not added up, because that would hold up the store.
-  local MOST_STARTS = 50000
+  -- How many jobs are checked at a gate in one call, and the most charges or starts that are added up. Adding up a
+  -- charge takes a tenth of the time of checking its job.
+  local MOST_JOBS, MOST_SUMMED, SUMMED_PER_JOB = 1000, 20000, 10
+  local checked = 0
 
   local function passes(head, gate_id)
     local lane, own = lanes.home_of(head)
@@ -29,50 +32,81 @@ local charge_faults = lazily.made_by(function()
     return (state == layout.STATE.running or state == layout.STATE.awaiting_callback) and passes(head, gate_id)
   end
 
-  -- Returns the jobs that hold a slot at the gate and have no charge there.
-  local function uncharged(gate_id, entries)
+  -- Returns the jobs that hold a slot at the gate and have no charge there; none if there are more jobs than one call
+  -- may check.
+  local function uncharged(gate_id)
     local limits, found = constraints.limits_of(gate_id), {}
     if not (limits and limits.weight_default and limits.tracks_slots) then return found end
-    for _, gate_list in ipairs(slots.kept_under(gate_id)) do
+    local gate_lists, count = slots.kept_under(gate_id), 0
+    for _, gate_list in ipairs(gate_lists) do count = count + redis.call('HLEN', tag .. 'slots:' .. gate_list) end
+    if count > MOST_JOBS then return found end
+    checked = checked + count
+    for _, gate_list in ipairs(gate_lists) do
       for _, id in ipairs(redis.call('HKEYS', tag .. 'slots:' .. gate_list)) do
-        if not entries[id] and is_charged_rightly(id, gate_id) then found[#found + 1] = id end
+        if not charges.entry_at(gate_id, id) and is_charged_rightly(id, gate_id) then found[#found + 1] = id end
       end
     end
     return found
   end
 
-  local function sum_of_starts(gate_id)
-    local key, sum = tag .. 'starts:' .. gate_id, 0
-    if redis.call('ZCARD', key) > MOST_STARTS then return nil end
-    for _, entry in ipairs(redis.call('ZRANGE', key, 0, -1)) do sum = sum + charges.charge_of(entry) end
+  -- Returns the sum of the charges of all entries; nil if there are too many to add up.
+  local function sum_of(count, read)
+    if count > MOST_SUMMED then return nil end
+    local sum = 0
+    for _, entry in ipairs(read()) do sum = sum + charges.charge_of(entry) end
+    checked = checked + count / SUMMED_PER_JOB
     return sum
   end
 
-  -- Returns the state of a gate: `entries` of jobs that are charged rightly, the IDs of others (`leaked`), of jobs that
-  -- lack a charge (`missing`), and the sums as they should be and as they are counted.
-  local function of(gate_id)
-    local found = {entries = {}, leaked = {}, sum = 0, handed_over = 0}
-    local stored = redis.call('HGETALL', tag .. 'charges:' .. gate_id)
-    for at = 1, #stored, 2 do
-      local id, entry = stored[at], stored[at + 1]
-      if is_charged_rightly(id, gate_id) then
-        found.entries[id], found.sum = entry, found.sum + charges.charge_of(entry)
-        if redis.call('SISMEMBER', tag .. 'handed_over:' .. gate_id, id) == 1 then
-          found.handed_over = found.handed_over + charges.charge_of(entry)
+  local function sum_of_charges(gate_id)
+    local key = tag .. 'charges:' .. gate_id
+    return sum_of(redis.call('HLEN', key), function() return redis.call('HVALS', key) end)
+  end
+
+  local function sum_of_starts(gate_id)
+    local key = tag .. 'starts:' .. gate_id
+    return sum_of(redis.call('ZCARD', key), function() return redis.call('ZRANGE', key, 0, -1) end)
+  end
+
+  local function sum_of_handed_over(gate_id)
+    local key = tag .. 'handed_over:' .. gate_id
+    return sum_of(redis.call('SCARD', key), function()
+      local ids, entries = redis.call('SMEMBERS', key), {}
+      for from = 1, #ids, MOST_JOBS do
+        local last = math.min(from + MOST_JOBS - 1, #ids)
+        for _, entry in ipairs(redis.call('HMGET', tag .. 'charges:' .. gate_id, unpack(ids, from, last))) do
+          if entry then entries[#entries + 1] = entry end
         end
-      else
-        found.leaked[#found.leaked + 1] = id
       end
+      return entries
+    end)
+  end
+
+  -- Returns the state of a gate. `cursor`: where to go on in its charges ('0': from the start). `leaked`: the IDs in
+  -- this piece that are not charged rightly; `missing`: jobs that lack a charge; and the sums as they should be and as
+  -- they are counted. `next`: the cursor of the next piece ('0': there is none).
+  local function of(gate_id, cursor)
+    local page = redis.call('HSCAN', tag .. 'charges:' .. gate_id, cursor, 'COUNT', MOST_JOBS)
+    local found = {leaked = {}, missing = {}, next = page[1], gate_id = gate_id}
+    for at = 1, #page[2], 2 do
+      if not is_charged_rightly(page[2][at], gate_id) then found.leaked[#found.leaked + 1] = page[2][at] end
     end
-    found.missing = uncharged(gate_id, found.entries)
+    checked = checked + #page[2] / 2
     found.counted = tonumber(redis.call('HGET', tag .. 'charge_sums', gate_id) or 0)
     found.counted_handed_over = tonumber(redis.call('HGET', tag .. 'handed_over_charges', gate_id) or 0)
     found.counted_starts = tonumber(redis.call('GET', tag .. 'started:' .. gate_id) or 0)
-    found.starts = sum_of_starts(gate_id) or found.counted_starts
+    local is_first = cursor == '0'
+    if is_first then found.missing = uncharged(gate_id) end
+    found.sum = is_first and sum_of_charges(gate_id) or found.counted
+    found.handed_over = is_first and sum_of_handed_over(gate_id) or found.counted_handed_over
+    found.starts = is_first and sum_of_starts(gate_id) or found.counted_starts
     found.is_faulty = #found.leaked > 0 or #found.missing > 0 or found.sum ~= found.counted
       or found.handed_over ~= found.counted_handed_over or found.starts ~= found.counted_starts
     return found
   end
+
+  -- Returns whether this call has checked as much as one call may.
+  local function is_enough() return checked >= 2 * MOST_JOBS end
 
   local function set_sum(key, gate_id, sum)
     if sum == 0 then
@@ -82,20 +116,27 @@ local charge_faults = lazily.made_by(function()
     end
   end
 
-  -- Repairs the charges of a gate.
-  local function repair(gate_id, found)
-    for _, id in ipairs(found.leaked) do redis.call('HDEL', tag .. 'charges:' .. gate_id, id) end
+  -- Repairs the charges of a gate in a state that `of` has returned.
+  local function repair(found)
+    local gate_id, key = found.gate_id, tag .. 'charges:' .. found.gate_id
+    local sum, handed_over = found.sum, found.handed_over
+    for _, id in ipairs(found.leaked) do
+      local charge = charges.charge_of(charges.entry_at(gate_id, id))
+      sum = sum - charge
+      if redis.call('SISMEMBER', tag .. 'handed_over:' .. gate_id, id) == 1 then handed_over = handed_over - charge end
+      redis.call('HDEL', key, id)
+    end
     local limits = constraints.limits_of(gate_id)
     for _, id in ipairs(found.missing) do
-      local key = tag .. 'job:' .. id
-      local head = record.read_head(key)
+      local job_key = tag .. 'job:' .. id
+      local head = record.read_head(job_key)
       local weight = weights.at({cid = gate_ids.constraint_of(gate_id), weight_default = limits.weight_default},
-        weights.of_extras(record.extras_of(key, head)))
-      redis.call('HSET', tag .. 'charges:' .. gate_id, id, charges.entry_of(record.token_of(head), weight))
-      found.sum = found.sum + weight
+        weights.of_extras(record.extras_of(job_key, head)))
+      redis.call('HSET', key, id, charges.entry_of(record.token_of(head), weight))
+      sum = sum + weight
     end
-    set_sum(tag .. 'charge_sums', gate_id, found.sum)
-    set_sum(tag .. 'handed_over_charges', gate_id, found.handed_over)
+    set_sum(tag .. 'charge_sums', gate_id, sum)
+    set_sum(tag .. 'handed_over_charges', gate_id, handed_over)
     local left_ms = redis.call('PTTL', tag .. 'starts:' .. gate_id)
     if left_ms > 0 then
       redis.call('SET', tag .. 'started:' .. gate_id, string.format('%.0f', found.starts), 'PX', left_ms)
@@ -104,5 +145,5 @@ local charge_faults = lazily.made_by(function()
     end
   end
 
-  return {of = of, repair = repair}
+  return {of = of, is_enough = is_enough, repair = repair}
 end)

@@ -11,6 +11,8 @@
 local charges = lazily.made_by(function()
   local tag = ARGV.tag
   local TOKEN_LENGTH, MAX_NAMED = 16, 1000
+  -- How many expired starts one call reads, at all gates together.
+  local expired_to_read = 5000
   local sub = string.sub
   -- By gate: whether a settled attempt has made room there, and the sum of its starts as this call has changed it. By
   -- constraint: its unit.
@@ -52,18 +54,33 @@ local charges = lazily.made_by(function()
     return sum - tonumber(redis.call('HGET', tag .. 'handed_over_charges', gate_id) or 0)
   end
 
-  -- Returns the sum of the charges of the starts within the gate's period, and the value of `needed:{gate}`: the
-  -- room for which a job waits there (false: no job does).
+  -- Returns the sum of the charges of the starts within the gate's period, and the value of `needed:{gate}`: see
+  -- kept_room.lua. If there are more expired starts than a call may read, some of them still count, and the gate has
+  -- `has_more_expired`.
   local function within_period(gate)
     local sums = redis.call('MGET', tag .. 'started:' .. gate.id, tag .. 'needed:' .. gate.id)
-    local expired, sum = 0, 0
-    -- Each start is read here once: the next claim removes it.
-    for _, entry in ipairs(redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, '-inf',
-      '(' .. text_of(gate.now_ms - gate.period_ms))) do
-      expired, sum = expired + 1, sum + charge_of(entry)
-    end
-    gate.expired, gate.unexpired_sum = expired, tonumber(sums[1] or 0) - sum
+    local sum = 0
+    local expired = redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, '-inf',
+      '(' .. text_of(gate.now_ms - gate.period_ms), 'LIMIT', 0, expired_to_read + 1)
+    gate.has_more_expired = #expired > expired_to_read
+    if gate.has_more_expired then expired[#expired] = nil end
+    for _, entry in ipairs(expired) do sum = sum + charge_of(entry) end
+    expired_to_read = expired_to_read - #expired
+    gate.expired, gate.unexpired_sum = #expired, tonumber(sums[1] or 0) - sum
     return gate.unexpired_sum, sums[2]
+  end
+
+  -- Removes the expired starts that this call has read, so that none is read again.
+  local function forget_expired(gate)
+    if not gate.expired or gate.expired == 0 then return end
+    redis.call('ZREMRANGEBYRANK', tag .. 'starts:' .. gate.id, 0, gate.expired - 1)
+    gate.expired = 0
+    -- The sum lives as long as its starts.
+    if redis.call('EXISTS', tag .. 'starts:' .. gate.id) == 0 then
+      redis.call('DEL', tag .. 'started:' .. gate.id)
+    else
+      redis.call('SET', tag .. 'started:' .. gate.id, text_of(gate.unexpired_sum), 'KEEPTTL')
+    end
   end
 
   -- Changes the sum of the starts that a gate remembers, which lives on as long as they do.
@@ -81,15 +98,14 @@ local charges = lazily.made_by(function()
     add_to_sum(gate.id, sum)
     if gate.window_most and #begun > 0 then
       local key, sum_key = tag .. 'starts:' .. gate.id, tag .. 'started:' .. gate.id
-      if gate.expired > 0 then
-        redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. text_of(gate.now_ms - gate.period_ms))
-      end
+      -- Only those that this call has read, because the sum has all others.
+      if gate.expired > 0 then redis.call('ZREMRANGEBYRANK', key, 0, gate.expired - 1) end
+      gate.expired = 0
       redis.call('ZADD', key, unpack(begun))
       -- Both keys expire in the same millisecond.
       redis.call('PEXPIRE', key, gate.period_ms + 1000)
       redis.call('SET', sum_key, text_of(gate.unexpired_sum + begun_sum), 'PX', gate.period_ms + 1000)
     end
-    if gate.noted and not gate.needed then redis.call('DEL', tag .. 'needed:' .. gate.id) end
   end
 
   -- Removes starts of claims whose jobs never started. Returns whether there were any.
@@ -185,7 +201,8 @@ local charges = lazily.made_by(function()
 
   return {
     charge_of = charge_of, entry_of = entry_of, entry_at = entry_at, is_remembered = is_remembered,
-    running_at = running_at, within_period = within_period, take = take, give_back = give_back,
+    running_at = running_at, within_period = within_period, forget_expired = forget_expired, take = take,
+    give_back = give_back,
     hand_over = hand_over, settle_at = settle_at,
   }
 end)

@@ -2,7 +2,8 @@
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
 -- include lib/constraints/limit_kinds.lua
--- include lib/constraints/weighing.lua
+-- include lib/constraints/charges.lua
+-- include lib/constraints/kept_room.lua
 -- Computes the present room at gates, and the time at which a closed gate opens by itself.
 local gates = lazily.made_by(function()
   local tag = ARGV.tag
@@ -53,11 +54,19 @@ local gates = lazily.made_by(function()
   -- Notes that jobs wait for this gate, and schedules the leader's check at the time when it may open.
   local function await(gate)
     -- Starts in this call have used up room, or the next job needs more than there is, so the time is computed again.
-    if gate.taken > 0 or gate.needed then gate.due_ms = limit_kinds.opening_of(gate) end
-    if gate.needed then weighing.note(gate) end
-    if gate.due_ms then
-      redis.call('ZADD', tag .. 'gates_due', gate.due_ms, gate.id)
-      first_opening_ms = math.min(first_opening_ms or gate.due_ms, gate.due_ms)
+    if gate.taken > 0 or gate.needed or gate.kept then gate.due_ms = limit_kinds.opening_of(gate) end
+    local due_ms = gate.due_ms
+    if gate.has_more_expired then
+      charges.forget_expired(gate)
+      due_ms = gate.now_ms
+    end
+    if gate.kept then
+      local check_ms = kept_room.check_at(gate.kept, gate.now_ms)
+      due_ms = math.min(due_ms or check_ms, check_ms)
+    end
+    if due_ms then
+      redis.call('ZADD', tag .. 'gates_due', due_ms, gate.id)
+      first_opening_ms = math.min(first_opening_ms or due_ms, due_ms)
     end
   end
 

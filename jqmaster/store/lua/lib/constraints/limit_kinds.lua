@@ -124,8 +124,9 @@ local limit_kinds = lazily.made_by(function()
     on_start = function(gate, begun, now_ms)
       -- A job that is only matched again did not start now.
       if not gate.observed_left or begun[1] ~= now_ms then return end
-      -- `weighing.use` has counted the units.
-      local left = gate.observed_left - (gate.weight_default and 0 or 1000 * #begun / 2)
+      -- `weighing.use` has counted the units. Jobs of several groups may start at one gate in one call.
+      gate.observed_starts = (gate.observed_starts or 0) + #begun / 2
+      local left = gate.observed_left - (gate.weight_default and 0 or 1000 * gate.observed_starts)
       redis.call('HSET', tag .. 'observed', gate.id,
         string.format('%.0f %.0f %.0f', left, gate.observed_until_ms, gate.observed_at_ms))
     end,

@@ -5,6 +5,7 @@
 -- include lib/constraints/limit_kinds.lua
 -- include lib/constraints/gates.lua
 -- include lib/constraints/charges.lua
+-- include lib/constraints/kept_room.lua
 -- include lib/constraints/weighing.lua
 -- include lib/constraints/weights.lua
 -- Lets claims pass their gates: uses up room, takes slots and remembers starts. A script that claims many jobs gathers
@@ -56,6 +57,10 @@ local passing = lazily.made_by(function()
       if is_delayed then shadowed[gate.cid] = (shadowed[gate.cid] or 0) + 1 end
     end
     weighing.use(gate, weight)
+    if gate.kept and gate.kept.id == id then
+      kept_room.drop(gate.id)
+      gate.kept = nil
+    end
   end
 
   -- Charges a claim at those of the gates that have a weight. `found`: the weights in the job's record. `kept`: by

@@ -1,12 +1,12 @@
 -- include lib/lazily.lua
 -- include lib/constraints/charges.lua
+-- include lib/constraints/kept_room.lua
 -- Room at gates whose constraint has a weight. All numbers are thousandths of its unit.
 local weighing = lazily.made_by(function()
   local tag = ARGV.tag
   local UNIT = 1000
-  -- How long a gate stays closed to lighter jobs for a job that needs more room than there is, unless that job is
-  -- checked again; and how many starts are read to find out when there is room.
-  local NOTE_MS, MAX_WALKED = 60000, 1000
+  -- How many starts are read to find out when there is room.
+  local MAX_WALKED = 1000
 
   -- Returns whether a job of this weight may start. A job that is heavier than a limit needs the whole limit.
   local function fits(gate, weight)
@@ -16,8 +16,20 @@ local weighing = lazily.made_by(function()
       and (not observed or weight <= observed)
   end
 
+  -- Returns whether the gate keeps room for another job, and this one does not fit beside it. `place`: see
+  -- `kept_room.is_first`.
+  local function holds_back(gate, weight, place)
+    local note = gate.kept
+    if not note or kept_room.is_first(note, place) then return false end
+    local running, window, observed = gate.running_left, gate.window_left, gate.observed_left
+    local function lacks(left, most) return math.min(weight, most) + math.min(note.need, most) > left end
+    return running and lacks(running, gate.running_most) or window and lacks(window, gate.window_most)
+      or observed and lacks(observed, math.huge) or false
+  end
+
   -- Returns when the window has `lacking` thousandths more room, or at least when to check again.
   local function opening_after(gate, lacking)
+    if gate.has_more_expired then return gate.now_ms end
     local freed = 0
     local starts = redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id,
       string.format('%.0f', gate.now_ms - gate.period_ms), '+inf', 'WITHSCORES', 'LIMIT', 0, MAX_WALKED)
@@ -31,7 +43,7 @@ local weighing = lazily.made_by(function()
 
   -- Returns the room that the next job needs at least.
   local function need_of(gate)
-    return math.max(1, gate.needed or gate.noted or 1)
+    return math.max(1, gate.needed or gate.kept and gate.kept.need or 1)
   end
 
   -- Returns when a gate opens without an event for the job that waits for it.
@@ -62,9 +74,15 @@ local weighing = lazily.made_by(function()
     else
       note = redis.call('GET', tag .. 'needed:' .. gate.id)
     end
-    gate.noted = tonumber(note or nil)
-    if fits(gate, need_of(gate)) then return nil end
+    gate.kept = kept_room.of(note, gate.now_ms)
+    if fits(gate, 1) then return nil end
     return 0, opens_at(gate)
+  end
+
+  -- Returns whether the gate is closed to whatever comes after the job for which it keeps room.
+  local LAST = {id = '', score = math.huge, order = ''}
+  local function is_kept_closed(gate)
+    return not gate.is_shadow and holds_back(gate, 1, LAST)
   end
 
   -- Uses up room for a job that starts.
@@ -76,15 +94,20 @@ local weighing = lazily.made_by(function()
     if not gate.is_shadow and not fits(gate, 1) then gate.room = 0 end
   end
 
-  -- Closes a gate for the rest of this call, because the next job does not fit.
-  local function close_for(gate, weight)
-    gate.room, gate.needed = 0, math.max(1, weight)
+  -- Keeps room for a job that cannot start, unless the gate keeps it for one that comes before.
+  local function keep_for(gate, weight, place)
+    if not gate.kept or kept_room.is_first(gate.kept, place) then
+      gate.kept = kept_room.keep(gate.id, gate.kept, math.max(1, weight), place, gate.now_ms)
+    elseif fits(gate, gate.kept.need) then
+      kept_room.fits_now(gate.id, gate.kept, gate.now_ms)
+    end
   end
 
-  -- Keeps the gate closed to lighter jobs until the one that waits for it has room. Otherwise they could start before
-  -- it for ever.
-  local function note(gate)
-    redis.call('SET', tag .. 'needed:' .. gate.id, string.format('%.0f', gate.needed), 'PX', NOTE_MS)
+  -- Closes a gate for the rest of this call, because the next job does not fit: those that come after it do not start
+  -- before it.
+  local function close_for(gate, weight, place)
+    keep_for(gate, weight, place)
+    gate.room, gate.needed, gate.is_asked = 0, gate.kept.id == place.id and gate.kept.need or nil, true
   end
 
   -- Returns how many jobs of the default weight may start at an open gate: at least one.
@@ -96,7 +119,7 @@ local weighing = lazily.made_by(function()
   end
 
   return {
-    fits = fits, opens_at = opens_at, room = room, use = use, close_for = close_for, note = note,
-    usual_room = usual_room,
+    fits = fits, holds_back = holds_back, is_kept_closed = is_kept_closed, opens_at = opens_at, room = room, use = use,
+    keep_for = keep_for, close_for = close_for, usual_room = usual_room,
   }
 end)

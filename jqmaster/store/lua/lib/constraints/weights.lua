@@ -2,10 +2,13 @@
 -- include lib/jobs/record.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/gates.lua
+-- include lib/constraints/kept_room.lua
 -- include lib/constraints/weighing.lua
+-- include lib/lanes/turns.lua
 -- The weights of jobs. A record has, in its extras, the thousandths of each constraint whose path its job has. Any
 -- other job has the default weight.
 local weights = lazily.made_by(function()
+  local tag = ARGV.tag
   local NONE = {}
   local last_job, last_found
 
@@ -46,18 +49,51 @@ local weights = lazily.made_by(function()
     return so_far
   end
 
-  -- Returns the first of these gates at which a job does not fit, and closes it for the rest of this call; nil if it
-  -- fits at all of them.
-  local function first_too_small(weighted, found)
+  -- Returns the first of these gates at which a job cannot start, and closes it for the rest of this call; nil if it
+  -- can start at all of them. `place`: its place in the order of claims.
+  local function first_too_small(weighted, found, place)
+    local first
     for _, gate in ipairs(weighted) do
       local weight = at(gate, found)
-      if not gate.is_shadow and not weighing.fits(gate, weight) then
-        weighing.close_for(gate, weight)
-        return gate
+      if not gate.is_shadow and (not weighing.fits(gate, weight) or weighing.holds_back(gate, weight, place)) then
+        weighing.close_for(gate, weight, place)
+        first = first or gate
       end
     end
-    return nil
+    -- The job goes on waiting where it has room already. Otherwise others would use up one gate while it waits at
+    -- another.
+    for _, gate in ipairs(first and weighted or {}) do
+      if gate.kept and gate.kept.id == place.id then weighing.keep_for(gate, at(gate, found), place) end
+    end
+    return first
   end
 
-  return {of_extras = of_extras, of_record = of_record, at = at, among = among, first_too_small = first_too_small}
+  -- Keeps room at a gate that is closed to all jobs for this one.
+  local function keep_at_closed(gate, found, place)
+    if gate.weight_default and not gate.is_paused and not gate.held_until_ms then
+      weighing.keep_for(gate, at(gate, found), place)
+    end
+  end
+
+  -- Keeps room at a gate that is closed to all jobs for the first job of a lane, unless this call closed it for such a
+  -- job. Reads the record of a job only if its weight is not known from the note.
+  local function keep_for_first(gate, lane)
+    if gate.is_asked then return end
+    local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0, 'WITHSCORES')
+    local id, kept = first[1], gate.kept
+    if not id then return end
+    local place = {id = id, score = tonumber(first[2]), order = turns.order_of(lane, id) .. lane.id}
+    if not kept or kept.id ~= id and kept_room.is_first(kept, place) then
+      local key = tag .. 'job:' .. id
+      local head = record.read_head(key)
+      if head ~= '' then keep_at_closed(gate, of_extras(record.extras_of(key, head)), place) end
+    else
+      keep_at_closed(gate, {[gate.cid] = kept.need}, place)
+    end
+  end
+
+  return {
+    of_extras = of_extras, of_record = of_record, at = at, among = among, first_too_small = first_too_small,
+    keep_at_closed = keep_at_closed, keep_for_first = keep_for_first,
+  }
 end)

@@ -26,7 +26,7 @@ local attempts = (function()
   -- (empty: no entry).
   --
   -- If the job would start a new attempt without having failed, and the callbacks of its challenge have arrived, the
-  -- attempt continues instead: the job waits for a worker that runs the callbacks.
+  -- attempt continues instead: the job waits for a worker that runs the callbacks. Returns whether it does.
   local function finish(batch, id, head, target, index_key, due_at_ms, cause, is_counted, is_loss, entry)
     local flags = record.flags_of(head)
     local goes_on = false
@@ -60,7 +60,7 @@ local attempts = (function()
     table.insert(lists.under(batch.ended, record.worker_of(head)), id)
     if goes_on then
       batch.wakes = true
-      return
+      return true
     end
     local lane, own = lanes.home_of(head)
     lanes.free(lane, own, id)
@@ -73,6 +73,7 @@ local attempts = (function()
     end
     if is_final then lanes.count(lane, own, -1, 0) else lanes.count(lane, own, 0, 1) end
     if is_final and record.has_flag(flags, layout.FLAG.watched) then batch.finished[#batch.finished + 1] = id end
+    return false
   end
 
   -- Stores the result of a failed job, if the job keeps its result.

@@ -103,6 +103,8 @@ local new_jobs = (function()
     if not kind.lane then
       kind.lane, kind.own = homes.of(definitions, kind.number, tonumber(edition))
       kind.lane_bytes = lanes.bytes_of(kind.lane)
+    elseif definitions.conditions then
+      homes.note_again(definitions, kind.number)
     end
     kind.accepted = kind.accepted + 1
     records[filled + 1], records[filled + 2] = job_prefix .. id, kind.head .. digest .. kind.lane_bytes .. rest

@@ -14,7 +14,7 @@ local taking = (function()
   local job_prefix, tokens = ARGV.tag .. 'job:', ARGV.tokens
   local lease_ms, offer_ms, grace_ms = tonumber(ARGV.lease_ms), tonumber(ARGV.offer_ms), tonumber(ARGV.grace_ms)
   local TOKEN_LENGTH = 16
-  local sub, unpack_bytes = string.sub, struct.unpack
+  local sub, unpack_bytes, under, add_to = string.sub, struct.unpack, lists.under, table.insert
   local take_first, as_claimed, own_gates = read_ahead.take_first, ready_jobs.as_claimed, record.own_gates
   -- Jobs that are not claimed: expired ones, with their names, and damaged ones. `watched`: those for whose end clients
   -- wait.
@@ -61,25 +61,28 @@ local taking = (function()
   end
 
   -- Returns the first own gate that holds the job back; nil if none does.
-  local function closed_own(own, job, now_ms)
+  local function closed_own(own, job, place, now_ms)
     local closed_by = gates.first_closed(own, now_ms)
+    if closed_by and closed_by.weight_default then
+      weights.keep_at_closed(closed_by, weights.of_record(job), place)
+    end
     for _, gate_id in ipairs(closed_by and {} or own) do
       if gate_ids.may_have_charges(gate_id) then
         local weighted = weights.among(own, now_ms)
-        return weighted and weights.first_too_small(weighted, weights.of_record(job))
+        return weighted and weights.first_too_small(weighted, weights.of_record(job), place)
       end
     end
     return closed_by
   end
 
-  -- Returns whether the next job of a lane fits at these gates, which have a weight. A job that will not be claimed
-  -- anyway, because it has expired or is damaged, does.
-  local function admits_next(lane, weighted, most, now_ms)
+  -- Returns whether the next job of a lane may start at these gates, which have a weight. A job that will not be
+  -- claimed anyway, because it has expired or is damaged, may. `place`: its place in the order of claims.
+  local function admits_next(lane, weighted, place, most, now_ms)
     local job = read_ahead.peek(lane, most - count)
     if not as_claimed(job) then return true end
     local expires_at_ms = record.int64(job, layout.expires_at_ms.at)
     if expires_at_ms > 0 and expires_at_ms <= now_ms then return true end
-    return not weights.first_too_small(weighted, weights.of_record(job))
+    return not weights.first_too_small(weighted, weights.of_record(job), place)
   end
 
   -- Takes the first job from its lane. `most`: how many jobs the call may claim in all. Returns whether the job is
@@ -87,16 +90,19 @@ local taking = (function()
   local function take(lane, group, score, id, most, now_ms)
     local job, key = take_first(lane, most - count)
     local beginning, may_bring_gates = as_claimed(job)
+    local keyed, shared = lane.keyed, group.shared
     if not beginning then
+      if shared[1] or keyed[1] then add_to(under(lane, 'shifted'), id) end
       damaged[#damaged + 1] = id
       local _, own = lanes.home_of_damaged(job_prefix .. id)
       lanes.count(lane, own, -1, -1)
       return false
     end
-    local keyed, shared = lane.keyed, group.shared
     local own = may_bring_gates and #keyed == 0 and own_gates(job) or nil
     local timeout_ms, _, expires_at_ms = unpack_bytes('>i8i8i8', job, layout.timeout_ms.at)
     if expires_at_ms > 0 and expires_at_ms <= now_ms then
+      -- Gates may keep room for the job.
+      if shared[1] or keyed[1] then add_to(under(lane, 'shifted'), id) end
       expired[#expired + 1] = id
       expired_names[#expired] = record.name_of(job)
       lanes.count(lane, own, -1, -1)
@@ -104,7 +110,7 @@ local taking = (function()
       return false
     end
     if own then
-      local closed_by = closed_own(own, job, now_ms)
+      local closed_by = closed_own(own, job, {id = id, score = score, order = id .. lane.id}, now_ms)
       if closed_by then
         put_aside(lane, own, closed_by, score, id, now_ms)
         return false

@@ -8,6 +8,7 @@
 local homes = (function()
   local tag = ARGV.tag
   local byte, sub = string.byte, string.sub
+  local NONE = {}
 
   -- Reads definitions from MessagePack. The first element lists the base lanes: [ID, name, group, shared gates] each.
   -- The further elements are, for each definition in turn:
@@ -73,11 +74,21 @@ local homes = (function()
     return ids
   end
 
+  -- Notes which conditional overrides another job of definition `n` meets. The job that is placed last decides, and
+  -- jobs of other definitions may have been placed since the first one. Call it only if `definitions.conditions`
+  -- exists.
+  local function note_again(definitions, n)
+    for gate_id, condition in pairs(definitions.conditions[n] or NONE) do gate_conditions.note(gate_id, condition) end
+  end
+
   -- Returns the lane of definition `n`, and the keyed gates that its jobs have in their records, as `lanes.home_of`
   -- does.
   local function of(definitions, n, edition)
     local home_of = definitions.home_of
-    if home_of[n] then return home_of[n], definitions.own_of[n] end
+    if home_of[n] then
+      if definitions.conditions then note_again(definitions, n) end
+      return home_of[n], definitions.own_of[n]
+    end
     local definition = definitions[n]
     local base, keyed = definition.base, definition.keyed
     local count = #keyed
@@ -89,6 +100,9 @@ local homes = (function()
         local text = definitions.texts[definition.before_texts + i]
         if type(text) == 'table' then
           gate_conditions.note(gate_id, text[2])
+          definitions.conditions = definitions.conditions or {}
+          definitions.conditions[n] = definitions.conditions[n] or {}
+          definitions.conditions[n][gate_id] = text[2]
           text = text[1]
         end
         waiting.list(gate_id, text)
@@ -134,5 +148,5 @@ local homes = (function()
     end
   end
 
-  return {read = read, of = of, rewritten = rewritten, write = write}
+  return {read = read, of = of, note_again = note_again, rewritten = rewritten, write = write}
 end)()

@@ -3,6 +3,7 @@
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/slots.lua
 -- include lib/constraints/charges.lua
+-- include lib/constraints/kept_room.lua
 -- include lib/lanes/lanes.lua
 -- include lib/constraints/waiting.lua
 -- include lib/lanes/turns.lua
@@ -162,10 +163,26 @@ local lane_writes = (function()
     return #ids > 0 and parking.open_all(parking.closed_among(ids))
   end
 
+  -- Ends the waits of jobs that left the lane, or changed their place in it, at gates that keep room for them.
+  local function end_waits(lane, left)
+    local ids
+    local function is_gone(id)
+      if not ids then
+        ids = {}
+        for _, list in ipairs({lane.removed, lane.shifted}) do
+          for _, one in ipairs(list) do ids[one] = true end
+        end
+      end
+      return ids[id]
+    end
+    kept_room.leave(lane.shared, is_gone, left)
+    kept_room.leave(lane.keyed, is_gone, left)
+  end
+
   -- Writes all changes. Called once, after the records are written. `unstarted_tokens`: tokens of claims whose jobs
   -- never started (nil: none). Returns whether jobs may start that could not before.
   local function write(unstarted_tokens)
-    local freed, ready_more = {}, {}
+    local freed, ready_more, left = {}, {}, {}
     list_new()
     for _, lane in ipairs(changed) do
       local ready_key = tag .. 'ready:' .. lane.id
@@ -173,6 +190,7 @@ local lane_writes = (function()
       local more = lane.taken > 0 and -redis.call('ZREMRANGEBYRANK', ready_key, 0, lane.taken - 1) or 0
       more = more + lists.zadd(ready_key, lane.added) - lists.call('ZREM', ready_key, lane.removed)
       if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end
+      if (#lane.removed > 0 or lane.shifted) and #lane.shared + #lane.keyed > 0 then end_waits(lane, left) end
       if lane.waiting_more ~= 0 then
         if #lane.shared > 0 then waiting.add(lane.shared, lane.waiting_more) end
         if #lane.keyed > 0 then waiting.add(lane.keyed, lane.waiting_more) end
@@ -188,6 +206,7 @@ local lane_writes = (function()
     end
     local has_come_back = place()
     local has_room = free_slots(freed, unstarted_tokens)
+    if #left > 0 then has_room = parking.open_all(parking.closed_among(left)) or has_room end
     if lazily.is_made(gate_conditions) then
       has_room = parking.open_all(parking.closed_among(gate_conditions.write())) or has_room
     end

@@ -1,4 +1,5 @@
 -- include lib/lazily.lua
+-- include lib/lists.lua
 -- include lib/lanes/lanes.lua
 -- Moves a waiting job to another lane or index.
 local moves = lazily.made_by(function()
@@ -12,7 +13,10 @@ local moves = lazily.made_by(function()
     elseif target ~= state then redis.call('ZREM', tag .. index[state], id) end
     lanes.count(old_lane, old_own, -1, -1)
     -- A changed priority moves the job within its lane, and may move the lane in its order.
-    if target == READY then lanes.touch(lane).has_moved = true end
+    if target == READY then
+      lanes.touch(lane).has_moved = true
+      table.insert(lists.under(lane, 'shifted'), id)
+    end
   end
 
   return {leave = leave}

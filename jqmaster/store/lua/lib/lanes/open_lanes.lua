@@ -1,4 +1,5 @@
 -- include lib/constraints/gates.lua
+-- include lib/constraints/weights.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
@@ -44,6 +45,7 @@ local open_lanes = (function()
     end
     local closed_by = #first.shared > 0 and gates.first_closed(first.shared, now_ms)
     if closed_by then
+      if closed_by.weight_default then weights.keep_for_first(closed_by, first) end
       parking.close_group(group_id, name, closed_by)
       closed_groups[group_id] = true
     else
