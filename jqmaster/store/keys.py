@@ -292,8 +292,8 @@ class Keys:
     needed = NamedKey(
         "string",
         "expires",
-        "the first job that waits for room at the gate: that room in thousandths, priority, when a claim last asked for "
-        "it, since when there is enough room (0: there is not), ID, and place in the order of claims",
+        "the first job that waits for room at the gate: that room in thousandths, priority, when a claim last asked "
+        "for it, since when there is enough room (0: there is not), ID, and place in the order of claims",
         of=("gate",),
     )
     observed = Key(

@@ -18,9 +18,9 @@ PERIOD_S: Final = 30.0
 # The members of an argument from which an edit takes the weight, and the weights of jobs that have neither.
 PATHS: Final = ("cost", "price")
 DEFAULTS: Final = (1, 3)
-# A mean job costs about 4.5. The load needs about two thirds of the mean rate, and most of the narrowest.
-CONCURRENCIES: Final = (12, 20, 40)
-RATES: Final = (240, 400, 700)
+# A mean job costs about 4.5. At the usual pace, the load needs more than the mean of these rates, so that jobs wait.
+CONCURRENCIES: Final = (8, 16, 32)
+RATES: Final = (80, 200, 400)
 # The limits at the end of the load, so that the queue drains.
 WIDEST: Final = (200, 5_000)
 HEAVY: Final = 60
@@ -67,7 +67,9 @@ def weights_of(argument: Mapping[str, Any]) -> tuple[float, float]:
     return min(found), max(found)
 
 
-def limit_document(concurrency: int, rate: int, path: str = PATHS[0], default: int = DEFAULTS[0]) -> dict[str, Any]:
+def limit_document(
+    concurrency: int, rate: int, path: str = PATHS[0], default: int = DEFAULTS[0]
+) -> dict[str, Any]:
     return {
         "matcher": {"field": "name", "op": "eq", "value": SPEND},
         "concurrency": concurrency,

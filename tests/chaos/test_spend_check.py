@@ -19,7 +19,14 @@ def limits(s: Story, concurrency: int = 10, rate: int = 100, *, at_s: float = 0.
 
 
 def spent(
-    s: Story, job_id: str, cost: float, start_s: float, end_s: float, *, used: float | None = None, worker: int = 1
+    s: Story,
+    job_id: str,
+    cost: float,
+    start_s: float,
+    end_s: float,
+    *,
+    used: float | None = None,
+    worker: int = 1,
 ) -> None:
     argument = {"n": 7, "cost": cost, "used": used}
     s.push(job_id, 0.7, name=SPEND, argument=argument)
@@ -167,4 +174,8 @@ def test_the_load_has_jobs_of_all_kinds_and_the_bounds_of_their_weights() -> Non
         least, most = weights_of(argument)
         assert 0 <= least <= most <= HEAVY
     assert weights_of({"n": 1}) == (1, 3)
-    assert limit_document(5, 10, "price", 3)["weight"] == {"from": "argument.price", "default": 3, "unit": "tokens"}
+    assert limit_document(5, 10, "price", 3)["weight"] == {
+        "from": "argument.price",
+        "default": 3,
+        "unit": "tokens",
+    }

@@ -192,7 +192,9 @@ async def test_a_former_master_ignores_weights_and_loses_nothing(
                     await asyncio.to_thread(former.terminate)
         async with httpx.AsyncClient(base_url=this.url, trust_env=False) as http:
             for name, limit in limits.items():
-                found = (await http.get(f"/api/constraints/{name}", headers={"Accept": "application/json"})).json()
+                found = (
+                    await http.get(f"/api/constraints/{name}", headers={"Accept": "application/json"})
+                ).json()
                 assert found["weight"]["default"] == limit["weight"]["default"]  # type: ignore[index]
 
         async def is_sound() -> bool:

@@ -591,9 +591,7 @@ class Checker:
         flat = [part for piece in page for part in piece]
         _, (count, cursors, faulty) = await self._client.run("inspect_charges", (), (k.tag, *flat))
         found = [
-            ChargeFault(
-                *page[number], Finding("charge", k.charges(page[number][0]), charge_fault(numbers))
-            )
+            ChargeFault(*page[number], Finding("charge", k.charges(page[number][0]), charge_fault(numbers)))
             for number, *numbers in faulty
         ]
         ahead = [

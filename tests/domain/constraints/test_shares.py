@@ -80,7 +80,11 @@ def reserved(*slots: tuple[str, int]) -> tuple[Reservation, ...]:
         ({"reserve": reserved(("pro", 6), ("team", 4))}, ("reserve",), "reserves 10 of 10 slots"),
         ({"reserve": reserved(*(("a", 1),) * 4)}, ("reserve",), "more than 3"),
         (
-            {"key": TENANT, "reserve": reserved(("pro", 5)), "conditions": (condition("free", concurrency=5),)},
+            {
+                "key": TENANT,
+                "reserve": reserved(("pro", 5)),
+                "conditions": (condition("free", concurrency=5),),
+            },
             ("overrides",),
             "give it at least 6",
         ),
@@ -185,11 +189,11 @@ def test_gates_tell_the_condition_only_if_the_constraint_has_any() -> None:
 def test_another_matcher_of_a_condition_or_a_reservation_requires_matching_anew_and_a_number_does_not() -> (
     None
 ):
-    one = constraint(key=TENANT, conditions=(condition(concurrency=2),), reserve=reserved(("pro", 2)))
-    same = constraint(key=TENANT, conditions=(condition(concurrency=3),), reserve=reserved(("pro", 3)))
+    one = constraint(key=TENANT, conditions=(condition(concurrency=4),), reserve=reserved(("pro", 2)))
+    same = constraint(key=TENANT, conditions=(condition(concurrency=5),), reserve=reserved(("pro", 3)))
     assert not needs_rematch(one, same)
     for fields in (
-        {"conditions": (condition("team", concurrency=2),)},
+        {"conditions": (condition("team", concurrency=4),)},
         {"conditions": ()},
         {"reserve": reserved(("team", 2))},
         {"reserve": ()},

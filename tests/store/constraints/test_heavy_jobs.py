@@ -153,7 +153,9 @@ async def test_a_suspect_job_that_runs_alone_keeps_room_too(
 # --- who may start while the room is kept
 
 
-async def test_jobs_that_come_before_it_by_priority_or_age_start_as_usual(constraints: ConstrainedWorld) -> None:
+async def test_jobs_that_come_before_it_by_priority_or_age_start_as_usual(
+    constraints: ConstrainedWorld,
+) -> None:
     await constraints.limit(concurrency=10, weight=TOKENS)
     a, b = await constraints.world.worker("a", "c"), await constraints.world.worker()
     await constraints.enqueue("a", {"tokens": 6})
@@ -205,7 +207,9 @@ async def test_a_job_whose_workers_are_busy_holds_others_back_for_two_seconds(
     assert await constraints.take(a, "a") == [light]
 
 
-async def test_a_job_that_nobody_asks_for_holds_others_back_for_a_minute(constraints: ConstrainedWorld) -> None:
+async def test_a_job_that_nobody_asks_for_holds_others_back_for_a_minute(
+    constraints: ConstrainedWorld,
+) -> None:
     world = constraints.world
     await constraints.limit(concurrency=10, weight=TOKENS)
     a, b = await world.worker("a"), await world.worker()
@@ -241,7 +245,9 @@ async def test_the_gate_opens_at_once_when_the_job_no_longer_waits_for_it(
     await constraints.enqueue("a", {"tokens": 6})
     assert len(await constraints.take(a, "a")) == 1
     deadline_ms = world.now_ms + 1_000
-    job = await constraints.enqueue("work", {"tokens": 8}, expires_at_ms=deadline_ms if how == "expire" else None)
+    job = await constraints.enqueue(
+        "work", {"tokens": 8}, expires_at_ms=deadline_ms if how == "expire" else None
+    )
     assert await constraints.take(b) == []
     (light,) = await constraints.enqueue_many([{"tokens": 3}], "a")
     assert await constraints.take(a, "a") == []

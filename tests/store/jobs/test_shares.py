@@ -275,7 +275,9 @@ async def test_the_limit_follows_the_plan_of_the_last_pushed_job(constraints: Co
     assert len(paid) == 1
 
 
-async def test_the_last_job_of_a_push_decides_even_if_a_like_one_came_first(constraints: ConstrainedWorld) -> None:
+async def test_the_last_job_of_a_push_decides_even_if_a_like_one_came_first(
+    constraints: ConstrainedWorld,
+) -> None:
     await constraints.limit(**by_plan())
     worker = await constraints.world.worker(max_jobs=20)
     jobs = await constraints.enqueue_many(

@@ -59,11 +59,12 @@ local has_more_callbacks = facts[3] and callbacks.take(facts[3], FIRST, limit, n
 for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
 lane_queue.sort()
 
-local first_of, take, progress, read_count = read_ahead.first_of, taking.take, taking.progress, read_ahead.count
+local first_of, take, progress = read_ahead.first_of, taking.take, taking.progress
 local lanes_aside = 0
 local function may_go_on()
   local count, bytes, jobs_aside = progress()
-  return count < limit and bytes <= max_bytes and read_count() < MAX_READ and jobs_aside + lanes_aside < MAX_MOVES
+  return count < limit and bytes <= max_bytes and read_ahead.count() < MAX_READ
+    and jobs_aside + lanes_aside < MAX_MOVES
 end
 
 -- Takes jobs of a lane as long as they come before the first job of the next lane. Returns how many were claimed, and

@@ -43,9 +43,11 @@ local uniques, memberships, predecessors = ARGV[9], ARGV[10], ARGV[11]
 local job_prefix = tag .. 'job:'
 local FIRST, WIDTH = 12, 4
 
-local held = redis.call('HMGET', rules_key, 'edition', 'mark')
-if mark ~= '' and held[2] ~= mark then return {'other_data'} end
-if (held[1] or '0') ~= edition then return {'stale_constraints'} end
+do
+  local held = redis.call('HMGET', rules_key, 'edition', 'mark')
+  if mark ~= '' and held[2] ~= mark then return {'other_data'} end
+  if (held[1] or '0') ~= edition then return {'stale_constraints'} end
+end
 local count = (#ARGV - FIRST + 1) / WIDTH
 local keys = {}
 for i = 1, count do keys[i] = job_prefix .. ARGV[FIRST + (i - 1) * WIDTH] end
