@@ -260,11 +260,12 @@ def _check_shares(constraint: Constraint) -> None:
             (RESERVE.name,),
             f"reserves {reserved} of {constraint.concurrency} slots; leave at least one for other jobs",
         )
-    for one in constraint.conditions:
-        if one.limits.concurrency is not None and one.limits.concurrency <= reserved:
+    for condition in constraint.conditions:
+        most = condition.limits.concurrency
+        if most is not None and most <= reserved:
             raise ConstraintError(
                 ("overrides",),
-                f"one with `match` has a concurrency of {one.limits.concurrency}, and `reserve` keeps "
+                f"one with `match` has a concurrency of {most}, and `reserve` keeps "
                 f"{reserved} slots of each value; give it at least {reserved + 1}, or other jobs of its values "
                 "could never start",
             )

@@ -590,10 +590,10 @@ class Checker:
         k = self._keys
         flat = [part for piece in page for part in piece]
         _, (count, cursors, faulty) = await self._client.run("inspect_charges", (), (k.tag, *flat))
-        found = [
-            ChargeFault(*page[number], Finding("charge", k.charges(page[number][0]), charge_fault(numbers)))
-            for number, *numbers in faulty
-        ]
+        found = []
+        for number, *numbers in faulty:
+            gate, cursor = page[number]
+            found.append(ChargeFault(gate, cursor, Finding("charge", k.charges(gate), charge_fault(numbers))))
         ahead = [
             (gate, cursor.decode())
             for (gate, _), cursor in zip(page, cursors, strict=False)

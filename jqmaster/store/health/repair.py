@@ -64,8 +64,8 @@ class Repair:
         async for step in self.order_steps(finds_strays=finds_strays):
             yield step
         yield RepairPage(await self.repair_slots([f async for f in checker.check_slots()]))
-        async for found in checker.charge_pages():
-            yield RepairPage(await self.repair_charges(found))
+        async for faults in checker.charge_pages():
+            yield RepairPage(await self.repair_charges(faults))
         async for fault in checker.handed_over_pages():
             yield RepairPage(await self.repair_handed_over(fault))
         async for found in checker.unique_pages():
