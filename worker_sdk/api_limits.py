@@ -53,7 +53,7 @@ class HeadersAndStatus(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The room of which the headers of an answer tell.
+    """The room that the headers of an answer report.
 
     * `unit`: `requests` or `tokens`.
     * `remaining`: units that may still be used.

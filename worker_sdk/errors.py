@@ -176,8 +176,8 @@ class Interrupted(Exception):  # noqa: N818
 
 
 class CheckpointNotSaved(Exception):  # noqa: N818
-    """Raised by `ctx.save` when the checkpoint does not count: the job is another worker's by now, or over, or the
-    master is of a release without checkpoints.
+    """Raised by `ctx.save` when the checkpoint does not count: another worker has the job by now, the job is over, or
+    the release of the master does not know checkpoints.
 
     For example:
 
@@ -189,8 +189,9 @@ class CheckpointNotSaved(Exception):  # noqa: N818
 
 
 class PartNotKept(Exception):  # noqa: N818
-    """Raised by `ctx.emit` when no master keeps the value: the attempt has too many, the job is another worker's by
-    now, or over, no master was in reach until the timeout, or it is of a release without partial results.
+    """Raised by `ctx.emit` when no master keeps the value: the attempt has too many values, another worker has the job
+    by now, the job is over, no master could be reached before the timeout, or the release of the master does not know
+    partial results.
 
     For example:
 
@@ -365,7 +366,7 @@ class AnswerMismatchError(WorkerSdkError):
 
 
 class InvalidArgument(WorkerSdkError, TypeError):  # noqa: N818 - as the cause of a job that failed so
-    """The arguments of a call do not fit the parameters of the task, or cannot travel. Nothing was enqueued.
+    """The arguments of a call do not fit the parameters of the task, or cannot be encoded. Nothing was enqueued.
 
     * `task`: name of the task.
     * `problems`: pairs of the path of an argument and what is wrong with it. No argument's value is among them.

@@ -82,13 +82,15 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "concurrency": ("max_jobs",),
     "max_workers": ("max_jobs",),
     "prefetch": ("max_jobs",),
-    "broker": ("master",),
-    "broker_url": ("master",),
-    "redis": ("master",),
-    "redis_url": ("master",),
-    "address": ("master",),
+    "broker": ("master", "url"),
+    "broker_url": ("master", "url"),
+    "redis": ("master", "url"),
+    "redis_url": ("master", "url"),
+    "address": ("master", "url"),
     "url": ("master",),
-    "host": ("master",),
+    "master": ("url",),
+    "master_url": ("master", "url"),
+    "host": ("master", "url"),
     "api_key": ("token",),
     "timezone": ("tz",),
     "crontab": ("expression",),
@@ -132,6 +134,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
 TASK_METHODS: Final[Mapping[str, str]] = {
     "delay": "enqueue",
     "adelay": "aenqueue",
+    "apply": "the task itself, which calls the function",
     "apply_async": "using(…).enqueue",
     "defer": "enqueue",
     "enqueue_many": "many",
@@ -143,6 +146,8 @@ TASK_METHODS: Final[Mapping[str, str]] = {
     "push": "enqueue",
     "submit": "enqueue",
     "schedule": "using(delay=…).enqueue",
+    "enqueue_in": "using(delay=…).enqueue",
+    "enqueue_at": "using(run_at=…).enqueue",
     "perform_async": "enqueue",
     "perform_in": "using(delay=…).enqueue",
     "perform_at": "using(run_at=…).enqueue",
@@ -236,6 +241,13 @@ def _told(name: str, known: Collection[str]) -> str:
     return (
         f"{name} (did you mean {meant}?{f' {difference[0].upper()}{difference[1:]}.' if difference else ''})"
     )
+
+
+def option_of_jobs(name: str) -> str:
+    """Return the option of a job that `name` is, here or in another queue; empty if it is none."""
+    # Some libraries mark their own options by an underscore.
+    asked = name.strip("_").lower()
+    return _option_of_jobs((asked, *OPTIONS.get(asked, ())))
 
 
 def _option_of_jobs(candidates: Collection[str]) -> str:

@@ -85,8 +85,8 @@ class Seal:
         return base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
 
     def opened(self, value: Any, what: What, job_id: str) -> Any:
-        """Return a value of a job as it was before it was sealed. Others stay as they are. Raise SealError if it cannot
-        be opened.
+        """Return a value of a job as it was before it was sealed. A value that is not sealed is returned as it is.
+        Raise SealError if it cannot be opened.
 
         * `value`: a result, or another value, as `Pusher.result` or the API of a master returns it.
         * `what`: what it is: `"result"`, `"argument"`, `"error"` or `"part"`.

@@ -101,10 +101,13 @@ def _has_form(value: Any) -> bool:
 
 
 def _reason_for_key(value: Any) -> str:
-    kind = type(value).__name__
-    article = "an" if kind[0] in "aeioAEIO" else "a"
     hint = "key.decode()" if isinstance(value, bytes) else "str(key)"
-    return f"is {article} {kind}, and only str can be a key: give {hint}"
+    return f"is {_a(type(value))}, and only str can be a key: give {hint}"
+
+
+def _a(kind: type) -> str:
+    """Return the name of the type with its article. A name with u is usually spoken like UUID or User."""
+    return f"{'an' if kind.__name__[0] in 'aeioAEIO' else 'a'} {kind.__name__}"
 
 
 def _reason_for(value: Any, exc: Unsendable) -> str:
@@ -125,4 +128,4 @@ def _reason_for(value: Any, exc: Unsendable) -> str:
         hint = 'give value.model_dump(mode="json")'
     else:
         hint = next((_HINTS[one.__name__] for one in kind.__mro__ if one.__name__ in _HINTS), _FORMS)
-    return f"is a {kind.__name__}, which has no MessagePack form: {hint}"
+    return f"is {_a(kind)}, which has no MessagePack form: {hint}"

@@ -169,7 +169,7 @@ async def _until_taken(worker: WorkerUnderTest, job: Fields) -> None:
         if await worker.offer(job) == "accepted":
             return
         await asyncio.sleep(0.2)
-    raise FailedError("no offer of the job is taken any more")
+    raise FailedError("the worker accepts no offer of the job any more")
 
 
 @TOPIC.question("canceled", "a job that a heartbeat's answer cancels is stopped and reported as canceled")

@@ -51,7 +51,7 @@ class TraceCollector:
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(tell, fault)
 
-        # The end of the process does not wait for this thread, unlike for those of `asyncio.to_thread`.
+        # A thread of `asyncio.to_thread` would delay the end of the process; a daemon thread does not.
         threading.Thread(target=ask, name="jq-traces-probe", daemon=True).start()
         if fault := await found:
             raise JqmasterError(f"the collector at {self.url} takes no spans: {fault}")

@@ -12,6 +12,7 @@ import pytest
 
 from worker_sdk import (
     Batch,
+    InvalidArgument,
     JobHandle,
     Pusher,
     SyncPusher,
@@ -99,6 +100,7 @@ def test_an_unknown_option_comes_with_the_one_that_is_meant(option: str, told: s
             "max_retries (did you mean attempts? It counts the first",
         ),
         (configure, "not an option of configure: api_key (did you mean token?)"),
+        (configure, "not an option of configure: master (did you mean url?)"),
     ],
 )
 def test_a_call_with_options_of_its_own_tells_them_too(call: Callable[..., Any], told: str) -> None:
@@ -213,6 +215,25 @@ def test_only_shows_the_arguments_of_what_was_enqueued() -> None:
 def test_a_misspelt_parameter_comes_with_the_nearest() -> None:
     with pytest.raises(TypeError, match=r"userid: is not a parameter; did you mean user_id\?"):
         send.enqueue(userid=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("countdown", "delay"), ("priority", "priority"), ("_job_id", "id"), ("after", "after")]
+)
+def test_an_option_among_the_arguments_comes_with_its_place(given: str, meant: str) -> None:
+    told = f"{given}: is not a parameter; options of the job go before the call: using({meant}=…)"
+    with pytest.raises(InvalidArgument, match=re.escape(told)):
+        send.enqueue(1, **{given: 3})  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match=r"mail\.send: colour: is not a parameter$"):
+        send.enqueue(1, colour=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("method", "told"), [("apply", "the task itself"), ("enqueue_in", r"using\(delay=…\)\.enqueue")]
+)
+def test_a_method_of_another_queue_comes_with_the_one_here(method: str, told: str) -> None:
+    with pytest.raises(AttributeError, match=f"a task has no {method}: did you mean {told}"):
+        getattr(send, method)
 
 
 async def test_the_test_kit_takes_tasks_wherever_it_takes_a_worker() -> None:

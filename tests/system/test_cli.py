@@ -180,7 +180,12 @@ def test_waiting_jobs_are_listed_canceled_and_retried(master: tuple[str, Path], 
     assert mixed.code == 3
     assert mixed.out.split() == [by_file, "ready"]
     jqmaster("cancel", by_file, JQMASTER_URL=address)
-    assert jqmaster("result", by_file, JQMASTER_URL=address).code == 3
+    gone = jqmaster("result", by_file, JQMASTER_URL=address)
+    assert (gone.code, gone.err) == (
+        3,
+        f"Error: job {by_file} was canceled, so it has no result; `jqmaster job {by_file}` shows more\n",
+    )
+    assert jqmaster("result", new_id(), JQMASTER_URL=address).code == 3
 
 
 @pytest.mark.req("M9")

@@ -23,7 +23,7 @@ from worker_sdk.django.tasks_api import (
     task_enqueued,
 )
 from worker_sdk.errors import RefusedError
-from worker_sdk.pusher.by_process import LazyPushers
+from worker_sdk.pusher.by_process import LazyPushers, configured_pushers
 from worker_sdk.pusher.jobs import make_job
 from worker_sdk.tasks.client import pushers_for
 from worker_sdk.unsendable import sendable
@@ -82,7 +82,7 @@ class JqmasterBackend(BaseTaskBackend):
 
     def _new_shared(self, params: Mapping[str, Any]) -> _Shared:
         master, token = self.options.get("master"), self.options.get("token")
-        pushers = None if master is None else LazyPushers(master, token)
+        pushers = None if master is None else configured_pushers(master, token)
         outbox = DjangoOutbox(
             self.options.get("database", "default"),
             master=master,

@@ -185,5 +185,5 @@ class _Reader(io.RawIOBase):
 def _left_s(end_s: float) -> float:
     left_s = end_s - time.monotonic()
     if left_s <= 0:
-        raise TimeoutError("the time of the call is over")
+        raise TimeoutError("the call timed out")
     return left_s

@@ -4,6 +4,7 @@ are slow to import."""
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from worker_sdk.environment import configuration
 from worker_sdk.loading import OF_ASYNC_CALLS, OF_SYNC_CALLS, load
 from worker_sdk.masters.masters import Masters
 from worker_sdk.masters.store_affinity import StoreAffinity
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from worker_sdk.pusher.sync_client import SyncPusher
 
 # A handler waits longer than a web request may: an attempt should not fail because a master is being restarted.
-_MAX_WAIT_S: Final = 60.0
+MAX_WAIT_IN_JOBS_S: Final = 60.0
 
 
 class Pushers(Protocol):
@@ -36,7 +37,7 @@ class LazyPushers:
         affinity: StoreAffinity | None = None,
         *,
         timeout_s: float = 10.0,
-        max_wait_s: float = _MAX_WAIT_S,
+        max_wait_s: float = MAX_WAIT_IN_JOBS_S,
         durability: str | None = None,
         middleware: "Iterable[EnqueueMiddleware] | None" = None,
     ) -> None:
@@ -115,3 +116,16 @@ class LazyPushers:
             await self._pusher.aclose()
         if self._sync_pusher is not None:
             self._sync_pusher.close()
+
+
+def configured_pushers(masters: str | Sequence[str], token: str | None) -> LazyPushers:
+    """Return clients for code outside of jobs. They wait for masters as `configure` says."""
+    settings = configuration()
+    return LazyPushers(
+        masters,
+        token,
+        timeout_s=settings.timeout_s,
+        max_wait_s=settings.max_wait_s,
+        durability=settings.durability,
+        middleware=settings.middleware,
+    )

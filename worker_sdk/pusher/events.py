@@ -67,7 +67,7 @@ class SentEvent:
     * `event_id`: ID of the event; of a duplicate, that of the first one.
     * `is_duplicate`: the master had an event with this source and key already.
     * `job_ids`: the jobs that it started.
-    * `runs`: what each definition made of it: maps of `definition`, `outcome` (`fired`, `skipped` or `waiting`),
+    * `runs`: the effect on each definition: maps of `definition`, `outcome` (`fired`, `skipped` or `waiting`),
       `reason` and `job_id`.
 
     For example:

@@ -66,8 +66,8 @@ class SyncPusher(WithOnly):
     each call uses a connection of its own.
 
     A pusher belongs to the store of the first master that grants a call. If an address later leads to a master of
-    another store, the pusher logs this and sends it no jobs. A store that was begun anew is believed when all masters
-    have belonged to it for 15 s.
+    another store, the pusher logs this and sends it no jobs. If the store was replaced by a new one, the pusher accepts
+    it once all masters have belonged to it for 15 s.
     """
 
     @suggesting("a pusher")
@@ -133,8 +133,8 @@ class SyncPusher(WithOnly):
         * `argument`: any value that MessagePack can encode: None, bool, int, float, str, bytes, list, dict, and
           datetime with a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the path
           of a value that it cannot encode.
-        * `options`: see `JobOptions`. If another job holds the `unique` key, the call raises `Duplicate`, or it returns
-          the ID of that job; `is_duplicate` and `is_replaced` tell.
+        * `options`: see `JobOptions`. If another job holds the `unique` key, its `on_conflict` decides whether the call
+          raises `Duplicate` or returns the ID of that job. `is_duplicate` and `is_replaced` recognize such an ID.
 
         Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
         Raise Duplicate, a RefusedError, for a `unique` key that is taken, and TypeError for an option that does not
@@ -178,10 +178,10 @@ class SyncPusher(WithOnly):
         * `jobs`: an iterable of maps with the arguments of `make_job`, or of pairs `(name, argument)`.
         * `in_one_call`: send all jobs, up to 10,000, in one call: the master accepts all of them, or none.
 
-        The iterable is otherwise read as it is sent, in chunks of up to 1,000 jobs. If a job is refused, its chunk is.
-        The error lists in `accepted_ids` the jobs that were accepted before, and in `unknown_ids` those that may have
-        been. If a middleware refuses a job, it raises EnqueueRefused, and the jobs that are not in `accepted_ids` were
-        not sent.
+        Without `in_one_call`, the iterable is read while it is sent, in chunks of up to 1,000 jobs. If one job is
+        refused, its whole chunk is. The error lists in `accepted_ids` the jobs that were accepted before, and in
+        `unknown_ids` those that may have been. If a middleware refuses a job, it raises EnqueueRefused, and the jobs
+        that are not in `accepted_ids` were not sent.
 
         Raise RefusedError, UnavailableError and EnqueueRefused, all of which are WorkerSdkError:
 
@@ -238,7 +238,7 @@ class SyncPusher(WithOnly):
 
         * `events`: an iterable of `Event`.
 
-        Each event counts by itself: if a call fails, the events of the calls before it are in.
+        Each call counts by itself: if one fails, the events of the calls before it stay accepted.
 
         Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
 
@@ -259,7 +259,7 @@ class SyncPusher(WithOnly):
 
         The job needs `keep_result`. The result of a failed job has its reason. None means that there is nothing to
         return: the job was enqueued without `keep_result`, it was discarded, canceled or skipped, its result is no
-        longer kept, or no job has this ID. `status` distinguishes these cases. A master hands a result out once.
+        longer kept, or no job has this ID. `status` distinguishes these cases. A master hands out each result once.
 
         Raise NotFinished if the job has not ended within `wait`, and UnavailableError if no master answers:
 
@@ -278,7 +278,7 @@ class SyncPusher(WithOnly):
 
     def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
         """Return partial results of the job, as the master gives them: a map with `parts`, `next`, `state` and
-        `is_last` (PartsPage in the OpenAPI document). `JobHandle.stream` does so.
+        `is_last` (PartsPage in the OpenAPI document). `JobHandle.stream` calls this.
 
         * `job_id`: the job.
         * `after`: `next` of the answer before. Default: from the first part on.
@@ -309,7 +309,7 @@ class SyncPusher(WithOnly):
         tail: int | None = None,
     ) -> Mapping[str, Any]:
         """Return lines of the log of the job, as the master gives them: a map with `entries`, `next`, `state` and
-        `is_last` (LogPage in the OpenAPI document). `JobHandle.logs` does so.
+        `is_last` (LogPage in the OpenAPI document). `JobHandle.logs` calls this.
 
         * `job_id`: the job.
         * `after`: `next` of the answer before. Default: from the first line on.
@@ -362,7 +362,7 @@ class SyncPusher(WithOnly):
         return self._call("POST", f"{path_of(job_id)}/cancel", of=job_id).body
 
     def create_batch(self, fields: Mapping[str, Any]) -> None:
-        """Make a batch. `Batch` does so.
+        """Create a batch. `Batch` calls this.
 
         * `fields`: those of BatchRequest in the OpenAPI document, an ID among them.
 
@@ -375,7 +375,7 @@ class SyncPusher(WithOnly):
         self._call("POST", BATCHES_PATH, sendable(fields), of=str(fields["id"]))
 
     def seal_batch(self, batch_id: str) -> None:
-        """Seal a batch. `Batch` does so.
+        """Seal a batch. `Batch` calls this.
 
         * `batch_id`: its ID.
 
@@ -387,7 +387,7 @@ class SyncPusher(WithOnly):
         self._call("POST", path_of_batch(batch_id, "/seal"), of=batch_id)
 
     def cancel_batch(self, batch_id: str) -> None:
-        """Cancel a batch. `Batch.cancel` does so.
+        """Cancel a batch. `Batch.cancel` calls this.
 
         * `batch_id`: its ID.
 
@@ -398,7 +398,7 @@ class SyncPusher(WithOnly):
         self._call("POST", path_of_batch(batch_id, "/cancel"), of=batch_id)
 
     def retry_batch(self, batch_id: str) -> None:
-        """Retry the failed jobs of a batch. `Batch.retry` does so.
+        """Retry the failed jobs of a batch. `Batch.retry` calls this.
 
         * `batch_id`: its ID.
 
@@ -409,7 +409,7 @@ class SyncPusher(WithOnly):
         self._call("POST", path_of_batch(batch_id, "/retry"), of=batch_id)
 
     def batch_status(self, batch_id: str) -> Mapping[str, Any]:
-        """Return a batch as the master shows it. `Batch.status` does so.
+        """Return a batch as the master shows it. `Batch.status` calls this.
 
         * `batch_id`: its ID.
 
@@ -453,10 +453,15 @@ class SyncPusher(WithOnly):
             self._masters.failed(address)
             time.sleep(attempts.next_pause_s(failed))
 
-    def _try(self, method: str, path: str, body: bytes | None) -> MasterAnswer:
+    def _idle_client(self) -> BlockingClient | None:
         try:
-            client = self._idle.pop()
-        except IndexError:  # all are in use by other threads
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _try(self, method: str, path: str, body: bytes | None) -> MasterAnswer:
+        client = self._idle_client()
+        if client is None:  # all are in use by other threads
             client = BlockingClient(self._masters, self._token, durability=self._durability)
         try:
             return client.call(method, path, body, timeout_s=self._timeout_s)

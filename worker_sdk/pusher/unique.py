@@ -18,8 +18,8 @@ class Unique:
     * `scope`: how long the job holds the key: `until_start`, `until_finished` or `window`.
     * `ttl_s`: length of the window in seconds, counted from the enqueue. Only with the scope `window`.
     * `on_conflict`: what happens to a job whose key another job holds. `reject`: the call raises `Duplicate`.
-      `existing`: it returns the ID of the other job. `replace`: so too, and the other job takes the new argument and
-      options if it has not started.
+      `existing`: it returns the ID of the other job. `replace`: it returns that ID as well, and the other job takes the
+      new argument and options if it has not started.
 
     Raise ValueError for a scope or a conflict that does not exist, and for a window without `ttl_s`:
 
@@ -52,7 +52,8 @@ class Debounce:
 
     * `wait_s`: seconds to wait after the last one.
     * `max_s`: seconds after the first one beyond which the job is not delayed. Default: no bound.
-    * `key`: text of up to 200 bytes; jobs of the name with the same key are one. Default: the name and the argument.
+    * `key`: text of up to 200 bytes. Jobs of one name with the same key replace one another. Default: the name and the
+      argument.
 
     For example:
 

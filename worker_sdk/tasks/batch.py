@@ -30,9 +30,9 @@ class Batch:
 
     An exception in the block cancels the batch. `async with` does the same without blocking the event loop.
 
-    * `on_success`: a job for when all members succeeded or were discarded, also after failed ones were retried.
-    * `on_complete`: a job for when all members are over, however they ended.
-    * `on_failure`: a job for when the first member fails for good.
+    * `on_success`: a job that starts when all members succeeded or were discarded, also after failed ones were retried.
+    * `on_complete`: a job that starts when all members are over, however they ended.
+    * `on_failure`: a job that starts when the first member fails for good.
     * `description`, `tags`: for people.
     * `batch`: the batch, or the ID of one, of which this batch is a member.
     * `expires`: time from now, by the clock of the master, after which the batch is canceled if it is not complete.

@@ -42,11 +42,19 @@ class Binder:
             elif name in self._dependencies:
                 problems.append((name, "is a dependency, which the worker gives"))
             elif name not in self._names:
-                problems.append((name, f"is not a parameter{suggestion(name, self._names)}"))
+                problems.append((name, f"is not a parameter{suggestion(name, self._names) or _as_option(name)}"))
             elif name in by_position:
                 problems.append((name, "is given twice"))
         missing = sorted(self._required - set(by_position) - kwargs.keys())
         return problems + [(name, "is missing") for name in missing]
+
+
+def _as_option(name: str) -> str:
+    """Return the place of an option of the job, if it was given among the arguments of the call."""
+    from worker_sdk.other_queues import option_of_jobs  # only for mistakes
+
+    found = option_of_jobs(name)
+    return f"; options of the job go before the call: using({found}=…)" if found else ""
 
 
 def taken(positional: Sequence[str], arguments: dict[str, Any]) -> list[Any]:

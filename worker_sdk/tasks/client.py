@@ -24,17 +24,9 @@ class ProcessPushers:
         key = (masters, token, configuration())
         # Two threads may both get here. Then one pair is dropped, which has no connection yet.
         if self._pushers is None or self._made_for != key:
-            from worker_sdk.pusher.by_process import LazyPushers
+            from worker_sdk.pusher.by_process import configured_pushers
 
-            settings = configuration()
-            self._pushers = LazyPushers(
-                masters,
-                token,
-                timeout_s=settings.timeout_s,
-                max_wait_s=settings.max_wait_s,
-                durability=settings.durability,
-                middleware=settings.middleware,
-            )
+            self._pushers = configured_pushers(masters, token)
             self._made_for = key
         return self._pushers
 

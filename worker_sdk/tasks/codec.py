@@ -36,7 +36,7 @@ class Codec:
     * `bind`: find the arguments of a call by name.
     * `types`: by argument, the type that checks it: its annotation, or a `PydanticType`.
 
-    Raise TypeError, when made, for an annotation whose values cannot travel.
+    Raise TypeError, when made, for an annotation whose values cannot be encoded.
     """
 
     def __init__(self, task: str, signature: Signature) -> None:

@@ -66,7 +66,8 @@ class Tasks:
             )
         self._tasks: dict[str, Task[..., Any]] = {}
         self._access = (master, token) if master is not None else None
-        self._own_pushers: LazyPushers | None = None
+        # By whether a job of this process calls.
+        self._own_pushers: dict[bool, LazyPushers] = {}
         self._definitions: dict[str, Declared] = {}
         self.seal = seal
 
@@ -294,9 +295,9 @@ class Tasks:
 
             await tasks.aclose()
         """
-        own, self._own_pushers = self._own_pushers, None
-        if own is not None:
-            await own.stop()
+        own, self._own_pushers = self._own_pushers, {}
+        for pushers in own.values():
+            await pushers.stop()
 
     def _schedule(self, schedule: Mapping[str, Any], options: Mapping[str, Any]) -> "Scheduled":
         from worker_sdk.tasks.scheduled import Declared, Scheduled
@@ -314,21 +315,26 @@ class Tasks:
     # --- for the rest of the package
 
     def handler_of(self, name: str) -> "Handler":
-        """Return the handler that a worker calls to run the task. Raise TypeError if its types cannot travel."""
+        """Return the handler that a worker calls to run the task. Raise TypeError if its types cannot be encoded."""
         from worker_sdk.tasks.handler import handler_of
 
         return handler_of(self._tasks[name])
 
     def own_pushers(self) -> "LazyPushers | None":
-        """The clients of the master that was given to these tasks, if one was."""
+        """Return the clients of the master that was given to these tasks, if one was, for a call at this moment. Inside
+        a job they wait longer for a master, as those of `ctx.enqueue` do."""
         if self._access is None:
             return None
-        if self._own_pushers is None:
-            load(OF_TASKS)
-            from worker_sdk.pusher.by_process import LazyPushers
+        from worker_sdk.worker.context import running_job
 
-            self._own_pushers = LazyPushers(*self._access)
-        return self._own_pushers
+        is_in_job = running_job.get() is not None
+        if (own := self._own_pushers.get(is_in_job)) is None:
+            load(OF_TASKS)
+            from worker_sdk.pusher.by_process import LazyPushers, configured_pushers
+
+            own = LazyPushers(*self._access) if is_in_job else configured_pushers(*self._access)
+            self._own_pushers[is_in_job] = own
+        return own
 
 
 def _handlers(task: Task[..., Any]) -> "dict[str, Handler]":

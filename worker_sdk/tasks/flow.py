@@ -41,8 +41,8 @@ class Flow(Generic[ResultT_co]):
         handles = flow.enqueue()
 
     It is checked before anything is sent, and enqueued in one call: a master accepts all of its jobs or none. `chain`,
-    `group` and `chord` make flows, which may be members of others. A flow of a group or of several ends has no single
-    last job.
+    `group` and `chord` make flows, which may be members of others. A flow that ends with a group, or with several jobs,
+    has no single last job.
     """
 
     # The type checker cannot know the last job of a flow that is filled later.
@@ -97,7 +97,7 @@ class Flow(Generic[ResultT_co]):
     def after(self, step: Step, jobs: Predecessors) -> None:
         """Let a job wait for others, besides those for which it waits already.
 
-        * `step`: the job. A flow stands for those of its jobs that wait for no other of it.
+        * `step`: the job. A flow stands for those of its jobs that wait for none of its other jobs.
         * `jobs`: a member, or several. A flow stands for its last jobs. IDs and handles name jobs that were enqueued
           before. `After(jobs, when="finished")` also runs the job when they did not succeed.
 

@@ -229,8 +229,8 @@ class JobHandle(Generic[ResultT_co]):
         return self
 
     def progress(self) -> "JobProgress | None":
-        """Ask a master how far the job is, and return what its worker told last, also when it is over; None if no
-        attempt told of any. The handle has its new `status` and `job` then.
+        """Ask a master how far the job is, and return the progress that its worker told last, also after the end of the
+        job; None if no attempt told any. Afterwards the handle has its new `status` and `job`.
 
         A worker tells about once a second, so there is no use in asking more often. Raise ResultGone if the job is
         unknown, and UnavailableError if no master answers:
@@ -244,8 +244,9 @@ class JobHandle(Generic[ResultT_co]):
         return progress_of(self.refresh().job or {})
 
     async def aprogress(self) -> "JobProgress | None":
-        """Ask a master how far the job is, and return what its worker told last, also when it is over; None if no
-        attempt told of any. The handle has its new `status` and `job` then. It does not block the event loop.
+        """Ask a master how far the job is, and return the progress that its worker told last, also after the end of the
+        job; None if no attempt told any. Afterwards the handle has its new `status` and `job`. It does not block the
+        event loop.
 
         A worker tells about once a second, so there is no use in asking more often. Raise ResultGone if the job is
         unknown, and UnavailableError if no master answers:
@@ -264,7 +265,7 @@ class JobHandle(Generic[ResultT_co]):
     def stream(self, kind: type[PartT]) -> "PartStream[PartT]": ...
     def stream(self, kind: Any = Any) -> "PartStream[Any]":
         """Return the values that the job hands out with `ctx.emit`, for `for` and `async for`, from the first one until
-        the job is over. A retry begins anew: see `attempt` of each `JobPart`.
+        the job is over. A retry begins again with its first value: see `attempt` of each `JobPart`.
 
         * `kind`: type of the values, such as a dataclass. Default: as they come.
 

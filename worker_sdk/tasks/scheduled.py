@@ -33,7 +33,7 @@ class DefinitionOptions(TypedDict, total=False):
       `next_workday` or `previous_workday`.
     * `starts_at`, `ends_at`: bounds of the instants, with a time zone.
     * `description`: text for people.
-    * `enabled`: whether it starts jobs. Left out, a pause by operators outlives every deploy.
+    * `enabled`: whether it starts jobs. If it is left out, a pause by operators survives every deploy.
     """
 
     name: str

@@ -86,7 +86,7 @@ class TaskJob(Job, Generic[ResultT_co]):
 
 
 class _Maker:
-    """Make the jobs of one task with the same options. Raise TypeError if a type of the task cannot travel."""
+    """Make the jobs of one task with the same options. Raise TypeError if a type of the task cannot be encoded."""
 
     def __init__(self, task: "Task[..., Any]", options: Mapping[str, Any]) -> None:
         load(OF_TASKS)
@@ -400,7 +400,7 @@ class Task(Calls[P, ResultT_co]):
 
     @property
     def codec(self) -> "Codec":
-        """Return the codec of arguments and results. Raise TypeError if a type cannot travel."""
+        """Return the codec of arguments and results. Raise TypeError if a type cannot be encoded."""
         if self._codec is None:
             load(("worker_sdk.tasks.codec",))
             from worker_sdk.tasks.codec import Codec

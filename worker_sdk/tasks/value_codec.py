@@ -27,7 +27,7 @@ class ResultCodec:
 
     * `takes_anything`: the annotation says nothing about the type.
 
-    Raise TypeError, when made, for an annotation whose values cannot travel. `what` names the result in that error.
+    Raise TypeError, when made, for an annotation whose values cannot be encoded. `what` names the result in that error.
     """
 
     def __init__(self, what: str, annotation: Any) -> None:
@@ -157,7 +157,7 @@ def encode_other(value: Any) -> Any:
         return value.model_dump(by_alias=True, round_trip=True, warnings=False)
     if type(value).__module__.partition(".")[0] == "pydantic" and "Secret" not in type(value).__name__:
         return str(value)  # a URL
-    raise TypeError(f"a value of type {type(value).__name__} cannot travel; give it as a type that can")
+    raise TypeError(f"a value of type {type(value).__name__} cannot be encoded; give it as a type that can be")
 
 
 def decode_other(kind: Any, value: Any) -> Any:
@@ -176,7 +176,7 @@ def decoded_value(value: Any, kind: Any) -> Any:
 
 def decoder_of(what: str, annotation: Any) -> Callable[[Any], Any]:
     """Return a function that decodes a value as its annotation says, and raises ValueError if it does not fit. Raise
-    TypeError for an annotation whose values cannot travel."""
+    TypeError for an annotation whose values cannot be encoded."""
     kind = checked_type(what, annotation)
 
     def decode(value: Any) -> Any:
@@ -208,7 +208,7 @@ def checked_type(what: str, annotation: Any) -> Any:
         return _by_pydantic(what, annotation)
     if others := [one for one in found if not _is_known(one)]:
         return _by_pydantic(
-            what, annotation, f"{getattr(others[0], '__name__', others[0])} is not a type that can travel"
+            what, annotation, f"{getattr(others[0], '__name__', others[0])} is not a type that can be encoded"
         )
     return annotation
 

@@ -87,7 +87,7 @@ class WorkerHarness(AsyncWithOnly):
     * `worker`: the worker, or `Tasks`, for which a worker is made.
     * `enqueued`: the jobs that handlers enqueued with `ctx.enqueue`, as maps. Jobs of isolated handlers go to a real
       master.
-    * `unmet`: the conditions of `ready_when` that are not met. All others are, and nobody is asked.
+    * `unmet`: the conditions of `ready_when` that are not met. All others count as met: no master is asked.
 
     For example:
 
@@ -142,12 +142,13 @@ class WorkerHarness(AsyncWithOnly):
         * `headers`: headers of the job.
         * `job_id`: ID of the job, a UUID. Default: another one for each run.
         * `checkpoint`: value of `ctx.checkpoint`, as if an earlier attempt had saved it. Default: none was saved.
-        * `callback`: callback of the outside system: bytes as they are, any other value as JSON. A `FormAnswer` is that
-          of a person. The handler runs as it does after its challenge was answered. Default: none came.
-        * `inputs`: results of the jobs for which the job waited, in order, for `ctx.inputs`. An `Ending`, which another
-          run returned, stands for a job that ended so. Default: it waited for none.
-        * `steps`: results of steps by name, as if an earlier attempt had run them. `Ending.steps` of another run
-          makes this one the next attempt. Default: none has ended.
+        * `callback`: the callback of the outside system. Bytes are its body, and any other value is encoded as JSON. A
+          `FormAnswer` is the answer of a person. The handler runs as it does when the callback has come. Default: no
+          callback has come.
+        * `inputs`: results of the jobs for which the job waited, in order, for `ctx.inputs`. The `Ending` of another
+          run stands for a job that ended in this way. Default: the job waited for no other.
+        * `steps`: results of steps by name, as if an earlier attempt had run them. Give `Ending.steps` of a run to run
+          the attempt after it. Default: no step has ended.
 
         For example:
 

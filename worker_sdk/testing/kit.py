@@ -60,12 +60,12 @@ def recording() -> Iterator[Recorded]:
 def inline(*, worker: "Worker | Tasks | None" = None, raises: bool = True) -> Iterator[Recorded]:
     """Run the jobs of tasks where they are enqueued, in all threads, until the block ends. Yield the list of them.
 
-    Retries follow at once, and delays are not waited for. As with a master, a handle has the
-    result of a job with `keep_result=True` alone. The worker starts with the first
-    job: `on_start` of its middleware, and the values that live as long as it. It ends with the block.
+    Retries follow at once, and delays are not waited for. As with a master, only a job with `keep_result=True` has a
+    result. The worker starts before the first job, with `on_start` of its middleware and the values that live as long
+    as the worker. It ends with the block.
 
-    * `worker`: the worker, or `Tasks`, whose handlers run the jobs that are not tasks, and whose middleware counts.
-      Default: that of `configure`, and tasks alone.
+    * `worker`: the worker, or `Tasks`, that runs jobs which no task made, and whose middleware is used. Default: only
+      tasks run, with the middleware of `configure`.
     * `raises`: raise the exception of a job that fails for good from the `enqueue` that made it, with its traceback.
       Otherwise only the handle tells of it.
 
@@ -92,8 +92,8 @@ def drain(
     A virtual clock passes over delays and backoffs, so a job runs when it would be due among the others: the lowest
     priority number first, then the oldest. A job with `after` runs behind those for which it waits, and is skipped
     where a master would skip it. Jobs of a task with `gather` that are due at the same time run in one call. Call it
-    inside the block of `recording`, or after it. Drained jobs are removed from `jobs`; those stay that wait for a job
-    which did not end.
+    inside the block of `recording`, or after it. Drained jobs are removed from `jobs`. Jobs that wait for a job which
+    did not end stay there.
 
     * `jobs`: the list from `recording`; or jobs of `to_job`, and maps or pairs as `enqueue_many` takes them.
     * `worker`: as for `inline`.

@@ -41,6 +41,13 @@ _OTHER_WORDS: Final = {
     "MASTER": "URL",
     "MASTERS": "URL",
     "MASTER_URL": "URL",
+    "ADDRESS": "URL",
+    "ENDPOINT": "URL",
+    "SERVER": "URL",
+    "SERVER_URL": "URL",
+    "URI": "URL",
+    "API_KEY": "TOKEN",
+    "API_TOKEN": "TOKEN",
     "STORE_URL": "REDIS_URL",
 }
 

@@ -262,9 +262,9 @@ class Context(CheckpointCalls):
     # --- limits
 
     def used(self, **units: float) -> None:
-        """Tell how much of a limit with a weight this attempt has used, for example the tokens of a model. When it
-        ends, however it ends, the masters replace the estimate that was charged at its start. Call it as often as you
-        like: the last number of each unit counts. It may be called from any thread.
+        """Tell how much of a limit with a weight this attempt has used, for example the tokens of a model. When the
+        attempt ends, in whatever way, the masters replace the estimate that was charged at its start. Call it as often
+        as you like: the last number of each unit counts. It may be called from any thread.
 
         * `units`: number of each unit, 0 to a billion. The names are those of `unit` in the weights of constraints.
 
@@ -277,9 +277,9 @@ class Context(CheckpointCalls):
         self._reports.add_used(self._token, checked_units(units))
 
     def observed(self, constraint: str, value: Any = NO_VALUE, *, remaining: float, resets_s: float) -> None:
-        """Tell how much room another service says it has left. Until then, the masters start no more jobs than fit.
-        The room never becomes wider than the constraint. The call does not wait for a master, and may be made from any
-        thread. `ApiLimits` reads the numbers from the headers of an answer.
+        """Tell how much room another service says it has left. Until the service resets it, the masters start no more
+        jobs than fit into this room. The room never becomes wider than the constraint. The call does not wait for a
+        master, and may be made from any thread. `ApiLimits` reads the numbers from the headers of an answer.
 
         * `constraint`: name of the constraint that stands for the service's limit.
         * `value`: value of the constraint's key, if it has one.
@@ -296,7 +296,7 @@ class Context(CheckpointCalls):
 
     def emit(self, value: Any) -> "Saved":
         """Hand out a partial result while the job runs, and return when a master has it. `handle.stream()`, browsers
-        and `curl` get it at once. The order stays. A later attempt begins anew.
+        and `curl` get it at once. The values keep their order. Those of a later attempt replace them.
 
         * `value`: anything that MessagePack holds. A master bounds the number and the bytes of an attempt's values
           (`max_parts`, `max_parts_bytes`).

@@ -30,7 +30,7 @@ class Descriptors:
         self.is_short = False
 
     def look(self) -> None:
-        """Look whether enough are free, and keep or give up the reserve."""
+        """Check whether enough file descriptors are free. Fill the reserve if they are, and give it up if not."""
         found = self._opened()
         is_enough = len(found) == NEEDED
         if is_enough:

@@ -55,8 +55,8 @@ class Input:
 
     @property
     def result(self) -> Any:
-        """The handler's return value, as it traveled. Raise InputMissing, which fails this job for good, if it did not
-        succeed or its result is not here."""
+        """The handler's return value, as it was stored. Raise InputMissing, which fails this job for good, if the job
+        did not succeed or its result is not here."""
         if not self.is_success or self._result is None:
             raise InputMissing(self.job_id, self.state, self.omitted)
         result = self._result.get("result")
@@ -79,8 +79,8 @@ class Input:
 
     @property
     def outcome(self) -> "JobResult | None":
-        """The end of the job as `Pusher.result` returns it, also of one that failed, with its reason and its error.
-        None if it is not here."""
+        """The end of the job as `Pusher.result` returns it. The end of a failed job has its reason and its error. None
+        if the job left no result."""
         if self._result is None:
             return None
         from worker_sdk.pusher.results import JobResult

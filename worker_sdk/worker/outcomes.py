@@ -2,8 +2,10 @@
 
 import contextlib
 import logging
+import os
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from worker_sdk.errors import (
@@ -24,6 +26,7 @@ from worker_sdk.worker.registry import Handler
 Fields = dict[str, Any]
 
 MAX_MESSAGE: Final = 1_000
+_OWN_FILES: Final = f"{Path(__file__).parents[1]}{os.sep}"
 MAX_TRACEBACK: Final = 14_000  # bytes; with type and message an error stays under 16 KiB
 
 
@@ -162,7 +165,9 @@ def _of_order(handler: Handler, exc: BaseException) -> Fields | None:
 
 
 def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
-    """Return the outcome that the handler's policies give `exc`. If none fits, it is a failure that is retried."""
+    """Return the outcome that the handler's policies give `exc`. If none fits, it is a failure that is retried. Its
+    traceback begins with the handler's own code from now on."""
+    _drop_first_frames(exc)
     if (ordered := _of_order(handler, exc)) is not None:
         return ordered
     if isinstance(exc, UnfitArgumentError):
@@ -184,6 +189,16 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
                 retry_after_s=policy.wait_s(attempt),
             )
     return failure(message, should_retry=True, error=_describe(exc))
+
+
+def _drop_first_frames(exc: BaseException) -> None:
+    """Drop the frames by which the worker called the handler: they hide the cause from people. An exception of the
+    worker itself keeps them."""
+    frames = exc.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_OWN_FILES):
+        frames = frames.tb_next
+    if frames is not None:
+        exc.__traceback__ = frames
 
 
 def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:

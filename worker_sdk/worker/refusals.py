@@ -23,11 +23,18 @@ def advice(answer: MasterAnswer, url: str | None, master: str) -> str:
         return "; the token needs the scope work"
     if answer.code == "address_unverified" and url is not None:
         host = urlsplit(url).hostname or ""
-        if _is_loopback(host) and not _is_loopback(urlsplit(master).hostname or ""):
+        is_master_here = _is_loopback(urlsplit(master).hostname or "")
+        if _is_loopback(host) and is_master_here:
+            return ""  # the master reaches it
+        if _is_loopback(host):
             return (
                 f"; this worker listens on {host}, which the master at {master} cannot reach: host='0.0.0.0' (or "
                 "JQMASTER_WORKER_HOST=0.0.0.0), or pull=True"
             )
+        return (
+            f"; can the master at {master} reach {url}? Give the worker an address that it can (url=…, --url or "
+            "JQMASTER_WORKER_URL), or pull=True (--pull)"
+        )
     return ""
 
 

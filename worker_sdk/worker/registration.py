@@ -125,11 +125,11 @@ class WorkerRegistration:
         """Log each failure once, and again after a while, but not at each retry."""
         if text != self._complaint or now_s() - self._complained_s >= REPEAT_S:
             self._complaint, self._complained_s = text, now_s()
-            logger.warning("not registered, trying on: %s", text)
+            logger.warning("not registered yet, and trying again: %s", text)
 
     def _note_rejection(self, answer: MasterAnswer, hint: str, sent_s: float) -> None:
-        """Give up if a worker that was never registered keeps being refused because of its token. One that was
-        registered tries on: its token may just be replaced."""
+        """Give up if a worker that was never registered keeps being refused because of its token. A worker that was
+        registered before goes on trying: somebody may be replacing its token."""
         if answer.status not in (401, 403) or self._was_registered:
             self._rejected_since_s = None
             return

@@ -160,7 +160,7 @@ class Worker(NoBlock):
         """Decorate a function, `f(argument, ctx)` or `f(argument)`, that runs the jobs of one name. Return it
         unchanged.
 
-        Parameters with the default `Depends(…)` stand after these, and are filled by the worker.
+        Parameters with the default `Depends(…)` come after these. The worker fills them.
 
         An `async def` runs in the event loop, a `def` in a thread. Its return value is the result of the job. Any
         exception is a failed attempt, and the job is retried unless one of these says otherwise:
@@ -170,8 +170,8 @@ class Worker(NoBlock):
         * `discard_on`: exception classes that end the job at once.
         * `confirm_start`: ask a master before the first line runs. This costs a round trip. In return, a push that was
           delayed on its way starts nothing.
-        * `isolated`: run each attempt in a separate process. All that it starts ends with it, and a timeout kills both.
-          The function must be at the top level of a module.
+        * `isolated`: run each attempt in a separate process. All processes that it starts end with it, and a timeout
+          kills all of them. The function must be at the top level of a module.
         * `contract`: what masters show of the name, and may check new jobs by: a map of `version`, `argument_schema` (a
           JSON Schema) and `options`, each of which may be missing.
         * `retry_codes`: codes of `CodedError` with which the job is retried; others are final. Default: all.
@@ -279,12 +279,12 @@ class Worker(NoBlock):
     def asgi(self) -> "App":
         """Return an ASGI application to mount the worker in an application that you already serve, at `url`.
 
-        Its lifespan starts and stops the worker. An application that does not pass the lifespan on to mounted
-        applications, as most do not, takes `lifespan` as its own.
+        Its lifespan starts and stops the worker. Most frameworks do not pass the lifespan on to mounted applications.
+        With these, give the outer application `lifespan=worker.lifespan`.
 
-        A URL leads to one process. If several processes serve the application, the first one serves the worker, and the
-        others refuse to start. Leave out `url`, and each process listens at an address of its own besides, or use
-        `pull=True`.
+        A URL leads to one process. If several processes serve the application, the first one runs the worker, and the
+        others refuse to start. To run a worker in each process, leave out `url`, so that each also listens at an
+        address of its own, or use `pull=True`.
 
         For example:
 
@@ -414,7 +414,7 @@ class Worker(NoBlock):
             self._node = None
 
     def _load_tasks(self) -> None:
-        """Register the tasks that were declared meanwhile. Raise TypeError for one whose types cannot travel, and
+        """Register the tasks that were declared meanwhile. Raise TypeError for one whose types cannot be encoded, and
         ValueError for a name that is taken."""
         for source in self._sources:
             for name in source.names:

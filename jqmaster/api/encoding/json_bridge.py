@@ -37,7 +37,7 @@ def json_to_msgpack(text: bytes) -> bytes:
     except (
         RecursionError,
         ValueError,
-    ):  # from the parser or, in versions whose parser goes deeper, from the packer
+    ):  # raised by the parser, or by the packer if the parser of this version goes deeper
         raise UnparsableError("nested too deeply", code="too_deep") from None
     return packed
 

@@ -31,7 +31,7 @@ def show_help(
             exits.fail(
                 exits.USAGE,
                 f"no command and no topic {' '.join(words or [])}{suggestion(word, known)}\n"
-                f"  Topics: {', '.join(TOPICS)}",
+                f"  Topics: {', '.join(TOPICS)}; `jqmaster help` lists the commands",
             )
         command, at = found, type(root)(found, info_name=word, parent=at)
     text = command.get_help(at)

@@ -455,15 +455,24 @@ def _print_result(http: MasterSession, job_id: str, wait_s: float) -> None:
     if status == 202:
         exits.fail(exits.FAILED, f"job {job_id} is not over: {answer['state']}")
     if answer is None:
-        exits.fail(
-            exits.NOT_FOUND,
-            f"no result of job {job_id}: the job is unknown, was discarded, canceled or skipped, or its result was not "
-            "kept or is gone",
-        )
+        exits.fail(exits.NOT_FOUND, _no_result_text(http, job_id))
     if answer["type"] != "success":
         exits.fail(exits.FAILED, f"job {job_id} failed ({answer['reason']}): {answer['message']}")
     if not is_json:
         output.show_value(answer["result"])
+
+
+def _no_result_text(http: MasterSession, job_id: str) -> str:
+    """Return why there is no result of the job. End the command if there is no such job."""
+    status, job = http.call("GET", job_path(job_id), admit=(403,))
+    if status == 403:
+        return f"no result of job {job_id}: its state needs the scope read"
+    state = job["state"]
+    if state not in ("succeeded", "failed"):
+        return f"job {job_id} was {state}, so it has no result; `jqmaster job {job_id}` shows more"
+    if not job["keep_result"]:
+        return f"job {job_id} {state}, but its result was not kept: enqueue such jobs with keep_result"
+    return f"job {job_id} {state}, but its result is gone: it was fetched before, or was kept for long enough"
 
 
 def _await_result(http: MasterSession, job_id: str, wait_s: float) -> tuple[int, Any]:

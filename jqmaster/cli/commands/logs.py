@@ -36,8 +36,10 @@ def logs(
         int | None, typer.Option(min=1, help="Begin at most this many lines before the newest one.")
     ] = None,
 ) -> None:
-    """Print the log of a job, the oldest line first. Standard error tells of lines that are missing or that come from
-    the archive. If the archive is away, print the lines that the store still has, and exit with 5."""
+    """Print the log of a job, the oldest line first.
+
+    Standard error tells of lines that are missing or that come from the archive. If the archive is away, print the
+    lines that the store still has, and exit with 5."""
     wanted = {"level": level.value, "attempt": attempt, "tail": tail}
     raise typer.Exit(_print(http, job_id, wanted, is_following=follow))
 

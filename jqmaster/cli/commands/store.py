@@ -216,6 +216,12 @@ def _run(
         raise
 
 
+def _clock_text(ahead_ms: int) -> str:
+    if ahead_ms == 0:
+        return "the same as here"
+    return f"{abs(ahead_ms)} ms {'ahead of' if ahead_ms > 0 else 'behind'} this machine's"
+
+
 def _show_report(report: "StoreReport", settings: "Settings") -> None:
     mib = 1024 * 1024
     most = f" of {report.memory_max_bytes / mib:.0f}" if report.memory_max_bytes else ""
@@ -231,7 +237,7 @@ def _show_report(report: "StoreReport", settings: "Settings") -> None:
             ("replicas in sync", str(report.replicas_in_sync)),
             ("memory", f"{report.memory_used_bytes / mib:.1f}{most} MiB"),
             ("latency", f"{report.latency_ms:.2f} ms"),
-            ("clock", f"{report.clock_ahead_ms:+.0f} ms to ours"),
+            ("clock", _clock_text(round(report.clock_ahead_ms))),
         ]
     )
     for fault in report.faults:

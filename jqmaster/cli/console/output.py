@@ -3,9 +3,14 @@
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from worker_sdk.transport import standard_streams
+
+# A cell is prose, which may be folded, if it is longer than this and has blanks.
+_WHOLE: Final = 30
+_GAP: Final = 2
+_PIPE: Final = 400
 
 escape_controls = standard_streams.escape_controls
 
@@ -41,21 +46,35 @@ def _inert_json(text: str) -> str:
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
+    """Print a table. Only prose is folded to the width of the terminal. IDs, times and names stay whole, so that people
+    can copy them: a row that is too long goes on in the next line of the terminal."""
     from rich.console import Console
+    from rich.segment import Segment, Segments
     from rich.table import Table
     from rich.text import Text
 
+    # Pass text, not markup: a job may be named [red].
+    cells = [[Text("" if cell is None else escape_controls(cell)) for cell in row] for row in rows]
     table = Table(title=title or None, box=None, pad_edge=False, title_justify="left")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        # Pass text, not markup: a job may be named [red].
-        table.add_row(*(Text("" if cell is None else escape_controls(cell)) for cell in row))
+    least = 0
+    for number, column in enumerate(columns):
+        inside = [row[number] for row in cells if number < len(row)]
+        is_prose = any(cell.cell_len > _WHOLE and " " in cell.plain for cell in inside)
+        table.add_column(column, no_wrap=not is_prose, overflow="fold")
+        widest = max((cell.cell_len for cell in (Text(column), *inside)), default=0)
+        least += _GAP + (min(widest, _WHOLE) if is_prose else widest)
+    for row in cells:
+        table.add_row(*row)
     # A pipe gets whole lines; only a terminal has a width.
     console = Console()
-    if not console.is_terminal:
-        console = Console(width=400)
-    console.print(table)
+    console = Console(width=max(least, console.width if console.is_terminal else _PIPE))
+    # Blanks behind the last cell would be lines of their own in a narrow terminal.
+    for line in console.render_lines(table, pad=False):
+        while line and not line[-1].text.strip():
+            line.pop()
+        if line:
+            line[-1] = Segment(line[-1].text.rstrip(), line[-1].style)
+        console.print(Segments([*line, Segment.line()]), end="")
 
 
 def show_list(

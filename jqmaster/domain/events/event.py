@@ -44,7 +44,7 @@ class Event:
         # The leading length marks the end of the source, so no other pair of source and key gives the same text.
         text = f"{len(self.source)}\n{self.source}{self.dedupe_key}"
         if self.is_bound:
-            # Types contain no line feed, and other texts begin with digits.
+            # No other text can be equal: a type contains no line feed, and texts without a type begin with a digit.
             text = f"type {self.event_type}\n{text}"
         return blake2b(text.encode(), digest_size=16).hexdigest()
 

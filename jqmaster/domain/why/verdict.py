@@ -277,6 +277,7 @@ class Finished:
 _SHOWN_OF: Final[Mapping[JobState, str]] = {
     JobState.FAILED: "its error",
     JobState.CANCELED: "its history",
+    JobState.DISCARDED: "the reason",
 }
 
 Verdict = (

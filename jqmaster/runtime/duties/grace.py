@@ -57,7 +57,7 @@ class Grace:
         # The last answer: the times of its request and its arrival, and the store's time in it.
         self._heard_s = (now_s, now_s)
         self._heard_ms: int | None = None
-        # Since the last answer: seconds of requests, seconds of planned sleep, and seconds of outage within both.
+        # Since the last answer: seconds in requests, seconds of planned sleep, and the part of both that was an outage.
         self._asked_s = self._meant_s = self._away_s = 0.0
         self._is_away = False
         # Whether the store's clock was set back. The duty that shortens the leases, which became too long, clears this

@@ -70,7 +70,7 @@ class HistoryKeeper(PeriodicLoop):
                 logger.error("counts are lost: %s", exc.detail)
             except JqmasterError as exc:
                 if not self._is_failing:
-                    logger.warning("cannot write what was counted: %s", exc.detail)
+                    logger.warning("cannot write the counts: %s", exc.detail)
                 self._is_failing = True
                 return
             self._is_failing = False

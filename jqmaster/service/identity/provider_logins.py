@@ -220,7 +220,7 @@ def _page_of(text: str) -> str:
 
 
 def _texts(value: Any) -> list[str]:
-    """Return the texts of a claim that is a list, or a single text."""
+    """Return the texts in the value of a claim, which is a list or a single text."""
     if isinstance(value, str):
         return [value]
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

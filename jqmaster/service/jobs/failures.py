@@ -73,8 +73,8 @@ class FailureReader:
         return self._types
 
     async def _texts(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> dict[str, str]:
-        """Return texts by group ID, without the redacted values of the example. Groups without an example have none,
-        because it is unknown which redacted values their texts contain."""
+        """Return the text of each group by its ID, without the redacted values of the group's example job. A group
+        whose example job is gone has no text here, because nobody knows which redacted values its text contains."""
         if not access.redactor.has("argument", "headers", "error"):
             return {group.id: group.message for group in groups}
         texts = {}

@@ -8,7 +8,7 @@ from jqmaster.live_value import LiveValue
 
 # Shares of all connections.
 CLIENTS_SHARE: Final = 3 / 4
-# The share of all waiting calls. Workers that pull get the places that clients leave free, and this additional share.
+# The share of clients and pulling workers together. Pulling workers may also use the places that clients leave free.
 ALL_SHARE: Final = 7 / 8
 
 

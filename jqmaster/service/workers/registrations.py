@@ -24,8 +24,8 @@ MAX_AT_ONCE: Final = 200
 # If a worker registers more often, it keeps crashing, or two workers fight over one address.
 OFTEN: Final = 5
 _UNVERIFIED: Final = (
-    "the address was not proven to be the worker's: POST {url}/challenge must be answered there with the proof of "
-    "the secret. The master's log names the cause"
+    "no worker that knows the secret answered POST {url}/challenge: nothing that this master can reach listens there, "
+    "or another program does. The master's log has the cause"
 )
 _BINARY: Final = "the proof is right, but sent as binary: it must be text (a MessagePack str)"
 

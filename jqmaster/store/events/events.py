@@ -90,7 +90,7 @@ class EventPlace(NamedTuple):
     passed: int
 
     def behind(self, received_at_ms: int) -> "EventPlace":
-        """Return the position after the next event, which has this time."""
+        """Return the position behind the next event, which was received at `received_at_ms`."""
         return EventPlace(received_at_ms, self.passed + 1 if received_at_ms == self.received_at_ms else 1)
 
 

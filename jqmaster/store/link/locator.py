@@ -17,7 +17,7 @@ from jqmaster.store.link.connection import TcpConnection, TlsConnection
 
 logger = logging.getLogger(__name__)
 
-# The longest wait for the first answer, and after it for the others.
+# How long to wait for the first answer, and after it for all others.
 ASK_S: Final = 1.0
 ASK_OTHERS_S: Final = 0.2
 # A primary that hangs, or was replaced without knowing it, sends no error: ask the others.

@@ -70,7 +70,7 @@ class EventsWaiting:
 
 @dataclass(frozen=True, slots=True)
 class FollowUpsWritten:
-    """There is something to do that follows from changes of jobs."""
+    """A script wrote follow-ups: work for the leader that a change of a job causes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,11 @@ class ActionStore:
         audit_entry: bytes = b"",
         ended: Sequence[str] = (),
     ) -> tuple[str, str | None]:
-        """Store progress. Return `ok` or `over` (somebody else ended the action), and who wishes it to end.
-        `audit_entry`: the action is over. `ended`: watched jobs whose end this progress counts."""
+        """Store the progress of an action. Return `ok`, or `over` if somebody else ended the action; and who asked to
+        cancel it (None: nobody).
+
+        * `audit_entry`: the entry for the end of the action; empty while it goes on.
+        * `ended`: the watched jobs whose ends are counted in `progress` for the first time."""
         k = self._keys
         word, data = await self._client.run(
             "advance_action",

@@ -451,6 +451,12 @@ def test_a_running_job_tells_where_and_how_long() -> None:
             f"It ended at {AT}: canceled (cause: canceled). `jqmaster job {JOB.id}` shows its history, and `jqmaster "
             f"retry {JOB.id}` runs it again.",
         ),
+        (
+            JobState.DISCARDED,
+            Cause.NONE,
+            f"It ended at {AT}: discarded. `jqmaster job {JOB.id}` shows the reason, and `jqmaster retry {JOB.id}` "
+            "runs it again.",
+        ),
         (JobState.SKIPPED, Cause.EXPIRED, f"It ended at {AT}: skipped (cause: expired)."),
     ],
 )

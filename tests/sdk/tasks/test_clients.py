@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -12,8 +12,12 @@ from tests.support import real_time
 from tests.support.forking import Child
 from tests.support.interrupts import interrupted
 from tests.support.ports import free_port
-from worker_sdk import Tasks, UnavailableError, Worker, configure
+from worker_sdk import SyncPusher, Tasks, UnavailableError, Worker, configure
 from worker_sdk.tasks.client import process_pushers
+from worker_sdk.worker.context import running_job
+
+if TYPE_CHECKING:
+    from worker_sdk import Context
 
 pytestmark = real_time.WORKER
 
@@ -53,6 +57,44 @@ def test_tasks_find_the_master_in_the_environment_or_the_configuration(
     double.enqueue(3)  # the configuration takes precedence
     Tasks(master=master.url, token=master.token).task("other")(double.function).enqueue(4)
     assert master.count("/api/jobs") == 4
+
+
+@pytest.mark.req("S8")
+@pytest.mark.parametrize("is_in_job", [False, True])
+def test_tasks_with_a_master_of_their_own_wait_as_all_others_do(
+    is_in_job: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NoTimeLeft(Exception):
+        pass
+
+    def pause(seconds: float) -> None:
+        raise NoTimeLeft
+
+    monkeypatch.setattr("worker_sdk.pusher.sync_client.time.sleep", pause)
+    own = Tasks(master=f"http://127.0.0.1:{free_port()}").task("double")(double.function)
+    running = running_job.set(cast("Context", object()) if is_in_job else None)
+    try:
+        for max_wait_s, told in ((None, "10 s"), (3, "3 s")):
+            if max_wait_s is not None:
+                configure(max_wait_s=max_wait_s)
+                own = Tasks(master=f"http://127.0.0.1:{free_port()}").task("double")(double.function)
+            with pytest.raises(NoTimeLeft):
+                own.enqueue(1)
+            # A handler waits longer than a web request may.
+            assert f"for up to {'60 s' if is_in_job else told} more" in caplog.messages[-1]
+    finally:
+        running_job.reset(running)
+
+
+def test_an_error_of_a_call_hides_no_other_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker_sdk.masters.blocking_client.check_variables", _refuse)
+    with SyncPusher("http://127.0.0.1:1") as pusher, pytest.raises(ValueError, match="no such variable") as raised:
+        pusher.enqueue("double", {"number": 1})
+    assert raised.value.__context__ is None
+
+
+def _refuse() -> None:
+    raise ValueError("JQMASTER_URI: no such variable")
 
 
 def test_workers_and_pushers_are_configured_too(configured: FakeMaster) -> None:

@@ -88,7 +88,7 @@ def test_an_unknown_option_is_refused_where_it_is_given() -> None:
         ((1,), {"ctx": None}, "ctx: is the context, which the worker gives"),
         (("1",), {}, "photo_id: Expected `int`, got `str`"),
         ((1,), {"size": None}, "size: Expected `int`, got `null`"),
-        ((object(),), {}, "photo_id: a value of type object cannot travel"),
+        ((object(),), {}, "photo_id: a value of type object cannot be encoded"),
     ],
 )
 @pytest.mark.req("S8")
@@ -205,7 +205,7 @@ def test_a_type_that_cannot_travel_is_refused_when_the_worker_is_made() -> None:
     def load(photo: Photo) -> None: ...
 
     with pytest.raises(
-        TypeError, match=r"task photo.load: parameter photo has the type .*Photo.* not a type that can travel"
+        TypeError, match=r"task photo.load: parameter photo has the type .*Photo.* not a type that can be encoded"
     ):
         Worker("http://127.0.0.1:1", tasks=one).names  # noqa: B018
 

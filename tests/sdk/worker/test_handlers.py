@@ -153,6 +153,7 @@ async def test_an_exception_is_a_failure_that_is_retried_and_described(
     assert len(result["message"].encode()) <= 1_000
     assert result["error"]["type"] == "ValueError"
     assert "in broken" in result["error"]["traceback"] or "raise ValueError" in result["error"]["traceback"]
+    assert "worker_sdk" not in result["error"]["traceback"]  # the frames that called the handler
     assert len(msgpack.packb(result["error"])) <= 16 * 1024
     assert "retry_after" not in result
 
