@@ -5,7 +5,7 @@
 --   list of names) max_depth mark(of the store's data; empty: not checked) filled_by(ID of the call that fills and
 --   seals it; empty: none) asked_ms(the expires_at that the client asked for; 0: none)
 -- REPLY ok | known | taken | expired:now_ms | parent:unknown, over or too_deep | other_data
--- CHECKS FIRST the mark of the data; whether a batch has the ID already, and the same spec; that the batch has not
+-- CHECKS FIRST the mark of the data; whether a batch with this ID exists, and with which spec; that the batch has not
 --   expired; that the parent takes new members
 -- include lib/clock.lua
 -- include lib/lists.lua

@@ -1,9 +1,9 @@
 #!lua
--- Sets the counts of a batch to those that the repair counted from its members' records, unless the batch changed
--- since. Then writes again what follows from its state, such as its callbacks.
+-- Corrects the counts of a batch to the numbers that the caller counted in the records of its members, unless the batch
+-- has changed since. Then writes the consequences of the batch's state again, such as its callbacks.
 -- KEYS epoch:string audit:stream
--- ARGV now_ms tag epoch batch_id changes(number of its changes when it was counted) counts(MessagePack: {count:
---   number}) audit_entry audit_max [+ id(of a member that has no record)]
+-- ARGV now_ms tag epoch batch_id changes(the batch's number of changes when the caller counted) counts(MessagePack:
+--   {count: number}) audit_entry audit_max [+ id(of a member that has no record)]
 -- REPLY ok:1 repaired, 0 changed meanwhile | stale_epoch
 -- CHECKS FIRST the epoch, then whether the batch changed
 -- include lib/clock.lua

@@ -4,12 +4,13 @@
 -- KEYS rules:hash constraints:hash limits:hash old_limits:hash overrides:hash old_overrides:hash reopened:zset
 --   counted:set audit:stream
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) cid(8 characters; ID of the new
---   document) old_cid(ID of the document that it replaces; empty: none) is_rematched(1: what it selects or counts has
---   changed) audit_entry audit_max max_constraints wake_channel limits(MessagePack: [field, value, …])
---   overrides(MessagePack: [gate, text, …]) tag parts(MessagePack: [[cid, limits, overrides], …]; those that keep
---   reserved slots free) gone_parts(MessagePack: [cid, …]; those of the old document that the new one has not)
+--   document) old_cid(ID of the document that it replaces; empty: none) is_rematched(1: it now selects or counts other
+--   jobs) audit_entry audit_max max_constraints wake_channel limits(MessagePack: [field, value, …])
+--   overrides(MessagePack: [gate, text, …]) tag parts(MessagePack: [[cid, limits, overrides], …]; the internal
+--   constraints that keep reserved slots free) gone_parts(MessagePack: [cid, …]; parts of the old document that are
+--   gone in the new one)
 -- REPLY ok:edition | changed:present document(empty: it does not exist) | full
--- CHECKS FIRST that the constraint is as the caller read it; that a new one is not one too many
+-- CHECKS FIRST that the constraint is as the caller read it; that a new one does not exceed the limit
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local rules_key, constraints_key, limits_key, old_limits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -2,10 +2,10 @@
 -- Moves unfinished jobs to the lanes that they have under this edition of the constraints. A running job takes slots at
 -- the gates of its new lane, even if these have no room.
 -- KEYS epoch:string rules:hash damaged:set
--- ARGV now_ms tag epoch edition lanes(as lib/lanes/homes.lua reads them) read(whole: read whole records, which were
---   short when they were matched; beginnings: read only their beginnings) homes(of each job: ID of its old lane, 8
---   bytes; number of its new lane, u16, from 1; 0: its record cannot be read) extras(MessagePack: the new extras of
---   records by number of the job, from 1; empty: all stay) [+ id(each only once)]
+-- ARGV now_ms tag epoch edition lanes(as lib/lanes/homes.lua reads them) read(whole: read whole records, because all
+--   were short when the caller read them; beginnings: read only their beginnings) homes(of each job: ID of its old
+--   lane, 8 bytes; number of its new lane, u16, from 1; 0: its record cannot be read) extras(MessagePack: the new
+--   extras of records by number of the job, from 1; empty: all stay) [+ id(each only once)]
 -- REPLY ok:moved | stale_epoch | stale_constraints
 -- CHECKS FIRST epoch, the edition of the constraints, then state and lane of each job
 -- include lib/clock.lua
@@ -41,8 +41,8 @@ local function is_handed_over(id, head)
   return challenge and challenge.since ~= nil
 end
 
--- Returns the charges of a running job at its new gates, which it keeps, whatever it weighs now; nil if no gate has
--- any.
+-- Returns the charges that a running job has at its new gates; nil if it has none. It keeps them even if its weight has
+-- changed.
 local function kept_charges(id, ...)
   local kept
   for _, ids in ipairs({...}) do

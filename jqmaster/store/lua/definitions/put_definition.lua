@@ -4,15 +4,16 @@
 -- because a later definition of the same name has no records of such instants.
 -- KEYS definitions:hash definitions_due:zset definition_clocks:hash runs:zset audit:stream event_definitions:set
 --   event_edition:string forgotten_runs:hash gone_definitions:zset calendars:hash definition_calendars:hash
--- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) expected_clock(as the caller read
---   it) clock(the new value) due_at_ms(when to check it next; -1: never) audit_entry audit_max max_definitions
---   wake_channel(empty: nobody to wake) event_edition(new edition of the definitions that events start; empty: events
---   neither start nor started this one) did(ID of this incarnation) max_gone(most removed definitions to remember by
---   name; older ones share one note) calendar(name of its calendar; empty: none) calendar_etag(of it, as the caller
---   read it) former_calendar(of the present definition; empty: none)
+-- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) expected_clock(as the caller
+--   read it) clock(the new value) due_at_ms(when to check it next; -1: never) audit_entry audit_max max_definitions
+--   wake_channel(empty: nobody to wake) event_edition(new edition of the definitions that events start; empty: the
+--   definition is not started by events, and was not before) did(ID of this incarnation) max_gone(how many removed
+--   definitions are remembered by name; older ones share one note) calendar(name of its calendar; empty: none)
+--   calendar_etag(ETag of that calendar, as the caller read it) former_calendar(calendar that the definition uses
+--   before this call; empty: none)
 -- REPLY ok | changed | full
--- CHECKS FIRST that the definition is as the caller read it and has not fired since; that a new one is not one too
---   many; that its calendar is as the caller read it
+-- CHECKS FIRST that the definition is as the caller read it and has not fired since; that a new one does not exceed
+--   the limit; that its calendar is as the caller read it
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local definitions_key, due_key, clocks_key, runs_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -48,8 +49,8 @@ local function leave_memory()
   redis.call('ZREMRANGEBYRANK', gone_key, 0, excess - 1)
 end
 
--- Starts the memory of a new definition from what a deleted one of the same name left, so that no instant is started
--- twice. Its own instants are all later than now.
+-- A new definition takes over the memory of a deleted one of the same name, so that no instant fires twice. Its own
+-- instants are all later than now.
 local function begin_memory()
   local until_ms = redis.call('ZSCORE', gone_key, name) or redis.call('HGET', memory_key, OF_OTHERS)
   local left_over = redis.call('HEXISTS', memory_key, name) == 1

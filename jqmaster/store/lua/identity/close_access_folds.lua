@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Writes one entry for the repeats of each access event whose hour of counting is over.
+-- Closes the folds of access events whose hour is over: writes one entry for all repeats of each event.
 -- KEYS access:stream access_folds:hash
 -- ARGV now_ms
 -- REPLY ok

@@ -5,7 +5,7 @@
 -- ARGV now_ms idle_ms
 -- REPLY ok:subject:until_ms:document of user or token(empty: deleted, or not in this store; of a login provider: what
 --   it granted) | none
--- CHECKS FIRST that the session is neither idle nor alive for too long
+-- CHECKS FIRST that the session has been neither idle nor alive for too long
 -- include lib/clock.lua
 local session_key, users_key, tokens_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, idle_ms = clock.now_ms(ARGV[1]), tonumber(ARGV[2])

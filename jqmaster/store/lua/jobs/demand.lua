@@ -4,8 +4,9 @@
 -- KEYS rules:hash running:zset
 -- ARGV now_ms tag max_lanes(to check) max_jobs(to check one by one, because each has its own gates) max_running(to
 --   check) [+ queue is_keyed(1: its jobs may have their own gates)]
--- REPLY ok:now_ms,ready,blocked,is_exact(0: there may be more of both), ready since ms(of the first job of a lane that
---   waits longest; 0: unknown), [worker_id_bytes and name, running jobs],number of running jobs that were not checked
+-- REPLY ok:now_ms,ready,blocked,is_exact(0: there may be more of both), ready since ms(the earliest, over the first
+--   jobs of all lanes; 0: unknown), [worker_id_bytes and name, running jobs],number of running jobs that were not
+--   checked
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/jobs/record.lua

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Returns the partial results of a job's present attempt after a position, and the state of the job. Notes on an
--- unfinished job that a client waits for its end.
+-- Returns the partial results of a job's present attempt after a position, and the state of the job. If the job is
+-- unfinished, notes that a client waits for its end.
 -- KEYS job:string parts:stream
--- ARGV attempt(of the position) number(of the last part before the position; 0: start) max_parts watch(1: note on an
---   unfinished job that a client waits)
+-- ARGV attempt(of the position) number(of the last part before the position; 0: start) max_parts watch(1: note that a
+--   client waits for the job, if it is unfinished)
 -- REPLY ok:state:attempt:[id value, of each part] | unknown
 -- CHECKS FIRST whether the job exists
 -- include lib/jobs/record.lua

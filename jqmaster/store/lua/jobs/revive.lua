@@ -6,8 +6,8 @@
 --   finished_at_ms(time of its skip as the caller read it) extras(of the record, with its new weights; empty:
 --   unchanged)
 -- REPLY ok:1 revived, 0 not possible now | stale_constraints
--- CHECKS FIRST the edition of the constraints, its state and cause, that it was not skipped again since, each
---   predecessor
+-- CHECKS FIRST the edition of the constraints; state and cause of the job; that it was not skipped again since the
+--   caller read it; the state of each predecessor
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua

@@ -2,8 +2,8 @@
 -- Stores partial results of a running job. The first part of an attempt removes the parts of earlier attempts. Ignores
 -- parts that the claim sent before, so that a call can be repeated.
 -- KEYS job:string parts:stream
--- ARGV job_id token_bytes worker_id_bytes first(number of the first value, counted over the claim) max_parts max_bytes
---   keep_ms finished_channel [+ value]
+-- ARGV job_id token_bytes worker_id_bytes first(number of the first value, counted from the start of the claim)
+--   max_parts max_bytes keep_ms finished_channel [+ value]
 -- REPLY ok | stale | full
 -- CHECKS FIRST state, token and worker of the claim, and the limits of the attempt
 -- include lib/jobs/record.lua

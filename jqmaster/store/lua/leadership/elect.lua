@@ -14,7 +14,7 @@ local MOST_LIVES = 4
 
 local holder = redis.call('GET', leader_key)
 if holder then
-  -- If the clock was set back, the lock would outlive its holder by as much. Cut its lifetime.
+  -- If the clock was set back, the lock would outlive its holder by that time, so its lifetime is cut.
   if redis.call('PTTL', leader_key) > MOST_LIVES * ttl_ms then
     redis.call('PEXPIRE', leader_key, MOST_LIVES * ttl_ms)
   end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Has the log of a deleted job removed from the archive again, because a delayed leader may have archived a piece after
--- the removal. Any master may call this.
+-- Orders another removal of a deleted job's log from the archive, because a delayed leader may have archived a piece
+-- after the first removal. Any master may call this.
 -- KEYS log_erasures:zset log_erased:zset
 -- ARGV job_id created_ms(of the job)
 -- REPLY ok:1 if the log has to be removed

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Returns the log lines after a position, of a deleted job whose log waits to be archived.
+-- Returns the log lines of a deleted job after a position, while the log waits to be archived.
 -- KEYS log:hash logs:stream log_erasures:zset log_erased:zset
 -- ARGV job_id after(number of a line) max_chunks
 -- REPLY ok:record:[last, dropped, size, archived, ref]:[of each chunk: last line, attempt, base and data] | erased |

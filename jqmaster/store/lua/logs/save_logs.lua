@@ -4,11 +4,11 @@
 -- before, so that a call can be repeated. Removes the oldest chunks of the job and of all jobs if they exceed their
 -- limits.
 -- KEYS job:string log:hash logs:stream log_times:zset logged:set log_totals:hash
--- ARGV now_ms tag job_id token_bytes worker_id_bytes late_ms(lines are accepted so long after a later claim began)
---   over_ms(and so long after the job ended) max_job_bytes max_bytes finished_channel [+ first(number of the first
---   line, within the claim) last lines bytes chunk]
--- REPLY ok:stored lines:lines that the worker left out:removed lines of any job | behind:last line that the claim sent
---   before, within a chunk of this call | stale
+-- ARGV now_ms tag job_id token_bytes worker_id_bytes late_ms(how long lines are accepted after the start of a later
+--   claim) over_ms(how long lines are accepted after the end of the job) max_job_bytes max_bytes finished_channel [+
+--   first(number of the first line, within the claim) last lines bytes chunk]
+-- REPLY ok:stored lines:lines that the worker left out:removed lines of any job | behind:number of the last line that
+--   the claim sent before, which lies within a chunk of this call | stale
 -- CHECKS FIRST token and worker of the claim, and that no chunk contains both old and new lines
 -- include lib/clock.lua
 -- include lib/jobs/record.lua

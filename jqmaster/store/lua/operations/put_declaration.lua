@@ -3,7 +3,7 @@
 -- KEYS declarations:hash
 -- ARGV source document(MessagePack; empty: remove the source) max_sources
 -- REPLY ok | full
--- CHECKS FIRST that a new source is not one too many
+-- CHECKS FIRST that a new source does not exceed the limit
 local declarations_key = KEYS[1]
 local source, document, max_sources = ARGV[1], ARGV[2], tonumber(ARGV[3])
 

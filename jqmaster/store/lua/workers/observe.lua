@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Notes what another system said that it still admits at a gate until an instant. Lanes that are parked there are
--- opened, because it may admit more than it said before. An observation that a master held up does not replace a later
--- one.
+-- Notes how much another system says that it still admits at a gate, and until when. Opens the lanes that are parked
+-- there, because the other system may admit more than before. An observation that a master held up does not replace a
+-- later one.
 -- KEYS worker:hash observed:hash gates_due:zset
 -- ARGV now_ms tag gate remaining(thousandths) for_ms(from as_of_ms) as_of_ms(when it was observed, or earlier; 0: now)
 --   wake_channel(empty: nobody to wake)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Sets the slots of a worker: how many jobs it may have. Optionally stores a slot rule for workers that register later
--- on its node with its labels. Writes the audit entry. Running jobs beyond the number continue.
+-- Sets the slots of a worker: how many jobs it may hold at a time. Optionally stores a slot rule for workers that
+-- register later on its node with its labels. Writes the audit entry. Running jobs beyond the number continue.
 -- KEYS worker:hash slot_rules:hash audit:stream
 -- ARGV now_ms max_jobs(0: the number that the worker registered) rule_id rule(MessagePack; empty: no slot rule)
 --   audit_entry audit_max wake_channel(empty: nobody to wake)

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes jobs from the list of suspects, which wait for a worker of their own, if they do not wait any more.
+-- Removes jobs from the list of suspects if they no longer wait. A suspect waits for a worker that holds no other job.
 -- KEYS epoch:string suspects:set
 -- ARGV epoch job_prefix [+ id]
 -- REPLY ok:dropped | stale_epoch

@@ -3,7 +3,7 @@
 -- its gates.
 -- KEYS job:string rules:hash
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
---   priority(empty: unchanged, as in the next three) run_at_ms max_retry timeout_ms action_id(the action on many jobs
+--   priority(empty: unchanged; so are the next three) run_at_ms max_retry timeout_ms action_id(the action on many jobs
 --   that counts this job; empty: none) extras(of the record, with its new weights; empty: unchanged)
 -- REPLY ok | stale_constraints | unknown | state:state | used_up
 -- CHECKS FIRST the edition of the constraints, the state, that the action may change another job (used_up)

@@ -31,9 +31,11 @@ local count, known = 0, 0
 local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', now_ms)
 
 -- Jobs that were claimed together have the same bytes in many fields. Values that follow from these are computed once.
--- By the bytes of a record from the state to the start of the attempt: how such an attempt ends; false: none runs.
+-- A cache by the bytes of a record from the state to the start of the attempt: how such an attempt ends; false if no
+-- attempt runs.
 local endings = {}
--- By the bytes of a record from the lane to the number of gates: the lane, and the counts of its jobs in this call.
+-- A cache by the bytes of a record from the lane to the number of gates: the lane, and the counts of its jobs in this
+-- call.
 local homes, homes_seen = {}, {}
 local keys, is_ended = {}, {}
 for i = FIRST, #ARGV, WIDTH do keys[(i - FIRST) / WIDTH + 1] = job_prefix .. ARGV[i] end

@@ -5,7 +5,7 @@
 -- opened one. The fields of a map:
 --   id, digest   the part of the request ID that is shown, and the digest of the whole
 --   attempt, state (0: open), opened, wait (ms for the callbacks), expect (number of callbacks; left out: 1), meta
---   since, due   when the attempt reported that it waits, and the deadline; unset before that
+--   since, due   when the attempt reported that it waits, and its deadline; both are unset before that report
 --   sign         how callbacks are signed: [header, secret, prefix, encoding]; removed at the end of the challenge
 --   taken        the callbacks: [identity, digest of type and body, time, type, body]; type and body are removed at the
 --                end of the challenge
@@ -13,7 +13,7 @@
 --   answers      answers of people as MessagePack, each at the index of its callback in `taken`
 --   remind       ms after `since` at which people are reminded; `reminders` lists the challenge until then
 --   link         the request ID of a challenge for people; removed at the end of the challenge
---   fraction, note, told          progress
+--   fraction, note, told          the progress that the outside system reported: fraction, text, and when
 --   run, ended                    when a worker got the callbacks, and when the attempt ended
 local challenges = lazily.made_by(function()
   local tag = ARGV.tag
@@ -83,8 +83,8 @@ local challenges = lazily.made_by(function()
     end
   end
 
-  -- Returns the fault of a job that awaits callbacks: it is wrongly in or not in the list of jobs whose callbacks have
-  -- arrived. Empty: no fault.
+  -- Returns the fault of a job that awaits callbacks: the list of jobs whose callbacks have arrived has it wrongly, or
+  -- lacks it. Empty: no fault.
   local function fault_of(id, head)
     if head == '' then return '' end
     local challenge = open_one(id, head)

@@ -33,7 +33,7 @@ local handed_over = lazily.made_by(function()
     return has_any
   end
 
-  -- Removes jobs that give back their slots at these gates.
+  -- Removes these jobs at the gates where they give back their slots.
   local function remove(gate_list, ids)
     if not is_used() then return end
     for _, gate_id in ipairs(gate_ids.split(gate_list)) do remove_at(gate_id, ids) end

@@ -3,11 +3,12 @@
 -- include lib/constraints/constraints.lua
 -- Turns in proportion to weights, by a virtual clock for each constraint (start-time fair queueing). A value that is
 -- served has its next turn later by STEP divided by its weight. The clock shows the turn that was served last. A value
--- that was idle has its next turn at the clock, so that it neither makes up for the time nor waits longer for it.
+-- that was idle has its next turn at the present time of the clock: it neither makes up for its idle time nor waits
+-- longer because of it.
 --
 -- A turn is a text that sorts like the IDs of jobs: an anchor, which is an instant in the form of an ID, then the time
--- on the virtual clock. A new anchor is taken once in a round, in which the value of the least weight has one turn.
--- So lanes that take no turns, and whose jobs are older than the anchor, go first once in a round.
+-- on the virtual clock. A round is the time in which the value of the least weight has one turn. Each round begins with
+-- a new anchor. At that moment, lanes that take no turns go first if their jobs are older than the anchor.
 local turn_clock = lazily.made_by(function()
   local tag = ARGV.tag
   local STEP, ANCHOR_LENGTH, CLOCK = 1000, 17, 'clock'

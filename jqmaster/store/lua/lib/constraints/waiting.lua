@@ -29,8 +29,8 @@ local waiting = lazily.made_by(function()
     end
   end
 
-  -- Lists a gate with this text even if no job waits there, because running jobs may have passed it. Its entry is
-  -- removed with the last of them.
+  -- Lists a gate, with the text of its key value, even if no job waits there, because jobs that run may have passed it.
+  -- The entry is removed with the last of these jobs.
   local function list(gate_id, text)
     text_of[gate_id] = text
     more_at[gate_id] = more_at[gate_id] or 0
@@ -64,7 +64,7 @@ local waiting = lazily.made_by(function()
         noted[filled + 1], noted[filled + 2] = gate_id, number .. (text or text_of[gate_id] or '')
         filled = filled + 2
       end
-      -- Most values have at most one waiting job, and so no crowd.
+      -- Most values have at most one waiting job. The list of gates with the most waiting jobs leaves them out.
       local its_crowd = now > 1 and crowd(now) or 0
       if its_crowd ~= (before > 1 and crowd(before) or 0) then
         if its_crowd > 0 then

@@ -81,7 +81,8 @@ local run_records = (function()
     end
     local excess = redis.call('ZCARD', key) - max_runs
     if excess > 0 then remove(excess) end
-    -- The age of a record counts from its writing, not from its instant. A young record also keeps those after it.
+    -- The age of a record counts from its writing, not from its instant. A young record also keeps the records after
+    -- it.
     for _ = 1, MOST_PAGES do
       local old = 0
       for n, run in ipairs(redis.call('ZRANGE', key, 0, PAGE - 1)) do

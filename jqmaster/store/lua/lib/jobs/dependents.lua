@@ -9,8 +9,8 @@
 local dependents = lazily.made_by(function()
   local tag = ARGV.tag
   local WHEN_FINISHED, ID_LENGTH = '2', 36
-  -- The most dependents that one call checks to find whether a finished job is still needed, and the most predecessors
-  -- of a skipped job.
+  -- Limits of one call: the dependents that it checks to find out whether a finished job is still needed, and the
+  -- predecessors that it checks of a skipped job.
   local MOST_LOOKED_AT, MOST_PREDECESSORS = 100, 20
   -- The score of a dependent: its condition at the last check.
   local OVER, MAY_RUN_AGAIN, UNFINISHED = 0, 0.5, 1

@@ -62,7 +62,7 @@ local record = (function()
   -- Returns the list of gates whose number is at offset `at`.
   local function gates_at(bytes, at)
     local count = byte(bytes, at)
-    -- Most jobs have at most one gate. Growing a list would reallocate it.
+    -- Most jobs have at most one gate. Make that list at once, because growing a list reallocates it.
     if count == 1 then return {sub(bytes, at + 1, at + layout.gates.length)} end
     local list = {}
     if count == IN_LANE then return list end

@@ -75,8 +75,8 @@ local taking = (function()
     return closed_by
   end
 
-  -- Returns whether the next job of a lane may start at these gates, which have a weight. A job that will not be
-  -- claimed anyway, because it has expired or is damaged, may. `place`: its place in the order of claims.
+  -- Returns whether the next job of a lane may start at these gates, which have a weight. A job that has expired or is
+  -- damaged counts as admitted, because it is not claimed anyway. `place`: its place in the order of claims.
   local function admits_next(lane, weighted, place, most, now_ms)
     local job = read_ahead.peek(lane, most - count)
     if not as_claimed(job) then return true end

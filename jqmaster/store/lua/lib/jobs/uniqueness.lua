@@ -61,8 +61,8 @@ local uniqueness = lazily.made_by(function()
     return holder_in(redis.pcall('GET', key_of(digest)), now_ms)
   end
 
-  -- Writes the same value again. Otherwise WAIT would confirm a key that never reached the replicas to a caller that
-  -- learns of its holder. The expiry of the key stays.
+  -- Writes the same value again, for a caller that learns of the holder of the key. Otherwise WAIT would confirm to it
+  -- a key that never reached the replicas. The expiry of the key stays.
   local function write_again(key, holder)
     redis.call('SET', key, holder.value, 'KEEPTTL')
   end
@@ -77,8 +77,8 @@ local uniqueness = lazily.made_by(function()
     return unique[1], unique[2], until_ms
   end
 
-  -- Gives a job that was offered but never started the key back that its claim gave up. Returns the job that took the
-  -- key meanwhile and is unfinished or ran instead; nil if there is none.
+  -- Gives the key back to a job that was offered but never started. Its claim had given the key up. Returns the job
+  -- that took the key meanwhile and is unfinished or ran instead; nil if there is none.
   local function take_back(id, key, head)
     local digest, scope = of_record(key, head)
     if not digest or scope ~= layout.SCOPE.until_start then return nil end

@@ -11,7 +11,8 @@ local open_lanes = (function()
   -- When a fair key value is served, all its lanes move back in the order, so more lanes are read for such constraints.
   local MAX_LANES, MORE_LANES_IF_FAIR = 1000, 200
   local edition = tonumber(ARGV.edition)
-  -- By group ID: groups whose shared gates are open, and groups of which one is closed. By name: names of this claim.
+  -- By group ID: groups whose shared gates are all open, and groups with a closed shared gate. By name: names of this
+  -- claim.
   local groups, closed_groups, is_asked_for = {}, {}, {}
   local lanes_read, is_cut_short = 0, false
 

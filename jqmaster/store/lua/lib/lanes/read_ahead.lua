@@ -11,12 +11,12 @@ local read_ahead = (function()
   local at_once = FEW
   local jobs_read = 0
 
-  -- Returns priority and ID of the first job of a lane that is not taken yet. `most`: how many more jobs the claim may
+  -- Returns priority and ID of the lane's first job that is not taken yet. `most`: how many more jobs the claim may
   -- take; `room`: how many of these the lane's gates let start.
   local function first_of(lane, room, most)
     local ahead, at = lane.ahead, lane.at_job
     if not ahead or (at > #ahead and lane.has_more) then
-      -- Reads one job more than may start, because it determines the lane's next place in the order.
+      -- Reads one job more than may start: that job determines the lane's next place in the order.
       local wanted = math.min(lane_queue.first() and MOST_OF_ONE or most, most, room) + 1
       local from = lane.looked_at or 0
       ahead, at = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, from, from + wanted - 1, 'WITHSCORES'), 1

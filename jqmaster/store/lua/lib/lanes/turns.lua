@@ -6,8 +6,9 @@
 local turns = (function()
   local tag = ARGV.tag
 
-  -- Returns the lane's order: the ID, and so the age, of its first job, or, under a fair constraint, the stamp of the
-  -- last turn of its key value if that is later. Turns by weight have an order of their own.
+  -- Returns the text that orders the lane within its priority. Usually it is the ID of the lane's first job, and so its
+  -- age. Under a fair constraint, it is the stamp of the last turn of the key value if that is later. Turns by weight
+  -- have texts of their own.
   local function order_of(lane, first_id)
     local order = first_id
     for _, gate_id in ipairs(lane.keyed) do

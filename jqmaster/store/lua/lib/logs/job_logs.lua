@@ -57,7 +57,7 @@ local job_logs = (function()
     return true
   end
 
-  -- Does the same for a deleted job, and has its log removed from the archive, too.
+  -- Does the same for a deleted job, and orders the removal of its log from the archive.
   local function erase(id, now_ms)
     if read(id, 'ref')[1] then redis.call('ZADD', tag .. 'log_erasures', string.format('%.0f', now_ms), id) end
     forget(id)
@@ -103,7 +103,7 @@ local job_logs = (function()
   local function drop_oldest(id)
     local lines, bytes, is_left = take_oldest(id, 9007199254740991, 1)
     if not is_left and redis.call('ZSCORE', tag .. 'log_waits', id) then
-      -- Nothing is left to archive of a deleted job.
+      -- The job is deleted, and no line of its log is left to archive.
       forget(id)
     elseif lines > 0 then
       add(tag .. 'log:' .. id, 'dropped', lines)

@@ -51,7 +51,7 @@ local log_faults = (function()
     return fault_in(look(id))
   end
 
-  -- Returns the fault of the sum of all sizes; empty also if there are too many logs to add up. Returns second the
+  -- Returns the fault of the sum of all sizes; empty also if there are too many logs to add up. The second value is the
   -- right sum.
   local function of_total()
     if redis.call('SCARD', tag .. 'logged') > MOST_LOGS then return '', 0 end
