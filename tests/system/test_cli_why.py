@@ -56,6 +56,14 @@ async def test_each_verdict_is_a_line_and_the_constraints_a_table(api: Api) -> N
         assert [v["code"] for v in json.loads(line)["verdicts"]] == ["constraint"]
 
 
+async def test_a_job_that_no_worker_runs_comes_with_the_next_step(api: Api) -> None:
+    code, out, _ = await why(api, await api.enqueue("work"))
+    assert code == 0
+    first, next_step = out.splitlines()[1:]
+    assert first == "- No worker is registered for jobs named work."
+    assert next_step.startswith("  Next: start a worker that serves this name, or correct the name; ")
+
+
 async def test_a_finished_job_is_over_and_has_no_table(api: Api) -> None:
     job = await api.enqueue("work", delay=60)
     await api.call("POST", f"/api/jobs/{job}/cancel")

@@ -1,11 +1,17 @@
 """The command that explains why jobs are not running."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 import typer
 
 from jqmaster.cli.console import output
 from jqmaster.cli.console.http import MasterSession, job_path
+
+# What to do about a verdict whose text does not say it.
+_NEXT: Final[Mapping[str, str]] = {
+    "no_worker": "start a worker that serves this name, or correct the name; `jqmaster workers` lists those that run",
+}
 
 
 def why(
@@ -30,6 +36,8 @@ def why(
     output.say(f"{job_id} is {answer['state']} (as of {answer['as_of']})")
     for verdict in answer["verdicts"]:
         output.say(f"- {verdict['text']}")
+        if remedy := _NEXT.get(verdict["code"]):
+            output.say(f"  Next: {remedy}")
     if answer["constraints"]:
         print()
         output.show_table(
