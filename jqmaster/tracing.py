@@ -106,7 +106,7 @@ class Tracing:
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(done.set)
 
-        # The end of the process does not wait for this thread, unlike for those of `asyncio.to_thread`.
+        # A thread of `asyncio.to_thread` would delay the end of the process; a daemon thread does not.
         threading.Thread(target=shut_down, name="jq-traces-end", daemon=True).start()
         try:
             async with asyncio.timeout(STOP_WITHIN_S):

@@ -118,7 +118,7 @@ def room_limits(s: Settings) -> RoomLimits:
         most=max_connections(s),
         unproven_share=s.unproven_share,
         address_share=s.address_share,
-        # A limit against other callers must not take from workers.
+        # A limit against other callers must not limit workers.
         most_together=descriptors.for_clients(),
     )
 
@@ -152,7 +152,8 @@ def failure_detector(s: Settings) -> DetectorPolicy:
 
 
 def retention(s: Settings) -> Mapping[JobState, Retention]:
-    # As many jobs are kept because others need them as failed jobs may be kept, because people retry those.
+    # The last number limits jobs that are kept only because others need them. It is that of failed jobs, because people
+    # retry those.
     over = Retention(_ms(s.retention_succeeded_s), s.retention_succeeded_max, s.retention_failed_max)
     return {
         **dict.fromkeys(FINISHED, over),

@@ -34,7 +34,7 @@ from jqmaster.service.workers.worker_sets import SetCommand, jobs_of
 
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
-# How many fields that were left out an answer names.
+# The most left-out fields that an answer names.
 MAX_TOLD: Final = 50
 GROUP_KINDS: Final[tuple[GroupKind, ...]] = get_args(GroupKind)
 

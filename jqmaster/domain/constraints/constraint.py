@@ -89,7 +89,7 @@ class ConditionalOverride:
         return blake2b(repr(self.matcher.document).encode(), digest_size=4).hexdigest()
 
 
-# The condition of a gate none of whose jobs meets one.
+# The condition of a gate whose jobs meet no condition.
 NO_CONDITION: Final = ""
 
 

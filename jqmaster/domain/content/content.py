@@ -58,7 +58,7 @@ class ContentAccess:
         """Return the value of a constraint's key, as people read it."""
         if cover := self.cover_of(key):
             return cover
-        # Only maps and lists begin like this: a text that would is quoted.
+        # Only maps and lists begin like this: a text that begins so is quoted.
         is_composite = text.startswith(("{", "["))
         if key is not None and is_composite and self.redactor.reaches_any_depth(key.root):
             return REDACTED

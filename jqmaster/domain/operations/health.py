@@ -25,7 +25,7 @@ RISING_LEAST: Final = 10
 RISING_FACTOR: Final = 2
 # The backlog grows if it is this much longer than ten minutes ago, and half as long again.
 LEAST_GROWTH: Final = 100
-# The backlog drains if it has lost this many jobs in ten minutes, and one in so many.
+# The backlog drains if it has lost this many jobs in ten minutes, and at least one job in this many.
 LEAST_DRAINED: Final = 20
 DRAINED_ONE_IN: Final = 20
 

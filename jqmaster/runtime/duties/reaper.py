@@ -29,7 +29,7 @@ from jqmaster.store.workers.workers import WorkerStore
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
-# A worker whose last heartbeat is not older than this has sent it since the store came back, or nearly so.
+# A heartbeat that is no older than this was most likely sent after the store came back.
 HEARD_MS: Final = 2_000
 
 TIMEOUT_MESSAGE: Final = "the run exceeded its timeout and its worker did not end it"

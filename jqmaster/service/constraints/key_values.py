@@ -14,7 +14,7 @@ from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore, WaitingLane
 from jqmaster.store.jobs.placement import fields_of
 
-# A search reads no more jobs than this, and no longer.
+# A search reads at most this many jobs, for at most this long.
 MAX_JOBS: Final = 100_000
 MAX_S: Final = 2.0
 HOLDERS_READ: Final = 50

@@ -24,7 +24,7 @@ from jqmaster.store.jobs.placement import fields_of
 from jqmaster.store.operations.history import HistoryStore
 
 REPLAY_MS: Final = 3_600_000
-# A replay reads no more jobs than this, and no longer.
+# A replay reads at most this many jobs, for at most this long.
 REPLAY_MAX_JOBS: Final = 50_000
 REPLAY_MAX_S: Final = 2.0
 # A name that no stored constraint has.

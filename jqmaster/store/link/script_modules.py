@@ -169,7 +169,7 @@ class _Modules:
         self._reached = _Reach(code, modules)
         # By module that the script uses: the module into which it is put; None: the top of the script.
         self._inside: dict[str, str | None] = {}
-        # The modules around each one from the outermost, and itself if others may stand in it.
+        # By module: the modules in which it is nested, the outermost first, and itself at the end if it may contain others.
         around: dict[str | None, Sequence[str]] = {None: ()}
         # Go through the modules from the last one: a module comes after all that it includes.
         for name in reversed([*modules]):

@@ -24,7 +24,7 @@ from jqmaster.store.operations.failure_records import decode_group, decode_ignor
 Step = Literal["minute", "hour"]
 STEP_MS: Final[Mapping[Step, int]] = {"minute": 60_000, "hour": 3_600_000}
 
-# A minute or hour longer than what can be asked for, as the first one is not over when the last begins.
+# Longer than the longest span of a request by two steps: the first and the last step of a span are incomplete.
 KEEP_MS: Final[Mapping[Step, int]] = {"minute": 24 * 3_600_000 + 120_000, "hour": 30 * 86_400_000 + 7_200_000}
 # The most entries that one call adds.
 MAX_PER_CALL: Final = 100

@@ -245,7 +245,7 @@ class WorkerStore:
         self._shard.leader.wake(WorkersChanged())
         return word == "ok"
 
-    # --- orders of people, written down with the change
+    # --- commands of operators, each with its audit entry
 
     async def drain(self, worker_id: str, audit_entry: bytes) -> Commanded:
         """Give the worker no more jobs; it finishes those that it runs."""
