@@ -25,8 +25,8 @@ class Shared:
 
     `callback_base`: returns the address at which outside systems reach this service; None: it is unknown.
 
-    `mail` None: no mail server is configured. `fail` ends the process with a reason; `failure` returns that reason, or
-    None.
+    `mail`: None if no mail server is configured. `fail` ends the process with a reason; `failure` returns that reason,
+    or None.
     """
 
     settings: Settings

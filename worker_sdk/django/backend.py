@@ -51,7 +51,7 @@ class JqmasterBackend(BaseTaskBackend):
     * `enqueue`: what happens inside a transaction. `outbox` (default): the job is pushed exactly if the transaction
       commits. `on_commit`: pushed after the commit, and lost if the process dies before. `immediately`: pushed at once.
     * `database`: alias of the database whose transaction counts. Default: `default`.
-    * `push_in_background`: True: the outbox is pushed by a thread, so that a request does not wait for the master.
+    * `push_in_background`: let a thread push the outbox, so that a request does not wait for the master.
     * `commands`: names of the management commands that workers run as jobs.
     * the options of jobs that `JqmasterTask` lists, of which `keep_result` is True by default. Those of a task take
       precedence.

@@ -136,7 +136,7 @@ def _outside_links(job: Job, templates: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
-    """Return the fields of `JobView` about the order of jobs. `links` None: the caller sees only what was pushed."""
+    """Return the fields of `JobView` about the order of jobs. `links`: None if the caller sees only what was pushed."""
     after = job.after
     if links is None:
         after_view = after and {

@@ -17,9 +17,9 @@ _FREE: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A run of a job that the constraint applies to. `ended_ms` None: still running. `key` None: the
-    constraint has no key. `condition`: the ID of the conditional override that the job meets. `weight`: in
-    thousandths; a constraint without a weight does not read it."""
+    """A run of a job that the constraint applies to. `ended_ms`: None if it still runs. `key`: None if the constraint
+    has no key. `condition`: the ID of the conditional override that the job meets. `weight`: in thousandths; a
+    constraint without a weight does not read it."""
 
     started_ms: int
     ended_ms: int | None

@@ -112,7 +112,8 @@ class ActionProgress:
         self.watched = []
 
     def note_ended(self, job_id: str, job: Job | None) -> bool:
-        """Count a watched job if it has ended; return whether it has. `job` None: it was deleted, so it had ended."""
+        """Count a watched job if it has ended; return whether it has. `job`: None if it was deleted, so it had
+        ended."""
         is_failed = job is not None and (job.state is JobState.FAILED or job.failures > 0)
         if job is not None and job.state not in FINISHED and not is_failed:
             return False

@@ -208,7 +208,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class AwaitingCallback:
-    """Another system does the work of the job. `due_at_ms`: 0: the callbacks have arrived, and the job waits for a
+    """Another system does the work of the job. `due_at_ms`: 0 if the callbacks have arrived, and the job waits for a
     worker."""
 
     code: ClassVar = "awaiting_callback"

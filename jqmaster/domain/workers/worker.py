@@ -14,8 +14,8 @@ WorkerState = Literal["fresh", "stale", "draining", "detached"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """The facts that a worker registers. `url`: None: it pulls. `place`: see RegisterRequest. `contracts`: by name, the
-    digest of the contract that it declared. `target`: the HTTP target to which it delivers; empty: none."""
+    """The facts that a worker registers. `url`: None if it pulls. `place`: see RegisterRequest. `contracts`: by name,
+    the digest of the contract that it declared. `target`: the HTTP target to which it delivers; empty: none."""
 
     url: str | None
     names: tuple[str, ...]

@@ -91,7 +91,7 @@ class SlackCarrier:
 
 
 class MailCarrier:
-    """Sends mails. `client`: None: no mail server is configured any more."""
+    """Sends mails. `client`: None if no mail server is configured any more."""
 
     def __init__(self, client: MailClient | None) -> None:
         self._client = client

@@ -50,7 +50,7 @@ class ShownBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchPage:
-    """A page of batches. `next_at`: None: this is the last page."""
+    """A page of batches. `next_at`: None if this is the last page."""
 
     batches: list[Batch]
     next_at: tuple[int, str] | None
@@ -58,7 +58,7 @@ class BatchPage:
 
 @dataclass(frozen=True, slots=True)
 class MemberPage:
-    """A page of members. `next_after`: None: this is the last page."""
+    """A page of members. `next_after`: None if this is the last page."""
 
     jobs: list[Job]
     next_after: str | None

@@ -57,8 +57,8 @@ class Usage:
 
     `held`: how many of the `waiting` jobs this constraint holds back, because they wait at closed gates. `closed_keys`:
     the number of key values with such gates. `next_opening_ms`: the first instant at which one of the closed gates
-    opens by time alone. `is_in_force`: every job has been matched to the present constraint. `is_exact`: False: the key
-    has more values than were read.
+    opens by time alone. `is_in_force`: every job has been matched to the present constraint. `is_exact`: False if the
+    key has more values than were read.
     """
 
     waiting: int | None

@@ -77,8 +77,8 @@ class EnqueuedBulk:
 
 class EnqueueService:
     """Component. `admit(durability)`: raises while new jobs are refused; returns how many replicas must have a job
-    before it is accepted (`durability` None: the configured one). `pace`: slows pushes down. `can_notify`: webhooks can
-    be signed. `reach`: decides which jobs and batches a `caller` may name. The caller None is the master itself."""
+    before it is accepted (`durability`: None for the configured one). `pace`: slows pushes down. `can_notify`: webhooks
+    can be signed. `reach`: decides which jobs and batches a `caller` may name. The caller None is the master itself."""
 
     def __init__(
         self,

@@ -24,8 +24,8 @@ FLOWS_AT_A_TIME: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class FlowNode:
-    """A job of a flow. `job`: None: deleted. `after`: its predecessors in the flow. `more_before`, `more_behind`: how
-    many of its predecessors and dependents are left out."""
+    """A job of a flow. `job`: None if it was deleted. `after`: its predecessors in the flow. `more_before`,
+    `more_behind`: how many of its predecessors and dependents are left out."""
 
     id: str
     job: Job | None
@@ -36,7 +36,7 @@ class FlowNode:
 
 @dataclass(frozen=True, slots=True)
 class FlowGraph:
-    """The jobs of a flow in order. `is_complete`: False: the flow has further jobs."""
+    """The jobs of a flow in order. `is_complete`: False if the flow has further jobs."""
 
     jobs: list[FlowNode]
     is_complete: bool

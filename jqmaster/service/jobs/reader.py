@@ -109,8 +109,8 @@ class JobReader:
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None, order: ListOrder | None
     ) -> ListedJobs:
-        """Return a page of jobs. `order`: None: state by state, and within a state in the order in which jobs are
-        processed. Raise InvalidError for a cursor of another list."""
+        """Return a page of jobs. `order`: None for a list state by state, and within a state in the order in which jobs
+        are processed. Raise InvalidError for a cursor of another list."""
         late_at_s = self._clock.monotonic_s() + PAGE_WITHIN_S
         if order is None:
             found = await self._inspector.scan(wanted, limit=limit, cursor=cursor)

@@ -15,8 +15,8 @@ from jqmaster.store.workers.workers import WorkerStore
 @dataclass(frozen=True, slots=True)
 class Demand:
     """Demand and supply. `ready`: jobs that could start now if slots were free; `blocked`: jobs that wait for
-    constraints. `slots`: those of the workers that may run such jobs. `oldest_wait_s`: None: no job is ready.
-    `is_exact`: False: the numbers of jobs are lower bounds."""
+    constraints. `slots`: those of the workers that may run such jobs. `oldest_wait_s`: None if no job is ready.
+    `is_exact`: False if the numbers of jobs are lower bounds."""
 
     ready: int
     blocked: int

@@ -29,7 +29,7 @@ _MODULE: Final = "jqmaster.service.workers.schema_child"
 
 @dataclass(frozen=True, slots=True)
 class JudgeTask:
-    """A task. `schemas`: JSON texts by digest; an argument fits if it fits one of them. `argument`: None: find the
+    """A task. `schemas`: JSON texts by digest; an argument fits if it fits one of them. `argument`: None to find the
     fault of the schema."""
 
     schemas: Mapping[str, str]

@@ -65,7 +65,7 @@ class _Moves:
         self.homes.append(_HOME.pack(old_lane, number))
 
     def place(self, constraint_set: ConstraintSet, found: _Found, record: bytes | None) -> None:
-        """Add a job if it has to move. `record`: None: it cannot be read."""
+        """Add a job if it has to move. `record`: None if it cannot be read."""
         old, record = found.old, record or b""
         try:
             lane_id, fields = fields_of_record(record)

@@ -96,7 +96,7 @@ class EventPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Events, newest first. `next_place` None: there are no older ones."""
+    """Events, newest first. `next_place`: None if there are no older ones."""
 
     events: list[StoredEvent]
     next_place: EventPlace | None

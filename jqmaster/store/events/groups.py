@@ -52,7 +52,7 @@ class DueGroups:
 
 
 class FoundDefinition(NamedTuple):
-    """The definition of a group. `stored`: None: the incarnation that gathered the group is deleted."""
+    """The definition of a group. `stored`: None if the incarnation that gathered the group is deleted."""
 
     etag: str
     stored: StoredDefinition | None

@@ -23,7 +23,7 @@ MOST_MISSING: Final = 1000
 @dataclass(frozen=True, slots=True)
 class BatchFault:
     """A batch whose counts are wrong. `counts`: the right counts, as arguments of scripts. `missing`: members without a
-    record, which have to leave the batch. `changes`: empty: the right values are unknown."""
+    record, which have to leave the batch. `changes`: empty if the right values are unknown."""
 
     batch_id: str
     detail: str

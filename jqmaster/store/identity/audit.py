@@ -39,7 +39,7 @@ _POSITION: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One entry. `before`: None: the object was created; `after`: None: it was removed.
+    """One entry. `before`: None if the object was created; `after`: None if it was removed.
 
     `times` counts repeats that share this entry: the first at `since_ms`, the last at `at_ms`.
     """
@@ -58,7 +58,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntries:
-    """A page of entries. `next_cursor`: None: there are no older entries. `follow_from`: the cursor with which
+    """A page of entries. `next_cursor`: None if there are no older entries. `follow_from`: the cursor with which
     `AuditStore.after` continues after the newest entry.
     """
 

@@ -48,7 +48,7 @@ NOT_OPENED: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class OpenedChallenge:
-    """An opened challenge, and the name of its job. `is_new`: False: this call repeats the one that opened it."""
+    """An opened challenge, and the name of its job. `is_new`: False if this call repeats the one that opened it."""
 
     name: str
     at_ms: int

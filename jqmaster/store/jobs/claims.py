@@ -42,7 +42,7 @@ class OmissionReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PredecessorResult:
-    """A predecessor and its result. `state`: None: it was deleted. `result`: in the encoding that pushers get; None:
+    """A predecessor and its result. `state`: None if it was deleted. `result`: in the encoding that pushers get; None:
     `omitted` has the reason."""
 
     job_id: str

@@ -17,7 +17,7 @@ CLOCK_STEP_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class FailedJob:
-    """A job that failed for good. `end` None: its last attempt is not known."""
+    """A job that failed for good. `end`: None if its last attempt is not known."""
 
     job: Job
     end: Attempt | None

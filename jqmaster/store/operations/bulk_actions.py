@@ -26,7 +26,7 @@ MAX_RUNNING: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class StoredAction:
-    """The `ids` of an action that is over are left out. `ids_count` None: the jobs are chosen by a filter."""
+    """The `ids` of an action that is over are left out. `ids_count`: None if the jobs are chosen by a filter."""
 
     action: BulkAction
     ids_count: int | None

@@ -55,7 +55,7 @@ class HeartbeatReply:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOwner:
-    """The owner of a worker (`name` empty: it has none), and what a change of owner is judged by."""
+    """The owner of a worker (`name`: empty if it has none), and what a change of owner is judged by."""
 
     name: str
     secret: str
