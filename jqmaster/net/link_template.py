@@ -36,7 +36,7 @@ class LinkTemplate:
             )
         rest = _PLACEHOLDER.sub("0", url)
         if "{" in rest or "}" in rest:
-            raise ValueError(f"{label}: a brace has no other one")
+            raise ValueError(f"{label}: each {{ needs a }} after it")
         for name in _PLACEHOLDER.findall(url):
             if name not in FIELDS:
                 raise ValueError(f"{label}: {{{name[:40]}}} is not one of {', '.join(FIELDS)}")

@@ -72,7 +72,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._is_arriving = False
         self._began_s = 0.0  # 0: within the chunk that is being parsed
         self._received = 0
-        self._unused = 0  # the part of these since the parser last passed on a field or a piece of the body
+        self._unused = 0  # bytes received since the parser last passed on a field or a piece of the body
         self._has_ended = False  # a request ended within the chunk that is being parsed
         # The end of the connection:
         self._close_after = False

@@ -144,7 +144,7 @@ class WorkerEndpoint:
     def _push(self, fields: dict[str, Any], worker_id: str) -> Reply:
         epoch, jobs = fields.get("epoch"), fields.get("jobs")
         if type(epoch) is not int or not isinstance(jobs, list) or fields.get("worker_id") != worker_id:
-            raise MalformedError("epoch, jobs and the own worker_id are needed")
+            raise MalformedError("the body needs epoch, jobs, and the worker_id of this worker")
         return 200, self._admission.offer(epoch, jobs)
 
     def _cancel(self, job_id: str, fields: dict[str, Any]) -> Reply:

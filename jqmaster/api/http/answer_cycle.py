@@ -25,7 +25,8 @@ class EdgeCycle(RequestResponseCycle):
 
     # The process leaves; see `EdgeProtocol`.
     is_leaving = LiveValue(False)
-    # Called when the answer begins while the process is stopping. Returns whether the connection ends after this answer.
+    # Called when the answer begins while the process is stopping. Returns whether the connection ends after this
+    # answer.
     is_last: Callable[[], bool] = bool
     _start: HTTPResponseStartEvent | None = None
     _head: "_Head | None" = None

@@ -227,7 +227,7 @@ class BulkActions(LeaderLoop):
                 progress.end(ActionState.DONE, await self._store_time_ms())
 
     async def _left_out(self, work: _Work, not_done: set[str]) -> int:
-        """Return how many of the jobs that were not changed would have been if the action might change more jobs."""
+        """Return how many of the unchanged jobs the action would have changed if its limit were higher."""
         at_most = work.action.at_most
         if at_most is None or work.progress.done < at_most or not not_done:
             return 0

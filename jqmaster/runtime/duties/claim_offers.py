@@ -206,7 +206,7 @@ class ClaimOffers:
         return result
 
     async def _completed(self, claim: Claim) -> Claim:
-        """Return the claim with what its records lack, and without jobs that have ended meanwhile."""
+        """Return the claim with the data that its records lack, and without jobs that have ended meanwhile."""
         await self._progress.give_checkpoints(claim.jobs)
         jobs = await self._challenges.give_callbacks(claim.jobs)
         await self._predecessors.give_inputs(jobs)

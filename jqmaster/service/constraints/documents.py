@@ -66,8 +66,8 @@ def parse_overrides(
 
 
 def condition_of(override: Mapping[str, Any], place: int) -> Matcher | None:
-    """Return the condition of the override at this place; None: it names a value. Raise InvalidError unless it does one
-    of both."""
+    """Return the condition of the override at this place; None: it names a value. Raise InvalidError if it names both
+    or neither."""
     if override.get("match") is None:
         if "value" not in override:
             raise refusal(("overrides", place, "value"), "give value or match")

@@ -218,10 +218,10 @@ class ConstraintReader:
         weight: object = None,
         least_limit: int | None = None,
     ) -> Preview:
-        """Return which waiting jobs a constraint would apply to, how many each override would, and what the jobs weigh
-        by the document of a `weight`, of which the smallest limit admits so many units. Raise InvalidError,
-        OverloadedError, or ForbiddenError if the caller may not tell jobs apart by the matchers, the key or the
-        weight."""
+        """Return which waiting jobs a constraint would apply to, the number of jobs for each override, and the weights
+        of the jobs. `weight`: the document of a weight. `least_limit`: the smallest limit, in units. Raise
+        InvalidError, OverloadedError, or ForbiddenError if the caller may not tell jobs apart by the matchers, the key
+        or the weight."""
         parsed, path = parse_matcher_document(matcher), parse_key(key)
         targets = OverrideTargets.of(overrides)
         if overrides and path is None:

@@ -64,8 +64,8 @@ class GoneLogs:
         return LinesPage(None, entries, last if end is None else end, end is None, facts, True, piece.name)
 
     async def erase(self, job_id: str) -> bool:
-        """Have the log removed, even if it still waits to be archived. From now on, nobody can read it. Return False if
-        there is none. Raise ConflictError if the job still exists."""
+        """Order the removal of the log, even if it still waits to be archived. From now on, nobody can read it. Return
+        False if there is none. Raise ConflictError if the job still exists."""
         waiting = await self._store.read_gone(job_id, 0)
         if not isinstance(waiting, GoneLog) and not await self._names(job_id, waiting):
             return False

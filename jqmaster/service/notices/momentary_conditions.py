@@ -44,7 +44,7 @@ class HappeningsPage:
 
 
 class MomentaryConditions:
-    """The first check of a condition finds nothing, and only sets the mark to the present. `access`: the content of
+    """The first check of a condition reports nothing: it only sets the mark to the present. `access`: the content of
     errors that everybody may see. Methods raise what the stores raise."""
 
     def __init__(

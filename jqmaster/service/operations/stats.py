@@ -50,8 +50,8 @@ _POINTS_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """Facts about the store, read by this master. `max_memory_bytes`: 0 if unlimited. `duty_faults`: failing side duties
-    of this master and of the leader."""
+    """Facts about the store, read by this master. `max_memory_bytes`: 0 if unlimited. `duty_faults`: failing side
+    duties of this master and of the leader."""
 
     server: str
     durability: Durability

@@ -52,8 +52,8 @@ class WorkerService:
         """
         former = ""
         if spec.url is not None:
-            # Ask before the proof. A worker that registers at the URL after the proof is newer than this call, which may
-            # have waited for long in a suspended master.
+            # Ask before the proof. A worker that registers at the URL after the proof is newer than this call, which
+            # may have waited for long in a suspended master.
             former = await self._workers.serving(spec.url)
             await self._registrations.check(spec.url, spec.secret, f"{owner}, {caller}")
         worker_id = new_id()

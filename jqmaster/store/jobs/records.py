@@ -13,7 +13,8 @@ from jqmaster.store.link.shard import Shard
 # Covers almost every record up to its argument; longer headers cost one more read.
 HEAD_READ: Final = 1024
 
-# The end of the last attempt is among this many last entries of a history; other entries describe events within attempts.
+# The end of the last attempt is among this many last entries of a history; other entries describe events within
+# attempts.
 _LAST_ENTRIES: Final = 3
 
 

@@ -81,8 +81,8 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """A module's file. `functions`: the parts that have names. `entries`: the table that others see, as the name of a
-    function or value by field."""
+    """A module's file. `functions`: the parts that have names. `entries`: the fields of the module's table, each with
+    the name of its function or value."""
 
     name: str
     is_lazy: bool
@@ -137,7 +137,8 @@ class _Reach:
         for name, member in part.uses:
             if of is not None:
                 self._reach_function(of, name)
-            # A module's name alone stands for a field of some table, because no module is a value.
+            # A module's name without a member is not this module but a field of another table: modules are not used as
+            # values.
             if member is not None and name in self._modules and self._modules[name] is not of:
                 self._reach(self._modules[name], member, of)
 
@@ -169,7 +170,8 @@ class _Modules:
         self._reached = _Reach(code, modules)
         # By module that the script uses: the module into which it is put; None: the top of the script.
         self._inside: dict[str, str | None] = {}
-        # By module: the modules in which it is nested, the outermost first, and itself at the end if it may contain others.
+        # By module: the modules in which it is nested, the outermost first, and itself at the end if it may contain
+        # others.
         around: dict[str | None, Sequence[str]] = {None: ()}
         # Go through the modules from the last one: a module comes after all that it includes.
         for name in reversed([*modules]):

@@ -50,7 +50,8 @@ class StoredState:
 
 @dataclass(slots=True)
 class StoredMarks:
-    """How far each condition has been looked at, by its name, and the edition under which that was read."""
+    """The time up to which each condition has been checked, by its name, and the edition under which these were
+    read."""
 
     edition: str = ""
     marks: dict[str, Any] = field(default_factory=dict)
@@ -151,7 +152,7 @@ def encode_marks(edition: str, marks: Mapping[str, Any]) -> bytes:
 
 
 def decode_marks(raw: bytes) -> StoredMarks:
-    """Decode how far conditions have been looked at. Where that cannot be read, they begin anew."""
+    """Decode up to when conditions have been checked. A condition whose mark cannot be read begins anew."""
     edition = raw[:ETAG_LENGTH].decode(errors="replace")
     try:
         return StoredMarks(edition, dict(msgpack.unpackb(raw[ETAG_LENGTH:])))

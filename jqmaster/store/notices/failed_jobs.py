@@ -48,7 +48,7 @@ class FailedJobStore:
 
 async def ids_after(client: StoreClient, key: str, at_ms: int, now_ms: int) -> tuple[Sequence[str], int]:
     """Return the IDs in an index whose time is after `at_ms` and before `now_ms` (store times), and the time up to
-    which these are all. The present millisecond is left out: more jobs may get it."""
+    which the list is complete. The present millisecond is left out: more jobs may get it."""
     last_ms = now_ms - 1
     if last_ms < at_ms - CLOCK_STEP_MS:
         # The store's clock was set back: new entries get these earlier times.

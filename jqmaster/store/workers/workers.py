@@ -55,7 +55,7 @@ class HeartbeatReply:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOwner:
-    """The owner of a worker (`name`: empty if it has none), and what a change of owner is judged by."""
+    """The owner of a worker (`name`: empty if it has none), and the data by which a change of owner is judged."""
 
     name: str
     secret: str
@@ -279,8 +279,9 @@ class WorkerStore:
     async def observe(
         self, worker_id: str, gate_id: str, remaining: int, for_ms: int, as_of_ms: int = 0
     ) -> bool:
-        """Note what another system still admits at a gate for so long, in thousandths, observed at `as_of_ms` or later
-        (0: now). Return False if a later observation is there. Raise NotFoundError if the worker is not registered."""
+        """Note that another system still admits `remaining` thousandths at a gate, for `for_ms` from `as_of_ms` on. It
+        was observed at `as_of_ms` or later (0: now). Return False if a later observation is there. Raise NotFoundError
+        if the worker is not registered."""
         k = self._keys
         word, _ = await self._client.run(
             "observe",

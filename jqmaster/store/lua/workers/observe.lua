@@ -21,7 +21,7 @@ local stored_at_ms = tonumber(string.match(stored or '', ' (%d+)$') or 0)
 if stored_at_ms > as_of_ms and stored_at_ms <= now_ms then return {'outdated'} end
 local until_ms = as_of_ms + for_ms
 redis.call('HSET', observed_key, gate_id, string.format('%s %.0f %.0f', remaining, until_ms, as_of_ms))
--- An earlier check of the gate stays, and finds the observation.
+-- If a check of the gate is due earlier, it stays: it will find the observation.
 redis.call('ZADD', gates_due_key, 'NX', until_ms, gate_id)
 if parking.open_all(parking.closed_among({gate_id})) and wake_channel ~= '' then
   redis.call('PUBLISH', wake_channel, 'ready')
