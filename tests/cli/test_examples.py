@@ -247,6 +247,12 @@ def test_every_command_has_an_example_and_a_panel() -> None:
     assert all(one.panel for one in COMMANDS)
 
 
+def test_the_summary_of_each_command_is_one_line() -> None:
+    """Lists of commands show the first paragraph, and keep its line breaks."""
+    summaries = {path: (one.help or "").split("\n\n")[0] for path, one in commands()}
+    assert [path for path, text in summaries.items() if not text or "\n" in text] == []
+
+
 @pytest.mark.parametrize(
     "words", [("enqueue",), ("workers", "drain"), ("help", "workers", "drain"), ("token", "revoke")]
 )

@@ -118,8 +118,10 @@ def master(
     as_json: _AsJson = False,
     list_them: _List = False,
 ) -> None:
-    """Check a master against the API of pushers and workers. The token in JQMASTER_TOKEN needs the scopes push,
-    work and operate. The checks use their own job names, and delete their jobs afterwards.
+    """Check a master against the API of pushers and workers.
+
+    The token in JQMASTER_TOKEN needs the scopes push, work and operate. The checks use their own job names, and delete
+    their jobs afterwards.
     """
     from jqmaster.conformance.master_kit import QUESTIONS, ask_master
 
