@@ -5,8 +5,8 @@ from typing import Any, Final, NamedTuple
 
 
 class _Kind(NamedTuple):
-    """The values that an option takes: `plain` types travel as they are; the type `other`, and if `has_form` one with a
-    form of its own, are converted."""
+    """The values that an option takes. `plain`: types that are sent as they are. A value of the type `other` is
+    converted, and if `has_form`, so is one with a form of its own."""
 
     plain: frozenset[type]
     other: str

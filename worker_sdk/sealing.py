@@ -108,7 +108,7 @@ class Seal:
         return TAG_PREFIX + self.key_ids[0]
 
     def sealed(self, value: Any, what: What, job_id: str) -> dict[str, Any]:
-        """Return a value that only the job with this ID can be found to have."""
+        """Return the sealed form of a value. It opens only for the job with this ID."""
         return self._members(encode(value), what, _OF_JOB, job_id)
 
     def seal_job(self, job: dict[str, Any]) -> None:
@@ -123,7 +123,8 @@ class Seal:
         job["tags"] = [*tags, self.tag]
 
     def sealed_for_name(self, argument: Any, name: str) -> dict[str, Any]:
-        """Return an argument that any job of this name may have, because a master chooses the ID of its job."""
+        """Return the sealed form of an argument. It opens for any job of this name, because a master chooses the ID of
+        the job."""
         return self._with_clear(argument, self._members(encode(argument), "argument", _OF_NAME, name))
 
     def opened_argument(self, value: Any, job_id: str, name: str) -> Any:
