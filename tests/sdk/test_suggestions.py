@@ -218,7 +218,8 @@ def test_a_misspelt_parameter_comes_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"), [("countdown", "delay"), ("priority", "priority"), ("_job_id", "id"), ("after", "after")]
+    ("given", "meant"),
+    [("countdown", "delay"), ("priority", "priority"), ("_job_id", "id"), ("after", "after")],
 )
 def test_an_option_among_the_arguments_comes_with_its_place(given: str, meant: str) -> None:
     told = f"{given}: is not a parameter; options of the job go before the call: using({meant}=…)"

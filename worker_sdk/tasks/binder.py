@@ -42,7 +42,9 @@ class Binder:
             elif name in self._dependencies:
                 problems.append((name, "is a dependency, which the worker gives"))
             elif name not in self._names:
-                problems.append((name, f"is not a parameter{suggestion(name, self._names) or _as_option(name)}"))
+                problems.append(
+                    (name, f"is not a parameter{suggestion(name, self._names) or _as_option(name)}")
+                )
             elif name in by_position:
                 problems.append((name, "is given twice"))
         missing = sorted(self._required - set(by_position) - kwargs.keys())

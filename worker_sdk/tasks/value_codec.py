@@ -157,7 +157,9 @@ def encode_other(value: Any) -> Any:
         return value.model_dump(by_alias=True, round_trip=True, warnings=False)
     if type(value).__module__.partition(".")[0] == "pydantic" and "Secret" not in type(value).__name__:
         return str(value)  # a URL
-    raise TypeError(f"a value of type {type(value).__name__} cannot be encoded; give it as a type that can be")
+    raise TypeError(
+        f"a value of type {type(value).__name__} cannot be encoded; give it as a type that can be"
+    )
 
 
 def decode_other(kind: Any, value: Any) -> Any:

@@ -58,7 +58,11 @@ def test_a_result_is_shown_like_the_argument(capsys: pytest.CaptureFixture[str])
         (200, {"state": "canceled", "keep_result": True}, "was canceled, so it has no result"),
         (200, {"state": "discarded", "keep_result": False}, "was discarded, so it has no result"),
         (200, {"state": "succeeded", "keep_result": False}, "succeeded, but its result was not kept"),
-        (200, {"state": "succeeded", "keep_result": True}, "succeeded, but its result is gone: it was fetched before"),
+        (
+            200,
+            {"state": "succeeded", "keep_result": True},
+            "succeeded, but its result is gone: it was fetched before",
+        ),
         (200, {"state": "failed", "keep_result": True}, "failed, but its result is gone"),
     ],
 )

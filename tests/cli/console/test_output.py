@@ -12,7 +12,9 @@ def test_a_narrow_terminal_folds_prose_and_keeps_ids_whole(
 ) -> None:
     for name, value in (("COLUMNS", "70"), ("FORCE_COLOR", "1"), ("TERM", "dumb")):
         monkeypatch.setenv(name, value)
-    show_table(("ID", "MESSAGE", "AT"), [(ID, "no such " * 12, "2026-11-29T00:30:02Z"), (ID[:-1] + "1", None, "")])
+    show_table(
+        ("ID", "MESSAGE", "AT"), [(ID, "no such " * 12, "2026-11-29T00:30:02Z"), (ID[:-1] + "1", None, "")]
+    )
     lines = [line for line in capsys.readouterr().out.splitlines() if "ID" not in line]
     assert sum(ID in line for line in lines) == 1
     assert sum("2026-11-29T00:30:02Z" in line for line in lines) == 1

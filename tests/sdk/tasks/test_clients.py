@@ -88,7 +88,10 @@ def test_tasks_with_a_master_of_their_own_wait_as_all_others_do(
 
 def test_an_error_of_a_call_hides_no_other_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker_sdk.masters.blocking_client.check_variables", _refuse)
-    with SyncPusher("http://127.0.0.1:1") as pusher, pytest.raises(ValueError, match="no such variable") as raised:
+    with (
+        SyncPusher("http://127.0.0.1:1") as pusher,
+        pytest.raises(ValueError, match="no such variable") as raised,
+    ):
         pusher.enqueue("double", {"number": 1})
     assert raised.value.__context__ is None
 

@@ -205,7 +205,8 @@ def test_a_type_that_cannot_travel_is_refused_when_the_worker_is_made() -> None:
     def load(photo: Photo) -> None: ...
 
     with pytest.raises(
-        TypeError, match=r"task photo.load: parameter photo has the type .*Photo.* not a type that can be encoded"
+        TypeError,
+        match=r"task photo.load: parameter photo has the type .*Photo.* not a type that can be encoded",
     ):
         Worker("http://127.0.0.1:1", tasks=one).names  # noqa: B018
 
