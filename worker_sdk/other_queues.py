@@ -244,7 +244,7 @@ def _told(name: str, known: Collection[str]) -> str:
 
 
 def option_of_jobs(name: str) -> str:
-    """Return the option of a job that `name` is, here or in another queue; empty if it is none."""
+    """Return the option of a job that `name` stands for, here or in another queue; empty if there is none."""
     # Some libraries mark their own options by an underscore.
     asked = name.strip("_").lower()
     return _option_of_jobs((asked, *OPTIONS.get(asked, ())))

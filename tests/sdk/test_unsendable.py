@@ -48,7 +48,7 @@ KNOT.append(KNOT)
         ({"tags": {"a"}}, TypeError, r"argument\['tags'\] is a set, .* a list"),
         (Photo(1), TypeError, r"is a Photo, .*dataclasses.asdict"),
         (Size.SMALL, TypeError, r"is a Size, .*value.value"),
-        (object(), TypeError, "is a object, .* None, bool, int"),
+        (object(), TypeError, "is an object, .* None, bool, int"),
         (2**64, OverflowError, "argument is an integer beyond 64 bits"),
         (["\ud800"], ValueError, r"argument\[0\] is a str that has no UTF-8 form"),
         ({"at": datetime(2026, 1, 1)}, ValueError, r"argument\['at'\] is a datetime without a time zone"),

@@ -136,8 +136,9 @@ class Pusher(AsyncWithOnly):
         * `argument`: any value that MessagePack can encode: None, bool, int, float, str, bytes, list, dict, and
           datetime with a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the
           path of a value that it cannot encode.
-        * `options`: see `JobOptions`. If another job holds the `unique` key, its `on_conflict` decides whether the call
-          raises `Duplicate` or returns the ID of that job. `is_duplicate` and `is_replaced` recognize such an ID.
+        * `options`: see `JobOptions`. If another job holds the `unique` key, its `on_conflict` decides whether the
+          call raises `Duplicate` or returns the ID of that job. `is_duplicate` and `is_replaced` recognize such an
+          ID.
 
         Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
         Raise Duplicate, a RefusedError, for a `unique` key that is taken, and TypeError for an option that does not

@@ -8,7 +8,7 @@ import typer
 from jqmaster.cli.console import output
 from jqmaster.cli.console.http import MasterSession, job_path
 
-# What to do about a verdict whose text does not say it.
+# The next step after a verdict whose text does not name it.
 _NEXT: Final[Mapping[str, str]] = {
     "no_worker": "start a worker that serves this name, or correct the name; `jqmaster workers` lists those that run",
 }

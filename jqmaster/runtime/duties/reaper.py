@@ -29,7 +29,7 @@ from jqmaster.store.workers.workers import WorkerStore
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
-# A heartbeat that is no older than this was most likely sent after the store came back.
+# A heartbeat is new if it is at most this old: the worker most likely sent it after the store came back.
 HEARD_MS: Final = 2_000
 
 TIMEOUT_MESSAGE: Final = "the run exceeded its timeout and its worker did not end it"

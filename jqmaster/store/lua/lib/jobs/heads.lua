@@ -1,8 +1,8 @@
 -- include lib/jobs/record.lua
 -- Reads the heads of many jobs.
 local heads = (function()
-  -- Small records are read whole, many in one command, which takes a third of the time of single reads. Of larger
-  -- records, only the beginning is read, without the argument.
+  -- Small records are read whole, many in one command, which takes a third of the time of single reads. Larger records
+  -- are read up to their arguments.
   local MANY, FACTOR, SMALL = 64, 4, 4096
 
   -- Returns two functions. `of(n)` returns the head of the job at `keys[n]` as `record.read_head` does; `n` must grow
