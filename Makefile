@@ -102,7 +102,7 @@ test: duration setup check browser faketime promtool ## All checks, then the who
 	$(BIN)/python -m tests.support.suite $(TEST_ARGS) -p tests.support.req_report --req-report -p tests.support.branch_coverage
 
 test-long: setup browser ## What takes long, whole: deploys by the hundred, a hundred thousand jobs, people at work in the web UI
-	JQMASTER_TEST_LONG=1 $(BIN)/python -m tests.support.suite $(TEST_ARGS) -m 'long or sized'
+	JQMASTER_TEST_LONG=1 JQMASTER_TEST_LIMIT_S=10800 $(BIN)/python -m tests.support.suite $(TEST_ARGS) -m 'long or sized'
 
 test-all: test test-long test-chart ## The suite also on another Python and on another Redis, what takes long, and the Helm chart
 	$(if $(OTHER_SERVER),JQMASTER_TEST_SERVER=$(OTHER_SERVER) $(BIN)/python -m tests.support.suite $(TEST_ARGS),@echo "no redis-server found: skipped" >&2)

@@ -5,7 +5,7 @@ import os
 import signal
 import uuid
 from collections.abc import AsyncIterator, Generator, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,6 +31,9 @@ pytest_plugins = [
     "tests.support.req_report",
     "tests.support.reruns",
 ]
+
+# That of `jqmaster serve`. To start a master creates a few hundred thousand objects.
+GC_THRESHOLD: Final = 10_000
 
 # A deadline for each example, and the check of how fast examples come, measure how busy the machine is, not the code.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -63,6 +66,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(GC_THRESHOLD)
         gc.enable()
 
 

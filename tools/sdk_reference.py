@@ -465,13 +465,17 @@ def definition(entry: Entry) -> Definition:
 
 
 def _node(module: str, name: str) -> Any:
-    tree = ast.parse((ROOT / "worker_sdk" / f"{module.replace('.', '/')}.py").read_text("utf-8"))
     found = [
         node
-        for node in tree.body
+        for node in _tree(module).body
         if isinstance(node, Definition) and name in (getattr(node, "name", ""), _target(node))
     ]
     return found[-1]
+
+
+@functools.cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse((ROOT / "worker_sdk" / f"{module.replace('.', '/')}.py").read_text("utf-8"))
 
 
 def _target(node: Definition) -> str:

@@ -26,7 +26,7 @@ from jqmaster.store.targets.targets import StoredTargets, TargetStore
 from tests.support.admin import admin_of
 from tests.support.constraints import ConstrainedWorld
 from tests.support.events import Events
-from tests.support.master import master_on
+from tests.support.master import PATIENT, master_on
 from tests.support.server import StoreServer, started
 from tests.support.store import StoreWorld
 from tests.support.unique import unique
@@ -280,7 +280,7 @@ async def test_an_installation_without_targets_pays_nothing_for_them(monkeypatch
     monkeypatch.setattr(TargetStore, "load", read)
     server = StoreServer()
     with started(server):
-        async with master_on(server.url) as (master, api):
+        async with master_on(server.url, **PATIENT) as (master, api):
             job_id = await api.enqueue("work")
             link = master.shard.services.link
             assert await SettingsStore(link).versions() == (0, 0)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.support import real_time
+from tests.support import long, real_time
 from worker_sdk import (
     INJECTED,
     INPUT,
@@ -102,20 +102,22 @@ async def test_threads_enqueue_a_chord_and_its_callback_gets_all_results(url: st
     await words.tasks.aclose()
 
 
-async def test_a_flow_of_1500_jobs_goes_in_one_call_and_again(url: str, pusher: Pusher) -> None:
+@pytest.mark.sized
+async def test_a_large_flow_goes_in_one_call_and_again(url: str, pusher: Pusher) -> None:
+    width = long.size(39, 149)
     words = Words(url)
     begin = words.count.to_job("one")
     flow = chain(
         begin,
-        group(chord([words.double.to_job() for _ in range(149)], words.sum_up.to_job()) for _ in range(10)),
+        group(chord([words.double.to_job() for _ in range(width)], words.sum_up.to_job()) for _ in range(10)),
         words.sum_up.to_job(),
     )
-    assert len(flow) == 1_502
+    assert len(flow) == 10 * (width + 1) + 2
     handles = await flow.aenqueue()
     assert handles.last.status == "awaiting_jobs"
     assert [one.id for one in await flow.aenqueue()] == [one.id for one in handles]
     async with Worker(url, tasks=words.tasks, max_jobs=50).running():
-        assert await handles.last.aget(60) == 2_980
+        assert await handles.last.aget(60) == 20 * width
     assert (await pusher.status(begin.id))["state"] == "succeeded"
     await words.tasks.aclose()
 

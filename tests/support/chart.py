@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from tests.support.contract import QUICK_LOADER
 from tools.chart import files
 
 NAMES = sorted(files.cases())
@@ -17,7 +18,7 @@ Object = dict[str, Any]
 @cache
 def rendering(name: str) -> tuple[Object, ...]:
     """Return the objects of a golden rendering."""
-    return tuple(one for one in yaml.safe_load_all(files.golden_of(name).read_text("utf-8")) if one)
+    return tuple(one for one in yaml.load_all(files.golden_of(name).read_text("utf-8"), QUICK_LOADER) if one)
 
 
 def of_kind(name: str, *kinds: str) -> list[Object]:

@@ -11,12 +11,14 @@ import yaml
 from jsonschema import Draft202012Validator
 
 OPENAPI = Path(__file__).parents[2] / "openapi"
+# PyYAML has the parser in C only where libyaml was there when it was built.
+QUICK_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @functools.cache
 def document(name: str) -> dict[str, Any]:
     """The committed `openapi/{name}.yaml`."""
-    return yaml.load((OPENAPI / f"{name}.yaml").read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return yaml.load((OPENAPI / f"{name}.yaml").read_text(), QUICK_LOADER)
 
 
 @functools.cache

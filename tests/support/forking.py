@@ -31,6 +31,9 @@ def without_hooks() -> int:
         sys.setswitchinterval(interval_s)
 
 
+# A child that lives asks at once. On a busy machine, that takes less than this.
+ALIVE_WITHIN_S: Final = 5.0
+MOST_FORKS: Final = 5
 FORKS: Final[dict[str, Callable[[], int]]] = {"os.fork": with_hooks, "fork(2)": without_hooks}
 
 
@@ -38,20 +41,9 @@ class Child:
     """Run `work` in a forked process that then ends without cleanup."""
 
     def __init__(self, work: Callable[[], Any], fork: Callable[[], int] = with_hooks) -> None:
-        reader, writer = os.pipe()
-        self.pid = fork()
-        if self.pid == 0:
-            try:
-                ending = (True, work())
-            except BaseException:
-                ending = (False, traceback.format_exc())
-            with contextlib.suppress(BaseException), os.fdopen(writer, "wb") as pipe:
-                pickle.dump(ending, pipe)
-            os._exit(0)
-        os.close(writer)
-        self._reader = reader
+        self.pid, self._reader = _forked(work, fork)
 
-    def result(self, timeout_s: float = 20.0) -> Any:
+    def result(self, timeout_s: float = 60.0) -> Any:
         """Return the result of `work`. Raise AssertionError with its traceback if it raised or does not end."""
         has_answered, _, _ = select.select([self._reader], [], [], timeout_s)
         if not has_answered:
@@ -64,3 +56,47 @@ class Child:
         is_good, value = pickle.loads(data)
         assert is_good, value
         return value
+
+
+def _forked(work: Callable[[], Any], fork: Callable[[], int]) -> tuple[int, int]:
+    """Return the ID of a process that has begun `work`, and the pipe with its result.
+
+    A busy machine may stop a thread of this process for longer than `without_hooks` waits. The child then hangs before
+    it does anything, in a way that a server without threads cannot bring about. So a child starts to work only when
+    told, and one that does not ask for it is replaced.
+    """
+    for _ in range(MOST_FORKS):
+        (asked, ask), (told, tell), (reader, writer) = os.pipe(), os.pipe(), os.pipe()
+        pid = fork()
+        if pid == 0:
+            try:
+                os.close(tell)
+                os.write(ask, b"?")
+                if os.read(told, 1):
+                    _work(work, writer)
+            finally:
+                os._exit(0)
+        for end in (ask, told, writer):
+            os.close(end)
+        is_alive, _, _ = select.select([asked], [], [], ALIVE_WITHIN_S)
+        if is_alive:
+            os.write(tell, b"!")
+        else:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(reader)
+        os.close(asked)
+        os.close(tell)
+        if is_alive:
+            return pid, reader
+    raise AssertionError(f"{MOST_FORKS} forked processes hung before they did anything")
+
+
+def _work(work: Callable[[], Any], writer: int) -> None:
+    """Write the result of `work`."""
+    try:
+        ending = (True, work())
+    except BaseException:
+        ending = (False, traceback.format_exc())
+    with contextlib.suppress(BaseException), os.fdopen(writer, "wb") as pipe:
+        pickle.dump(ending, pipe)

@@ -34,6 +34,8 @@ MODULES: Final = (
 )  # fmt: skip
 _FILES: Final = 4
 _SIZE_BYTES: Final = 4
+# Python's exit code if it cannot write what is left of the output.
+_OUTPUT_LOST: Final = 120
 _ONE_AT_A_TIME: Final = threading.Lock()
 
 
@@ -246,8 +248,8 @@ def _tell_ends(ends: dict[int, int]) -> None:
             os.close(ends.pop(pid))
 
 
-def _become(request: dict[str, Any]) -> None:
-    """Become the process of `python -m MODULE ARGUMENTS`."""
+def _become(request: dict[str, Any]) -> int:
+    """Become the process of `python -m MODULE ARGUMENTS`, and return its exit code."""
     import runpy
 
     os.environ.clear()
@@ -258,8 +260,41 @@ def _become(request: dict[str, Any]) -> None:
     sys.path[0] = request["cwd"]
     _, module, *arguments = request["arguments"]
     sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        # Python itself ends the process by the signal.
+        raise
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _end(codes: Sequence[int]) -> None:
+    """End the process without freeing all modules, which would copy the memory that it shares with the others."""
+    import gc
+
+    if not codes:
+        return
+    (code,) = codes
+    # Objects that were left open warn when they are collected.
+    gc.collect()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = _OUTPUT_LOST
+    os._exit(code)
 
 
 if __name__ == "__main__":
-    _become(_prepare(socket.socket(fileno=int(sys.argv[1]))))
+    # Registered before all others, it runs after them, when all threads have ended.
+    exit_codes: list[int] = []
+    atexit.register(_end, exit_codes)
+    exit_codes.append(_become(_prepare(socket.socket(fileno=int(sys.argv[1])))))

@@ -20,7 +20,7 @@ from worker_sdk import Pusher
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240), real_time.PROCESSES]
 
 # The pusher makes ten calls, and the kill comes at the first.
-JOBS = long.size(2_000, 4_000)
+JOBS = long.size(1_000, 4_000)
 PER_CALL = JOBS // 10
 
 

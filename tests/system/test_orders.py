@@ -27,7 +27,7 @@ def test_the_ledger_balances_while_masters_and_workers_are_killed() -> None:
     store = StoreServer()
     try:
         store.start()
-        faults = ["--kill-every", "4", "--masters", "2", "--answer-within", "3"]
+        faults = ["--kill-every", str(long.size(8, 4)), "--masters", "2", "--answer-within", "3"]
         done = subprocess.run(
             [
                 sys.executable,

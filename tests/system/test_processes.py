@@ -10,7 +10,7 @@ import httpx
 import psutil
 import pytest
 
-from tests.support import real_time
+from tests.support import long, real_time
 from tests.support.master import Api
 from tests.support.processes import MasterProcess, Process, WorkerProcess, running
 from tests.support.waiting import wait_until
@@ -19,7 +19,7 @@ from worker_sdk import Pusher
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
-JOBS = 2_000
+JOBS = long.size(600, 2_000)
 
 
 class WorkerProcesses(WorkerProcess):
@@ -66,6 +66,7 @@ async def client_of(master: MasterProcess) -> AsyncIterator[Api]:
         yield api
 
 
+@pytest.mark.sized
 @pytest.mark.req("M1")
 @pytest.mark.parametrize("victim", ["leader", "other"])
 async def test_a_killed_master_process_is_started_again_and_nothing_is_lost(

@@ -9,9 +9,11 @@ import pytest
 from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import StaleEpochError
+from jqmaster.runtime.duties import relocation as module
 from jqmaster.runtime.duties.relocation import Relocation
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.jobs.claims import Claim
+from tests.support import long
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import StoreWorld
 
@@ -19,6 +21,7 @@ pytestmark = pytest.mark.req("J13")
 
 # Every job matches, and each value has its own gate: all lanes are new.
 BY_KEY = {"field": "argument", "op": "exists"}
+MANY = long.size(5_000, 20_000)
 
 
 @pytest.fixture
@@ -50,9 +53,14 @@ async def end(relocation: Relocation, most_steps: int = 1000) -> int:
     raise AssertionError("it goes on for ever")
 
 
-async def test_dispatch_goes_on_while_twenty_thousand_jobs_are_moved(constraints: ConstrainedWorld) -> None:
+@pytest.mark.sized
+async def test_dispatch_goes_on_while_thousands_of_jobs_are_moved(
+    constraints: ConstrainedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = constraints.world
-    jobs = await constraints.enqueue_many([n % 50 for n in range(20_000)])
+    # Fewer jobs take as many steps.
+    monkeypatch.setattr(module, "JOBS_PER_STEP", MANY // 5)
+    jobs = await constraints.enqueue_many([n % 50 for n in range(MANY)])
     worker = await world.worker(max_jobs=100_000)
     assert len(await constraints.take(worker, limit=100)) == 100
     one = constraint("limit", BY_KEY, key="argument", concurrency=8)
@@ -67,7 +75,7 @@ async def test_dispatch_goes_on_while_twenty_thousand_jobs_are_moved(constraints
         running.update(dict.fromkeys(claimed, ""))
         per_gate = [len(holders) for holders in (await constraints.slots(one)).values()]
         assert max(per_gate) <= 8
-    assert moved == 19_900
+    assert moved == MANY - 100
     assert await older(constraints) == 0
     # The first step already made the next jobs available.
     assert claims_between >= 3

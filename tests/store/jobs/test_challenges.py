@@ -511,14 +511,11 @@ async def test_the_newest_challenges_come_first_page_by_page(world: StoreWorld) 
 
 @pytest.mark.sized
 async def test_an_outstanding_challenge_is_small_and_a_job_without_one_has_none(world: StoreWorld) -> None:
-    async def used() -> int:
-        return int((await world.redis.info("memory"))["used_memory_dataset"])
-
     count = long.size(500, 2_000)
     worker = await world.worker(max_jobs=1_000)
     per_job = []
     for opens in (False, True):
-        before = await used()
+        before = await world.used_bytes()
         for _ in range(count // 500):
             await world.enqueue_many(500)
             jobs = await world.claim(worker, limit=500)
@@ -530,7 +527,7 @@ async def test_an_outstanding_challenge_is_small_and_a_job_without_one_has_none(
                 assert set(await world.challenges.await_callbacks(worker, reports)) == {1}
             else:
                 await world.settlements.settle_success(worker, [(job.job_id, job.token, b"") for job in jobs])
-        per_job.append((await used() - before) / count)
+        per_job.append((await world.used_bytes() - before) / count)
     assert per_job[1] - per_job[0] <= 600
     assert not [key for key in await world.key_names() if "challenges:" in key][count:]
 

@@ -14,6 +14,7 @@ from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.errors import InvalidError
 from jqmaster.store.jobs import listing
+from jqmaster.store.jobs.enqueue_outcomes import Accepted
 from tests.store.jobs.test_claim import damage
 from tests.store.jobs.test_operator_actions import job_in
 from tests.support.batches import Batches
@@ -158,7 +159,9 @@ async def test_more_lanes_and_priorities_than_one_call_takes(
     world: StoreWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call reads 1,000 runs of one priority; the next goes on within the lane."""
-    ids = [i for n in range(2) for p in range(750) for i in await world.enqueue_many(1, f"n-{n}", priority=p)]
+    specs = [world.spec(f"n-{n}", priority=priority) for n in range(2) for priority in range(750)]
+    assert set(await world.acceptance.enqueue(specs)) == {Accepted.NEW}
+    ids = [spec.id for spec in specs]
     assert await listed(world, JobFilter(), 500) == ids
     assert await listed(world, JobFilter(), 500, is_backward=True) == ids[::-1]
     monkeypatch.setattr(listing, "MAX_LANE_CALLS", 1)

@@ -75,12 +75,12 @@ async def test_a_call_that_does_not_fit_the_header_is_not_sent(world: StoreWorld
     with pytest.raises(ScriptHeaderError):
         await world.shard.client.run("enqueue", ("a", "b", "c"), ("", "", "", "", "half a group"))
     k = world.shard.keys
+    # `elect` cuts the lock of another master to four times this lifetime.
+    keys, args = (k.leader, k.epoch, k.demoted), ("", "m", "n", 600_000)
     other = replace(load("elect"), replies=frozenset({"surprise"}))
     with pytest.raises(ScriptHeaderError, match="does not name"):
-        await world.shard.client.run_all(
-            [ScriptCall(other, (k.leader, k.epoch, k.demoted), ("", "m", "n", 1))]
-        )
-    assert await world.shard.client.run("elect", (k.leader, k.epoch, k.demoted), ("", "m", "n", 1)) == (
+        await world.shard.client.run_all([ScriptCall(other, keys, args)])
+    assert await world.shard.client.run("elect", keys, args) == (
         "held", [f"{world.epoch}:master-1".encode()],
     )  # fmt: skip
 
