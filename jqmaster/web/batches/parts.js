@@ -8,6 +8,9 @@ import { visible } from "../core/text.js";
 import { BacklogWhy } from "../jobs/backlog_why.js";
 import { Badge, Num, State, Text, nowMs } from "../ui/formats.js";
 
+/** @typedef {import("../../answers").Schemas["JobSummary"]} JobSummary */
+/** @typedef {import("../../answers").Schemas["BatchReason"]} BatchReason */
+
 /** @typedef {import("../../answers").Schemas["BatchView"]} Batch */
 
 export const CALLBACKS = /** @type {const} */ (["on_success", "on_complete", "on_failure"]);
@@ -76,7 +79,7 @@ export function BatchProgress({ batch }) {
   return html`<span class="batch-progress"><${BatchStrip} batch=${batch} /><span class="num"><${Num} value=${total - unfinished} /> / <${Num} value=${total} /></span></span>`;
 }
 
-/** @param {Batch} batch @param {any} reason Of `GET /api/batches/{id}/why`. @returns {string} */
+/** @param {Batch} batch @param {BatchReason} reason Of `GET /api/batches/{id}/why`. @returns {string} */
 export function reasonText(batch, reason) {
   const { counts, batches } = batch;
   switch (reason.code) {
@@ -126,11 +129,11 @@ export function BatchWhy({ batch, why }) {
   if (!why?.reasons.length) return null;
   const late = batch.expires_at && Date.parse(batch.expires_at) - nowMs() < 3_600_000;
   return html`<section class="card why" aria-labelledby="why"><h2 id="why">${t(batch.state === "complete" ? "batches.why.complete" : "batches.why.title")}</h2>
-    <ol class="verdicts">${why.reasons.map((/** @type {any} */ reason, /** @type {number} */ at) => html`<li key=${reason.code + at} class=${at === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`)}</ol>
+    <ol class="verdicts">${why.reasons.map((/** @type {BatchReason} */ reason, /** @type {number} */ at) => html`<li key=${reason.code + at} class=${at === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`)}</ol>
     ${batch.counts.unfinished > 0 && html`<${BacklogWhy} whose=${{ batch: batch.id }} />`}
     ${late && html`<p class="muted">${t("batches.why.expires")}</p>`}
     ${
       why.jobs.length > 0 &&
-      html`<h3>${t("batches.why.oldest")}</h3><ul class="plain">${why.jobs.map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <a href=${href("job", { id: job.id })}><${Text} value=${job.name} max=${60} /></a> <span class="id muted">…${job.id.slice(-10)}</span></li>`)}</ul>`
+      html`<h3>${t("batches.why.oldest")}</h3><ul class="plain">${why.jobs.map((/** @type {JobSummary} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <a href=${href("job", { id: job.id })}><${Text} value=${job.name} max=${60} /></a> <span class="id muted">…${job.id.slice(-10)}</span></li>`)}</ul>`
     }</section>`;
 }

@@ -2173,16 +2173,12 @@ function limitTexts(document2, unit = document2.weight?.unit) {
     const { count: count2, seconds, instant } = Object.fromEntries(
       figures.map(({ unit: unit2, path }) => [unit2, at(document2, path)])
     );
-    return t(
-      /** @type {any} */
-      unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`,
-      {
-        count: count2,
-        unit,
-        ...seconds && { duration: durationText(seconds * 1e3) },
-        ...instant && { at: instantText(Date.parse(instant), pref("times", "relative")) }
-      }
-    );
+    return t(unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`, {
+      count: count2,
+      unit,
+      ...seconds && { duration: durationText(seconds * 1e3) },
+      ...instant && { at: instantText(Date.parse(instant), pref("times", "relative")) }
+    });
   });
 }
 var weightText = (weight) => weight.from === null ? t("limit.weight.same", { default: number(weight.default), unit: weight.unit }) : t("limit.weight", { from: visible(weight.from), default: number(weight.default) });
@@ -5053,10 +5049,7 @@ function IgnoreDialog({ group, onClose, onDone }) {
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
 }
 function useIgnoring() {
-  const [ignoring, ask2] = E2(
-    /** @type {any} */
-    null
-  );
+  const [ignoring, ask2] = E2(null);
   return { ignoring, ask: ask2, end: () => ask2(null) };
 }
 
@@ -6288,10 +6281,7 @@ function useDeployedMs(isWanted) {
     if (!isWanted) return void 0;
     const aborter = new AbortController();
     get("api/workers", {}, aborter.signal).then(
-      (answer) => setDeployedMs(deployOf(
-        /** @type {any[]} */
-        answer.workers
-      )),
+      (answer) => setDeployedMs(deployOf(answer.workers)),
       () => {
       }
     );
@@ -6434,10 +6424,7 @@ function useJobCount(filter, of2) {
     }, COUNT_EVERY_MS);
     return () => clearInterval(timer2);
   }, [of2]);
-  const data = (
-    /** @type {any} */
-    found.data
-  );
+  const data = found.data;
   return data?.of === of2 ? data : null;
 }
 
@@ -6866,12 +6853,7 @@ var MOST_JOBS = 500;
 var ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1];
 var BOX_MARGIN = 4;
 async function loadFlow(path, signal) {
-  const flow = await get(
-    /** @type {any} */
-    path,
-    { limit: MOST_JOBS },
-    signal
-  );
+  const flow = await get(path, { limit: MOST_JOBS }, signal);
   if (!flow.jobs.some((job) => job.after.length > 0)) return null;
   await loadLayout();
   return flow;
@@ -7625,7 +7607,7 @@ function LastWord({ job }) {
     ${job.skipped_by && html`<p>${t("job.skipped_by")} <${Id} id=${job.skipped_by.id} href=${href("job", { id: job.skipped_by.id })} /> ${job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`}</p>`}</section>`;
 }
 function HiddenError({ job, attempt: one }) {
-  if (!job.argument_hidden || !["failure", "timeout", "discarded"].includes(one.outcome)) return null;
+  if (!job.argument_hidden || !["failure", "timeout", "discarded"].includes(one.outcome ?? "")) return null;
   return html`<p class="muted">${one.error_type && html`<code><${Text} value=${one.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>`;
 }
 function statesOf(job) {
@@ -7653,7 +7635,7 @@ function statesOf(job) {
     if (isLatest) add(before ? "retrying" : "scheduled", due);
     if (start2 > at2)
       add(
-        before && !isLatest && ["failure", "timeout", "lost"].includes(before.outcome) ? "retrying" : "ready",
+        before && !isLatest && ["failure", "timeout", "lost"].includes(before.outcome ?? "") ? "retrying" : "ready",
         start2
       );
     at2 = start2;
@@ -7693,7 +7675,7 @@ function Attempts({ job }) {
   return html`<section class="card" aria-labelledby="attempts"><h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
     ${attempts.length === 0 ? html`<p class="muted">${t("job.attempts.none")}</p>` : html`<ol class="attempts">${attempts.map(
     (one, at2) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
-      <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome) ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
+      <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome ?? "") ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
         <span class="muted"><${Time} at=${one.started_at} isPast />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
         <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
       ${(at2 > 0 || !isTold2(job)) && html`${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}<${Stack} attempt=${one} isOpen=${at2 === 0} />`}
@@ -7710,12 +7692,17 @@ function MaybeSealed({ value, label }) {
   const { sealed_with: key, sealed: _, ...readable } = value;
   return html`<p class="muted">${t("job.sealed", { key: visible(key) })}</p>${Object.keys(readable).length > 0 && html`<${Value} value=${readable} label=${label} />`}`;
 }
+var REVIVED = (
+  /** @type {const} */
+  ["jobs", "held", "gone"]
+);
 function Order({ job }) {
-  if (!job.after && job.dependents_count === 0) return null;
+  const { dependents_count: dependents = 0, revives } = job;
+  if (!job.after && dependents === 0) return null;
   return html`<section class="card order" aria-labelledby="order"><h2 id="order">${t("job.order")}</h2>
     ${job.after && html`<p>${t(`job.after.${job.after.when}`, { count: job.after.jobs.length })}</p><${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} />`}
-    ${job.dependents_count > 0 && html`<p>${t("job.dependents", { count: job.dependents_count })}</p><${LinkedJobs} jobs=${job.dependents} count=${job.dependents_count} />`}
-    ${["jobs", "held", "gone"].filter((what) => job.revives?.[what] > 0).map((what) => html`<p key=${what} class=${what === "gone" ? "warning" : "muted"}>${t(`job.revives.${what}`, { count: job.revives[what] })}</p>`)}</section>`;
+    ${dependents > 0 && html`<p>${t("job.dependents", { count: dependents })}</p><${LinkedJobs} jobs=${job.dependents} count=${dependents} />`}
+    ${REVIVED.filter((what) => (revives?.[what] ?? 0) > 0).map((what) => html`<p key=${what} class=${what === "gone" ? "warning" : "muted"}>${t(`job.revives.${what}`, { count: revives?.[what] ?? 0 })}</p>`)}</section>`;
 }
 function Flow({ job, path }) {
   const found = useResource((signal) => loadFlow(`${path}/flow`, signal), [job.id], {
@@ -7740,7 +7727,7 @@ function Facts({ job, mayOperate }) {
     <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
     <dt>${t("job.retries")}</dt><dd>${t("job.failures_of", { failures: job.failures, most: job.max_retry })}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
     ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`}
-    ${job.steps?.length > 0 && html`<dt>${t("job.steps")}</dt><dd><ol class="plain">${job.steps.map((one, n) => html`<li key=${n}><${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted"><${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1e3} /></span></li>`)}</ol></dd>`}
+    ${job.steps && job.steps.length > 0 && html`<dt>${t("job.steps")}</dt><dd><ol class="plain">${job.steps.map((one, n) => html`<li key=${n}><${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted"><${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1e3} /></span></li>`)}</ol></dd>`}
     <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd>
     <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
     <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
@@ -7753,23 +7740,22 @@ function Facts({ job, mayOperate }) {
     ${job.batch && html`<dt>${t("job.batch")}</dt><dd><${Id} id=${job.batch} href=${href("batches", { id: job.batch })} /></dd>`}
     ${job.callback_of && html`<dt>${t("job.callback_of")}</dt><dd><${Id} id=${job.callback_of.batch} href=${href("batches", { id: job.callback_of.batch })} /> <span class="muted">${tOr(`batches.${job.callback_of.callback}`, visible(job.callback_of.callback))}</span></dd>`}
     ${job.unique && html`<dt>${t("job.unique")}</dt><dd><${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">${t(`job.unique.${job.unique.scope}`)}${job.unique.until && html` <${Time} at=${job.unique.until} />`}${job.unique.debounce && ` · ${t("job.debounced")}`}</span></dd>`}
-    ${job.links?.length > 0 && html`<dt>${t("job.links")}</dt><dd>${job.links.map((link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `)}</dd>`}
+    ${job.links && job.links.length > 0 && html`<dt>${t("job.links")}</dt><dd>${job.links.map((link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `)}</dd>`}
     ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}
     ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
 }
 function Deliveries({ job, path, mayOperate }) {
-  const found = useResource(
-    (signal) => get(`${path}/deliveries`, {}, signal),
-    [job.id, job.state],
-    /** @type {any} */
-    { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 }
-  );
+  const found = useResource((signal) => get(`${path}/deliveries`, {}, signal), [job.id, job.state], {
+    events: ["jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
+  });
   const resend = (id) => attempt(
     () => post(`${path}/deliveries/${encodeURIComponent(id)}/resend`),
     t("job.deliveries.resent")
   ).then(found.reload);
   const all = found.data?.deliveries ?? [];
-  return html`<section class="card" aria-labelledby="deliveries"><h2 id="deliveries">${t("job.deliveries")}</h2><p class="muted"><${Text} value=${job.notify.url} max=${200} /></p>
+  return html`<section class="card" aria-labelledby="deliveries"><h2 id="deliveries">${t("job.deliveries")}</h2><p class="muted"><${Text} value=${job.notify?.url} max=${200} /></p>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${found.data && all.length === 0 && html`<p class="muted">${t("job.deliveries.none")}</p>`}
     <ul class="plain">${all.map(
@@ -7780,12 +7766,11 @@ function Deliveries({ job, path, mayOperate }) {
   )}</ul></section>`;
 }
 function Challenges({ job, path, mayOperate }) {
-  const found = useResource(
-    (signal) => get(`${path}/challenges`, {}, signal),
-    [job.id, job.state],
-    /** @type {any} */
-    { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 }
-  );
+  const found = useResource((signal) => get(`${path}/challenges`, {}, signal), [job.id, job.state], {
+    events: ["jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
+  });
   const all = found.data?.challenges ?? [];
   if (all.length === 0 && !found.problem) return null;
   return html`<section class="card" aria-labelledby="challenges"><h2 id="challenges">${t("nav.challenges")}</h2>
@@ -8051,7 +8036,7 @@ function Spread({ title: title2, spread, histogram }) {
 }
 function Contracts({ name, mayOperate, onRemoved }) {
   const [isAsking, setIsAsking] = E2(false);
-  const { contracts, warnings } = name;
+  const { contracts = [], warnings = [] } = name;
   if (!contracts.length && !warnings.length) return null;
   return html`<section class="card after" aria-labelledby="contracts"><h2 id="contracts">${t("names.contracts")}</h2>
     ${warnings.map((one) => html`<p key=${one.code} role="note"><${Badge} kind="warn">${t("names.warning")}<//> ${tOr(`names.warning.${one.code}`, visible(one.text))}</p>`)}
@@ -8501,10 +8486,7 @@ function Changes({ name, etag }) {
     (signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal),
     [name, etag]
   );
-  const entries = (
-    /** @type {any[]} */
-    data?.entries ?? []
-  );
+  const entries = data?.entries ?? [];
   return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
     <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <${Time} at=${entry.at} isPast /> <span class="muted">${t("audit.by")} <span title=${visible(entry.who)}>${visible(whoText(entry.who))}</span></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
     <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
@@ -8833,10 +8815,7 @@ function Preview({ text, matchKey, conditions }) {
 // constraints/values.js
 function KeyValues({ one, path, mayOperate, onDone }) {
   const [asked, setAsked] = E2("");
-  const [limiting2, setLimiting] = E2(
-    /** @type {any} */
-    null
-  );
+  const [limiting2, setLimiting] = E2(null);
   const found = useResource((signal) => askFor(path, asked, signal), [path, asked], {
     events: ["constraints", "jobs"],
     leastMs: 2e3,
@@ -8912,10 +8891,7 @@ function List3({ go: go3, session: session2 }) {
     leastMs: 2e3,
     everyMs: 5e3
   });
-  const all = (
-    /** @type {any[]} */
-    found.data?.constraints ?? []
-  );
+  const all = found.data?.constraints ?? [];
   const { rows } = useSteadyRows(
     all.filter((one) => !isPause(one.name)),
     nameOf2,
@@ -10896,10 +10872,7 @@ function DrainCountdown({ workers, mayOperate, onDone }) {
   );
   if (draining.length === 0) return null;
   const left = busy.reduce((sum2, worker) => sum2 + worker.busy, 0);
-  const starts = (
-    /** @type {any[]} */
-    (data ?? []).flatMap((worker) => worker.jobs).map((job) => Date.parse(job.started_at))
-  );
+  const starts = (data ?? []).flatMap((worker) => worker.jobs).map((job) => Date.parse(job.started_at));
   const longest = left > 0 && starts.length > 0 ? Math.max(0, nowMs() - Math.min(...starts)) : null;
   const idle = draining.length - busy.length;
   return html`<section class="card drains" aria-label=${t("workers.drains")}><div class="row" role="status"><${Badge} kind=${left > 0 ? "info" : "ok"}>${t("workers.drains.count", { count: draining.length })}<//>
@@ -10935,10 +10908,7 @@ function SlotRules({ mayOperate }) {
     leastMs: 1e3,
     pollMs: 1e4
   });
-  const rules = (
-    /** @type {any[]} */
-    data?.slot_rules ?? []
-  );
+  const rules = data?.slot_rules ?? [];
   if (rules.length === 0) return html`<${ErrorBox} problem=${problem} onRetry=${reload} />`;
   const labels = (rule) => Object.entries(rule.labels).map(([key, value]) => `${key}=${value}`).join(", ");
   const remove = (rule) => attempt(() => del(`api/slot-rules/${encodeURIComponent(rule.id)}`), t("workers.slots.rule.removed")).then(
@@ -11074,7 +11044,10 @@ var BREAKERS = (
   { closed: "ok", half_open: "warn", open: "bad" }
 );
 var POLL_MS3 = 2e3;
-var ORDER = ["stale", "detached", "draining", "fresh"];
+var ORDER = (
+  /** @type {const} */
+  ["stale", "detached", "draining", "fresh"]
+);
 function WorkerState({ worker }) {
   return html`<${StateBadge} state=${worker.state} />${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
 }
@@ -11123,10 +11096,7 @@ function All({ query, go: go3, session: session2 }) {
     /** @type {{selection: import("../drains.js").Selection, what: string} | null} */
     null
   );
-  const [resized, setResized] = E2(
-    /** @type {any} */
-    null
-  );
+  const [resized, setResized] = E2(null);
   const list = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
     leastMs: 1e3,
@@ -11143,7 +11113,7 @@ function All({ query, go: go3, session: session2 }) {
     ${resized && html`<${SlotsDialog} worker=${resized} what=${nameOf5(resized)} onClose=${() => setResized(null)} onDone=${list.reload} />`}`;
 }
 function selectionOf(by, group) {
-  if (by === "label") return { label: { name: group.label, value: group.value } };
+  if (by === "label") return { label: { name: group.label ?? "", value: group.value } };
   return by === "node" ? { node_id: group.value } : { version: group.value };
 }
 function Groups({ by, query, go: go3, onDrain }) {
@@ -11168,8 +11138,7 @@ function Groups({ by, query, go: go3, onDrain }) {
       key: "states",
       label: t("nav.workers"),
       phone: "line",
-      render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${/** @type {any} */
-      KINDS6[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
+      render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${KINDS6[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
     },
     {
       key: "slots",
@@ -11494,12 +11463,7 @@ function Demote({ master, others, onClose, onDone }) {
 }
 function Leaders({ epoch }) {
   const { data, problem } = useResource((signal) => get("api/audit", { limit: NEWEST }, signal), [epoch]);
-  const entries = (
-    /** @type {any[]} */
-    (data?.entries ?? []).filter(
-      (entry) => CHANGES.includes(entry.action)
-    )
-  );
+  const entries = (data?.entries ?? []).filter((entry) => CHANGES.includes(entry.action));
   return html`<section class="after" aria-labelledby="leaders"><h2 id="leaders">${t("masters.history")}</h2><${ErrorBox} problem=${problem} />
     ${data && (entries.length === 0 ? html`<p class="muted">${t("masters.history.none")} <a href=${href("audit")}>${t("nav.audit")}</a></p>` : html`<${Table} caption=${t("masters.history")} rows=${entries} rowKey=${(entry) => entry.id} columns=${[
     {
@@ -11676,7 +11640,10 @@ function Setting({ setting }) {
   return html`<strong class="num">${valueText(setting, setting.value)}</strong>`;
 }
 var valuesOf5 = ({ type, value }) => ({
-  value: type === "boolean" ? value ? "yes" : "" : type === "list" ? (value ?? []).join("\n") : String(value ?? "")
+  value: type === "boolean" ? value ? "yes" : "" : type === "list" ? (
+    /** @type {string[]} */
+    (value ?? []).join("\n")
+  ) : String(value ?? "")
 });
 function sentValue(setting, text) {
   if (setting.type === "boolean") return text === "yes";
@@ -11715,7 +11682,7 @@ function Edit({ setting, onClose, onDone }) {
       case "boolean":
         return html`<${Field} label=${common.label} problem=${form.problem} path=${setting.key}>${(a2) => html`<input ...${a2} ...${form.check("value")} />`}<//>`;
       case "choice":
-        return html`<${FormField} ...${common} as="select">${setting.choices.map((choice) => html`<option key=${choice} value=${choice}>${visible(choice)}</option>`)}<//>`;
+        return html`<${FormField} ...${common} as="select">${(setting.choices ?? []).map((choice) => html`<option key=${choice} value=${choice}>${visible(choice)}</option>`)}<//>`;
       case "list":
         return html`<${FormField} ...${common} as="textarea" class="short" spellcheck=${false} />`;
       case "text":
@@ -11738,10 +11705,7 @@ function Secret({ token, text, onClose }) {
   return html`<${Dialog} title=${text} onClose=${onClose}><p>${t("access.once")}</p><${Code} text=${token.token} label=${t("login.token")} /><footer><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
 }
 function NewToken({ onClose, onDone }) {
-  const [made, setMade] = E2(
-    /** @type {any} */
-    null
-  );
+  const [made, setMade] = E2(null);
   const form = useForm(null, () => ({
     label: "",
     names: "",
@@ -11769,10 +11733,7 @@ function NewToken({ onClose, onDone }) {
     <${FormField} form=${form} name="life" path="ttl_s" as="select" label=${t("access.life")}>${LIVES_DAYS.map((days) => html`<option key=${days} value=${days}>${days ? t("access.days", { count: Number(days) }) : t("access.no_end")}</option>`)}<//><//>`;
 }
 function RotateToken({ token, onClose, onDone }) {
-  const [made, setMade] = E2(
-    /** @type {any} */
-    null
-  );
+  const [made, setMade] = E2(null);
   const form = useForm(null, () => ({ hours: "24" }));
   const save = async (values2) => {
     const overlap_s = Number(values2["hours"]) * 3600;
@@ -11833,10 +11794,7 @@ function Tokens() {
     /** @type {Asked | null} */
     null
   );
-  const tokens = (
-    /** @type {any[]} */
-    data?.tokens ?? []
-  );
+  const tokens = data?.tokens ?? [];
   const close2 = () => setAsked(null);
   return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} opensDialog onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
     <p class="muted">${t("access.tokens.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
@@ -11901,10 +11859,7 @@ function Users({ me, onSession }) {
     /** @type {Asked | null} */
     null
   );
-  const users = (
-    /** @type {any[]} */
-    data?.users ?? []
-  );
+  const users = data?.users ?? [];
   const close2 = () => setAsked(null);
   const path = (user) => `api/users/${encodeURIComponent(user.name)}`;
   const isMe = (user) => me === `user:${user.name}`;
@@ -11993,10 +11948,7 @@ function Logins() {
   const { data, problem, reload } = useResource((signal) => get("api/sessions", {}, signal), [], {
     everyMs: 3e4
   });
-  const logins = (
-    /** @type {any[]} */
-    data?.sessions ?? []
-  );
+  const logins = data?.sessions ?? [];
   const end = (path) => attempt(async () => {
     await del(path);
     await reload();
@@ -12384,7 +12336,10 @@ function Incidents({ one, path, mayOperate, onDone }) {
   )}</ol>`}</section>`;
 }
 function Messages({ one }) {
-  const messages = [...one.pending.map((m) => ({ ...m, isPending: true })), ...one.recent];
+  const messages = [
+    ...one.pending.map((m) => ({ ...m, isPending: true })),
+    ...one.recent
+  ];
   return html`<section class="card" aria-labelledby="messages"><h2 id="messages">${t("notices.messages")}</h2>
     ${messages.length === 0 ? html`<p class="muted">${t("notices.messages.none")}</p>` : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} isPast /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${t("notices.message.count", { count: m.count })}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`}
     <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p></section>`;
@@ -12541,10 +12496,7 @@ function documentOf3(one) {
   };
 }
 function Answers2({ one }) {
-  const last = (
-    /** @type {any[]} */
-    one.figures.last
-  );
+  const last = one.figures.last;
   return html`<section class="card" aria-labelledby="answers"><h2 id="answers">${t("targets.answers")}</h2>
     ${last.length === 0 ? html`<p class="muted">${t("targets.answers.none")}</p>` : html`<ol class="attempts">${last.map(
     (answer) => html`<li key=${`${answer.job_id} ${answer.at}`} class="attempt"><p class="row"><${Outcome2} result=${answer.result} /> ${answer.status !== null && html`<span class="num">${answer.status}</span> `}<${Id} id=${answer.job_id} href=${href("job", { id: answer.job_id })} /> <span class="muted"><${Time} at=${answer.at} /> · <${Duration} ms=${answer.took_ms} /></span></p>
@@ -12581,10 +12533,7 @@ function Test({ path, onClose, onDone }) {
     /** @type {Problem | null} */
     null
   );
-  const [found, setFound] = E2(
-    /** @type {any} */
-    null
-  );
+  const [found, setFound] = E2(null);
   const [isSending, setSending] = E2(false);
   const send = async (event) => {
     event.preventDefault();
@@ -12821,10 +12770,7 @@ function memberOf(control, typed) {
 // jobs/argument_form.js
 var CONTRACT_MS = 300;
 function useContract(name) {
-  const [contract, setContract] = E2(
-    /** @type {any} */
-    null
-  );
+  const [contract, setContract] = E2(null);
   W2(() => {
     if (!name) {
       setContract(null);

@@ -8,6 +8,11 @@ import { ErrorBox } from "../ui/controls.js";
 import { FormDialog } from "../ui/form_dialog.js";
 import { FormCheck, FormField, useForm } from "../ui/forms.js";
 
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
+/** @typedef {import("../../answers").Schemas["CalendarView"]} Calendar */
+/** @typedef {import("../../answers").Schemas["HolidayView"]} Holiday */
+
 /** @typedef {import("../ui/forms.js").Values} Values */
 
 const SOURCES = ["country", "dates", "ical"];
@@ -26,7 +31,7 @@ const valuesOf = (one) => ({
   country: one?.country ?? "",
   subdivision: one?.subdivision ?? "",
   language: one?.language ?? "",
-  dates: (one?.dates ?? []).map((/** @type {any} */ day) => `${day.date} ${day.name}`).join("\n"),
+  dates: (one?.dates ?? []).map((/** @type {Holiday} */ day) => `${day.date} ${day.name}`).join("\n"),
   ical: one?.ical ?? "",
   own_weekend: one ? "yes" : "",
   ...Object.fromEntries(DAYS.map((day) => [day, (one?.weekend ?? USUAL).includes(day) ? "yes" : ""])),
@@ -57,7 +62,7 @@ function dayIn(line, at) {
   throw new Problem(422, { title: msg, errors: [{ loc: ["dates"], msg }] });
 }
 
-/** @param {{calendar: any, onClose: () => void, onDone: (name: string) => unknown}} props `calendar` null: a new one. */
+/** @param {{calendar: Calendar, onClose: () => void, onDone: (name: string) => unknown}} props `calendar` null: a new one. */
 export function CalendarEditor({ calendar, onClose, onDone }) {
   const form = useForm(calendar, valuesOf);
   const { values } = form;
@@ -78,7 +83,7 @@ export function CalendarEditor({ calendar, onClose, onDone }) {
   };
   const field = (/** @type {string} */ name, /** @type {Record<string, any>} */ more = {}) =>
     html`<${FormField} key=${name} form=${form} name=${name} path=${name} problem=${form.problem} label=${label(name)} ...${more} />`;
-  const readFile = async (/** @type {any} */ event) => {
+  const readFile = async (/** @type {FieldEvent} */ event) => {
     const file = event.target.files?.[0];
     if (file) form.set({ ical: await file.text() });
   };

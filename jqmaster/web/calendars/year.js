@@ -4,6 +4,9 @@ import { html } from "../core/lib.js";
 import { dayText, DAYS } from "../definitions/schedules.js";
 import { visible } from "../core/text.js";
 
+/** @typedef {import("../../answers").Schemas["HolidayView"]} Holiday */
+/** @typedef {import("../../answers").Schemas["CalendarView"]} Calendar */
+
 const DAY_MS = 86_400_000;
 const WEEK = 7;
 const MONTHS = Array.from({ length: 12 }, (_, at) => at);
@@ -27,11 +30,11 @@ const monthText = (year, month) =>
     timeZone: "UTC",
   }).format(Date.UTC(year, month, 1));
 
-/** @param {{one: any, year: number}} props `one`: the calendar as the API shows it. */
+/** @param {{one: Calendar, year: number}} props `one`: the calendar as the API shows it. */
 export function Year({ one, year }) {
   const prefix = `${String(year).padStart(4, "0")}-`;
   /** @type {{date: string, name: string}[]} */
-  const holidays = one.holidays.filter((/** @type {any} */ day) => day.date.startsWith(prefix));
+  const holidays = one.holidays.filter((/** @type {Holiday} */ day) => day.date.startsWith(prefix));
   const names = new Map(holidays.map((day) => [day.date, day.name]));
   return html`<div
       class="calendar-year"

@@ -8,6 +8,9 @@ import { FormDialog } from "../ui/form_dialog.js";
 import { Badge, Text, Time } from "../ui/formats.js";
 import { FormCheck, FormField, useForm } from "../ui/forms.js";
 
+/** @typedef {import("../../answers").Schemas["GivenAnswerView"]} GivenAnswer */
+/** @typedef {import("../../answers").Schemas["ChoiceView"]} Choice */
+
 /** @typedef {import("../ui/forms.js").Values} Values */
 
 export const CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
@@ -26,12 +29,12 @@ export const subjectOf = (one) =>
 /** @param {any} one @returns {string} */
 export const audienceText = (one) => t(`challenges.audience.${one.audience ?? "system"}`);
 
-/** @param {any} choice @returns {string} */
+/** @param {Choice} choice @returns {string} */
 const labelOf = (choice) => choice.label || tOr(`challenges.choice.${choice.value}`, choice.value);
 
 /** @param {any} one @param {string} value @returns {string} */
 function choiceText(one, value) {
-  const found = one.form?.choices.find((/** @type {any} */ choice) => choice.value === value);
+  const found = one.form?.choices.find((/** @type {Choice} */ choice) => choice.value === value);
   return found ? labelOf(found) : value;
 }
 
@@ -40,7 +43,7 @@ export function Answers({ one }) {
   const given = one.answers ?? [];
   if (given.length === 0) return null;
   return html`<ul class="plain">${given.map(
-    (/** @type {any} */ answer, /** @type {number} */ at) => html`<li key=${at}>
+    (/** @type {GivenAnswer} */ answer, /** @type {number} */ at) => html`<li key=${at}>
     <p><strong><${Text} value=${choiceText(one, answer.choice)} max=${80} /></strong> <span class="muted">${answer.by ? visible(answer.by) : t("challenges.by_link")} · ${visible(answer.address)} · <${Time} at=${answer.at} /></span></p>
     ${answer.comment && html`<p><${Text} value=${answer.comment} max=${2000} isBlock /></p>`}</li>`,
   )}</ul>`;
@@ -76,7 +79,7 @@ const emptyValues = (one) => ({
 
 /** @param {any} one @param {Values} values */
 function answerOf(one, values) {
-  const chosen = one.form.choices.find((/** @type {any} */ choice) => choice.value === values["choice"]);
+  const chosen = one.form.choices.find((/** @type {Choice} */ choice) => choice.value === values["choice"]);
   /** @type {Record<string, unknown>} */
   const given = {};
   for (const [name, asked] of chosen?.skips_fields ? [] : fieldsOf(one)) {
@@ -105,7 +108,7 @@ function FormAnswer({ one, onClose, onDone }) {
   return html`<${FormDialog} title=${visible(one.form.title)} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("challenges.answer")}>
     ${one.form.description && html`<p><${Text} value=${one.form.description} max=${4000} isBlock /></p>`}
     <${FormField} form=${form} name="choice" label=${t("challenges.choice")} as="select"><option value="">${t("challenges.choose")}</option>${one.form.choices.map(
-      (/** @type {any} */ choice) =>
+      (/** @type {Choice} */ choice) =>
         html`<option key=${choice.value} value=${choice.value}>${visible(labelOf(choice))}</option>`,
     )}<//>
     ${fieldsOf(one).map(([name, asked]) => {

@@ -144,7 +144,7 @@ export function ValueLimits({ shown, path, onClose, onDone }) {
   const form = useForm(shown, ownLimits);
   const reread = async () => {
     const { top_keys: keys } = await get(/** @type {"api/constraints/{name}"} */ (path));
-    return keys.find((/** @type {any} */ key) => key.id === shown.id) ?? { ...shown, own_limits: null };
+    return keys.find((key) => key.id === shown.id) ?? { ...shown, own_limits: null };
   };
   const save = async (/** @type {Values} */ values, /** @type {any} */ base) => {
     const present = await reread();

@@ -97,7 +97,7 @@ export function limitTexts(document, unit = document.weight?.unit) {
     const { count, seconds, instant } = Object.fromEntries(
       figures.map(({ unit, path }) => [unit, at(document, path)]),
     );
-    return t(/** @type {any} */ (unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`), {
+    return t(unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`, {
       count,
       unit,
       ...(seconds && { duration: durationText(seconds * 1000) }),

@@ -6,6 +6,8 @@ import { Button, ErrorBox } from "../ui/controls.js";
 import { Text, Time, durationText } from "../ui/formats.js";
 import { Sparkline } from "../ui/sparkline.js";
 
+/** @typedef {import("../../answers").Schemas["KeyReplayView"]} KeyReplay */
+
 const MOST_KEYS = 8;
 
 /** @param {{document: any}} props `document`: the constraint as the form has it; null: it is not valid. */
@@ -51,6 +53,6 @@ function Told({ told }) {
       : html`<p><strong>${t("constraints.replay.held", { held: told.held, count: told.started })}</strong> ${t("constraints.replay.times", { p95: durationText(told.p95_ms), longest: durationText(told.longest_ms), most: told.most_held })}${told.held_now > 0 && ` ${t("constraints.replay.now", { count: told.held_now })}`}</p>
       <${Sparkline} values=${points.map((point) => point.held)} label=${t("constraints.replay.chart")} />`
   }
-    ${told.held > 0 && told.keys && html`<p>${told.keys.slice(0, MOST_KEYS).map((/** @type {any} */ key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
+    ${told.held > 0 && told.keys && html`<p>${told.keys.slice(0, MOST_KEYS).map((/** @type {KeyReplay} */ key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
     <p class="muted small"><${Time} at=${told.from} /> – <${Time} at=${told.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
 }

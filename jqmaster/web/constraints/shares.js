@@ -9,6 +9,8 @@ import { visible } from "../core/text.js";
 import { Button } from "../ui/controls.js";
 import { FormField } from "../ui/forms.js";
 
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
 /** @typedef {import("../ui/forms.js").Form} Form */
 /** @typedef {import("../ui/forms.js").Values} Values */
 /** @typedef {Record<string, string>} Row What its inputs show. `of`: a value of the key, or a matcher as JSON. */
@@ -106,8 +108,8 @@ function Rows({ form, name, columns, isRule }) {
   return html`<fieldset class="shares"><legend>${t(`constraints.form.${name}`)}</legend><p class="hint">${t(`constraints.${name}.hint`)}</p>
     ${rows.map((row, at) => {
       const n = at + 1;
-      return html`<div key=${at} class="row">${isRule ? html`<${Condition} text=${row["of"] ?? ""} n=${n} onText=${(/** @type {string} */ of) => change(at, { of })} />` : html`<input aria-label=${t("rule.value", { n })} placeholder=${t("rule.value", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row["of"]} onInput=${(/** @type {any} */ e) => change(at, { of: e.target.value })} />`}
-        ${columns.map((column) => html`<input key=${column.name} type="number" min=${column.min} step=${column.step} aria-label=${`${t(`constraints.form.${/** @type {"weight"} */ (column.name)}`)} ${n}`} placeholder=${t(`constraints.form.${/** @type {"weight"} */ (column.name)}`)} value=${row[column.name]} onInput=${(/** @type {any} */ e) => change(at, { [column.name]: e.target.value })} />`)}
+      return html`<div key=${at} class="row">${isRule ? html`<${Condition} text=${row["of"] ?? ""} n=${n} onText=${(/** @type {string} */ of) => change(at, { of })} />` : html`<input aria-label=${t("rule.value", { n })} placeholder=${t("rule.value", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row["of"]} onInput=${(/** @type {FieldEvent} */ e) => change(at, { of: e.target.value })} />`}
+        ${columns.map((column) => html`<input key=${column.name} type="number" min=${column.min} step=${column.step} aria-label=${`${t(`constraints.form.${/** @type {"weight"} */ (column.name)}`)} ${n}`} placeholder=${t(`constraints.form.${/** @type {"weight"} */ (column.name)}`)} value=${row[column.name]} onInput=${(/** @type {FieldEvent} */ e) => change(at, { [column.name]: e.target.value })} />`)}
         <button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => put(rows.filter((_, place) => place !== at))}>✕</button></div>`;
     })}
     <div><${Button} class="small" onClick=${() => put([...rows, blank])}>${t("constraints.add_row")}<//></div></fieldset>`;
@@ -118,9 +120,9 @@ function Condition({ text, n, onText }) {
   const row = conditionRow(text);
   if (row === null) return html`<code>${visible(text)}</code>`;
   const put = (/** @type {Partial<typeof row>} */ part) => onText(conditionOf({ ...row, ...part }));
-  return html`<input aria-label=${t("rule.field", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(/** @type {any} */ e) => put({ field: e.target.value })} />
-    <select aria-label=${t("rule.op", { n })} value=${row.op} onChange=${(/** @type {any} */ e) => put({ op: e.target.value })}>${OPS.map((op) => html`<option key=${op} value=${op}>${t(`rule.op.${/** @type {"eq"} */ (op)}`)}</option>`)}</select>
-    <input aria-label=${t("rule.value", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(/** @type {any} */ e) => put({ value: e.target.value })} />`;
+  return html`<input aria-label=${t("rule.field", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(/** @type {FieldEvent} */ e) => put({ field: e.target.value })} />
+    <select aria-label=${t("rule.op", { n })} value=${row.op} onChange=${(/** @type {FieldEvent} */ e) => put({ op: e.target.value })}>${OPS.map((op) => html`<option key=${op} value=${op}>${t(`rule.op.${/** @type {"eq"} */ (op)}`)}</option>`)}</select>
+    <input aria-label=${t("rule.value", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(/** @type {FieldEvent} */ e) => put({ value: e.target.value })} />`;
 }
 
 /** @param {{one: any}} props The shares of a constraint in words. */

@@ -12,12 +12,14 @@ import { attempt } from "../ui/dialogs.js";
 import { FilterInput } from "../ui/filters.js";
 import { Badge, Text } from "../ui/formats.js";
 
+/** @typedef {import("../../answers").Schemas["UsageView"]} Usage */
+
 /**
  * @param {{one: any, path: string, mayOperate: boolean, onDone: () => Promise<void>}} props `one`: the constraint, which has a key.
  */
 export function KeyValues({ one, path, mayOperate, onDone }) {
   const [asked, setAsked] = useState("");
-  const [limiting, setLimiting] = useState(/** @type {any} */ (null));
+  const [limiting, setLimiting] = useState(null);
   const found = useResource((signal) => askFor(path, asked, signal), [path, asked], {
     events: ["constraints", "jobs"],
     leastMs: 2000,
@@ -73,7 +75,7 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
     ${limiting && html`<${ValueLimits} shown=${limiting} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`}</section>`;
 }
 
-/** @param {any} usage @param {string} unit @returns {string} The units of running jobs and of the window, where they count. */
+/** @param {Usage} usage @param {string} unit @returns {string} The units of running jobs and of the window, where they count. */
 export const unitsText = (usage, unit) =>
   [
     usage.running_units !== null &&

@@ -16,5 +16,8 @@ export {
   useState,
 } from "../vendor/hooks.js";
 
+/** @typedef {import("../vendor/preact.js").ComponentChildren} Node Whatever markup may hold. */
+/** @typedef {Event & {target: HTMLInputElement, currentTarget: HTMLInputElement}} FieldEvent An event of an input. */
+
 /** Markup as a tagged template; whatever is put into it is text or a component, never markup. */
 export const html = htm.bind(h);

@@ -191,7 +191,7 @@ export function useResource(
         error.shownAsOfMs = asOfMs;
         hasFailed = true;
         fresh.note(self, asOfMs !== null);
-        setState((/** @type {any} */ old) => ({ data: old.data, problem: error, isLoading: false }));
+        setState((old) => ({ data: old.data, problem: error, isLoading: false }));
       } finally {
         if (!signal.aborted) {
           isRunning = false;
@@ -218,7 +218,7 @@ export function useResource(
         Math.max(0, lastMs + leastMs - Date.now()),
       );
     };
-    setState((/** @type {any} */ old) => ({ data: old.data, problem: null, isLoading: true }));
+    setState((old) => ({ data: old.data, problem: null, isLoading: true }));
     void run();
     const ends = events.map((event) => listen(/** @type {string} */ (event), soon));
     ends.push(

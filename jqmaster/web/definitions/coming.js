@@ -6,6 +6,8 @@ import { html, useEffect, useState } from "../core/lib.js";
 import { usePref } from "../core/prefs.js";
 import { visible } from "../core/text.js";
 
+/** @typedef {import("../../answers").Schemas["InstantView"]} Instant */
+
 const TYPING_MS = 300;
 
 /**
@@ -61,7 +63,7 @@ function dayIn(at, zone) {
   }
 }
 
-/** @param {any} instant @param {number} jitterMs @param {string} zone @returns {string} */
+/** @param {Instant} instant @param {number} jitterMs @param {string} zone @returns {string} */
 function noteText(instant, jitterMs, zone) {
   const notes = [];
   if (instant.clock_change) notes.push(t(`definitions.clock.${instant.clock_change}`));

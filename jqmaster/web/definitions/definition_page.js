@@ -24,6 +24,12 @@ import { Value } from "../ui/values.js";
 import { Changes } from "../identity/changes.js";
 import { whoText } from "../identity/value_words.js";
 
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
+/** @typedef {import("../../answers").Schemas["InstantView"]} Instant */
+
+/** @typedef {import("../../answers").Schemas["RunView"]} RunView */
+
 const COMING = 10;
 const PAGE = 30;
 const OUTCOMES = ["", "fired", "skipped", "missed"];
@@ -127,7 +133,7 @@ function Facts({ one, mayOperate }) {
     <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>`;
 }
 
-/** @param {{job: any, made: any}} props `made`: the argument that events make; null where they make none. */
+/** @param {{job: any, made: Instant}} props `made`: the argument that events make; null where they make none. */
 function Job({ job, made }) {
   const isTooLarge = job.argument === null && job.argument_bytes > 1;
   return html`<section class="card"><h2>${t("nav.job")}</h2><dl class="facts"><dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a></dd>
@@ -167,7 +173,7 @@ function NewestEvents({ one }) {
   return html`<section class="card coming-card"><h2>${label}</h2><${EventsTable} coming=${coming} isAsked label=${label} /></section>`;
 }
 
-/** @param {any} run */
+/** @param {RunView} run */
 const dueOf = (run) => `${run.due_at} ${run.event_id ?? ""}`;
 
 /** @param {{one: any, query: Record<string, string>, go: typeof import("../core/router.js").go}} props */
@@ -196,7 +202,7 @@ function Runs({ one, query, go }) {
     go("definitions", { name: one.name, outcome, ...changes });
   const isWhole = !outcome && !query["cursor"];
   return html`<section class="card after"><div class="page-head"><h2>${t("definitions.runs")}</h2>${isWhole && found.data && html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} />`}
-      <${Field} label=${t("definitions.outcome")}>${(/** @type {any} */ a) => html`<select ...${a} value=${outcome} onChange=${(/** @type {any} */ e) => change({ outcome: e.target.value })}>${OUTCOMES.map((key) => html`<option key=${key} value=${key}>${t(key ? `definitions.outcome.${key}` : "definitions.state.all")}</option>`)}</select>`}<//></div>
+      <${Field} label=${t("definitions.outcome")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${outcome} onChange=${(/** @type {FieldEvent} */ e) => change({ outcome: e.target.value })}>${OUTCOMES.map((key) => html`<option key=${key} value=${key}>${t(key ? `definitions.outcome.${key}` : "definitions.state.all")}</option>`)}</select>`}<//></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data

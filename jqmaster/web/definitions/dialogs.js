@@ -13,6 +13,8 @@ import { FormCheck, FormField, useForm } from "../ui/forms.js";
 import { Icon } from "../ui/icons.js";
 import { LATEST, inZone, inputOf, instantIn, useZone } from "../ui/instants.js";
 
+/** @typedef {import("../../answers").Schemas["DefinitionView"]} Definition */
+
 /** @typedef {import("../ui/forms.js").Values} Values */
 
 const DAY_MS = 86_400_000;
@@ -61,7 +63,7 @@ export function DefinitionDialogs() {
 }
 
 /**
- * @param {{one: any, onDone: () => unknown}} props
+ * @param {{one: Definition, onDone: () => unknown}} props
  *   The actions of a row. To run a definition that events start, send an event.
  */
 export function RowActions({ one, onDone }) {

@@ -13,6 +13,8 @@ import { FormDialog } from "../ui/form_dialog.js";
 import { FormCheck, FormField, fieldErrors, useForm } from "../ui/forms.js";
 import { LATEST, editedInstant, inZone, inputOf, useZone } from "../ui/instants.js";
 
+/** @typedef {import("../../answers").Schemas["DefinitionView"]} Definition */
+
 /** @typedef {import("../ui/forms.js").Values} Values */
 /** @typedef {import("../ui/forms.js").Form} Form */
 
@@ -196,7 +198,7 @@ function previewIn(values, base) {
 /** @param {string} field @param {string} msg */
 const refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: ["job", field], msg }] });
 
-/** @param {{definition: any, onClose: () => void, onDone: (name: string) => unknown}} props `definition` null: a new one. */
+/** @param {{definition: Definition, onClose: () => void, onDone: (name: string) => unknown}} props `definition` null: a new one. */
 export function DefinitionEditor({ definition, onClose, onDone }) {
   useZone();
   const form = useForm(definition, valuesOf);
@@ -289,7 +291,7 @@ function DaysOff({ form, problem }) {
   const { data } = useResource((signal) => get("api/calendars", {}, signal), []);
   const isOn = form.values["days_rule"] !== "none";
   const stored = form.values["days_calendar"] ?? "";
-  const names = /** @type {string[]} */ ((data?.calendars ?? []).map((/** @type {any} */ one) => one.name));
+  const names = /** @type {string[]} */ ((data?.calendars ?? []).map((one) => one.name));
   const all = stored && !names.includes(stored) ? [stored, ...names] : names;
   const first = all[0] ?? "";
   // A rule needs a calendar: take the first one unless there is a choice already.

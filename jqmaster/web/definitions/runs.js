@@ -6,6 +6,8 @@ import { isIn } from "../core/states.js";
 import { visible } from "../core/text.js";
 import { Badge, Duration, Id, Num, State, durationText } from "../ui/formats.js";
 
+/** @typedef {import("../../answers").Schemas["RunView"]} RunView */
+
 /** The number of records that a strip has room for. */
 export const STRIP = 30;
 // A greater lateness is worth showing.
@@ -56,7 +58,7 @@ function stripText(runs) {
     : t("definitions.strip", { count: runs.length, parts: parts.join(", ") });
 }
 
-/** @param {{runs: any[]}} props The newest is last, as time runs. All have the same width, whatever the strip holds. */
+/** @param {{runs: RunView[]}} props The newest is last, as time runs. All have the same width, whatever the strip holds. */
 export function RunStrip({ runs }) {
   const label = stripText(runs);
   const shown = runs.slice(0, STRIP).reverse();

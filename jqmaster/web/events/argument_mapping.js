@@ -5,6 +5,8 @@ import { html, useId, useLayoutEffect, useRef, useState } from "../core/lib.js";
 import { typedOf, valueOf } from "../matching/rule_builder.js";
 import { Button } from "../ui/controls.js";
 
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
 /** @typedef {{key: string, isFrom: boolean, text: string}} Row `text`: a path of the event, or a fixed value as it is typed. */
 
 const isMap = (/** @type {any} */ value) =>
@@ -73,9 +75,9 @@ export function ArgumentMapping({ text, onText, paths }) {
     <datalist id=${`${id}-paths`}>${paths.map((path) => html`<option key=${path} value=${path} />`)}</datalist>
     ${rows.map((row, at) => {
       const n = at + 1;
-      return html`<div key=${at} class="rule-row"><input aria-label=${t("events.mapping.key", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" maxlength="200" value=${row.key} onInput=${(/** @type {any} */ e) => put(at, { key: e.target.value })} />
-        <select aria-label=${t("events.mapping.source", { n })} value=${row.isFrom ? "from" : "value"} onChange=${(/** @type {any} */ e) => put(at, { isFrom: e.target.value === "from" })}><option value="from">${t("events.mapping.from")}</option><option value="value">${t("events.mapping.value")}</option></select>
-        <input aria-label=${t("rule.value", { n })} list=${row.isFrom ? `${id}-paths` : undefined} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.text} onInput=${(/** @type {any} */ e) => put(at, { text: e.target.value })} />
+      return html`<div key=${at} class="rule-row"><input aria-label=${t("events.mapping.key", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" maxlength="200" value=${row.key} onInput=${(/** @type {FieldEvent} */ e) => put(at, { key: e.target.value })} />
+        <select aria-label=${t("events.mapping.source", { n })} value=${row.isFrom ? "from" : "value"} onChange=${(/** @type {FieldEvent} */ e) => put(at, { isFrom: e.target.value === "from" })}><option value="from">${t("events.mapping.from")}</option><option value="value">${t("events.mapping.value")}</option></select>
+        <input aria-label=${t("rule.value", { n })} list=${row.isFrom ? `${id}-paths` : undefined} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.text} onInput=${(/** @type {FieldEvent} */ e) => put(at, { text: e.target.value })} />
         <button type="button" class="icon-button" aria-label=${t("events.mapping.remove", { n })} onClick=${() => change(rows.filter((_, place) => place !== at))}>✕</button></div>`;
     })}
     <div><${Button} class="small" onClick=${() => change([...rows, { key: "", isFrom: true, text: "payload" }])}>${t("events.mapping.add")}<//></div>

@@ -9,6 +9,8 @@ import { FormDialog } from "../ui/form_dialog.js";
 import { FormField, useForm } from "../ui/forms.js";
 import { LATEST, inZone, instantIn, useZone } from "../ui/instants.js";
 
+/** @typedef {import("../../answers").Schemas["EventView"]} Event */
+
 /** @typedef {import("../ui/forms.js").Values} Values */
 
 /** @param {any} answer To an event that was sent. @returns {string} What it started. */
@@ -75,7 +77,7 @@ export function SendEvent({ like, onClose, onDone }) {
       ${field("occurred_at", { label: inZone(t("events.occurred_at")), type: "datetime-local", step: "1", max: LATEST })}</div><//>`;
 }
 
-/** @param {{event: any, onClose: () => void}} props */
+/** @param {{event: Event, onClose: () => void}} props */
 export function ReplayEvent({ event, onClose }) {
   const replay = async () => {
     const answer = await post(`api/events/${encodeURIComponent(event.event_id)}/replay`);

@@ -12,6 +12,8 @@ import { Badge, Num, Time } from "../ui/formats.js";
 import { FormField, fieldErrors } from "../ui/forms.js";
 import { Table } from "../ui/tables.js";
 
+/** @typedef {import("../../answers").Schemas["PreviewedEvent"]} PreviewedEvent */
+
 /** @typedef {import("../ui/forms.js").Form} Form */
 /** @typedef {import("../core/api.js").Problem} Problem */
 
@@ -135,7 +137,7 @@ export function EventsTable({ coming, isAsked, label }) {
     return html`<p class="muted">${problem.status === 422 ? t("events.preview.invalid") : visible(problem.title)}</p>`;
   if (events === null) return html`<p class="muted">${t("loading")}</p>`;
   if (events.length === 0) return html`<${Empty} title=${t("events.preview.none")} />`;
-  return html`<div class="coming" aria-busy=${String(isOld)}><${Table} isFixed caption=${label} rows=${events} rowKey=${(/** @type {any} */ one) => one.event_id} columns=${PREVIEWED.map((column) => ({ ...column, label: t(column.label) }))} /></div>`;
+  return html`<div class="coming" aria-busy=${String(isOld)}><${Table} isFixed caption=${label} rows=${events} rowKey=${(/** @type {PreviewedEvent} */ one) => one.event_id} columns=${PREVIEWED.map((column) => ({ ...column, label: t(column.label) }))} /></div>`;
 }
 
 /** @type {(import("../ui/tables.js").Column & {label: string})[]} */

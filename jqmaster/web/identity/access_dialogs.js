@@ -9,6 +9,10 @@ import { FormDialog } from "../ui/form_dialog.js";
 import { Text } from "../ui/formats.js";
 import { FormCheck, FormField, useForm } from "../ui/forms.js";
 
+/** @typedef {import("../../answers").Schemas["NewTokenView"]} NewTokenView */
+
+/** @typedef {import("../../answers").Schemas["UserView"]} UserView */
+
 /** @typedef {import("../ui/forms.js").Values} Values */
 
 const SCOPES = ["push", "work", "read", "operate", "admin"];
@@ -16,14 +20,14 @@ const ROLES = ["viewer", "operator", "admin"];
 const DAY_S = 86_400;
 const LIVES_DAYS = ["", "30", "90", "365"];
 
-/** @param {{token: any, text: string, onClose: () => void}} props The token is shown only this once. */
+/** @param {{token: NewTokenView, text: string, onClose: () => void}} props The token is shown only this once. */
 function Secret({ token, text, onClose }) {
   return html`<${Dialog} title=${text} onClose=${onClose}><p>${t("access.once")}</p><${Code} text=${token.token} label=${t("login.token")} /><footer><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
 }
 
 /** @param {{onClose: () => void, onDone: () => Promise<void>}} props */
 export function NewToken({ onClose, onDone }) {
-  const [made, setMade] = useState(/** @type {any} */ (null));
+  const [made, setMade] = useState(null);
   const form = useForm(null, () => ({
     label: "",
     names: "",
@@ -51,9 +55,9 @@ export function NewToken({ onClose, onDone }) {
     <${FormField} form=${form} name="life" path="ttl_s" as="select" label=${t("access.life")}>${LIVES_DAYS.map((days) => html`<option key=${days} value=${days}>${days ? t("access.days", { count: Number(days) }) : t("access.no_end")}</option>`)}<//><//>`;
 }
 
-/** @param {{token: any, onClose: () => void, onDone: () => Promise<void>}} props */
+/** @param {{token: NewTokenView, onClose: () => void, onDone: () => Promise<void>}} props */
 export function RotateToken({ token, onClose, onDone }) {
-  const [made, setMade] = useState(/** @type {any} */ (null));
+  const [made, setMade] = useState(null);
   const form = useForm(null, () => ({ hours: "24" }));
   const save = async (/** @type {Values} */ values) => {
     const overlap_s = Number(values["hours"]) * 3600;
@@ -81,7 +85,7 @@ export function NewUser({ isFirst, onClose, onDone }) {
     <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
 }
 
-/** @param {{user: any, path: string, isMe: boolean, onClose: () => void, onDone: () => Promise<void>}} props */
+/** @param {{user: UserView, path: string, isMe: boolean, onClose: () => void, onDone: () => Promise<void>}} props */
 export function ChangeRole({ user, path, isMe, onClose, onDone }) {
   const form = useForm(user, ({ role }) => ({ role }));
   const save = async (/** @type {Values} */ { role }) => {
@@ -94,7 +98,7 @@ export function ChangeRole({ user, path, isMe, onClose, onDone }) {
     <${FormField} form=${form} name="role" as="select" label=${t("access.role")}>${ROLES.map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//><//>`;
 }
 
-/** @param {{user: any, path: string, onClose: () => void}} props */
+/** @param {{user: UserView, path: string, onClose: () => void}} props */
 export function NewPassword({ user, path, onClose }) {
   const form = useForm(null, () => ({ password: "" }));
   const save = async (/** @type {Values} */ { password }) => {

@@ -6,6 +6,8 @@ import { visible } from "../core/text.js";
 import { Text } from "../ui/formats.js";
 import { isDefault, isMap, keyWords, wordsOf } from "./value_words.js";
 
+/** @typedef {import("../../answers").Schemas["AuditEntryView"]} AuditEntry */
+
 /**
  * Return the differences between two values, member by member if both are maps.
  * @param {any} before
@@ -25,7 +27,7 @@ export function differences(before, after) {
 }
 
 /**
- * @param {{entry: any}} props
+ * @param {{entry: AuditEntry}} props
  *   Says which value of a key, or which worker, was changed. It stayed the same, so the differences lack it.
  */
 export function ChangedValue({ entry }) {

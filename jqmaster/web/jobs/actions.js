@@ -9,6 +9,9 @@ import { ConfirmCount, Dialog, attempt, toast } from "../ui/dialogs.js";
 import { Badge, State, Text, Time } from "../ui/formats.js";
 import { FormField, useForm } from "../ui/forms.js";
 
+/** @typedef {import("../../answers").Schemas["JobActionView"]} JobAction */
+/** @typedef {import("../../answers").Schemas["JobSummary"]} JobSummary */
+
 /** @typedef {"cancel" | "retry" | "delete" | "run" | "set_priority"} ActionName */
 /** @typedef {{ids: string[]} | {filter: Record<string, any>}} Target */
 
@@ -88,7 +91,7 @@ export function ActionDialog({ action, target, isRecounted = false, onClose, onB
       }}>
     <p>${t(`action.${action}.text`)}</p>
     ${"filter" in target && html`<p class="muted">${t("action.all_that_match")} ${Object.entries(target.filter).map(([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `)}</p>`}
-    ${dry.examples?.length > 0 && html`<ul class="plain examples">${dry.examples.slice(0, 5).map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}${dry.count > dry.examples.length && html`<li class="muted">…</li>`}</ul>`}
+    ${dry.examples?.length > 0 && html`<ul class="plain examples">${dry.examples.slice(0, 5).map((/** @type {JobSummary} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}${dry.count > dry.examples.length && html`<li class="muted">…</li>`}</ul>`}
     <div class="form-grid">
       ${hasPriority && html`<${FormField} form=${form} name="priority" problem=${problem} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />`}
       ${dry.count > 100 && html`<${FormField} form=${form} name="rate" path="rate_per_s" label=${t("action.rate")} hint=${t("action.rate.hint")} type="number" min="0.1" step="any" />`}
@@ -120,9 +123,9 @@ export function ActionsUnderWay({ mayOperate }) {
   const [all, setAll] = useState(/** @type {Record<string, any>} */ ({}));
   const [hidden, setHidden] = useState(/** @type {Set<string>} */ (new Set()));
   const take = (/** @type {any[]} */ actions) =>
-    setAll((/** @type {any} */ old) => {
+    setAll((old) => {
       // An answer that was on its way when the event of the end arrived is older than the event.
-      const isOlder = (/** @type {any} */ action) =>
+      const isOlder = (/** @type {JobAction} */ action) =>
         action.state === "running" && (old[action.id] ?? action).state !== "running";
       const newer = actions.filter((action) => !isOlder(action));
       return { ...old, ...Object.fromEntries(newer.map((action) => [action.id, action])) };

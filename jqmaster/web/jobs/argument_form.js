@@ -8,6 +8,8 @@ import { Button } from "../ui/controls.js";
 import { FormField } from "../ui/forms.js";
 import { LATEST, inZone, inputOf, instantIn, useZone } from "../ui/instants.js";
 
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
 const CONTRACT_MS = 300;
 
 /** @typedef {import("./argument_fields.js").ArgumentField} ArgumentField */
@@ -19,7 +21,7 @@ const CONTRACT_MS = 300;
  * @returns {any} Null if nobody reported any, or it is not known yet.
  */
 export function useContract(name) {
-  const [contract, setContract] = useState(/** @type {any} */ (null));
+  const [contract, setContract] = useState(null);
   useEffect(() => {
     if (!name) {
       setContract(null);
@@ -28,7 +30,7 @@ export function useContract(name) {
     const aborter = new AbortController();
     const timer = setTimeout(() => {
       get(`api/names/${encodeURIComponent(name)}`, {}, aborter.signal).then(
-        (/** @type {any} */ answer) => setContract(answer.contracts[0] ?? null),
+        (answer) => setContract(answer.contracts[0] ?? null),
         (error) => {
           // The name is unknown, or this caller may not read it: the job can be typed all the same.
           if (error instanceof Problem) setContract(null);
@@ -228,7 +230,7 @@ function adapted(form, shown, kept) {
     input: (name) => ({
       name,
       value: shown(form.values[name] ?? ""),
-      onInput: (/** @type {any} */ event) =>
+      onInput: (/** @type {FieldEvent} */ event) =>
         form.set({ [name]: event.target.value ? kept(event.target.value) : "" }),
     }),
   };

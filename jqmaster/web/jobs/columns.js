@@ -10,6 +10,8 @@ import { Duration, Id, Num, State, Text, Time, nowMs, useTick } from "../ui/form
 import { Progress } from "../ui/progress.js";
 import { isIn } from "../core/states.js";
 
+/** @typedef {import("../../answers").Schemas["ListedJob"]} ListedJob */
+
 const TIMES = ["created", "run_at", "started", "finished"];
 // The widths of a relative time, and of a date with its time.
 const TIME_REM = 7.4;
@@ -43,7 +45,7 @@ export function orderedBy(state) {
 
 /** @param {string | null | undefined} at */
 const ms = (at) => (at ? Date.parse(at) : 0);
-/** @param {any} job @returns {number} How long the latest attempt ran, or runs; -1 where it never did. */
+/** @param {ListedJob} job @returns {number} How long the latest attempt ran, or runs; -1 where it never did. */
 function ranMs(job) {
   if (!job.started_at) return -1;
   if (job.finished_at) return Math.max(0, ms(job.finished_at) - ms(job.started_at));
@@ -200,7 +202,7 @@ function Line({ text, isCode = false }) {
   return html`<bdi class=${isCode ? "line code-line" : "line"} title=${shown}>${shown}</bdi>`;
 }
 
-/** @param {{job: any}} props How long the latest attempt ran, or runs. */
+/** @param {{job: ListedJob}} props How long the latest attempt ran, or runs. */
 function Ran({ job }) {
   useTick();
   const ran = ranMs(job);

@@ -11,6 +11,8 @@ import { Badge, Id, Num, Text, Time, durationText, nowMs } from "../ui/formats.j
 import { FormField, useForm } from "../ui/forms.js";
 import { Sparkline } from "../ui/sparkline.js";
 
+/** @typedef {import("../../answers").Schemas["NameStats"]} NameStats */
+
 const DURATIONS_S = [3600, 24 * 3600, 7 * 24 * 3600, 30 * 24 * 3600];
 const HOUR_MS = 3_600_000;
 // As many groups as the master keeps.
@@ -26,12 +28,12 @@ export const isIgnored = (group) => Boolean(group.ignored) && group.ignored.ende
  * @param {AbortSignal} signal
  */
 export async function withIgnored(answer, signal) {
-  if (!answer.names.some((/** @type {any} */ name) => name.failed > 0)) return answer;
+  if (!answer.names.some((/** @type {NameStats} */ name) => name.failed > 0)) return answer;
   const isRecent = (/** @type {any} */ group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS;
   const { groups } = await get("api/failures", { ignored: "true", limit: KEPT }, signal);
-  const ignored = new Set(groups.filter(isRecent).map((/** @type {any} */ group) => group.name));
+  const ignored = new Set(groups.filter(isRecent).map((group) => group.name));
   // Usually nobody ignores anything. The latest of the other groups is enough, and no example of the rest is read.
-  const marked = async (/** @type {any} */ name) => {
+  const marked = async (/** @type {NameStats} */ name) => {
     if (!ignored.has(name.name)) return { ...name, is_ignored: false };
     const others = await get("api/failures", { name: name.name, ignored: "false", limit: 1 }, signal);
     return { ...name, is_ignored: !others.groups.some(isRecent) };
@@ -104,6 +106,6 @@ export function IgnoreDialog({ group, onClose, onDone }) {
 
 /** @returns {{ignoring: any, ask: (group: any) => void, end: () => void}} The group that somebody is about to ignore. */
 export function useIgnoring() {
-  const [ignoring, ask] = useState(/** @type {any} */ (null));
+  const [ignoring, ask] = useState(null);
   return { ignoring, ask, end: () => ask(null) };
 }

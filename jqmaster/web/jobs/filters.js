@@ -10,6 +10,8 @@ import { Text, nowMs } from "../ui/formats.js";
 import { Field } from "../ui/forms.js";
 import { inputOf, useZone } from "../ui/instants.js";
 
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
 const CAUSES = ["error", "timeout", "undecodable", "invalid_argument", "lost", "expired", "canceled"];
 const TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
 const NUMBER_FILTERS = ["min_attempt", "min_duration", "max_duration"];
@@ -102,7 +104,7 @@ export function useDeployedMs(isWanted) {
     if (!isWanted) return undefined;
     const aborter = new AbortController();
     get("api/workers", {}, aborter.signal).then(
-      (answer) => setDeployedMs(deployOf(/** @type {any[]} */ (answer.workers))),
+      (answer) => setDeployedMs(deployOf(answer.workers)),
       () => {},
     );
     return () => aborter.abort();
@@ -158,14 +160,14 @@ export function Filters({ query, batch, change }) {
     ${typed("q")}
     ${typed("name", { list: "names" })}
     ${typed("tag")}
-    <${Field} label=${t(ended ? "filter.within.finished" : "filter.within.created")}>${(/** @type {any} */ a) => html`<select ...${a} value=${query["within"] ?? ""} onChange=${(/** @type {any} */ e) => change({ within: e.target.value })}><option value="">${t("filter.any")}</option>${[...Object.keys(WINDOWS_MS), DEPLOY].map((one) => html`<option key=${one} value=${one}>${t(`filter.within.${one}`)}</option>`)}</select>`}<//>
-    <${Field} label=${t("filter.cause")}>${(/** @type {any} */ a) => html`<select ...${a} value=${query["cause"] ?? ""} onChange=${(/** @type {any} */ e) => change({ cause: e.target.value })}><option value="">${t("filter.any")}</option>${CAUSES.map((cause) => html`<option key=${cause} value=${cause}>${t(`cause.${cause}`)}</option>`)}</select>`}<//>
+    <${Field} label=${t(ended ? "filter.within.finished" : "filter.within.created")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${query["within"] ?? ""} onChange=${(/** @type {FieldEvent} */ e) => change({ within: e.target.value })}><option value="">${t("filter.any")}</option>${[...Object.keys(WINDOWS_MS), DEPLOY].map((one) => html`<option key=${one} value=${one}>${t(`filter.within.${one}`)}</option>`)}</select>`}<//>
+    <${Field} label=${t("filter.cause")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${query["cause"] ?? ""} onChange=${(/** @type {FieldEvent} */ e) => change({ cause: e.target.value })}><option value="">${t("filter.any")}</option>${CAUSES.map((cause) => html`<option key=${cause} value=${cause}>${t(`cause.${cause}`)}</option>`)}</select>`}<//>
     <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
     <${Button} class="more" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>${t(isMore ? "filters.less" : "filters.more")}<//>
     ${
       isMore &&
       html`${typed("text")}${typed("field", { placeholder: "argument.tenant" })}
-      <${Field} label=${t("filter.op")}>${(/** @type {any} */ a) => html`<select ...${a} value=${query["op"] || "eq"} onChange=${(/** @type {any} */ e) => change({ op: e.target.value }, true)}>${OPS.map((op) => html`<option key=${op} value=${op}>${t(`filter.op.${op}`)}</option>`)}</select>`}<//>
+      <${Field} label=${t("filter.op")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${query["op"] || "eq"} onChange=${(/** @type {FieldEvent} */ e) => change({ op: e.target.value }, true)}>${OPS.map((op) => html`<option key=${op} value=${op}>${t(`filter.op.${op}`)}</option>`)}</select>`}<//>
       ${typed("value", { placeholder: "globex", maxlength: 1024 })}
       ${typed("worker")}
       ${typed("batch", { maxlength: 36, placeholder: "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e", pattern: ID.source, onChange: (/** @type {string} */ id) => (id === "" || ID.test(id)) && change({ batch: id }, true) })}
@@ -186,7 +188,7 @@ function useNames(typed) {
   useEffect(() => {
     const aborter = new AbortController();
     get("api/names", { q: typed, sort: "pushed", limit: 20 }, aborter.signal).then(
-      (answer) => setNames(answer.names.map((/** @type {any} */ name) => name.name)),
+      (answer) => setNames(answer.names.map((name) => name.name)),
       () => {},
     );
     return () => aborter.abort();

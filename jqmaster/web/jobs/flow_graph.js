@@ -10,6 +10,8 @@ import { Button } from "../ui/controls.js";
 import { durationText } from "../ui/formats.js";
 import { NewRows, useHold } from "../ui/tables.js";
 
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
 /** @typedef {import("./flow_layout.js").Place} Place */
 /** @typedef {import("./flow_layout.js").Line} Line */
 /** @typedef {import("../../answers").Schemas["FlowView"]} Flow */
@@ -29,7 +31,7 @@ const BOX_MARGIN = 4;
  */
 export async function loadFlow(path, signal) {
   /** @type {Flow} */
-  const flow = await get(/** @type {any} */ (path), { limit: MOST_JOBS }, signal);
+  const flow = await get(path, { limit: MOST_JOBS }, signal);
   if (!flow.jobs.some((job) => job.after.length > 0)) return null;
   await loadLayout();
   return flow;
@@ -102,7 +104,7 @@ export function FlowGraph({ flow, current = "" }) {
       redraw((/** @type {number} */ n) => n + 1);
     }} />
     <p class="sr" id="flow-keys">${t("flow.keys")}</p>
-    <div class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(/** @type {any} */ e) => setFocused(e.target.dataset.key ?? focused)}>
+    <div class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(/** @type {FieldEvent} */ e) => setFocused(e.target.dataset.key ?? focused)}>
       <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}><div class="flow-canvas" style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
         <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">${picture.lines.map((line) => html`<path key=${line.key} d=${line.path} class=${lineClass(line, byKey, newest, entry === focused ? focused : "")} />`)}
           ${picture.places.filter((place) => place.kind === "junction").map((place) => html`<circle key=${place.key} cx=${place.x + 4} cy=${place.y + 4} r="3" />`)}</svg>

@@ -84,6 +84,6 @@ export function useJobCount(filter, of) {
     }, COUNT_EVERY_MS);
     return () => clearInterval(timer);
   }, [of]);
-  const data = /** @type {any} */ (found.data);
+  const data = found.data;
   return data?.of === of ? data : null;
 }

@@ -6,6 +6,13 @@ import { visible } from "../core/text.js";
 import { isPause, pausedText } from "../constraints/pauses.js";
 import { durationText, nowMs, relativeText, steadyMs } from "../ui/formats.js";
 
+/** @typedef {import("../../answers").Schemas["ListedConstraint"]} ListedConstraint */
+/** @typedef {import("../../answers").Schemas["WorkerView"]} WorkerView */
+/** @typedef {import("../../answers").Schemas["MasterView"]} Master */
+/** @typedef {import("../../answers").Schemas["StatsPoint"]} StatsPoint */
+
+/** @typedef {import("../../answers").Schemas["WorkerView"]} Worker */
+
 /** @typedef {import("./pages/overview.js").Fault} Fault */
 
 const STEPS = 10;
@@ -26,7 +33,7 @@ const held = new Map();
 let counted = null;
 
 /**
- * @param {{workers: any[], masters: any[], constraints: any[], points: any[], definitions?: any[]}} known `points`: the complete minutes of the last hour.
+ * @param {{workers: WorkerView[], masters: Master[], constraints: ListedConstraint[], points: StatsPoint[], definitions?: any[]}} known `points`: the complete minutes of the last hour.
  *   `definitions`: those that are late, or missed their newest instant.
  * @returns {Fault[]}
  */
@@ -124,11 +131,11 @@ function troubledOf(definitions) {
   });
 }
 
-/** @param {any} worker */
+/** @param {Worker} worker */
 const processOf = (worker) => visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
 
 /**
- * @param {any} dead
+ * @param {WorkerView} dead
  * @param {any[]} workers
  * @returns {any} The worker that took its place: one on the same machine, for the same jobs, which began after it fell
  *   silent. Nothing is left to do then, if it holds no job any more.

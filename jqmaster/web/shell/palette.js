@@ -9,6 +9,8 @@ import { go } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Dialog, attempt, toast } from "../ui/dialogs.js";
 
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
 /** @typedef {{key: string, kind: string, label: string, hint?: string, act: () => unknown, keepsOpen?: boolean}} Command */
 
 const TYPING_MS = 200;
@@ -83,7 +85,7 @@ export function Palette({ entries, session, onHelp, onClose }) {
   };
   return html`<${Dialog} title=${t("palette")} onClose=${onClose}><div class="palette">
     <input type="search" name="command" autofocus role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`} aria-label=${t("palette.hint")} placeholder=${t("palette.hint")}
-      maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${(/** @type {any} */ e) => setText(e.target.value)} onKeyDown=${press} />
+      maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${(/** @type {FieldEvent} */ e) => setText(e.target.value)} onKeyDown=${press} />
     <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>${commands.map(
       (
         command,

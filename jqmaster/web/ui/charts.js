@@ -5,6 +5,8 @@ import { usePref } from "../core/prefs.js";
 import uPlot from "../vendor/uplot.js";
 import { durationText, instantText, nowMs } from "./formats.js";
 
+/** @typedef {import("../../answers").Schemas["StatsPoint"]} StatsPoint */
+
 const LEAST_DRAG_PX = 6;
 
 /**
@@ -41,7 +43,7 @@ const spansDays = (ticks, textOf) =>
 /**
  * Return the points of a history whose steps are over: the current minute lacks some of its jobs, and would look like a
  * dip.
- * @param {{points: any[], step_s: number}} history
+ * @param {{points: StatsPoint[], step_s: number}} history
  * @returns {any[]}
  */
 export const completePoints = ({ points, step_s }) =>

@@ -6,7 +6,7 @@ import { usePref } from "../core/prefs.js";
 import { pieces, visible } from "../core/text.js";
 import { Num, Text, clockText, nowMs } from "./formats.js";
 
-/** @typedef {any} Node */
+/** @typedef {import("../core/lib.js").Node} Node */
 
 /**
  * @param {Record<string, any>} props A button; `kind`: "primary", "danger" or none. `opensDialog`: it asks first, and its dots say so.

@@ -7,7 +7,9 @@ import { Button, ErrorBox, untold } from "./controls.js";
 import { Num } from "./formats.js";
 import { Icon } from "./icons.js";
 
-/** @typedef {any} Node */
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
+/** @typedef {import("../core/lib.js").Node} Node */
 
 /**
  * @param {{title: string, onClose: () => void, children?: Node, isWide?: boolean}} props A modal dialog; Escape closes it, the focus returns.
@@ -66,7 +68,7 @@ export function ConfirmCount({
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${counted}</p>
     ${children}
-    ${count > TYPED_FROM && html`<label class="field">${t("confirm.type", { count })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(/** @type {any} */ e) => setTyped(e.target.value)} /></label>`}
+    ${count > TYPED_FROM && html`<label class="field">${t("confirm.type", { count })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(/** @type {FieldEvent} */ e) => setTyped(e.target.value)} /></label>`}
     <${ErrorBox} problem=${problem} />
     <footer><${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//><${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>${count > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count)})` : verb}<//></footer>
   <//>`;
@@ -123,9 +125,9 @@ export function Toasts() {
   const [all, setAll] = useState(/** @type {Toast[]} */ ([]));
   useEffect(() => {
     const show = (/** @type {any} */ one) => {
-      setAll((/** @type {any[]} */ old) => [...old.slice(-3), one]);
+      setAll((old) => [...old.slice(-3), one]);
       setTimeout(
-        () => setAll((/** @type {any[]} */ old) => old.filter((other) => other.id !== one.id)),
+        () => setAll((old) => old.filter((other) => other.id !== one.id)),
         one.undo ? UNDO_MS : TOAST_MS,
       );
     };

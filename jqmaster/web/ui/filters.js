@@ -3,7 +3,9 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../core/lib.
 import { Field } from "./forms.js";
 import { LATEST, inZone, inputOf, instantIn, useZone } from "./instants.js";
 
-/** @typedef {any} Node */
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
+/** @typedef {import("../core/lib.js").Node} Node */
 
 const TYPING_MS = 350;
 /** The page of another address is drawn within this time. */
@@ -67,7 +69,7 @@ export function useTyped(value, onChange, read = (text) => text.trim()) {
   };
   return {
     value: text,
-    onInput: (/** @type {any} */ event) => {
+    onInput: (/** @type {FieldEvent} */ event) => {
       typed.current = event.target.value;
       setText(typed.current);
       clearTimeout(timer.current);
@@ -82,11 +84,11 @@ export function useTyped(value, onChange, read = (text) => text.trim()) {
 
 /**
  * A filter that takes effect while it is typed.
- * @param {{label: string, value: string, onChange: (value: string) => void, hint?: Node} & Record<string, any>} props
+ * @param {{label: string, value: string, onChange: (value: string) => void, hint?: Node} & Record<string, unknown>} props
  */
 export function FilterInput({ label, value, onChange, hint, ...attributes }) {
   const typed = useTyped(value, onChange);
-  return html`<${Field} label=${label} hint=${hint}>${(/** @type {any} */ a) => html`<input ...${a} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}<//>`;
+  return html`<${Field} label=${label} hint=${hint}>${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}<//>`;
 }
 
 /**
@@ -100,5 +102,5 @@ export function FilterInstant({ label, value, onChange }) {
     (text) => onChange(instantIn(text)),
     (text) => inputOf(instantIn(text)),
   );
-  return html`<${Field} label=${inZone(label, value)}>${(/** @type {any} */ a) => html`<input ...${a} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}<//>`;
+  return html`<${Field} label=${inZone(label, value)}>${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}<//>`;
 }

@@ -6,7 +6,7 @@ import { Button, ErrorBox } from "./controls.js";
 import { Dialog, toast } from "./dialogs.js";
 import { Text } from "./formats.js";
 
-/** @typedef {any} Node */
+/** @typedef {import("../core/lib.js").Node} Node */
 /** @typedef {import("./forms.js").Form} Form */
 
 /**

@@ -4,7 +4,7 @@ import { html, useEffect, useState } from "../core/lib.js";
 import { usePref } from "../core/prefs.js";
 import { pieces, visible } from "../core/text.js";
 
-/** @typedef {any} Node */
+/** @typedef {import("../core/lib.js").Node} Node */
 
 /**
  * Text from outside. Beyond `max` characters, the rest is shown on a press.

@@ -3,7 +3,7 @@ import { Problem } from "../core/api.js";
 import { html, useEffect, useId, useRef, useState } from "../core/lib.js";
 import { visible } from "../core/text.js";
 
-/** @typedef {any} Node */
+/** @typedef {import("../core/lib.js").Node} Node */
 /** @typedef {Record<string, string>} Values What is in a form, as text; a checkbox has "yes" or "". */
 
 /**
@@ -164,7 +164,7 @@ export function FormMore({ form, names, problem, label, children }) {
 
 /**
  * A field of a form that holds text, a number or an instant.
- * @param {{form: Form, name: string, label: string, hint?: Node, path?: string, problem?: Problem | null, children?: Node} & Record<string, any>} props
+ * @param {{form: Form, name: string, label: string, hint?: Node, path?: string, problem?: Problem | null, children?: Node} & Record<string, unknown>} props
  *   `path`: of the field in problems; the name if none is given. `as`: "textarea" or "select", whose options are the children.
  */
 export function FormField({
@@ -183,7 +183,7 @@ export function FormField({
   ) => html`<${tag} autocomplete="off" ...${a} ...${attributes} ...${form.input(name)}>${children}<//>`}<//>`;
 }
 
-/** @param {{form: Form, name: string, children?: Node} & Record<string, any>} props A checkbox with its label. */
+/** @param {{form: Form, name: string, children?: Node} & Record<string, unknown>} props A checkbox with its label. */
 export function FormCheck({ form, name, children, ...attributes }) {
   return html`<label class="check"><input ...${attributes} ...${form.check(name)} /> ${children}</label>`;
 }

@@ -6,7 +6,7 @@ import { visible } from "../core/text.js";
 import { Button } from "./controls.js";
 import { useKeys } from "./keys.js";
 
-/** @typedef {any} Node */
+/** @typedef {import("../core/lib.js").Node} Node */
 
 /**
  * @typedef {object} Column

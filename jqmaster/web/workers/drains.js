@@ -76,9 +76,7 @@ export function DrainCountdown({ workers, mayOperate, onDone }) {
   );
   if (draining.length === 0) return null;
   const left = busy.reduce((sum, worker) => sum + worker.busy, 0);
-  const starts = /** @type {any[]} */ (data ?? [])
-    .flatMap((worker) => worker.jobs)
-    .map((job) => Date.parse(job.started_at));
+  const starts = (data ?? []).flatMap((worker) => worker.jobs).map((job) => Date.parse(job.started_at));
   const longest = left > 0 && starts.length > 0 ? Math.max(0, nowMs() - Math.min(...starts)) : null;
   const idle = draining.length - busy.length;
   return html`<section class="card drains" aria-label=${t("workers.drains")}><div class="row" role="status"><${Badge} kind=${left > 0 ? "info" : "ok"}>${t("workers.drains.count", { count: draining.length })}<//>

@@ -27,7 +27,7 @@ export const figureColumns = () => [
     sort: "rate",
     width: 4.3,
     priority: 2,
-    render: (/** @type {any} */ row) => html`<${Num} value=${row.figures?.attempts_per_s} digits=${1} />`,
+    render: (row) => html`<${Num} value=${row.figures?.attempts_per_s} digits=${1} />`,
   },
   {
     key: "p50",
@@ -36,7 +36,7 @@ export const figureColumns = () => [
     sort: "p50",
     width: 5,
     priority: 2,
-    render: (/** @type {any} */ row) => html`<${Duration} ms=${row.figures?.run?.p50_ms} />`,
+    render: (row) => html`<${Duration} ms=${row.figures?.run?.p50_ms} />`,
   },
   {
     key: "p99",
@@ -45,7 +45,7 @@ export const figureColumns = () => [
     sort: "p99",
     width: 5,
     priority: 2,
-    render: (/** @type {any} */ row) => html`<${Duration} ms=${row.figures?.run?.p99_ms} />`,
+    render: (row) => html`<${Duration} ms=${row.figures?.run?.p99_ms} />`,
   },
   {
     key: "failed_share",
@@ -54,13 +54,13 @@ export const figureColumns = () => [
     sort: "failed",
     width: 6.8,
     phone: "line",
-    render: (/** @type {any} */ row) => html`<${Failed} figures=${row.figures} />`,
+    render: (row) => html`<${Failed} figures=${row.figures} />`,
   },
   {
     key: "marks",
     label: t("workers.marks"),
     priority: 2,
-    render: (/** @type {any} */ row) => html`<${Marks} figures=${row.figures} />`,
+    render: (row) => html`<${Marks} figures=${row.figures} />`,
   },
 ];
 

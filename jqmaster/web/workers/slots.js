@@ -10,7 +10,10 @@ import { Num, Text, Time } from "../ui/formats.js";
 import { FormCheck, FormField, useForm } from "../ui/forms.js";
 import { Table } from "../ui/tables.js";
 
-/** @param {{worker: any, what: string, onClose: () => void, onDone: () => unknown}} props `what`: the words for the worker. */
+/** @typedef {import("../../answers").Schemas["SlotRuleView"]} SlotRule */
+/** @typedef {import("../../answers").Schemas["WorkerView"]} Worker */
+
+/** @param {{worker: Worker, what: string, onClose: () => void, onDone: () => unknown}} props `what`: the words for the worker. */
 export function SlotsDialog({ worker, what, onClose, onDone }) {
   const form = useForm(null, () => ({ max_jobs: String(worker.max_jobs), keep: "" }));
   const path = `api/workers/${encodeURIComponent(worker.id)}/slots`;
@@ -41,54 +44,54 @@ export function SlotRules({ mayOperate }) {
     leastMs: 1000,
     pollMs: 10_000,
   });
-  const rules = /** @type {any[]} */ (data?.slot_rules ?? []);
+  const rules = data?.slot_rules ?? [];
   if (rules.length === 0) return html`<${ErrorBox} problem=${problem} onRetry=${reload} />`;
-  const labels = (/** @type {any} */ rule) =>
+  const labels = (/** @type {SlotRule} */ rule) =>
     Object.entries(rule.labels)
       .map(([key, value]) => `${key}=${value}`)
       .join(", ");
-  const remove = (/** @type {any} */ rule) =>
+  const remove = (/** @type {SlotRule} */ rule) =>
     attempt(() => del(`api/slot-rules/${encodeURIComponent(rule.id)}`), t("workers.slots.rule.removed")).then(
       reload,
     );
   return html`<section class="after"><h2>${t("workers.slots.rules")}</h2>
     <p class="muted">${t("workers.slots.rules.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
-    <${Table} caption=${t("workers.slots.rules")} rows=${rules} rowKey=${(/** @type {any} */ rule) => rule.id} columns=${[
+    <${Table} caption=${t("workers.slots.rules")} rows=${rules} rowKey=${(/** @type {SlotRule} */ rule) => rule.id} columns=${[
       {
         key: "node",
         label: t("workers.host"),
-        render: (/** @type {any} */ rule) => html`<${Text} value=${rule.node_id || "–"} max=${60} />`,
+        render: (/** @type {SlotRule} */ rule) => html`<${Text} value=${rule.node_id || "–"} max=${60} />`,
       },
       {
         key: "labels",
         label: t("workers.labels"),
-        render: (/** @type {any} */ rule) => html`<${Text} value=${labels(rule) || "–"} max=${80} />`,
+        render: (/** @type {SlotRule} */ rule) => html`<${Text} value=${labels(rule) || "–"} max=${80} />`,
       },
       {
         key: "slots",
         label: t("workers.slots"),
         align: "end",
-        render: (/** @type {any} */ rule) => html`<${Num} value=${rule.max_jobs} />`,
+        render: (/** @type {SlotRule} */ rule) => html`<${Num} value=${rule.max_jobs} />`,
       },
       {
         key: "by",
         label: t("workers.slots.by"),
         priority: 3,
-        render: (/** @type {any} */ rule) => html`<${Text} value=${rule.set_by} max=${40} />`,
+        render: (/** @type {SlotRule} */ rule) => html`<${Text} value=${rule.set_by} max=${40} />`,
       },
       {
         key: "at",
         label: t("workers.slots.at"),
         align: "end",
         priority: 3,
-        render: (/** @type {any} */ rule) => html`<${Time} at=${rule.set_at} />`,
+        render: (/** @type {SlotRule} */ rule) => html`<${Time} at=${rule.set_at} />`,
       },
       ...(mayOperate
         ? [
             {
               key: "act",
               label: t("job.actions"),
-              render: (/** @type {any} */ rule) =>
+              render: (/** @type {SlotRule} */ rule) =>
                 html`<${Button} class="small" aria-label=${`${t("workers.slots.rule.remove")}: ${rule.node_id}`} onClick=${() => remove(rule)}>${t("workers.slots.rule.remove")}<//>`,
             },
           ]

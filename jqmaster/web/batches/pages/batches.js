@@ -26,6 +26,11 @@ import { Field } from "../../ui/forms.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 
+/** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
+
+/** @typedef {import("../../../answers").Schemas["JobSummary"]} JobSummary */
+/** @typedef {import("../../../answers").Schemas["BatchView"]} BatchView */
+
 /** @typedef {import("../parts.js").Batch} Batch */
 
 const PAGE = 50;
@@ -47,7 +52,7 @@ export function Page({ query, go, session }) {
     : html`<${List} query=${query} go=${go} session=${session} />`;
 }
 
-/** @param {any} one @returns {string} */
+/** @param {BatchView} one @returns {string} */
 const idOf = (one) => one.id;
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
@@ -76,7 +81,7 @@ function List({ query, go, session }) {
   return html`<div class="page-head"><h1>${t("nav.batches")}</h1></div>
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${FilterInput} label=${t("batches.contains")} value=${wanted.q} onChange=${(/** @type {string} */ q) => change({ q })} />
-      <${Field} label=${t("job.state")}>${(/** @type {any} */ a) => html`<select ...${a} value=${state} onChange=${(/** @type {any} */ e) => change({ state: e.target.value })}>${BATCH_STATES.map((one) => html`<option key=${one} value=${one}>${t(`batches.state.${one || "all"}`)}</option>`)}</select>`}<//>
+      <${Field} label=${t("job.state")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${state} onChange=${(/** @type {FieldEvent} */ e) => change({ state: e.target.value })}>${BATCH_STATES.map((one) => html`<option key=${one} value=${one}>${t(`batches.state.${one || "all"}`)}</option>`)}</select>`}<//>
       <${FilterInput} label=${t("batches.tag")} value=${wanted.tag} onChange=${(/** @type {string} */ tag) => change({ tag })} /></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
@@ -284,7 +289,7 @@ function Members({ batch, query, go }) {
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.jobs")} rows=${rows} rowKey=${idOf} label=${(/** @type {any} */ job) => job.name} onOpen=${(/** @type {any} */ job) => go("job", { id: job.id })}
+        : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.jobs")} rows=${rows} rowKey=${idOf} label=${(/** @type {JobSummary} */ job) => job.name} onOpen=${(/** @type {JobSummary} */ job) => go("job", { id: job.id })}
             columns=${MEMBER_COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
             empty=${html`<div class="card"><p class="muted">${t(found.data.next_cursor ? "jobs.empty.so_far" : "batches.members.none")}</p></div>`} /></div>`
     }

@@ -16,6 +16,8 @@ import { Badge, Num, Time, nowMs } from "../../ui/formats.js";
 import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 
+/** @typedef {import("../../../answers").Schemas["CalendarView"]} Calendar */
+
 const EXAMPLE = { country: "JP" };
 const READ = { events: ["definitions"], leastMs: 2000, everyMs: 15_000 };
 // As long before the end as the health of the queue asks for it.
@@ -35,16 +37,16 @@ export function Page({ query, session }) {
     : html`<${List} session=${session} />`;
 }
 
-/** @param {any} one */
+/** @param {Calendar} one */
 const nameOf = (one) => one.name;
 
-/** @param {any} one @returns {string} */
+/** @param {Calendar} one @returns {string} */
 const sourceText = (one) =>
   one.country
     ? visible([one.country, one.subdivision].filter(Boolean).join("-"))
     : t(`calendars.source.${one.source}`);
 
-/** @param {any} one @returns {boolean} */
+/** @param {Calendar} one @returns {boolean} */
 const endsSoon = (one) =>
   one.covers_until !== null && Date.parse(`${one.covers_until}T00:00:00Z`) - nowMs() < RENEW_MS;
 
@@ -69,7 +71,7 @@ function List({ session }) {
               rows=${rows}
               rowKey=${nameOf}
               label=${nameOf}
-              onOpen=${(/** @type {any} */ one) => go("calendars", { name: one.name })}
+              onOpen=${(/** @type {Calendar} */ one) => go("calendars", { name: one.name })}
               columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
               empty=${html`<div class="card"><${Empty} title=${t("calendars.empty")} curl=${curl(session, "PUT", "api/calendars/japan", { body: EXAMPLE })} /></div>`}
             />
@@ -128,7 +130,7 @@ const COLUMNS = [
   },
 ];
 
-/** @param {{one: any}} props The last day that the source answered for. */
+/** @param {{one: Calendar}} props The last day that the source answered for. */
 function Until({ one }) {
   if (!one.covers_until) return html`<span class="muted">${t("calendars.no_end")}</span>`;
   return endsSoon(one)
@@ -214,7 +216,7 @@ function One({ name, query, session }) {
     ${dialog === "delete" && html`<${Deletion} one=${one} onClose=${close} />`}`;
 }
 
-/** @param {{one: any}} props */
+/** @param {{one: Calendar}} props */
 function Facts({ one }) {
   const weekend = one.weekend.map((/** @type {string} */ day) => dayText(day, "long")).join(", ");
   const more = one.used_by_count - one.used_by.length;
@@ -241,7 +243,7 @@ function Facts({ one }) {
   </section>`;
 }
 
-/** @param {any} one @returns {any} The request that asks its source again. */
+/** @param {Calendar} one @returns {any} The request that asks its source again. */
 const renewalOf = (one) => ({
   ...(one.country
     ? {
@@ -253,7 +255,7 @@ const renewalOf = (one) => ({
   weekend: one.weekend,
 });
 
-/** @param {{one: any, onClose: () => void, onDone: () => unknown}} props Shows what another look at the source would change. */
+/** @param {{one: Calendar, onClose: () => void, onDone: () => unknown}} props Shows what another look at the source would change. */
 function Renewal({ one, onClose, onDone }) {
   const path = pathOfCalendar(one.name);
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
@@ -294,7 +296,7 @@ function Renewal({ one, onClose, onDone }) {
   >`;
 }
 
-/** @param {{one: any, onClose: () => void}} props */
+/** @param {{one: Calendar, onClose: () => void}} props */
 function Deletion({ one, onClose }) {
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const act = async () => {

@@ -12,12 +12,16 @@ import { Field } from "../../ui/forms.js";
 import { Time } from "../../ui/formats.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../../ui/tables.js";
 
+/** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
+
+/** @typedef {import("../../../answers").Schemas["ChallengeView"]} Challenge */
+
 const PAGE = 50;
 // The most pages of the API to read. Each covers only a part of the jobs.
 const MOST_PAGES = 10;
 const FILTERS = ["state", "name"];
 
-/** @param {any} one */
+/** @param {Challenge} one */
 const keyOf = (one) => `${one.job_id} ${one.request}`;
 
 /**
@@ -60,13 +64,13 @@ export function Page({ query, go, session }) {
   const columns = columnsOf(may(session, "operate"), found.reload);
   return html`<div class="page-head"><h1>${t("nav.challenges")}</h1></div>
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${Field} label=${t("job.state")}>${(/** @type {any} */ a) => html`<select ...${a} value=${query["state"] ?? ""} onChange=${(/** @type {any} */ e) => filter("state", e.target.value)}><option value="">${t("challenges.any")}</option>${CHALLENGE_STATES.map((state) => html`<option key=${state} value=${state}>${t(`challenges.state.${state}`)}</option>`)}</select>`}<//>
+      <${Field} label=${t("job.state")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${query["state"] ?? ""} onChange=${(/** @type {FieldEvent} */ e) => filter("state", e.target.value)}><option value="">${t("challenges.any")}</option>${CHALLENGE_STATES.map((state) => html`<option key=${state} value=${state}>${t(`challenges.state.${state}`)}</option>`)}</select>`}<//>
       <${FilterInput} label=${t("challenges.name")} value=${query["name"] ?? ""} onChange=${(/** @type {string} */ text) => filter("name", text)} /></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.challenges")} rows=${rows} rowKey=${keyOf} label=${(/** @type {any} */ one) => one.name} onOpen=${(/** @type {any} */ one) => go("job", { id: one.job_id })}
+        : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.challenges")} rows=${rows} rowKey=${keyOf} label=${(/** @type {Challenge} */ one) => one.name} onOpen=${(/** @type {Challenge} */ one) => go("job", { id: one.job_id })}
             columns=${columns.map((column) => ({ ...column, label: t(column.label) }))}
             empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "challenges.empty.filtered" : "challenges.empty")}>${isFiltered && html`<p><a href=${href("challenges")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`
     }

@@ -23,6 +23,8 @@ import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 import { whoText } from "../../identity/value_words.js";
 
+/** @typedef {import("../../../answers").Schemas["HolderView"]} Holder */
+
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 export function Page({ query, go, session }) {
   return query["name"]
@@ -71,7 +73,7 @@ function List({ go, session }) {
     leastMs: 2000,
     everyMs: 5000,
   });
-  const all = /** @type {any[]} */ (found.data?.constraints ?? []);
+  const all = found.data?.constraints ?? [];
   const { rows } = useSteadyRows(
     all.filter((one) => !isPause(one.name)),
     nameOf,
@@ -224,7 +226,7 @@ function One({ name, go, session }) {
         <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
       <section class="card"><h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}<${Shares} one=${one} /></section></div>
       <div class="stack">${one.key && html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`}
-        <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((/** @type {any} */ holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
+        <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((/** @type {Holder} */ holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${dialog === "edit" && html`<${ConstraintEditor} constraint=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Delete} one=${one} path=${path} onClose=${() => setDialog("")} onDone=${() => go("constraints")} />`}`;

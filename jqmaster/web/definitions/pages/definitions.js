@@ -17,6 +17,10 @@ import { Badge, Num, Time } from "../../ui/formats.js";
 import { Field } from "../../ui/forms.js";
 import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 
+/** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
+
+/** @typedef {import("../../../answers").Schemas["DefinitionView"]} DefinitionView */
+
 const PAGE = 25;
 const STATES = ["", "enabled", "paused", "troubled"];
 const KINDS = ["", "time", "event"];
@@ -35,7 +39,7 @@ export function Page({ query, go, session }) {
   }<${DefinitionDialogs} />`;
 }
 
-/** @param {any} one */
+/** @param {DefinitionView} one */
 const nameOf = (one) => one.name;
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
@@ -61,13 +65,13 @@ function List({ query, go, session }) {
   return html`<div class="page-head"><h1>${t("nav.definitions")}</h1>${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("definitions.make")}<//>`}</div>
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q }, true)} />
-      <${Field} label=${t("job.state")}>${(/** @type {any} */ a) => html`<select ...${a} value=${state} onChange=${(/** @type {any} */ e) => change({ state: e.target.value })}>${STATES.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//>
-      <${Field} label=${t("definitions.form.kind")}>${(/** @type {any} */ a) => html`<select ...${a} value=${kind} onChange=${(/** @type {any} */ e) => change({ kind: e.target.value })}>${KINDS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
+      <${Field} label=${t("job.state")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${state} onChange=${(/** @type {FieldEvent} */ e) => change({ state: e.target.value })}>${STATES.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//>
+      <${Field} label=${t("definitions.form.kind")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${kind} onChange=${(/** @type {FieldEvent} */ e) => change({ kind: e.target.value })}>${KINDS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf} label=${nameOf} onOpen=${(/** @type {any} */ one) => go("definitions", { name: one.name })}
+        : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf} label=${nameOf} onOpen=${(/** @type {DefinitionView} */ one) => go("definitions", { name: one.name })}
             columns=${[...COLUMNS.map((column) => ({ ...column, label: t(column.label) })), ...(mayOperate ? [actions(found.reload)] : [])]}
             empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")} ...${!isFiltered && { curl: curl(session, "PUT", "api/definitions/nightly-report", { body: EXAMPLE }) }} /></div>`} /></div>`
     }

@@ -16,6 +16,8 @@ import { NewRows, Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 import { Value } from "../../ui/values.js";
 
+/** @typedef {import("../../../answers").Schemas["RunView"]} RunView */
+
 const PAGE = 50;
 // The value of `send` in an address that names no type.
 const ANY = "*";
@@ -151,7 +153,7 @@ const COLUMNS = [
   },
 ];
 
-/** @param {{runs: any[]}} props What definitions made of an event, in one line. */
+/** @param {{runs: RunView[]}} props What definitions made of an event, in one line. */
 function Effects({ runs }) {
   const [first] = runs;
   if (!first) return html`<span class="muted">${t("events.started.nothing")}</span>`;

@@ -11,6 +11,9 @@ import { Badge, Text, Time } from "../../ui/formats.js";
 import { Table } from "../../ui/tables.js";
 import { whoText } from "../value_words.js";
 
+/** @typedef {import("../../../answers").Schemas["TokenView"]} Token */
+/** @typedef {import("../../../answers").Schemas["UserView"]} UserView */
+
 /** @typedef {{what: string, of?: any}} Asked */
 
 /** @param {{session: import("../../core/api.js").Session, onSession: (session: import("../../core/api.js").Session) => void}} props */
@@ -25,27 +28,27 @@ function Tokens() {
     everyMs: 30_000,
   });
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
-  const tokens = /** @type {any[]} */ (data?.tokens ?? []);
+  const tokens = data?.tokens ?? [];
   const close = () => setAsked(null);
   return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} opensDialog onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
     <p class="muted">${t("access.tokens.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       data === null
         ? !problem && html`<${Loading} />`
-        : html`<${Table} caption=${t("access.tokens")} rows=${tokens} rowKey=${(/** @type {any} */ token) => token.id}
+        : html`<${Table} caption=${t("access.tokens")} rows=${tokens} rowKey=${(/** @type {Token} */ token) => token.id}
       empty=${html`<${Empty} title=${t("access.tokens.none")} curl="jqmaster tokens create operations --scope admin" />`} columns=${[
         {
           key: "label",
           label: t("access.label"),
           phone: "main",
-          render: (/** @type {any} */ token) =>
+          render: (/** @type {Token} */ token) =>
             html`<${Text} value=${token.label} max=${60} />${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`,
         },
         {
           key: "scopes",
           label: t("access.scopes"),
           phone: "side",
-          render: (/** @type {any} */ token) =>
+          render: (/** @type {Token} */ token) =>
             token.scopes.map(
               (/** @type {string} */ scope) =>
                 html`<${Badge} kind=${scope === "admin" ? "warn" : "info"}>${tOr(`access.scope.${scope}`, visible(scope))}<//> `,
@@ -56,7 +59,7 @@ function Tokens() {
           label: t("access.used"),
           phone: "line",
           align: "end",
-          render: (/** @type {any} */ token) =>
+          render: (/** @type {Token} */ token) =>
             token.last_used_at ? html`<${Time} at=${token.last_used_at} />` : t("access.never"),
         },
         {
@@ -64,7 +67,7 @@ function Tokens() {
           label: t("access.expires"),
           align: "end",
           priority: 2,
-          render: (/** @type {any} */ token) =>
+          render: (/** @type {Token} */ token) =>
             token.expires_at ? html`<${Time} at=${token.expires_at} />` : t("access.never"),
         },
         {
@@ -72,7 +75,7 @@ function Tokens() {
           label: t("job.created"),
           align: "end",
           priority: 3,
-          render: (/** @type {any} */ token) =>
+          render: (/** @type {Token} */ token) =>
             html`<${Time} at=${token.created_at} /> <span class="muted">${visible(whoText(token.created_by))}</span>`,
         },
         {
@@ -80,7 +83,7 @@ function Tokens() {
           label: t("job.actions"),
           phone: "line",
           align: "end",
-          render: (/** @type {any} */ token) =>
+          render: (/** @type {Token} */ token) =>
             html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>${t("access.rotate")}<//><${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "revoke", of: token })}>${t("access.revoke")}<//></span>`,
         },
       ]} />`
@@ -103,10 +106,10 @@ function Users({ me, onSession }) {
     everyMs: 30_000,
   });
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
-  const users = /** @type {any[]} */ (data?.users ?? []);
+  const users = data?.users ?? [];
   const close = () => setAsked(null);
-  const path = (/** @type {any} */ user) => `api/users/${encodeURIComponent(user.name)}`;
-  const isMe = (/** @type {any} */ user) => me === `user:${user.name}`;
+  const path = (/** @type {UserView} */ user) => `api/users/${encodeURIComponent(user.name)}`;
+  const isMe = (/** @type {UserView} */ user) => me === `user:${user.name}`;
   const added = async () => {
     // With the first user everybody has to log in, and the login asks in another way.
     if (users.length === 0) onSession(await fetchSession());
@@ -117,20 +120,20 @@ function Users({ me, onSession }) {
     ${
       data === null
         ? !problem && html`<${Loading} />`
-        : html`<${Table} caption=${t("access.users")} rows=${users} rowKey=${(/** @type {any} */ user) => user.name}
+        : html`<${Table} caption=${t("access.users")} rows=${users} rowKey=${(/** @type {UserView} */ user) => user.name}
       empty=${html`<${Empty} title=${t("access.users.none")}>${t("access.users.none.text")}<//>`} columns=${[
         {
           key: "name",
           label: t("login.user"),
           phone: "main",
-          render: (/** @type {any} */ user) =>
+          render: (/** @type {UserView} */ user) =>
             html`<${Text} value=${user.name} max=${64} />${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`}`,
         },
         {
           key: "role",
           label: t("access.role"),
           phone: "side",
-          render: (/** @type {any} */ user) =>
+          render: (/** @type {UserView} */ user) =>
             html`${t(`access.role.${user.role}`)} <${Button} opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })} onClick=${() => setAsked({ what: "role", of: user })}>${t("settings.change")}<//>`,
         },
         {
@@ -138,7 +141,7 @@ function Users({ me, onSession }) {
           label: t("access.last_login"),
           align: "end",
           priority: 2,
-          render: (/** @type {any} */ user) =>
+          render: (/** @type {UserView} */ user) =>
             user.last_login_at ? html`<${Time} at=${user.last_login_at} />` : t("access.never"),
         },
         {
@@ -146,7 +149,7 @@ function Users({ me, onSession }) {
           label: t("job.created"),
           align: "end",
           priority: 3,
-          render: (/** @type {any} */ user) => html`<${Time} at=${user.created_at} />`,
+          render: (/** @type {UserView} */ user) => html`<${Time} at=${user.created_at} />`,
         },
         {
           key: "act",
@@ -154,7 +157,7 @@ function Users({ me, onSession }) {
           phone: "line",
           align: "end",
           render: (
-            /** @type {any} */ user,
+            /** @type {UserView} */ user,
           ) => html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "password", of: user })}>${t("login.password")}<//>
           <${Button} opensDialog class="small" onClick=${() => setAsked({ what: "disable", of: user })}>${t(user.is_disabled ? "access.enable" : "access.disable")}<//>
           <${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "remove", of: user })}>${t("access.remove")}<//></span>`,

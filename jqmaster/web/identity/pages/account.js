@@ -9,6 +9,8 @@ import { Badge, Text, Time } from "../../ui/formats.js";
 import { FormField, useForm } from "../../ui/forms.js";
 import { Table } from "../../ui/tables.js";
 
+/** @typedef {import("../../../answers").Schemas["OwnSessionView"]} OwnSession */
+
 /** @param {{session: import("../../core/api.js").Session}} props */
 export function Page({ session }) {
   if (session.method !== "session")
@@ -37,7 +39,7 @@ function Logins() {
   const { data, problem, reload } = useResource((signal) => get("api/sessions", {}, signal), [], {
     everyMs: 30_000,
   });
-  const logins = /** @type {any[]} */ (data?.sessions ?? []);
+  const logins = data?.sessions ?? [];
   const end = (/** @type {string} */ path) =>
     attempt(async () => {
       await del(path);
@@ -48,11 +50,11 @@ function Logins() {
     ${
       data === null
         ? !problem && html`<${Loading} />`
-        : html`<${Table} caption=${t("account.logins")} rows=${logins} rowKey=${(/** @type {any} */ login) => login.id} columns=${[
+        : html`<${Table} caption=${t("account.logins")} rows=${logins} rowKey=${(/** @type {OwnSession} */ login) => login.id} columns=${[
             {
               key: "address",
               label: t("account.login.address"),
-              render: (/** @type {any} */ login) =>
+              render: (/** @type {OwnSession} */ login) =>
                 html`<${Text} value=${login.address || "–"} max=${60} /> ${login.is_current && html`<${Badge} kind="info">${t("account.login.current")}<//>`}`,
             },
             {
@@ -60,20 +62,20 @@ function Logins() {
               label: t("account.login.opened"),
               align: "end",
               priority: 2,
-              render: (/** @type {any} */ login) =>
+              render: (/** @type {OwnSession} */ login) =>
                 login.opened_at ? html`<${Time} at=${login.opened_at} />` : "–",
             },
             {
               key: "used",
               label: t("access.used"),
               align: "end",
-              render: (/** @type {any} */ login) => html`<${Time} at=${login.last_used_at} />`,
+              render: (/** @type {OwnSession} */ login) => html`<${Time} at=${login.last_used_at} />`,
             },
             {
               key: "act",
               label: t("job.actions"),
               align: "end",
-              render: (/** @type {any} */ login) =>
+              render: (/** @type {OwnSession} */ login) =>
                 !login.is_current &&
                 html`<${Button} class="small" kind="danger" onClick=${() => end(`api/sessions/${encodeURIComponent(login.id)}`)}>${t("account.login.end")}<//>`,
             },

@@ -127,9 +127,9 @@ function LoginForm({ session, onSession }) {
     <form ref=${form} onSubmit=${submit} class="stack">
       ${
         isByUser
-          ? html`<${Field} key="user" label=${t("login.user")} problem=${problem} path="user">${(/** @type {any} */ a) => html`<input ...${a} name="user" required maxlength="200" autocomplete="username" autocapitalize="none" spellcheck=${false} />`}<//>
-        <${Field} key="password" label=${t("login.password")} problem=${problem} path="password">${(/** @type {any} */ a) => html`<input ...${a} name="password" type="password" required maxlength="1024" autocomplete="current-password" />`}<//>`
-          : html`<${Field} key="token" label=${t("login.token")} hint=${t("login.token.hint")} problem=${problem} path="token">${(/** @type {any} */ a) => html`<input ...${a} name="token" type="password" required maxlength="512" autocomplete="off" spellcheck=${false} />`}<//>`
+          ? html`<${Field} key="user" label=${t("login.user")} problem=${problem} path="user">${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} name="user" required maxlength="200" autocomplete="username" autocapitalize="none" spellcheck=${false} />`}<//>
+        <${Field} key="password" label=${t("login.password")} problem=${problem} path="password">${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} name="password" type="password" required maxlength="1024" autocomplete="current-password" />`}<//>`
+          : html`<${Field} key="token" label=${t("login.token")} hint=${t("login.token.hint")} problem=${problem} path="token">${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} name="token" type="password" required maxlength="512" autocomplete="off" spellcheck=${false} />`}<//>`
       }
       <${ErrorBox} problem=${problem} />
       <button class="button primary" disabled=${isBusy}>${t("nav.login")}</button></form>`;

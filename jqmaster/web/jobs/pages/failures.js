@@ -11,6 +11,10 @@ import { Num, Text, nowMs } from "../../ui/formats.js";
 import { FilterInput } from "../../ui/filters.js";
 import { NewRows, useHold, useSteadyRows } from "../../ui/tables.js";
 
+/** @typedef {import("../../../answers").Schemas["FailureVersion"]} FailureVersion */
+
+/** @typedef {import("../../../answers").Schemas["FailureGroup"]} FailureGroup */
+
 const PAGE = 50;
 // All groups that are kept: a split list has no pages.
 const ALL = 500;
@@ -61,7 +65,7 @@ export function Page({ query, go, session }) {
   };
   useActionEnds(() => void found.reload());
   // Jobs that fail from now on are not in the count, so it can only shrink until it is confirmed.
-  const act = (/** @type {any} */ action, /** @type {any} */ group) =>
+  const act = (/** @type {any} */ action, /** @type {FailureGroup} */ group) =>
     setDialog({
       action,
       isRecounted: true,
@@ -73,7 +77,7 @@ export function Page({ query, go, session }) {
         },
       },
     });
-  const card = (/** @type {any} */ group, /** @type {number} */ count) =>
+  const card = (/** @type {FailureGroup} */ group, /** @type {number} */ count) =>
     html`<${FailureCard} key=${group.id} group=${group} count=${count} session=${session} onAct=${act} onIgnore=${ask} onChange=${reload} />`;
   const isFiltered = Boolean(query["q"] || query["name"] || query["version"]);
   return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
@@ -103,7 +107,7 @@ export function Page({ query, go, session }) {
     ${ignoring && html`<${IgnoreDialog} group=${ignoring} onClose=${end} onDone=${reload} />`}`;
 }
 
-/** @param {any} group */
+/** @param {FailureGroup} group */
 const idOf = (group) => group.id;
 
 /**
@@ -122,7 +126,7 @@ export function partsOf(groups, split) {
       split === "name"
         ? [[group.name, group.count]]
         : group.versions.length > 0
-          ? group.versions.map((/** @type {any} */ seen) => [seen.version, seen.count])
+          ? group.versions.map((/** @type {FailureVersion} */ seen) => [seen.version, seen.count])
           : [["", group.count]];
     for (const [key, count] of of) {
       const part = parts.get(key) ?? { key, count: 0, groups: [] };

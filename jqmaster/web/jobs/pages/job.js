@@ -38,6 +38,9 @@ import { useTitle } from "../../ui/titles.js";
 import { Value } from "../../ui/values.js";
 import { verdictText } from "../verdicts.js";
 
+/** @typedef {import("../../../answers").Schemas["JobView"]} JobView */
+/** @typedef {import("../../../answers").Schemas["AttemptView"]} Attempt */
+
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 export function Page({ query, go, session }) {
   const id = query["id"] ?? "";
@@ -129,13 +132,13 @@ export function Page({ query, go, session }) {
 
 /**
  * Whether part of what the job carries is not shown: a copy would be a different job.
- * @param {any} job
+ * @param {JobView} job
  */
 export function isIncomplete(job) {
   return job.argument_hidden || isArgumentIncomplete(job) || job.headers_redacted;
 }
 
-/** @param {any} job */
+/** @param {JobView} job */
 export const isArgumentIncomplete = (job) =>
   job.argument_redacted || isTooLarge(job.argument, job.argument_bytes) || isSealed(job.argument);
 
@@ -153,7 +156,7 @@ const isTooLarge = (value, bytes) => value === null && bytes > 1;
 
 /**
  * Return the job as somebody would push it. Do not call this for an incomplete one.
- * @param {any} job
+ * @param {JobView} job
  */
 export function specOf(job) {
   return {
@@ -169,7 +172,7 @@ export function specOf(job) {
   };
 }
 
-/** @param {any} job @returns {any} The fields of a push that make such a job unique, or debounce it. */
+/** @param {JobView} job @returns {any} The fields of a push that make such a job unique, or debounce it. */
 function uniqueOf({ unique, created_at }) {
   if (!unique) return {};
   const key = unique.key !== null && { key: unique.key };
@@ -182,7 +185,7 @@ function uniqueOf({ unique, created_at }) {
   return { unique: { ...key, scope, on_conflict, ...(scope === "window" && { ttl_s }) } };
 }
 
-/** @param {{why: any, job: any}} props */
+/** @param {{why: any, job: JobView}} props */
 function Why({ why, job }) {
   const title = job.state === "running" ? t("why.running") : t("why.title");
   return html`<section class=${`card why ${why.data?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title}</h2>
@@ -234,10 +237,10 @@ function Limits({ constraints }) {
   )}</ul></details>`;
 }
 
-/** @param {any} job Whether the top of the page shows the error of the last attempt. */
+/** @param {JobView} job Whether the top of the page shows the error of the last attempt. */
 const isTold = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
 
-/** @param {{job: any}} props Why the job ended and where the error was raised, at the top, where people look first. */
+/** @param {{job: JobView}} props Why the job ended and where the error was raised, at the top, where people look first. */
 function LastWord({ job }) {
   const last = job.attempts.at(-1);
   return html`<section class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}><h2>${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}</h2>
@@ -246,15 +249,15 @@ function LastWord({ job }) {
     ${job.skipped_by && html`<p>${t("job.skipped_by")} <${Id} id=${job.skipped_by.id} href=${href("job", { id: job.skipped_by.id })} /> ${job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`}</p>`}</section>`;
 }
 
-/** @param {{job: any, attempt: any}} props The type of an error whose text the caller may not see. */
+/** @param {{job: JobView, attempt: Attempt}} props The type of an error whose text the caller may not see. */
 function HiddenError({ job, attempt: one }) {
-  if (!job.argument_hidden || !["failure", "timeout", "discarded"].includes(one.outcome)) return null;
+  if (!job.argument_hidden || !["failure", "timeout", "discarded"].includes(one.outcome ?? "")) return null;
   return html`<p class="muted">${one.error_type && html`<code><${Text} value=${one.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>`;
 }
 
 /**
  * The states that the job was in, as far as they are kept: each with its beginning and end.
- * @param {any} job
+ * @param {JobView} job
  * @returns {{state: string, label: string, from: number, to: number | null, attempt?: any}[]}
  */
 export function statesOf(job) {
@@ -288,7 +291,9 @@ export function statesOf(job) {
     if (isLatest) add(before ? "retrying" : "scheduled", due);
     if (start > at)
       add(
-        before && !isLatest && ["failure", "timeout", "lost"].includes(before.outcome) ? "retrying" : "ready",
+        before && !isLatest && ["failure", "timeout", "lost"].includes(before.outcome ?? "")
+          ? "retrying"
+          : "ready",
         start,
       );
     at = start;
@@ -305,7 +310,7 @@ export function statesOf(job) {
   return states;
 }
 
-/** @param {{job: any}} props */
+/** @param {{job: JobView}} props */
 function Timeline({ job }) {
   useTick();
   const states = statesOf(job);
@@ -327,7 +332,7 @@ function Timeline({ job }) {
 /** @param {any} error @returns {string} Where it was raised, as SDK workers report it; "" if it is not reported. */
 const stackOf = (error) => (typeof error?.traceback === "string" ? error.traceback.trimEnd() : "");
 
-/** @param {{attempt: any, isOpen: boolean}} props */
+/** @param {{attempt: Attempt, isOpen: boolean}} props */
 function Stack({ attempt: one, isOpen }) {
   const stack = stackOf(one.error);
   return (
@@ -336,7 +341,7 @@ function Stack({ attempt: one, isOpen }) {
   );
 }
 
-/** @param {{job: any}} props The newest first, without what the top of the page already says about it. */
+/** @param {{job: JobView}} props The newest first, without what the top of the page already says about it. */
 function Attempts({ job }) {
   const attempts = [...job.attempts].reverse();
   return html`<section class="card" aria-labelledby="attempts"><h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
@@ -345,15 +350,15 @@ function Attempts({ job }) {
         ? html`<p class="muted">${t("job.attempts.none")}</p>`
         : html`<ol class="attempts">${attempts.map(
             (
-              /** @type {any} */ one,
+              one,
               /** @type {number} */ at,
             ) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
-      <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome) ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
+      <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome ?? "") ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
         <span class="muted"><${Time} at=${one.started_at} isPast />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
         <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
       ${(at > 0 || !isTold(job)) && html`${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}<${Stack} attempt=${one} isOpen=${at === 0} />`}
       ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
-      ${job.events.filter((/** @type {any} */ event) => event.attempt === one.attempt).map((/** @type {any} */ event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`,
+      ${job.events.filter((event) => event.attempt === one.attempt).map((event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`,
           )}</ol>`
     }</section>`;
 }
@@ -371,17 +376,20 @@ function MaybeSealed({ value, label }) {
   return html`<p class="muted">${t("job.sealed", { key: visible(key) })}</p>${Object.keys(readable).length > 0 && html`<${Value} value=${readable} label=${label} />`}`;
 }
 
-/** @param {{job: any}} props The jobs before and after it in the order of jobs. */
+const REVIVED = /** @type {const} */ (["jobs", "held", "gone"]);
+
+/** @param {{job: JobView}} props The jobs before and after it in the order of jobs. */
 function Order({ job }) {
-  if (!job.after && job.dependents_count === 0) return null;
+  const { dependents_count: dependents = 0, revives } = job;
+  if (!job.after && dependents === 0) return null;
   return html`<section class="card order" aria-labelledby="order"><h2 id="order">${t("job.order")}</h2>
     ${job.after && html`<p>${t(`job.after.${job.after.when}`, { count: job.after.jobs.length })}</p><${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} />`}
-    ${job.dependents_count > 0 && html`<p>${t("job.dependents", { count: job.dependents_count })}</p><${LinkedJobs} jobs=${job.dependents} count=${job.dependents_count} />`}
-    ${["jobs", "held", "gone"].filter((what) => job.revives?.[what] > 0).map((what) => html`<p key=${what} class=${what === "gone" ? "warning" : "muted"}>${t(`job.revives.${what}`, { count: job.revives[what] })}</p>`)}</section>`;
+    ${dependents > 0 && html`<p>${t("job.dependents", { count: dependents })}</p><${LinkedJobs} jobs=${job.dependents} count=${dependents} />`}
+    ${REVIVED.filter((what) => (revives?.[what] ?? 0) > 0).map((what) => html`<p key=${what} class=${what === "gone" ? "warning" : "muted"}>${t(`job.revives.${what}`, { count: revives?.[what] ?? 0 })}</p>`)}</section>`;
 }
 
 /**
- * @param {{job: any, path: string}} props
+ * @param {{job: JobView, path: string}} props
  *   All jobs that are connected with it. The graph is last on the page, so nothing moves when it appears.
  */
 function Flow({ job, path }) {
@@ -406,7 +414,7 @@ function LinkedJobs({ jobs, count }) {
     ${folded.length > 0 && html`<details><summary>${t("job.linked.more", { count: count - LINKED_AT_ONCE })}</summary><ul class="plain">${folded.map(item)}</ul>${count > jobs.length && html`<p class="muted">${t("job.linked.not_shown", { count: count - jobs.length })}</p>`}</details>`}`;
 }
 
-/** @param {{job: any, mayOperate: boolean}} props */
+/** @param {{job: JobView, mayOperate: boolean}} props */
 function Facts({ job, mayOperate }) {
   const headers = Object.entries(job.headers);
   return html`<section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
@@ -414,7 +422,7 @@ function Facts({ job, mayOperate }) {
     <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
     <dt>${t("job.retries")}</dt><dd>${t("job.failures_of", { failures: job.failures, most: job.max_retry })}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
     ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`}
-    ${job.steps?.length > 0 && html`<dt>${t("job.steps")}</dt><dd><ol class="plain">${job.steps.map((/** @type {any} */ one, /** @type {number} */ n) => html`<li key=${n}><${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted"><${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1000} /></span></li>`)}</ol></dd>`}
+    ${job.steps && job.steps.length > 0 && html`<dt>${t("job.steps")}</dt><dd><ol class="plain">${job.steps.map((one, n) => html`<li key=${n}><${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted"><${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1000} /></span></li>`)}</ol></dd>`}
     <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1000} /></dd>
     <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
     <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
@@ -427,28 +435,28 @@ function Facts({ job, mayOperate }) {
     ${job.batch && html`<dt>${t("job.batch")}</dt><dd><${Id} id=${job.batch} href=${href("batches", { id: job.batch })} /></dd>`}
     ${job.callback_of && html`<dt>${t("job.callback_of")}</dt><dd><${Id} id=${job.callback_of.batch} href=${href("batches", { id: job.callback_of.batch })} /> <span class="muted">${tOr(`batches.${job.callback_of.callback}`, visible(job.callback_of.callback))}</span></dd>`}
     ${job.unique && html`<dt>${t("job.unique")}</dt><dd><${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">${t(`job.unique.${job.unique.scope}`)}${job.unique.until && html` <${Time} at=${job.unique.until} />`}${job.unique.debounce && ` · ${t("job.debounced")}`}</span></dd>`}
-    ${job.links?.length > 0 && html`<dt>${t("job.links")}</dt><dd>${job.links.map((/** @type {any} */ link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `)}</dd>`}
+    ${job.links && job.links.length > 0 && html`<dt>${t("job.links")}</dt><dd>${job.links.map((link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `)}</dd>`}
     ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((/** @type {string} */ name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}
     ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
 }
 
 /**
- * @param {{job: any, path: string, mayOperate: boolean}} props
+ * @param {{job: JobView, path: string, mayOperate: boolean}} props
  *   What was sent to the job's webhook, and whether it arrived.
  */
 function Deliveries({ job, path, mayOperate }) {
-  const found = useResource(
-    (signal) => get(`${path}/deliveries`, {}, signal),
-    [job.id, job.state],
-    /** @type {any} */ ({ events: ["jobs"], leastMs: 2000, everyMs: 5000 }),
-  );
+  const found = useResource((signal) => get(`${path}/deliveries`, {}, signal), [job.id, job.state], {
+    events: ["jobs"],
+    leastMs: 2000,
+    everyMs: 5000,
+  });
   const resend = (/** @type {string} */ id) =>
     attempt(
       () => post(`${path}/deliveries/${encodeURIComponent(id)}/resend`),
       t("job.deliveries.resent"),
     ).then(found.reload);
   const all = found.data?.deliveries ?? [];
-  return html`<section class="card" aria-labelledby="deliveries"><h2 id="deliveries">${t("job.deliveries")}</h2><p class="muted"><${Text} value=${job.notify.url} max=${200} /></p>
+  return html`<section class="card" aria-labelledby="deliveries"><h2 id="deliveries">${t("job.deliveries")}</h2><p class="muted"><${Text} value=${job.notify?.url} max=${200} /></p>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${found.data && all.length === 0 && html`<p class="muted">${t("job.deliveries.none")}</p>`}
     <ul class="plain">${all.map(
@@ -461,13 +469,13 @@ function Deliveries({ job, path, mayOperate }) {
     )}</ul></section>`;
 }
 
-/** @param {{job: any, path: string, mayOperate: boolean}} props What other systems and people were asked. */
+/** @param {{job: JobView, path: string, mayOperate: boolean}} props What other systems and people were asked. */
 function Challenges({ job, path, mayOperate }) {
-  const found = useResource(
-    (signal) => get(`${path}/challenges`, {}, signal),
-    [job.id, job.state],
-    /** @type {any} */ ({ events: ["jobs"], leastMs: 2000, everyMs: 5000 }),
-  );
+  const found = useResource((signal) => get(`${path}/challenges`, {}, signal), [job.id, job.state], {
+    events: ["jobs"],
+    leastMs: 2000,
+    everyMs: 5000,
+  });
   const all = found.data?.challenges ?? [];
   if (all.length === 0 && !found.problem) return null;
   return html`<section class="card" aria-labelledby="challenges"><h2 id="challenges">${t("nav.challenges")}</h2>
@@ -486,7 +494,7 @@ const CHANGEABLE = ["priority", "run_at", "max_retry", "timeout"];
 const changeLabel = (name) =>
   name === "run_at" ? inZone(t("job.due")) : t(name === "timeout" ? "job.timeout_s" : `job.${name}`);
 
-/** @param {any} job */
+/** @param {JobView} job */
 const changeable = (job) => ({
   priority: String(job.priority),
   run_at: inputOf(job.run_at),
@@ -494,7 +502,7 @@ const changeable = (job) => ({
   timeout: String(job.timeout),
 });
 
-/** @param {{job: any, path: string, onClose: () => void, onDone: () => Promise<void>}} props */
+/** @param {{job: JobView, path: string, onClose: () => void, onDone: () => Promise<void>}} props */
 function Change({ job, path, onClose, onDone }) {
   useZone();
   const form = useForm(job, changeable);

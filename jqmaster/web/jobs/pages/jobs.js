@@ -29,6 +29,10 @@ import { NewRows, Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useProgress } from "../../ui/progress.js";
 import { useTitle } from "../../ui/titles.js";
 
+/** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
+
+/** @typedef {import("../../../answers").Schemas["ListedJob"]} ListedJob */
+
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 export function Page({ query, go, session }) {
   const state = query["state"] ?? "";
@@ -134,7 +138,7 @@ export function Page({ query, go, session }) {
     <${Filters} query=${query} batch=${batch} change=${change} />
     <div class="list-head">
       <p class="matches" aria-live="polite">${isFiltered && matching ? t(isExact(state) || state === "" ? "jobs.match" : "jobs.match.at_least", { count: state ? (matching.states[state]?.count ?? 0) : matching.count }) : ""}</p>
-      <label class="order">${t("filter.order")} <select value=${order} onChange=${(/** @type {any} */ e) => change({ order: e.target.value, sort: "" })}><option value="newest">${t("filter.newest")}</option><option value="oldest">${t("filter.oldest")}</option></select></label></div>
+      <label class="order">${t("filter.order")} <select value=${order} onChange=${(/** @type {FieldEvent} */ e) => change({ order: e.target.value, sort: "" })}><option value="newest">${t("filter.newest")}</option><option value="oldest">${t("filter.oldest")}</option></select></label></div>
     ${
       mayOperate &&
       html`<${Selection} count=${selected.size} isAllPossible=${sorted.length > 0 && !page.isLoading} state=${state} onClear=${() => setSelected(new Set())}
@@ -147,9 +151,9 @@ export function Page({ query, go, session }) {
       ${
         !page.data && !page.progress
           ? html`<${Loading} isLoading=${!page.problem} />`
-          : html`<${Table} caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted} rowKey=${keyOf} label=${(/** @type {any} */ job) => job.name} selected=${selected} onSelect=${mayOperate ? setSelected : undefined}
+          : html`<${Table} caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted} rowKey=${keyOf} label=${(/** @type {ListedJob} */ job) => job.name} selected=${selected} onSelect=${mayOperate ? setSelected : undefined}
         sort=${sort} isAscending=${isAscending} onSort=${onSort}
-        onOpen=${(/** @type {any} */ job) => go("job", { id: job.id })} empty=${page.progress ? html`<div></div>` : html`<div class="card"><${NoJobs} session=${session} isFiltered=${isFiltered || state !== ""} hasMore=${page.data?.next_cursor !== null} /></div>`} />`
+        onOpen=${(/** @type {ListedJob} */ job) => go("job", { id: job.id })} empty=${page.progress ? html`<div></div>` : html`<div class="card"><${NoJobs} session=${session} isFiltered=${isFiltered || state !== ""} hasMore=${page.data?.next_cursor !== null} /></div>`} />`
       }</div>
     <${Pager} hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${page.isLoading} onNext=${() => go("jobs", { ...query, cursor: page.data?.next_cursor })} onFirst=${() => go("jobs", { ...query, cursor: "" })} />
     ${
@@ -174,7 +178,7 @@ function orderOf(query) {
   return state in STATES && !isIn(state, "finished") ? "oldest" : "newest";
 }
 
-/** @param {any} job */
+/** @param {ListedJob} job */
 const keyOf = (job) => job.id;
 /** @param {Record<string, number>} counts */
 const sum = (counts) => Object.values(counts).reduce((all, count) => all + count, 0);

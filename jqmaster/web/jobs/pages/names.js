@@ -19,6 +19,10 @@ import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 import { Value } from "../../ui/values.js";
 
+/** @typedef {import("../../../answers").Schemas["NameStats"]} NameStats */
+
+/** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
+
 const SPANS = ["1h", "6h", "24h", "7d", "30d"];
 const SORTS = ["name", "pushed", "failed", "ready"];
 const PAGE = 50;
@@ -60,21 +64,21 @@ function List({ query, go, session }) {
   return html`<div class="page-head"><h1>${t("nav.names")}</h1><${Spans} query=${query} /></div>
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q }, true)} />
-      <${Field} label=${t("filter.order")}>${(/** @type {any} */ a) => html`<select ...${a} value=${sort} onChange=${(/** @type {any} */ e) => change({ sort: e.target.value })}>${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}</select>`}<//></form>
+      <${Field} label=${t("filter.order")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${sort} onChange=${(/** @type {FieldEvent} */ e) => change({ sort: e.target.value })}>${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}</select>`}<//></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ name) => go("names", { name: name.name, span: query["span"] })} columns=${[...columns(rows), ...(may(session, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : [])]}
+        : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {NameStats} */ name) => go("names", { name: name.name, span: query["span"] })} columns=${[...columns(rows), ...(may(session, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : [])]}
       empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} /></div>`
     }
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("names", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />`;
 }
 
-/** @param {any} name */
+/** @param {NameStats} name */
 const nameOf = (name) => name.name;
 
-/** @param {{name: any}} props */
+/** @param {{name: NameStats}} props */
 function Success({ name }) {
   if (name.success_share === null) return html`<${Num} value=${null} />`;
   const text = number(name.success_share, { style: "percent", maximumFractionDigits: 1 });
@@ -288,16 +292,16 @@ function Spread({ title, spread, histogram }) {
   }</section>`;
 }
 
-/** @param {{name: any, mayOperate: boolean, onRemoved: () => void}} props The contracts that workers reported for the name, and what is wrong with them. */
+/** @param {{name: import("../../../answers").Schemas["NameDetail"], mayOperate: boolean, onRemoved: () => void}} props The contracts that workers reported for the name, and what is wrong with them. */
 function Contracts({ name, mayOperate, onRemoved }) {
   const [isAsking, setIsAsking] = useState(false);
-  const { contracts, warnings } = name;
+  const { contracts = [], warnings = [] } = name;
   if (!contracts.length && !warnings.length) return null;
   return html`<section class="card after" aria-labelledby="contracts"><h2 id="contracts">${t("names.contracts")}</h2>
-    ${warnings.map((/** @type {any} */ one) => html`<p key=${one.code} role="note"><${Badge} kind="warn">${t("names.warning")}<//> ${tOr(`names.warning.${one.code}`, visible(one.text))}</p>`)}
+    ${warnings.map((one) => html`<p key=${one.code} role="note"><${Badge} kind="warn">${t("names.warning")}<//> ${tOr(`names.warning.${one.code}`, visible(one.text))}</p>`)}
     ${contracts.map(
       (
-        /** @type {any} */ one,
+        one,
         /** @type {number} */ n,
       ) => html`<details key=${n} open=${n === 0}><summary><strong>${t("names.contract", { version: visible(one.version) || "–" })}</strong>
         <span class="muted">${t("names.contract.workers", { n: number(one.live_workers) })} · <${Time} at=${one.told_at} /></span></summary>

@@ -15,6 +15,12 @@ import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 import { Value } from "../../ui/values.js";
 
+/** @typedef {import("../../../answers").Schemas["NoticeMessage"]} NoticeMessage */
+/** @typedef {import("../../../answers").Schemas["DestinationView"]} Destination */
+
+/** @typedef {import("../../../answers").Schemas["IncidentView"]} Incident */
+/** @typedef {import("../../../answers").Schemas["NoticeLine"]} NoticeLine */
+
 const EXAMPLE = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
 const READ = { events: ["jobs"], leastMs: 2000, everyMs: 5000 };
 
@@ -36,7 +42,7 @@ const isMuted = (one) => one.muted_until !== null && Date.parse(one.muted_until)
 /** @param {any} one @returns {string} */
 const toText = (one) =>
   one.to
-    .map((/** @type {any} */ to) => (to.mail ? to.mail.join(", ") : (to.webhook ?? to.slack ?? "")))
+    .map((/** @type {Destination} */ to) => (to.mail ? to.mail.join(", ") : (to.webhook ?? to.slack ?? "")))
     .join(", ");
 
 /** @param {{go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
@@ -97,9 +103,9 @@ const COLUMNS = [
 /** @param {{one: any}} props */
 function Condition({ one }) {
   if (isMuted(one)) return html`<${Badge} kind="off">${t("notices.muted")}<//>`;
-  const open = one.incidents.filter((/** @type {any} */ incident) => !incident.is_over);
+  const open = one.incidents.filter((/** @type {Incident} */ incident) => !incident.is_over);
   if (open.length === 0) return html`<${Badge} kind="ok">${t("notices.quiet")}<//>`;
-  const isKnown = open.every((/** @type {any} */ incident) => incident.acknowledged_by !== null);
+  const isKnown = open.every((/** @type {Incident} */ incident) => incident.acknowledged_by !== null);
   return html`<${Badge} kind=${isKnown ? "warn" : "bad"}>${t(isKnown ? "notices.acknowledged" : "notices.open")}<//>`;
 }
 
@@ -147,7 +153,7 @@ function Incidents({ one, path, mayOperate, onDone }) {
       one.incidents.length === 0
         ? html`<p class="muted">${t("notices.incidents.none")}</p>`
         : html`<ol class="attempts">${one.incidents.map(
-            (/** @type {any} */ incident) => html`<li key=${incident.key} class="attempt">
+            (/** @type {Incident} */ incident) => html`<li key=${incident.key} class="attempt">
       <p class="row"><strong class="num"><${Num} value=${incident.count} /></strong> ${incident.key && html`<${Text} value=${incident.key} max=${100} /> `}<span class="muted"><${Time} at=${incident.began_at} isPast /> – <${Time} at=${incident.last_at} isPast /></span>
         ${
           incident.acknowledged_by
@@ -155,14 +161,17 @@ function Incidents({ one, path, mayOperate, onDone }) {
             : mayOperate &&
               html`<${Button} class="small" onClick=${() => acknowledge(incident.key)}>${t("notices.acknowledge")}<//>`
         }</p>
-      <ul class="plain">${incident.lines.map((/** @type {any} */ line) => html`<li key=${line.text}><span class="num">${line.count} ×</span> <${Text} value=${line.text} max=${300} /> ${line.job_id && html`<${Id} id=${line.job_id} href=${href("job", { id: line.job_id })} />`}</li>`)}</ul></li>`,
+      <ul class="plain">${incident.lines.map((/** @type {NoticeLine} */ line) => html`<li key=${line.text}><span class="num">${line.count} ×</span> <${Text} value=${line.text} max=${300} /> ${line.job_id && html`<${Id} id=${line.job_id} href=${href("job", { id: line.job_id })} />`}</li>`)}</ul></li>`,
           )}</ol>`
     }</section>`;
 }
 
 /** @param {{one: any}} props */
 function Messages({ one }) {
-  const messages = [...one.pending.map((/** @type {any} */ m) => ({ ...m, isPending: true })), ...one.recent];
+  const messages = [
+    ...one.pending.map((/** @type {NoticeMessage} */ m) => ({ ...m, isPending: true })),
+    ...one.recent,
+  ];
   return html`<section class="card" aria-labelledby="messages"><h2 id="messages">${t("notices.messages")}</h2>
     ${
       messages.length === 0
@@ -177,7 +186,7 @@ function Facts({ one }) {
   return html`<section class="card"><h2>${t("notices.facts")}</h2><dl class="facts">
     <dt>${t("notices.when")}</dt><dd>${tOr(`notices.when.${one.when}`, visible(one.when))}</dd>
     <dt>${t("notices.threshold")}</dt><dd><${Num} value=${one.threshold} /></dd>
-    <dt>${t("notices.to")}</dt><dd><ul class="plain">${one.to.map((/** @type {any} */ to, /** @type {number} */ n) => html`<li key=${n}>${t(`notices.to.${to.mail ? "mail" : to.webhook ? "webhook" : "slack"}`)}: <${Text} value=${toText({ to: [to] })} max=${300} /></li>`)}</ul></dd>
+    <dt>${t("notices.to")}</dt><dd><ul class="plain">${one.to.map((/** @type {Destination} */ to, /** @type {number} */ n) => html`<li key=${n}>${t(`notices.to.${to.mail ? "mail" : to.webhook ? "webhook" : "slack"}`)}: <${Text} value=${toText({ to: [to] })} max=${300} /></li>`)}</ul></dd>
     <dt>${t("notices.group_by")}</dt><dd>${t(`notices.group_by.${one.group_by}`)}</dd>
     <dt>${t("notices.at_most_every_s")}</dt><dd><${Duration} ms=${one.at_most_every_s * 1000} /></dd>
     ${one.muted_until && html`<dt>${t("notices.muted_until")}</dt><dd><${Time} at=${one.muted_until} /></dd>`}

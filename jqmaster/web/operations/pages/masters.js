@@ -11,6 +11,9 @@ import { Dialog, toast } from "../../ui/dialogs.js";
 import { Badge, Id, Text, Time } from "../../ui/formats.js";
 import { Table } from "../../ui/tables.js";
 
+/** @typedef {import("../../../answers").Schemas["AuditEntryView"]} AuditEntry */
+/** @typedef {import("../../../answers").Schemas["MasterView"]} Master */
+
 // The time when a master was last heard changes without an event.
 const POLL_MS = 2000;
 const NEWEST = 500;
@@ -34,23 +37,23 @@ export function Page({ session }) {
         ? !problem && html`<${Loading} />`
         : html`
       ${!leader && html`<p class="fault bad" role="alert"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${t("fault.no_leader")}</span><${RunbookLink} code="no_leader" /></p>`}
-      <${Table} caption=${t("nav.masters")} rows=${masters} rowKey=${(/** @type {any} */ master) => master.id} columns=${[
+      <${Table} caption=${t("nav.masters")} rows=${masters} rowKey=${(/** @type {Master} */ master) => master.id} columns=${[
         {
           key: "role",
           label: t("masters.role"),
-          render: (/** @type {any} */ master) =>
+          render: (/** @type {Master} */ master) =>
             html`<${Badge} kind=${master.role === "leader" ? "ok" : master.role === "sub_leader" ? "info" : "off"}>${tOr(`master.${master.role}`, visible(master.role))}<//>`,
         },
         {
           key: "state",
           label: t("job.state"),
-          render: (/** @type {any} */ master) =>
+          render: (/** @type {Master} */ master) =>
             html`<${Badge} kind=${master.state === "fresh" ? "ok" : "warn"}>${tOr(`master.${master.state}`, visible(master.state))}<//>`,
         },
         {
           key: "node",
           label: t("workers.host"),
-          render: (/** @type {any} */ master) =>
+          render: (/** @type {Master} */ master) =>
             html`<${Text} value=${master.node_id} max=${60} /> <span class="muted num">${master.pid}</span>`,
         },
         {
@@ -58,32 +61,32 @@ export function Page({ session }) {
           label: t("workers.seen"),
           align: "end",
           priority: 2,
-          render: (/** @type {any} */ master) => html`<${Time} at=${master.last_seen_at} />`,
+          render: (/** @type {Master} */ master) => html`<${Time} at=${master.last_seen_at} />`,
         },
         {
           key: "started",
           label: t("masters.started"),
           align: "end",
           priority: 2,
-          render: (/** @type {any} */ master) => html`<${Time} at=${master.started_at} />`,
+          render: (/** @type {Master} */ master) => html`<${Time} at=${master.started_at} />`,
         },
         {
           key: "url",
           label: t("workers.address"),
           priority: 2,
-          render: (/** @type {any} */ master) => html`<${Text} value=${master.url} max=${80} />`,
+          render: (/** @type {Master} */ master) => html`<${Text} value=${master.url} max=${80} />`,
         },
         {
           key: "version",
           label: t("workers.version"),
           priority: 3,
-          render: (/** @type {any} */ master) => html`<${Text} value=${master.version} max=${40} />`,
+          render: (/** @type {Master} */ master) => html`<${Text} value=${master.version} max=${40} />`,
         },
         {
           key: "id",
           label: t("job.id"),
           priority: 3,
-          render: (/** @type {any} */ master) => html`<${Id} id=${master.id} />`,
+          render: (/** @type {Master} */ master) => html`<${Id} id=${master.id} />`,
         },
         ...(mayOperate
           ? [
@@ -91,7 +94,7 @@ export function Page({ session }) {
                 key: "act",
                 label: t("job.actions"),
                 align: /** @type {const} */ ("end"),
-                render: (/** @type {any} */ master) =>
+                render: (/** @type {Master} */ master) =>
                   master.role === "leader" &&
                   html`<${Button} opensDialog class="small" onClick=${() => setLeaving(master)}>${t("masters.demote")}<//>`,
               },
@@ -104,7 +107,7 @@ export function Page({ session }) {
     ${leaving && html`<${Demote} master=${leaving} others=${masters.filter((master) => master.id !== leaving.id && master.state === "fresh").length} onClose=${() => setLeaving(null)} onDone=${reload} />`}`;
 }
 
-/** @param {{master: any, others: number, onClose: () => void, onDone: () => Promise<void>}} props */
+/** @param {{master: Master, others: number, onClose: () => void, onDone: () => Promise<void>}} props */
 function Demote({ master, others, onClose, onDone }) {
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const confirm = async () => {
@@ -128,34 +131,32 @@ function Demote({ master, others, onClose, onDone }) {
  */
 function Leaders({ epoch }) {
   const { data, problem } = useResource((signal) => get("api/audit", { limit: NEWEST }, signal), [epoch]);
-  const entries = /** @type {any[]} */ (data?.entries ?? []).filter((entry) =>
-    CHANGES.includes(entry.action),
-  );
+  const entries = (data?.entries ?? []).filter((entry) => CHANGES.includes(entry.action));
   return html`<section class="after" aria-labelledby="leaders"><h2 id="leaders">${t("masters.history")}</h2><${ErrorBox} problem=${problem} />
     ${
       data &&
       (entries.length === 0
         ? html`<p class="muted">${t("masters.history.none")} <a href=${href("audit")}>${t("nav.audit")}</a></p>`
-        : html`<${Table} caption=${t("masters.history")} rows=${entries} rowKey=${(/** @type {any} */ entry) => entry.id} columns=${[
+        : html`<${Table} caption=${t("masters.history")} rows=${entries} rowKey=${(/** @type {AuditEntry} */ entry) => entry.id} columns=${[
             {
               key: "at",
               label: t("audit.at"),
-              render: (/** @type {any} */ entry) => html`<${Time} at=${entry.at} isPast />`,
+              render: (/** @type {AuditEntry} */ entry) => html`<${Time} at=${entry.at} isPast />`,
             },
             {
               key: "action",
               label: t("audit.action"),
-              render: (/** @type {any} */ entry) => tOr(`act.${entry.action}`, visible(entry.action)),
+              render: (/** @type {AuditEntry} */ entry) => tOr(`act.${entry.action}`, visible(entry.action)),
             },
             {
               key: "target",
               label: t("audit.target"),
-              render: (/** @type {any} */ entry) => html`<${Text} value=${entry.target} max=${80} />`,
+              render: (/** @type {AuditEntry} */ entry) => html`<${Text} value=${entry.target} max=${80} />`,
             },
             {
               key: "who",
               label: t("audit.who"),
-              render: (/** @type {any} */ entry) => html`<${Text} value=${entry.who} max=${80} />`,
+              render: (/** @type {AuditEntry} */ entry) => html`<${Text} value=${entry.who} max=${80} />`,
             },
           ]} />`)
     }</section>`;

@@ -224,7 +224,7 @@ export function Page({ query, session }) {
   const faults = [
     ...faultsOf(stats, failing, orphans),
     ...lastingFaults({
-      workers: (workers.data?.workers ?? []).filter((/** @type {any} */ worker) => !worker.built_in),
+      workers: (workers.data?.workers ?? []).filter((worker) => !worker.built_in),
       masters: masters.data?.masters ?? [],
       constraints: constraints.data?.constraints ?? NONE,
       definitions: definitions.data?.definitions ?? NONE,

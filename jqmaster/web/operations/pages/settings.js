@@ -12,6 +12,10 @@ import { FormDialog } from "../../ui/form_dialog.js";
 import { Field, FormField, useForm } from "../../ui/forms.js";
 import { Table } from "../../ui/tables.js";
 
+/** @typedef {import("../../../answers").Schemas["SettingView"]} SettingView */
+
+/** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
+
 const SOURCES = /** @type {const} */ ({ default: "off", configured: "info", runtime: "warn" });
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
@@ -36,7 +40,7 @@ export function Page({ query, go, session }) {
   return html`<div class="page-head"><h1>${t("nav.settings")}</h1></div>
     <form class="filters" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${FilterInput} label=${t("settings.find")} maxlength="100" value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => filter({ q })} />
-      <label class="check"><input type="checkbox" checked=${isOnlyRuntime} onChange=${(/** @type {any} */ e) => filter({ runtime: e.target.checked ? "1" : "" })} /> ${t("settings.only_runtime")}</label></form>
+      <label class="check"><input type="checkbox" checked=${isOnlyRuntime} onChange=${(/** @type {FieldEvent} */ e) => filter({ runtime: e.target.checked ? "1" : "" })} /> ${t("settings.only_runtime")}</label></form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       data === null
@@ -53,17 +57,17 @@ export function Page({ query, go, session }) {
 }
 
 // The master sends both in English.
-/** @param {any} setting @returns {string} */
+/** @param {SettingView} setting @returns {string} */
 const labelOf = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
-/** @param {any} setting @returns {string} */
+/** @param {SettingView} setting @returns {string} */
 const effectOf = (setting) => tOr(`settings.effect.${setting.key}`, setting.effect);
 
-/** @param {any} setting */
+/** @param {SettingView} setting */
 const keyOf = (setting) => setting.key;
 
 /**
  * @param {import("../../core/api.js").Session} session
- * @param {(setting: any) => void} onEdit
+ * @param {(setting: SettingView) => void} onEdit
  * @returns {import("../../ui/tables.js").Column[]}
  */
 function columns(session, onEdit) {
@@ -104,7 +108,7 @@ function columns(session, onEdit) {
 }
 
 /**
- * @param {any} setting
+ * @param {SettingView} setting
  * @param {any} value
  * @returns {string}
  */
@@ -121,7 +125,7 @@ function valueText(setting, value) {
   return visible(String(value));
 }
 
-/** @param {any} setting */
+/** @param {SettingView} setting */
 function rangeText(setting) {
   const { minimum, maximum } = setting;
   if (minimum === null && maximum === null) return "";
@@ -135,13 +139,13 @@ function rangeText(setting) {
   return t("settings.range.between", { least, most });
 }
 
-/** @param {{setting: any}} props */
+/** @param {{setting: SettingView}} props */
 function Setting({ setting }) {
   if (setting.is_secret || setting.is_hidden) return html`<span class="muted">${t("settings.secret")}</span>`;
   return html`<strong class="num">${valueText(setting, setting.value)}</strong>`;
 }
 
-/** @param {any} setting @returns {import("../../ui/forms.js").Values} */
+/** @param {SettingView} setting @returns {import("../../ui/forms.js").Values} */
 const valuesOf = ({ type, value }) => ({
   value:
     type === "boolean"
@@ -149,22 +153,21 @@ const valuesOf = ({ type, value }) => ({
         ? "yes"
         : ""
       : type === "list"
-        ? (value ?? []).join("\n")
+        ? /** @type {string[]} */ (value ?? []).join("\n")
         : String(value ?? ""),
 });
 
-/** @param {any} setting @param {string} text @returns {any} What the API takes; null: the configured value. */
+/** @param {SettingView} setting @param {string} text @returns {any} What the API takes; null: the configured value. */
 function sentValue(setting, text) {
   if (setting.type === "boolean") return text === "yes";
   if (setting.type === "integer" || setting.type === "number") return text === "" ? null : Number(text);
   return setting.type === "list" ? text.split(/\s+/).filter(Boolean) : text;
 }
 
-/** @param {{setting: any, onClose: () => void, onDone: () => Promise<void>}} props */
+/** @param {{setting: SettingView, onClose: () => void, onDone: () => Promise<void>}} props */
 function Edit({ setting, onClose, onDone }) {
   const form = useForm(setting, valuesOf);
-  const reread = async () =>
-    (await get("api/settings")).settings.find((/** @type {any} */ one) => one.key === setting.key);
+  const reread = async () => (await get("api/settings")).settings.find((one) => one.key === setting.key);
   const send = async (/** @type {any} */ value) => {
     await patch("api/settings", { [setting.key]: value });
     await onDone();
@@ -193,9 +196,9 @@ function Edit({ setting, onClose, onDone }) {
   const control = () => {
     switch (setting.type) {
       case "boolean":
-        return html`<${Field} label=${common.label} problem=${form.problem} path=${setting.key}>${(/** @type {any} */ a) => html`<input ...${a} ...${form.check("value")} />`}<//>`;
+        return html`<${Field} label=${common.label} problem=${form.problem} path=${setting.key}>${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} ...${form.check("value")} />`}<//>`;
       case "choice":
-        return html`<${FormField} ...${common} as="select">${setting.choices.map((/** @type {string} */ choice) => html`<option key=${choice} value=${choice}>${visible(choice)}</option>`)}<//>`;
+        return html`<${FormField} ...${common} as="select">${(setting.choices ?? []).map((/** @type {string} */ choice) => html`<option key=${choice} value=${choice}>${visible(choice)}</option>`)}<//>`;
       case "list":
         return html`<${FormField} ...${common} as="textarea" class="short" spellcheck=${false} />`;
       case "text":

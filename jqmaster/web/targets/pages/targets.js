@@ -15,6 +15,10 @@ import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 import { whoText } from "../../identity/value_words.js";
 
+/** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
+
+/** @typedef {import("../../../answers").Schemas["TargetDetail"]} TargetDetail */
+
 const EXAMPLE = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
 const READ = { events: ["jobs"], leastMs: 2000, everyMs: 5000 };
 const KINDS = /** @type {Record<string, string>} */ ({
@@ -36,17 +40,17 @@ export function Page({ query, go, session }) {
 /** @param {string} name */
 const pathOf = (name) => `api/targets/${encodeURIComponent(name)}`;
 
-/** @param {any} one */
+/** @param {TargetDetail} one */
 const nameOf = (one) => one.name;
 
-/** @param {any} one @returns {string} Where its requests go. */
+/** @param {TargetDetail} one @returns {string} Where its requests go. */
 const addressOf = (one) => (typeof one.url === "string" ? one.url : one.url.from);
 
 /** @param {{result: string}} props */
 const Outcome = ({ result }) =>
   html`<${Badge} kind=${KINDS[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
 
-/** @param {{one: any}} props */
+/** @param {{one: TargetDetail}} props */
 function Reach({ one }) {
   if (one.unreachable.length > 0) return html`<${Badge} kind="bad">${t("targets.unreachable")}<//>`;
   const last = one.figures.last[0];
@@ -55,11 +59,11 @@ function Reach({ one }) {
     : html`<${Badge} kind="off">${t("targets.idle")}<//>`;
 }
 
-/** @param {{one: any}} props */
+/** @param {{one: TargetDetail}} props */
 const Running = ({ one }) =>
   html`<span class="num"><${Num} value=${one.running} /> / <${Num} value=${one.max_running} /></span>`;
 
-/** @param {{one: any}} props */
+/** @param {{one: TargetDetail}} props */
 const Took99 = ({ one }) =>
   one.figures.took ? html`<${Duration} ms=${one.figures.took.p99_ms} />` : html`<${Num} value=${null} />`;
 
@@ -73,7 +77,7 @@ function List({ go, session }) {
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf} label=${nameOf} onOpen=${(/** @type {any} */ one) => go("targets", { name: one.name })}
+        : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf} label=${nameOf} onOpen=${(/** @type {TargetDetail} */ one) => go("targets", { name: one.name })}
             columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
             empty=${html`<div class="card"><${Empty} title=${t("targets.empty")} curl=${curl(session, "PUT", "api/targets/app", { body: EXAMPLE })} /></div>`} /></div>`
     }`;
@@ -158,7 +162,7 @@ function One({ name, go, session }) {
     ${dialog === "delete" && html`<${Sure} title=${t("targets.delete.title")} verb=${t("action.delete")} onConfirm=${() => del(path).then(() => go("targets"))} onClose=${() => setDialog("")}><p>${t("targets.delete.text", { name: visible(name) })}</p><//>`}`;
 }
 
-/** @param {any} one A target from the API. Returns the fields that the API takes back. */
+/** @param {TargetDetail} one A target from the API. Returns the fields that the API takes back. */
 function documentOf(one) {
   const { names, url, method, body, headers, max_running, max_running_per_host } = one;
   const { ok, final, timeout, not_ready_for_s, allow_hosts, description } = one;
@@ -179,9 +183,9 @@ function documentOf(one) {
   };
 }
 
-/** @param {{one: any}} props The newest answers. Their bodies are there for those who may see content. */
+/** @param {{one: TargetDetail}} props The newest answers. Their bodies are there for those who may see content. */
 function Answers({ one }) {
-  const last = /** @type {any[]} */ (one.figures.last);
+  const last = one.figures.last;
   return html`<section class="card" aria-labelledby="answers"><h2 id="answers">${t("targets.answers")}</h2>
     ${
       last.length === 0
@@ -195,7 +199,7 @@ function Answers({ one }) {
     }</section>`;
 }
 
-/** @param {{one: any}} props */
+/** @param {{one: TargetDetail}} props */
 function Now({ one }) {
   const { took, results, requests_per_s: rate } = one.figures;
   return html`<section class="card"><h2>${t("targets.now")}</h2><dl class="facts">
@@ -205,7 +209,7 @@ function Now({ one }) {
     ${Object.entries(results).map(([result, count]) => html`<dt key=${result}>${tOr(`targets.result.${result}`, visible(result))}</dt><dd><${Num} value=${count} /></dd>`)}</dl></section>`;
 }
 
-/** @param {{one: any}} props */
+/** @param {{one: TargetDetail}} props */
 function Facts({ one }) {
   return html`<section class="card"><h2>${t("targets.facts")}</h2><dl class="facts">
     <dt>${t("targets.address")}</dt><dd><code>${one.method}</code> <${Text} value=${addressOf(one)} max=${300} /></dd>
@@ -227,7 +231,7 @@ function Test({ path, onClose, onDone }) {
   const [argument, setArgument] = useState("{}");
   const [fault, setFault] = useState("");
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const [found, setFound] = useState(/** @type {any} */ (null));
+  const [found, setFound] = useState(null);
   const [isSending, setSending] = useState(false);
   const send = async (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -254,7 +258,7 @@ function Test({ path, onClose, onDone }) {
   };
   return html`<${Dialog} isWide title=${t("targets.test.title")} onClose=${onClose}><form onSubmit=${send}>
     <p class="muted">${t("targets.test.text")}</p>
-    <${Field} label=${t("job.argument")}>${(/** @type {Record<string, any>} */ attributes) => html`<textarea ...${attributes} rows="3" spellcheck=${false} value=${argument} onInput=${(/** @type {any} */ event) => setArgument(event.target.value)}></textarea>`}<//>
+    <${Field} label=${t("job.argument")}>${(/** @type {Record<string, any>} */ attributes) => html`<textarea ...${attributes} rows="3" spellcheck=${false} value=${argument} onInput=${(/** @type {FieldEvent} */ event) => setArgument(event.target.value)}></textarea>`}<//>
     ${fault && html`<p class="field-error" role="alert">${fault}</p>`}
     <${ErrorBox} problem=${problem} />
     ${found && html`<${Exchange} found=${found} />`}

@@ -15,15 +15,18 @@ import { Icon } from "../../ui/icons.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 
+/** @typedef {import("../../../answers").Schemas["WorkerView"]} WorkerView */
+/** @typedef {import("../../../answers").Schemas["WorkerGroup"]} WorkerGroup */
+
 const STATES = ["fresh", "stale", "draining", "detached"];
 const KINDS = /** @type {const} */ ({ fresh: "ok", stale: "warn", draining: "info", detached: "bad" });
 const BREAKERS = /** @type {const} */ ({ closed: "ok", half_open: "warn", open: "bad" });
 // The time when a worker was last heard, and what it runs, change without an event.
 const POLL_MS = 2000;
 // Workers in trouble are listed above healthy ones.
-const ORDER = ["stale", "detached", "draining", "fresh"];
+const ORDER = /** @type {const} */ (["stale", "detached", "draining", "fresh"]);
 
-/** @param {{worker: any}} props */
+/** @param {{worker: WorkerView}} props */
 function WorkerState({ worker }) {
   return html`<${StateBadge} state=${worker.state} />${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
 }
@@ -32,7 +35,7 @@ function WorkerState({ worker }) {
 const StateBadge = ({ state }) =>
   html`<${Badge} kind=${/** @type {any} */ (KINDS)[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
 
-/** @param {{worker: any}} props The state in a row. Anything else to say is one word, and in full in the title. */
+/** @param {{worker: WorkerView}} props The state in a row. Anything else to say is one word, and in full in the title. */
 function RowState({ worker }) {
   const { detached_by: by, breaker } = worker;
   const isBroken = breaker === "open" || breaker === "half_open";
@@ -45,7 +48,7 @@ function Breaker({ breaker }) {
   return html`<${Badge} kind=${/** @type {any} */ (BREAKERS)[breaker] ?? "off"}>${tOr(`workers.breaker.${breaker}`, visible(breaker))}<//>`;
 }
 
-/** @param {{worker: any}} props */
+/** @param {{worker: WorkerView}} props */
 function Slots({ worker }) {
   return html`<span class="slots"><span class="num">${number(worker.busy)} / ${number(worker.max_jobs)}</span> <${Bar} value=${worker.busy} of=${worker.max_jobs} label=${t("workers.slots")} kind=${worker.busy >= worker.max_jobs ? "warn" : "info"} /></span>`;
 }
@@ -58,11 +61,11 @@ export function Page({ query, go, session }) {
     : html`<${All} query=${query} go=${go} session=${session} />`;
 }
 
-/** @param {any} worker */
+/** @param {WorkerView} worker */
 const nameOf = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
 
 /**
- * @type {Record<string, {label: string, of: (worker: any, value: string) => boolean}>}
+ * @type {Record<string, {label: string, of: (worker: WorkerView, value: string) => boolean}>}
  *   The filters that the address can set for the list.
  */
 const FILTERS = {
@@ -76,7 +79,7 @@ const FILTERS = {
 };
 const GROUPS = ["node", "version", "label"];
 
-/** @param {any} group @returns {string} The value that the list's filter takes for the group. */
+/** @param {WorkerGroup} group @returns {string} The value that the list's filter takes for the group. */
 const groupValue = (group) => (group.label === null ? group.value : `${group.label}=${group.value}`);
 
 /** @param {{query: Record<string, string>}} props */
@@ -92,7 +95,7 @@ function All({ query, go, session }) {
   const [asked, setAsked] = useState(
     /** @type {{selection: import("../drains.js").Selection, what: string} | null} */ (null),
   );
-  const [resized, setResized] = useState(/** @type {any} */ (null));
+  const [resized, setResized] = useState(null);
   const list = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
     leastMs: 1000,
@@ -117,9 +120,9 @@ function All({ query, go, session }) {
  *   Null: the reader may not drain.
  */
 
-/** @param {string} by @param {any} group @returns {import("../drains.js").Selection} */
+/** @param {string} by @param {WorkerGroup} group @returns {import("../drains.js").Selection} */
 function selectionOf(by, group) {
-  if (by === "label") return { label: { name: group.label, value: group.value } };
+  if (by === "label") return { label: { name: group.label ?? "", value: group.value } };
   return by === "node" ? { node_id: group.value } : { version: group.value };
 }
 
@@ -131,34 +134,34 @@ function Groups({ by, query, go, onDrain }) {
     pollMs: POLL_MS,
   });
   const sort = query["sort"] ?? "";
-  const address = (/** @type {any} */ group) => ({ [by]: groupValue(group) });
+  const address = (/** @type {WorkerGroup} */ group) => ({ [by]: groupValue(group) });
   const rows = sortedByFigures(data?.groups ?? [], sort);
   return html`<${ErrorBox} problem=${problem} onRetry=${reload} />${
     data === null
       ? !problem && html`<${Loading} />`
-      : html`<${Table} caption=${t(`workers.group.${by}`)} rows=${rows} rowKey=${groupValue} onOpen=${(/** @type {any} */ group) => go("workers", address(group))}
+      : html`<${Table} caption=${t(`workers.group.${by}`)} rows=${rows} rowKey=${groupValue} onOpen=${(/** @type {WorkerGroup} */ group) => go("workers", address(group))}
       sort=${sort} onSort=${(/** @type {string} */ next) => go("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
       empty=${html`<${Empty} title=${t("workers.groups.none")} />`} columns=${[
         {
           key: "value",
           label: t(`workers.group.${by}`),
           phone: "main",
-          render: (/** @type {any} */ group) =>
+          render: (/** @type {WorkerGroup} */ group) =>
             html`<a href=${href("workers", address(group))}><${Text} value=${groupValue(group)} max=${80} /></a><span class="narrow-only"><${Marks} figures=${group.figures} /></span>`,
         },
         {
           key: "states",
           label: t("nav.workers"),
           phone: "line",
-          render: (/** @type {any} */ group) =>
-            html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${/** @type {any} */ (KINDS)[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`,
+          render: (/** @type {WorkerGroup} */ group) =>
+            html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${KINDS[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`,
         },
         {
           key: "slots",
           label: t("workers.slots"),
           align: "end",
           priority: 2,
-          render: (/** @type {any} */ group) => html`<${Slots} worker=${group} />`,
+          render: (/** @type {WorkerGroup} */ group) => html`<${Slots} worker=${group} />`,
         },
         ...figureColumns(),
         ...(onDrain
@@ -167,7 +170,7 @@ function Groups({ by, query, go, onDrain }) {
                 key: "act",
                 label: t("job.actions"),
                 phone: /** @type {const} */ ("side"),
-                render: (/** @type {any} */ group) =>
+                render: (/** @type {WorkerGroup} */ group) =>
                   group.workers.fresh + group.workers.stale > 0 &&
                   html`<${Button} opensDialog class="small" aria-label=${`${t("workers.drain")}: ${visible(groupValue(group))}`} onClick=${() => onDrain(selectionOf(by, group), groupValue(group))}>${t("workers.drain")}<//>`,
               },
@@ -178,9 +181,10 @@ function Groups({ by, query, go, onDrain }) {
 }
 
 /** @param {any} answer @returns {any[]} The workers without those that are part of a master: nobody has to care for these. */
-const ownOf = (answer) => (answer?.workers ?? []).filter((/** @type {any} */ worker) => !worker.built_in);
+const ownOf = (answer) =>
+  (answer?.workers ?? []).filter((/** @type {WorkerView} */ worker) => !worker.built_in);
 
-/** @param {{list: {data: any, problem: any, reload: () => unknown}, query: Record<string, string>, go: typeof import("../../core/router.js").go, onDrain: OnDrain, onSlots: ((worker: any) => void) | null}} props */
+/** @param {{list: {data: any, problem: any, reload: () => unknown}, query: Record<string, string>, go: typeof import("../../core/router.js").go, onDrain: OnDrain, onSlots: ((worker: WorkerView) => void) | null}} props */
 function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) {
   const hold = useHold();
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
@@ -224,7 +228,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
       data === null
         ? !problem && html`<${Loading} />`
         : html`<div ...${hold.bind}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
-      <${Table} isFixed caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(/** @type {any} */ worker) => worker.id} label=${nameOf} selected=${selected} onSelect=${onDrain ? setSelected : undefined} onOpen=${(/** @type {any} */ worker) => go("workers", { id: worker.id })}
+      <${Table} isFixed caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(/** @type {WorkerView} */ worker) => worker.id} label=${nameOf} selected=${selected} onSelect=${onDrain ? setSelected : undefined} onOpen=${(/** @type {WorkerView} */ worker) => go("workers", { id: worker.id })}
         sort=${sort} onSort=${(/** @type {string} */ next) => go("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
         empty=${html`<${Empty} title=${all.length ? t("workers.none_such") : t("workers.none")} curl=${all.length ? undefined : "jqmaster worker tasks:worker"}>${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}<//>`} columns=${[
           {
@@ -232,13 +236,13 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
             label: t("job.state"),
             width: 11,
             phone: "line",
-            render: (/** @type {any} */ worker) => html`<${RowState} worker=${worker} />`,
+            render: (/** @type {WorkerView} */ worker) => html`<${RowState} worker=${worker} />`,
           },
           {
             key: "host",
             label: t("workers.host"),
             phone: "main",
-            render: (/** @type {any} */ worker) =>
+            render: (/** @type {WorkerView} */ worker) =>
               html`<a href=${href("workers", { id: worker.id })} title=${visible(`${nameOf(worker)}\n${worker.id}`)}>${visible(nameOf(worker))}</a><span class="narrow-only"><${Marks} figures=${worker.figures} /></span>`,
           },
           {
@@ -248,7 +252,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
             width: 7.2,
             priority: 2,
             phone: "line",
-            render: (/** @type {any} */ worker) => html`<${Slots} worker=${worker} />`,
+            render: (/** @type {WorkerView} */ worker) => html`<${Slots} worker=${worker} />`,
           },
           ...figureColumns().filter(({ key }) => key !== "marks"),
           {
@@ -258,14 +262,14 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
             width: 7.4,
             priority: 2,
             phone: "side",
-            render: (/** @type {any} */ worker) => html`<${Time} at=${worker.last_seen_at} />`,
+            render: (/** @type {WorkerView} */ worker) => html`<${Time} at=${worker.last_seen_at} />`,
           },
           {
             key: "version",
             label: t("workers.version"),
             width: 5.5,
             priority: 3,
-            render: (/** @type {any} */ worker) =>
+            render: (/** @type {WorkerView} */ worker) =>
               html`<span title=${visible(worker.version)}>${visible(worker.version) || "–"}</span>`,
           },
           {
@@ -273,13 +277,13 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
             label: t("workers.breaker"),
             width: 6,
             priority: 4,
-            render: (/** @type {any} */ worker) => html`<${Breaker} breaker=${worker.breaker} />`,
+            render: (/** @type {WorkerView} */ worker) => html`<${Breaker} breaker=${worker.breaker} />`,
           },
           {
             key: "names",
             label: t("nav.names"),
             priority: 5,
-            render: (/** @type {any} */ worker) =>
+            render: (/** @type {WorkerView} */ worker) =>
               html`<span title=${visible(worker.names.join("\n"))}>${visible(worker.names.join(", "))}</span>`,
           },
           ...(onSlots ? [slotsColumn(onSlots)] : []),
@@ -287,7 +291,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
     }`;
 }
 
-/** @param {(worker: any) => void} onSlots @returns {import("../../ui/tables.js").Column} */
+/** @param {(worker: WorkerView) => void} onSlots @returns {import("../../ui/tables.js").Column} */
 const slotsColumn = (onSlots) => ({
   key: "act",
   label: html`<span class="sr">${t("job.actions")}</span>`,
@@ -400,7 +404,7 @@ function One({ id, session }) {
     ${asked === "detach" && html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`}`;
 }
 
-/** @param {{worker: any, onConfirm: () => Promise<void>, onClose: () => void}} props */
+/** @param {{worker: import("../../../answers").Schemas["WorkerDetail"], onConfirm: () => Promise<void>, onClose: () => void}} props */
 function Detach({ worker, onConfirm, onClose }) {
   return html`<${ConfirmCount} title=${t("workers.detach.title")} count=${worker.jobs.length} isAlways verb=${t("workers.detach")} onConfirm=${onConfirm} onClose=${onClose}>
     <p>${t("workers.detach.text")}</p><//>`;
