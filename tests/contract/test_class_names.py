@@ -1,6 +1,7 @@
 """Class names are unique in the product, except those listed here, and a homonym names one thing."""
 
 import ast
+import functools
 from collections import defaultdict
 from pathlib import Path
 
@@ -26,6 +27,7 @@ GIVEN = {
 }
 
 
+@functools.cache
 def classes() -> dict[str, list[Path]]:
     found = defaultdict[str, list[Path]](list)
     for package in ("jqmaster", "worker_sdk"):
