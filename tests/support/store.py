@@ -303,8 +303,8 @@ class StoreWorld:
         return dict(zip(names, await self._all(("DUMP", name) for name in names), strict=True))
 
     async def used_bytes(self) -> int:
-        """Return what the keys of the shard take. The memory of the whole server also changes with what earlier tests
-        left there."""
+        """Return the memory that the keys of the shard take. That of the whole server also changes with what earlier
+        tests left there."""
         return sum(
             await self._all(("MEMORY", "USAGE", name, "SAMPLES", 0) for name in await self.key_names())
         )
