@@ -1,0 +1,189 @@
+"""Compare the three scripts of a lone job with the same scripts as functions of the store.
+
+    python -m benchmarks.functions [--jobs 400] [--rounds 8]
+
+Each round sends jobs one by one, in three forms: as scripts (`EVALSHA`), as functions whose text is that of the script
+(`FCALL`), and as functions that share the modules: a library makes their functions once, and each call only resets
+their state. It prints the µs of the store for each call, by its own statistics, and the bytes that a call allocates in
+Lua. The last form resets nothing in modules that a lone job does not use: it is the least that functions could cost.
+"""
+
+import argparse
+import asyncio
+import re
+import statistics
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Final
+
+from jqmaster.store.keys import Keys
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.scripts import Arg, load
+from jqmaster.store.link.shard import Shard
+from tests.support.server import StoreServer, started
+from tests.support.store import StoreWorld
+
+SCRIPTS: Final = ("enqueue", "claim", "settle_success")
+FORMS: Final = ("scripts", "functions", "shared modules")
+# The hash with the bytes that calls have allocated, by script, and the mark of functions that count them.
+ALLOCATED: Final = "allocated"
+COUNTED: Final = "counted"
+_EAGER = re.compile(r"local (\w+)\ndo\n(.*?)^end\n", re.MULTILINE | re.DOTALL)
+_EAGER_BEGIN = re.compile(r"^local \w+\ndo\n", re.MULTILINE)
+_LAZY_END: Final = "\nend}, lazily.ON_FIRST_USE)\n"
+_LOCAL = re.compile(r"  local ([\w, ]+?)(?: = (.*))?$")
+
+
+def plain_library(name: str) -> str:
+    """Return a library whose function does what the script does."""
+    _, _, body = load(name).source.decode().partition("\n")
+    return _library(name, "", f"function(KEYS, ARGV)\n{body}\nend")
+
+
+def sharing_library(name: str) -> str:
+    """Return a library that makes the functions of modules once. Each call resets the state of those that are always
+    made."""
+    _, _, text = load(name).source.decode().partition("\n")
+    ends = [text.rindex(_LAZY_END) + len(_LAZY_END)]
+    ends += [text.index("\nend\n", match.end()) + len("\nend\n") for match in _EAGER_BEGIN.finditer(text)]
+    end = max(ends)
+    modules, body = text[:end], text[end:]
+    shared = _EAGER.sub(lambda match: f"local {match[1]}\ndo\n{_resettable(match[2])}end\n", modules)
+    head = "local KEYS, ARGV\nlocal resets = {}\n"
+    call = f"function(keys, args)\nKEYS, ARGV = keys, args\nfor i = 1, #resets do resets[i]() end\n{body}\nend"
+    return _library(name, head + shared, call)
+
+
+def _library(name: str, modules: str, function: str) -> str:
+    return f"""#!lua name=lib_{name}
+{modules}
+local run = {function}
+local function counted(keys, args)
+  collectgarbage('stop')
+  local before_kb = collectgarbage('count')
+  local answer = run(keys, args)
+  local bytes = (collectgarbage('count') - before_kb) * 1024
+  collectgarbage('restart')
+  redis.call('HINCRBY', '{ALLOCATED}', '{name}', math.floor(bytes))
+  return answer
+end
+redis.register_function{{function_name = '{name}', callback = run, flags = {{'allow-oom'}}}}
+redis.register_function{{function_name = '{name}_{COUNTED}', callback = counted, flags = {{'allow-oom'}}}}
+"""
+
+
+def _resettable(module: str) -> str:
+    """Return a module whose variables are set by a function, if a call may change them or they depend on a call."""
+    lines = module.split("\n")
+    reset: list[str] = []
+    variables = {"ARGV", "KEYS"}
+    for number, line in enumerate(lines):
+        found = _LOCAL.match(line)
+        if not found:
+            continue
+        names, value = found[1], found[2]
+        words = set(re.findall(r"\w+", value or ""))
+        is_changed = any(re.search(rf"^   +.*?\b{one.strip()}\b[\w, ]* = ", module, re.M) for one in names.split(","))
+        if value is None or value.endswith("{}") or "{}, " in value or words & variables or is_changed:
+            if value is not None and value.endswith(("{", "(", "function()")):
+                continue
+            lines[number] = f"  local {names}"
+            reset.append(f"{names} = {value or 'nil'}")
+            variables.update(one.strip() for one in names.split(","))
+    if reset:
+        lines[-1:] = ["  resets[#resets + 1] = function()", *(f"    {one}" for one in reset), "  end", ""]
+    return "\n".join(lines)
+
+
+class Asking:
+    """Sends each script of a lone job in one form."""
+
+    def __init__(self, client: StoreClient) -> None:
+        self._ask = client._pool.ask
+        self._names = {load(name).sha: name for name in SCRIPTS}
+        self.form = FORMS[0]
+        self.counts = False
+
+    async def __call__(self, commands: Sequence[tuple[Arg, ...]], *, writes: bool) -> list[Any]:
+        if self.form != FORMS[0]:
+            suffix = f"_{COUNTED}" if self.counts else ""
+            commands = [
+                ("FCALL", self._names[str(one[1])] + suffix, *one[2:]) if one[1] in self._names else one
+                for one in commands
+            ]
+        return await self._ask(commands, writes=writes)
+
+
+async def usec_per_call(client: StoreClient) -> float:
+    stats = await client.redis.info("commandstats")
+    found = stats.get("cmdstat_fcall") or stats["cmdstat_evalsha"]
+    return float(found["usec"]) / float(found["calls"])
+
+
+async def one_round(client: StoreClient, jobs: int) -> dict[str, float]:
+    """Return the µs of the store for a call of each script."""
+    shard = Shard(client, Keys(f"f{uuid.uuid4().hex[:8]}"))
+    costs: dict[str, float] = {}
+    async with StoreWorld.on(shard) as world:
+        worker = await world.worker(max_jobs=jobs)
+        await client.redis.config_resetstat()
+        for n in range(jobs):
+            await world.enqueue("work", n, keep_result=True)
+        costs["enqueue"] = await usec_per_call(client)
+        await client.redis.config_resetstat()
+        claimed = [(await world.claim(worker, limit=1))[0] for _ in range(jobs)]
+        costs["claim"] = await usec_per_call(client)
+        await client.redis.config_resetstat()
+        for job in claimed:
+            assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [True]
+        costs["settle_success"] = await usec_per_call(client)
+    return costs
+
+
+async def measure(url: str, jobs: int, rounds: int) -> None:
+    client = StoreClient(url, connections=4)
+    asking = Asking(client)
+    client._pool.ask = asking  # type: ignore[method-assign]
+    costs: dict[str, dict[str, list[float]]] = {form: defaultdict(list) for form in FORMS}
+    for number in range(rounds + 1):
+        for form in FORMS:
+            asking.form = form
+            for name in SCRIPTS if form != FORMS[0] else ():
+                text = plain_library(name) if form == FORMS[1] else sharing_library(name)
+                await client.redis.function_load(text, replace=True)
+            found = await one_round(client, jobs)
+            if number:  # the first warms up
+                for name, usec in found.items():
+                    costs[form][name].append(usec)
+    for form in FORMS[1:]:
+        asking.form, asking.counts = form, True
+        for name in SCRIPTS:
+            text = plain_library(name) if form == FORMS[1] else sharing_library(name)
+            await client.redis.function_load(text, replace=True)
+        await client.redis.delete(ALLOCATED)
+        await one_round(client, jobs)
+        found = {name.decode(): int(total) / jobs for name, total in (await client.redis.hgetall(ALLOCATED)).items()}
+        print(f"{form}: bytes that a call allocates: {', '.join(f'{name} {each:,.0f}' for name, each in found.items())}")
+    for name in SCRIPTS:
+        before = statistics.median(costs[FORMS[0]][name])
+        told = [
+            f"{form} {statistics.median(costs[form][name]):.1f} µs ({statistics.median(costs[form][name]) / before:.2f})"
+            for form in FORMS
+        ]
+        print(f"{name}: {', '.join(told)}")
+    await client.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=8)
+    given = parser.parse_args()
+    server = StoreServer()
+    with started(server):
+        asyncio.run(measure(server.url, given.jobs, given.rounds))
+
+
+if __name__ == "__main__":
+    main()
