@@ -6,7 +6,8 @@ import json
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from sse_starlette import ServerSentEvent
 
@@ -38,11 +39,34 @@ SHARES: Final = 4
 LEAST_SHARE: Final = 10
 # The number of running actions on many jobs, and as many that ended.
 _MAX_ACTIONS: Final = 64
-# Events that only tell the client to fetch again. The store reports other masters' changes at the next look.
-_SIGNS: Final = ("workers", "masters", "constraints", "definitions", "events", "batches", "settings")
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 Body = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+class LiveSign(NamedTuple):
+    """An event that only tells the client to fetch again. The store reports other masters' changes at the next look.
+    `part`: the part of a look that shows the change. `subject`: the kind of entries in the audit log that tell of it;
+    empty: none."""
+
+    name: str
+    part: Callable[[LiveFingerprint], object] | None = None
+    subject: str = ""
+
+    def is_due(self, last: LiveFingerprint, look: LiveFingerprint) -> bool:
+        """Return whether something changed between two looks."""
+        return self.subject in look.changed or (self.part is not None and self.part(last) != self.part(look))
+
+
+SIGNS: Final = (
+    LiveSign("workers", attrgetter("workers"), "worker"),
+    LiveSign("masters", attrgetter("masters"), "master"),
+    LiveSign("constraints", attrgetter("constraints"), "constraint"),
+    LiveSign("definitions", attrgetter("definitions"), "definition"),
+    LiveSign("events", attrgetter("events")),
+    LiveSign("batches", attrgetter("batches"), "batch"),
+    LiveSign("settings", subject="settings"),
+)
 
 
 class LiveFeed:
@@ -153,8 +177,8 @@ class LiveFeed:
         with self._checked_place(who):
             listener = _Listener()
             if has_missed:
-                for sign in _SIGNS:
-                    listener.notify(sign, self._event(sign, _NOTHING))
+                for sign in SIGNS:
+                    listener.notify(sign.name, self._event(sign.name, _NOTHING))
             if not self._listeners:
                 # Nobody has listened for a while, so the data is outdated: read everything again at once.
                 self._present.clear()
@@ -256,19 +280,9 @@ class LiveFeed:
             stats = await self._stats()
             self._tell("stats", stats, compared=_without_jitter(stats))
         if last is not None:
-            for sign, before, now in (
-                ("workers", last.workers, look.workers),
-                ("masters", last.masters, look.masters),
-                ("constraints", last.constraints, look.constraints),
-                ("definitions", last.definitions, look.definitions),
-                ("events", last.events, look.events),
-                ("batches", last.batches, look.batches),
-            ):
-                if before != now:
-                    self._publish(sign)
-            for what, sign in _SIGN_OF_CHANGE.items():
-                if what in look.changed:
-                    self._publish(sign)
+            for sign in SIGNS:
+                if sign.is_due(last, look):
+                    self._publish(sign.name)
         await self._look_at_actions(look, last)
 
     async def _look_at_actions(self, look: LiveFingerprint, last: LiveFingerprint | None) -> None:
@@ -308,17 +322,6 @@ def _without_jitter(stats: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data without the parts that differ at every read. A change of only those is not an event."""
     store = {**stats["store"], "latency_ms": None, "used_memory_bytes": None} if "store" in stats else None
     return {**stats, "at": None, "store": store}
-
-
-# Changes that appear in the audit log.
-_SIGN_OF_CHANGE: Final = {
-    "worker": "workers",
-    "master": "masters",
-    "constraint": "constraints",
-    "definition": "definitions",
-    "batch": "batches",
-    "settings": "settings",
-}
 
 
 class _Listener:

@@ -1,18 +1,18 @@
 """Tells, in one round trip, whether anything changed that dashboards show."""
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from jqmaster.domain.jobs.job import FINISHED, INDEXED
 from jqmaster.domain.operations.master import Pace
 from jqmaster.live_value import LiveValue
 from jqmaster.store.identity.audit import changes_of
+from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
 # The most entries since the last look that are read from each log.
 _MAX_ENTRIES: Final = 50
-# The number of replies that follow those on jobs.
-_BEHIND_JOBS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,42 +48,10 @@ class LiveStore:
         self._audited = {shard.keys.audit: "", shard.keys.access: ""}
 
     async def look(self) -> LiveFingerprint:
-        k = self._keys
-        worker_ms, master_ms = self._stale_ms.current, self._pace.current.fresh_ms
-        finished = sorted(k.finished(state) for state in FINISHED)
-        indexes = [k.index(state) for state in INDEXED]
-        replies = await self._client.pipeline(
-            [
-                ("TIME",),
-                # The instant of the last look is good enough to tell the silent from the others.
-                ("ZCOUNT", k.workers, self._at_ms - worker_ms, "+inf"),
-                ("ZCARD", k.workers),
-                ("ZCOUNT", k.masters, self._at_ms - master_ms, "+inf"),
-                ("ZCARD", k.masters),
-                ("GET", k.leader),
-                ("HMGET", k.rules, "version", "edition", "settled"),
-                *(
-                    ("XREVRANGE", log, "+", f"({seen}" if seen else "-", "COUNT", _MAX_ENTRIES)
-                    for log, seen in self._audited.items()
-                ),
-                ("SMEMBERS", k.running_actions),
-                ("GET", k.fence),
-                ("HVALS", k.ready_counts),
-                *(("ZCARD", index) for index in indexes),
-                *(("ZRANGE", index, -1, -1) for index in finished),
-                # Whenever a definition fires, another one is next, or the same one at another time.
-                ("ZRANGE", k.definitions_due, 0, 0, "WITHSCORES"),
-                # Another event of the same millisecond does not change the score, but the number.
-                ("ZRANGE", k.events, -1, -1, "WITHSCORES"),
-                ("ZCARD", k.events),
-                # Shows a batch that is made, over or removed; the ends of its jobs show as changes of jobs.
-                ("ZRANGE", k.batches, -1, -1, "WITHSCORES"),
-                ("ZCARD", k.batches),
-                ("ZRANGE", k.batches_due, 0, 0, "WITHSCORES"),
-            ]
-        )  # fmt: skip
-        time, *workers_and_masters = replies[:6]
-        rules, *logs, actions = replies[6:10]
+        reads = self._reads()
+        replies = iter(await self._client.pipeline([command for part in reads.values() for command in part]))
+        found = {name: list(islice(replies, len(part))) for name, part in reads.items()}
+        logs = found["logs"]
         changes = {
             change
             for seen, entries in zip(self._audited.values(), logs, strict=True)
@@ -91,23 +59,52 @@ class LiveStore:
         }
         for (log, seen), entries in zip(self._audited.items(), logs, strict=True):
             self._audited[log] = entries[0][0].decode() if entries else seen or "0-0"
+        (time,), (ready,), (actions,) = found["time"], found["ready"], found["actions"]
         self._at_ms = int(time[0]) * 1000 + int(time[1]) // 1000
-        ready = sum(map(int, replies[11]))
         return LiveFingerprint(
             at_ms=self._at_ms,
-            jobs=(
-                replies[10],
-                ready,
-                *replies[12 : 12 + len(indexes)],
-                *map(tuple, replies[12 + len(indexes) : -_BEHIND_JOBS]),
-            ),
-            workers=tuple(workers_and_masters[:2]),
-            masters=tuple(workers_and_masters[2:]),
-            constraints=tuple(rules),
-            definitions=tuple(replies[-6]),
-            events=(*replies[-5], replies[-4]),
-            batches=(*replies[-3], replies[-2], *replies[-1]),
+            jobs=(sum(map(int, ready)), *found["jobs"]),
+            workers=tuple(found["workers"]),
+            masters=tuple(found["masters"]),
+            constraints=tuple(found["constraints"]),
+            definitions=tuple(found["definitions"]),
+            events=tuple(found["events"]),
+            batches=tuple(found["batches"]),
             changed=frozenset(kind for kind, _ in changes),
             running_actions=frozenset(raw.decode() for raw in actions),
             news_of_actions=frozenset(target for kind, target in changes if kind == "jobs"),
         )
+
+    def _reads(self) -> dict[str, list[tuple[Arg, ...]]]:
+        """Return the commands of a look, by what their replies tell."""
+        k = self._keys
+        worker_ms, master_ms = self._stale_ms.current, self._pace.current.fresh_ms
+        return {
+            "time": [("TIME",)],
+            # The instant of the last look is good enough to tell the silent from the others.
+            "workers": [("ZCOUNT", k.workers, self._at_ms - worker_ms, "+inf"), ("ZCARD", k.workers)],
+            "masters": [
+                ("ZCOUNT", k.masters, self._at_ms - master_ms, "+inf"), ("ZCARD", k.masters), ("GET", k.leader),
+            ],
+            "constraints": [("HMGET", k.rules, "version", "edition", "settled")],
+            "logs": [
+                ("XREVRANGE", log, "+", f"({seen}" if seen else "-", "COUNT", _MAX_ENTRIES)
+                for log, seen in self._audited.items()
+            ],
+            "actions": [("SMEMBERS", k.running_actions)],
+            "ready": [("HVALS", k.ready_counts)],
+            "jobs": [
+                ("GET", k.fence),
+                *(("ZCARD", k.index(state)) for state in INDEXED),
+                *(("ZRANGE", index, -1, -1) for index in sorted(map(k.finished, FINISHED))),
+            ],
+            # Whenever a definition fires, another one is next, or the same one at another time.
+            "definitions": [("ZRANGE", k.definitions_due, 0, 0, "WITHSCORES")],
+            # Another event of the same millisecond does not change the score, but the number.
+            "events": [("ZRANGE", k.events, -1, -1, "WITHSCORES"), ("ZCARD", k.events)],
+            # Shows a batch that is made, over or removed; the ends of its jobs show as changes of jobs.
+            "batches": [
+                ("ZRANGE", k.batches, -1, -1, "WITHSCORES"), ("ZCARD", k.batches),
+                ("ZRANGE", k.batches_due, 0, 0, "WITHSCORES"),
+            ],
+        }  # fmt: skip

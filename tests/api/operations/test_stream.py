@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import json
+import re
 import signal
 import time
 from collections.abc import AsyncIterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,28 @@ import httpx
 import pytest
 
 from jqmaster.api.http.auth import AccessPolicy
-from jqmaster.api.operations import live
-from jqmaster.api.operations.live_feed import LEAST_SHARE, _Listener
+from jqmaster.api.operations import live, live_feed
+from jqmaster.api.operations.live_feed import LEAST_SHARE, SIGNS, _Listener
 from jqmaster.errors import UnauthorizedError
+from jqmaster.store.operations.live import LiveFingerprint
 from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer, started
 from tests.support.waiting import wait_until
 
 pytestmark = real_time.MASTER
+
+
+def test_each_part_of_a_look_has_its_event_and_the_ui_listens_to_all_of_them() -> None:
+    signs = {sign.name for sign in SIGNS}
+    # These are told otherwise, or not at all.
+    others = {"at_ms", "jobs", "changed", "running_actions", "news_of_actions"}
+    assert signs == {part.name for part in fields(LiveFingerprint)} - others | {"settings"}
+    web = Path(live_feed.__file__).parents[2] / "web"
+    (listening,) = (one for one in web.rglob("live.js") if "bundle" not in one.parts)
+    found = re.search(r"const EVENTS = \[(.*?)\]", listening.read_text("utf-8"), re.DOTALL)
+    assert found
+    assert set(re.findall(r'"(\w+)"', found[1])) == signs | {"stats", "jobs", "action"}
 
 
 def url_of(api: Api) -> str:
