@@ -4,23 +4,21 @@ import re
 import secrets
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Final
 
 # IDs from clients go into logs and answers, so allow only plain characters.
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
 
 
+@dataclass(slots=True)
 class RequestContext:
-    """The context of one request. Without an ID from the client, the ID is created at the first use, because most are
-    never needed."""
+    """The context of one request. `given`: the field X-Request-ID; `path`: the path parameters of the route. Without an
+    ID from the client, the ID is created at the first use, because most are never needed."""
 
-    __slots__ = ("_id", "given", "path")
-
-    def __init__(self, given: bytes | None, path: Mapping[str, str]) -> None:
-        """`given`: the field X-Request-ID; `path`: the path parameters of the route."""
-        self.given = given
-        self._id: str | None = None
-        self.path = path
+    given: bytes | None
+    path: Mapping[str, str]
+    _id: str | None = None
 
     @property
     def given_id(self) -> str | None:

@@ -22,7 +22,8 @@ _DEFAULTS: Final[dict[signal.Signals, Any]] = {
 }
 _MODULES_OF_LOOPS: Final = frozenset({"asyncio.unix_events", "uvloop.loop"})
 
-_pid = os.getpid()
+# The process that everything belongs to. Hot paths compare it themselves, and call `check` if it is another's.
+known_pid = os.getpid()
 _held = threading.local()
 
 
@@ -48,7 +49,7 @@ def leave(one: Renewable) -> None:
 
 def check() -> None:
     """Renew everything if this process was forked and the hook did not run."""
-    if os.getpid() != _pid:
+    if os.getpid() != known_pid:
         _in_child()
 
 
@@ -90,12 +91,12 @@ def end_copy() -> NoReturn:
 
 
 def _in_child() -> None:
-    global _pid  # noqa: PLW0603  one process, one number
+    global known_pid  # noqa: PLW0603  one process, one number
     for one in list(_renewables):
         one.renew()
     # Set this last: a second thread that comes here renews everything once more, rather than use what is not renewed
     # yet.
-    _pid = os.getpid()
+    known_pid = os.getpid()
 
 
 # Signals are held back during a fork: one that reached the child before `release_signals` ran would still wake the

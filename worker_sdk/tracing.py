@@ -15,6 +15,8 @@ HEADER: Final = "traceparent"
 SYSTEM: Final = "jqmaster"
 
 _tracer: "Tracer | None" = None
+# Whether `instrument` was called.
+is_on = False
 _has_exception_texts = False
 
 
@@ -31,12 +33,13 @@ def instrument(tracer_provider: "TracerProvider | None" = None, *, exception_tex
 
         tracing.instrument()
     """
-    global _tracer, _has_exception_texts  # noqa: PLW0603  one switch for the process, as instrumentations have it
+    global _tracer, _has_exception_texts, is_on  # noqa: PLW0603  one switch for the process, as instrumentations have it
     # A handler of signals may enqueue in the midst of the first push.
     import opentelemetry.trace.propagation.tracecontext  # noqa: F401
     from opentelemetry.trace import get_tracer
 
     _tracer = get_tracer("worker_sdk", tracer_provider=tracer_provider)
+    is_on = True
     _has_exception_texts = exception_texts
 
 
@@ -47,12 +50,8 @@ def uninstrument() -> None:
 
         tracing.uninstrument()
     """
-    global _tracer  # noqa: PLW0603
-    _tracer = None
-
-
-def is_on() -> bool:
-    return _tracer is not None
+    global _tracer, is_on
+    _tracer, is_on = None, False
 
 
 def note_creation(job: dict[str, Any]) -> None:

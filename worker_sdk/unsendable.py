@@ -13,6 +13,7 @@ Unsendable = TypeError | ValueError | OverflowError
 
 _MAX_DEPTH: Final = 512
 _MAX_SHOWN: Final = 200
+_KEY_IS_NOT_TEXT: Final = "a key is not text"
 _HINTS: Final = {
     "UUID": "give str(value)",
     "Decimal": "give str(value), or float(value) where that is exact enough",
@@ -30,7 +31,8 @@ def sendable(value: Any, fields: Mapping[str, Any] | None = None) -> bytes:
     cannot be sent. `fields`: the map in which the value has a name; None: the value is such a map itself."""
     try:
         data = encode(value)
-        check_keys(value)
+        if not has_text_keys(value):
+            raise TypeError(_KEY_IS_NOT_TEXT)
     except (TypeError, ValueError, OverflowError) as exc:
         raise explained(exc, value if fields is None else fields) from None
     return data
@@ -39,7 +41,7 @@ def sendable(value: Any, fields: Mapping[str, Any] | None = None) -> bytes:
 def check_keys(value: Any) -> None:
     """Raise TypeError, which `explained` completes, for a key that is not text in a value that can be encoded."""
     if not has_text_keys(value):
-        raise TypeError("a key is not text")
+        raise TypeError(_KEY_IS_NOT_TEXT)
 
 
 def explained(exc: Unsendable, fields: Mapping[str, Any]) -> Unsendable:

@@ -72,8 +72,8 @@ def decode_jobs(data: bytes) -> Any:
     Raise DecodeError if anything else is broken.
     """
     try:
-        return decode(data)
-    except DecodeError:
+        return msgpack.unpackb(data, timestamp=3, strict_map_key=False)
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException):
         return _decode_each(data)
 
 

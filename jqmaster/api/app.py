@@ -1,7 +1,7 @@
 """The ASGI application of a master."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Final, cast
 
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -81,7 +81,7 @@ class _Paths(Router):
             if route.path.startswith(_OF_WORKER)
         }
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         path: str = scope.get("path", "")
         endpoint: ASGIApp | None = self._fixed.get(path)
         path_params = {}
@@ -90,7 +90,7 @@ class _Paths(Router):
             if worker_id and (endpoint := self._of_workers.get(call)) is not None:
                 path_params = {"worker_id": worker_id}
         if endpoint is None or scope["type"] != "http":
-            await super().__call__(scope, receive, send)
-            return
+            return super().__call__(scope, receive, send)
         scope["path_params"] = path_params
-        await endpoint(scope, receive, send)
+        # Every endpoint is a coroutine function, which its caller awaits.
+        return cast(Coroutine[Any, Any, None], endpoint(scope, receive, send))

@@ -178,6 +178,7 @@ class Master:
     def _fail(self, reason: str) -> None:
         logger.critical("%s", reason)
         self.failure = reason
+        self.shard.services.judge_admission()
         self.failed.set()
 
 

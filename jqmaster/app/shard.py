@@ -61,7 +61,6 @@ class ServedShard:
             polls=services.polls,
             waiters=services.waiters,
             leader=self.leader,
-            duties=lambda: self.duties,
         )
         self._listener = StoreListener(
             link,
@@ -115,7 +114,7 @@ class ServedShard:
 
     def make_duties(self, leadership: Leadership) -> Sequence[Component]:
         """Build the components of one leadership, in the order of need."""
-        self._duties = LeaderDuties(
+        self._duties = self._router.duties = LeaderDuties(
             leadership,
             self._shared,
             self.services,

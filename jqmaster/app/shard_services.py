@@ -1,5 +1,8 @@
 """The stores of one shard, and the services that requests and the leader's duties share."""
 
+import contextlib
+from collections.abc import Mapping
+
 from jqmaster.api.encoding.answers import RawMsgpack, encode
 from jqmaster.api.encoding.json_bridge import json_to_msgpack
 from jqmaster.api.encoding.negotiation import Encoding
@@ -8,6 +11,7 @@ from jqmaster.app.stores import ServingStore, Stores
 from jqmaster.config import Durability
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import StoreUnavailableError
+from jqmaster.live_value import LiveValue
 from jqmaster.net.trace_collector import TraceCollector
 from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.runtime.duties.messenger import Messenger
@@ -61,6 +65,7 @@ from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.schema_judge import SchemaJudge
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.constraints.usage import UsageStore
+from jqmaster.store.health.probe import LEVELS
 from jqmaster.store.jobs.parts import PartStore
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.archive import ArchiveAddress, LogArchive
@@ -88,6 +93,12 @@ class ShardServices:
         self.health = StoreHealth(
             store.client, clock, shared.settings, store.report, quorum_of=(store.client, store.reserve)
         )
+        # By level of durability: the number of replicas that must hold a new job. It lacks levels that are refused.
+        self.admitted: LiveValue[Mapping[Durability | None, int]] = LiveValue({})
+        self.health.on_look = self.judge_admission
+        if store.embedded:
+            store.embedded.on_change = self.judge_admission
+        self.judge_admission()
         address = ArchiveAddress.of(shared.settings)
         self._archive = LogArchive(address, shared.settings.shard) if address else None
         self.outside_checks = self._outside_checks()
@@ -155,6 +166,7 @@ class ShardServices:
             tracing=self._shared.tracing,
             pace=self.intake.pace,
             can_notify=self._shared.webhooks.can_sign,
+            admitted=self.admitted,
         )
 
     def _make_event_intake(self) -> EventIntake:
@@ -379,6 +391,14 @@ class ShardServices:
         if embedded and (status := embedded.status()).state == "rewriting":
             raise StoreUnavailableError(status.detail, retry_after_s=1)
         return self.health.admit(durability)
+
+    def judge_admission(self) -> None:
+        """Judge again which new jobs are admitted, because something that `admit` reads has changed."""
+        admitted: dict[Durability | None, int] = {}
+        for level in (None, *LEVELS):
+            with contextlib.suppress(StoreUnavailableError):
+                admitted[level] = self.admit(level)
+        self.admitted.current = admitted
 
     async def store_time_ms(self) -> int:
         seconds, microseconds = await self.link.client.command("TIME")

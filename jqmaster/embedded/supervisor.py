@@ -9,6 +9,7 @@ import platform
 import secrets
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,6 +82,8 @@ class EmbeddedValkey:
         self._client: Redis | None = None
         self._loops = BackgroundLoops("embedded_valkey", is_vital=True)
         self._status = EmbeddedStatus("stopped")
+        # Called when the state has changed.
+        self.on_change: Callable[[], None] = lambda: None
 
     @property
     def url(self) -> str:
@@ -357,6 +360,7 @@ class EmbeddedValkey:
 
     def _set(self, state: State, pid: int | None = None, detail: str = "") -> None:
         self._status = replace(self._status, state=state, pid=pid, detail=detail)
+        self.on_change()
 
     async def _disconnect(self) -> None:
         """Drop the connections to a server that has ended. An idle one may have ended with an error, which its next

@@ -1,6 +1,5 @@
 """Route each message to the components that it wakes."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from jqmaster.runtime.duties.bulk_actions import BulkActions
@@ -80,7 +79,7 @@ class WokenDuties(Protocol):
 class WakeRouter:
     """Passes each wake-up message to the components of this process that it concerns.
 
-    `duties`: returns those of the present leadership; None: this process does not lead.
+    `duties`: those of the last leadership of this process, which are woken while the leader leads.
     """
 
     def __init__(
@@ -91,14 +90,13 @@ class WakeRouter:
         polls: HeldPolls,
         waiters: FinishWaiters,
         leader: Leader,
-        duties: Callable[[], WokenDuties | None],
     ) -> None:
         self._identity = identity
         self._settings = settings
         self._polls = polls
         self._waiters = waiters
         self._leader = leader
-        self._duties = duties
+        self.duties: WokenDuties | None = None
 
     def route(self, message: WakeMessage) -> None:
         match message:
@@ -111,8 +109,8 @@ class WakeRouter:
             case LeaderResigned() | MasterDemoted():
                 self._leader.wake(message)
             case _:
-                if duties := self._duties():
-                    self._route_to_duties(duties, message)
+                if self.duties and self._leader.leadership:
+                    self._route_to_duties(self.duties, message)
 
     def _route_to_duties(self, duties: WokenDuties, message: WakeMessage) -> None:
         match message:

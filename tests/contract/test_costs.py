@@ -62,13 +62,13 @@ async def world() -> AsyncIterator[StoreWorld]:
 @pytest.fixture
 def round_trips(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted = Counter[str]()
-    converse = StorePool._read_replies
+    converse = StorePool.exchange
 
-    async def counting(self: StorePool, *given: Any) -> list[Any]:
+    async def counting(self: StorePool, *given: Any, writes: bool) -> list[Any]:
         counted["all"] += 1
-        return await converse(self, *given)
+        return await converse(self, *given, writes=writes)
 
-    monkeypatch.setattr(StorePool, "_read_replies", counting)
+    monkeypatch.setattr(StorePool, "exchange", counting)
     return counted
 
 

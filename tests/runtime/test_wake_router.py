@@ -76,11 +76,14 @@ class Duties:
 
 
 def router_of(called: list[str], *, leads: bool) -> WakeRouter:
-    duties: Any = Duties(called) if leads else None
+    duties: Any = Duties(called)
     parts: dict[str, Any] = {
         name: Part(name, called) for name in ("identity", "settings", "polls", "waiters", "leader")
     }
-    return WakeRouter(**parts, duties=lambda: duties)
+    parts["leader"].leadership = leads
+    router = WakeRouter(**parts)
+    router.duties = duties
+    return router
 
 
 def test_every_kind_of_message_has_a_route() -> None:

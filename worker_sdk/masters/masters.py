@@ -92,6 +92,8 @@ class Masters:
             raise ValueError("the address of a master is needed")
         self.affinity = affinity or StoreAffinity()
         self._turn = 0
+        # The address to call. Other threads change it, too, after a failure.
+        self.current = self._addresses[0]
         self._avoided_until_s = [0.0] * len(self._addresses)
         self._now_s = now_s
         self._answered: set[str] = set()
@@ -107,11 +109,6 @@ class Masters:
 
     def __len__(self) -> int:
         return len(self._addresses)
-
-    @property
-    def current(self) -> str:
-        """Return the current address. Other threads change it, too, after a failure."""
-        return self._addresses[self._turn]
 
     @property
     def in_turn(self) -> list[str]:
@@ -153,6 +150,7 @@ class Masters:
                 self._avoided_until_s[turn] = now_s + max(avoided_s, _AVOIDED_S)
             others = [(turn + step) % len(self._addresses) for step in range(1, len(self._addresses) + 1)]
             self._turn = next((n for n in others if self._avoided_until_s[n] <= now_s), others[0])
+            self.current = self._addresses[self._turn]
 
 
 def headers_for(token: str | None, durability: str | None = None) -> dict[str, str]:

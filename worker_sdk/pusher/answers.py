@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from worker_sdk.errors import AnswerMismatchError, Duplicate, RefusedError, WorkerSdkError, refused
 from worker_sdk.masters.masters import MasterAnswer
 from worker_sdk.pusher.chunks import Chunk
-from worker_sdk.pusher.jobs import JobMap, may_be_another
 from worker_sdk.pusher.unique import EnqueuedId
 
 
-def id_of(job: JobMap, answer: MasterAnswer) -> str:
-    if not may_be_another(job):
-        return str(job["id"])
+def id_of(answer: MasterAnswer) -> str:
+    """Return the ID of a job that may be another than the one that was sent."""
     body = answer.body
     return EnqueuedId.of(
         str(body["id"]), is_duplicate=body.get("duplicate") is True, is_replaced=body.get("replaced") is True

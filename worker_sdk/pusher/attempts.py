@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from worker_sdk.errors import RefusedError, UnavailableError, refused
 from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError, pause_s
@@ -13,21 +14,22 @@ from worker_sdk.pusher.unserved import warn_of_names
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class Attempts:
-    """The repeats of one call. Call `next_pause_s` after each try that got no final answer."""
+    """The repeats of one call, until `_end_s` by the monotonic clock. Call `next_pause_s` after each try that got no
+    final answer."""
 
-    def __init__(self, masters: Masters, outage: "Outage", max_wait_s: float, job_ids: Sequence[str]) -> None:
-        self._masters = masters
-        self._outage = outage
-        self._end_s = time.monotonic() + max_wait_s
-        self._job_ids = job_ids
-        self._unknown_ids: Sequence[str] = ()
-        self._tries = 0
-        # Whether all failures so far need a new certificate, so that repeats are useless.
-        self._are_final = True
+    _masters: Masters
+    _outage: "Outage"
+    _end_s: float
+    _job_ids: Sequence[str]
+    _unknown_ids: Sequence[str] = ()
+    _tries: int = 0
+    # Whether all failures so far need a new certificate, so that repeats are useless.
+    _are_final: bool = True
 
     def succeeded(self, answer: MasterAnswer) -> None:
-        """Note that the call was carried out."""
+        """Note that the call was carried out after an outage, or that its answer warns of names."""
         if self._outage.is_known:
             self._outage.ends()
         if answer.unserved:

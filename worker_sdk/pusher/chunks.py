@@ -51,7 +51,7 @@ class Chunker:
         if self._chain is not None:
             job, opened = self._chain.open_of_many(job)
             self._opened.append(opened)
-        # This inlines `sendable` and `may_be_another`, to save two calls for each job of a bulk.
+        # This inlines `sendable`, to save a call for each job of a bulk.
         try:
             data = self._pack(job)
             check_keys(job if len(job) > _PLAIN_FIELDS else job["argument"])

@@ -21,12 +21,12 @@ from worker_sdk.pusher.chunks import Chunker, async_chunks
 from worker_sdk.pusher.events import EVENTS_PATH, Event, SentEvent, bodies_of, sent_event
 from worker_sdk.pusher.jobs import (
     ALONE_KEYED,
+    MAYBE_ANOTHER,
     NONE_KEYED,
     JobLike,
     JobMap,
     JobOptions,
     make_job,
-    may_be_another,
 )
 from worker_sdk.pusher.logs import JobLogLevel, logs_path
 from worker_sdk.pusher.older_masters import for_older_master
@@ -168,15 +168,16 @@ class Pusher(AsyncWithOnly):
 
     async def _send(self, job: JobMap) -> str:
         body = sendable(job)
-        async with self._rooms.get():
+        may_be_another = not MAYBE_ANOTHER.isdisjoint(job)
+        async with self._rooms[asyncio.get_running_loop()]:
             answer = await self._call(
                 "POST",
                 "/api/jobs",
                 body,
                 job_ids=[job["id"]],
-                keyed=ALONE_KEYED if may_be_another(job) else NONE_KEYED,
+                keyed=ALONE_KEYED if may_be_another else NONE_KEYED,
             )
-        return id_of(job, answer)
+        return id_of(answer) if may_be_another else str(job["id"])
 
     async def enqueue_many(
         self, jobs: Iterable[JobLike] | AsyncIterable[JobLike], *, in_one_call: bool = False
@@ -206,7 +207,7 @@ class Pusher(AsyncWithOnly):
             async for chunk in async_chunks(jobs, chunker):
                 try:
                     with ending(chunk.opened):
-                        async with self._rooms.get():
+                        async with self._rooms[asyncio.get_running_loop()]:
                             answer = await self._call(
                                 "POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids, keyed=chunk.keyed
                             )
@@ -444,7 +445,8 @@ class Pusher(AsyncWithOnly):
     ) -> MasterAnswer:
         """Repeat a call until there is a final answer. `job_ids`: the jobs to enqueue. `keyed`: the positions of jobs
         whose keys decide their IDs. `of`: the job to read."""
-        attempts = Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
+        end_s = time.monotonic() + self._max_wait_s
+        attempts = Attempts(self._masters, self._outage, end_s, job_ids)
         while True:
             address = self._masters.current
             failed: MasterAnswer | MasterUnreachableError
@@ -452,7 +454,8 @@ class Pusher(AsyncWithOnly):
                 failed = answer = await self._client.call(method, path, body)
                 check_jobs(answer, job_ids, of, keyed)
                 if answer.is_ok:
-                    attempts.succeeded(answer)
+                    if answer.unserved or self._outage.is_known:
+                        attempts.succeeded(answer)
                     return answer
                 if (older := for_older_master(body, answer)) is not None:
                     body = older

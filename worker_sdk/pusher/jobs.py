@@ -1,5 +1,6 @@
 """Jobs as pushers make them: options, IDs, and what goes to the master."""
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, Unpack
@@ -102,7 +103,8 @@ def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> 
         job = make_job("thumbnail.make", {"photo_id": 42}, delay=60)
         pusher.enqueue_job(job)
     """
-    forked.check()
+    if os.getpid() != forked.known_pid:
+        forked.check()
     return _assembled(name, argument, **options)
 
 
@@ -113,7 +115,7 @@ def _assembled(name: str, argument: Any = None, **options: Unpack[JobOptions]) -
         if "id" in job:
             return job
     job["id"] = next_id()
-    if tracing.is_on():
+    if tracing.is_on:
         _note_trace(job)
     return job
 
@@ -171,7 +173,7 @@ def unknown_options(
 def give_id(job: JobMap) -> None:
     """Give an ID and the current trace to a job that has no ID."""
     job["id"] = new_job_id()
-    if tracing.is_on():
+    if tracing.is_on:
         _note_trace(job)
 
 
@@ -182,13 +184,8 @@ def _note_trace(job: JobMap) -> None:
         tracing.note_creation(job)
 
 
-# A job with one of these options may have been pushed before, under another ID.
+# A master may answer with the ID of another job if a job has one of these options.
 MAYBE_ANOTHER: Final = frozenset({"key", "unique", "debounce"})
-
-
-def may_be_another(job: Mapping[str, Any]) -> bool:
-    """Return whether a master may answer with the ID of another job."""
-    return not MAYBE_ANOTHER.isdisjoint(job)
 
 
 # Values of these types may be shared by jobs.

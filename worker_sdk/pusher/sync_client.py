@@ -21,12 +21,12 @@ from worker_sdk.pusher.chunks import Chunker, chunks
 from worker_sdk.pusher.events import EVENTS_PATH, Event, SentEvent, bodies_of, sent_event
 from worker_sdk.pusher.jobs import (
     ALONE_KEYED,
+    MAYBE_ANOTHER,
     NONE_KEYED,
     JobLike,
     JobMap,
     JobOptions,
     make_job,
-    may_be_another,
 )
 from worker_sdk.pusher.logs import JobLogLevel, logs_path
 from worker_sdk.pusher.older_masters import for_older_master
@@ -163,14 +163,15 @@ class SyncPusher(WithOnly):
             return self._send(job)
 
     def _send(self, job: JobMap) -> str:
+        may_be_another = not MAYBE_ANOTHER.isdisjoint(job)
         answer = self._call(
             "POST",
             "/api/jobs",
             sendable(job),
             job_ids=[job["id"]],
-            keyed=ALONE_KEYED if may_be_another(job) else NONE_KEYED,
+            keyed=ALONE_KEYED if may_be_another else NONE_KEYED,
         )
-        return id_of(job, answer)
+        return id_of(answer) if may_be_another else str(job["id"])
 
     def enqueue_many(self, jobs: Iterable[JobLike], *, in_one_call: bool = False) -> list[str]:
         """Enqueue any number of jobs, and return their IDs in order.
@@ -430,7 +431,8 @@ class SyncPusher(WithOnly):
         of: str = "",
         keyed: frozenset[int] = NONE_KEYED,
     ) -> MasterAnswer:
-        attempts = Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
+        end_s = time.monotonic() + self._max_wait_s
+        attempts = Attempts(self._masters, self._outage, end_s, job_ids)
         while True:
             address = self._masters.current
             failed: MasterAnswer | MasterUnreachableError
@@ -438,7 +440,8 @@ class SyncPusher(WithOnly):
                 failed = answer = self._try(method, path, body)
                 check_jobs(answer, job_ids, of, keyed)
                 if answer.is_ok:
-                    attempts.succeeded(answer)
+                    if answer.unserved or self._outage.is_known:
+                        attempts.succeeded(answer)
                     return answer
                 if (older := for_older_master(body, answer)) is not None:
                     body = older

@@ -39,6 +39,13 @@ class ArrivalLimits(Protocol):
     def receipt_s(self) -> float: ...
 
 
+class CurrentLimits(Protocol):
+    """Holds the limits of requests that arrive now."""
+
+    @property
+    def current(self) -> ArrivalLimits: ...
+
+
 class ParsingEndsError(Exception):
     """Raised in a callback of the parser, which turns it into its own error."""
 
@@ -65,8 +72,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     is_host_required_in_1_0 = True
 
-    def __init__(self, config: Config, state: ServerState) -> None:
+    def __init__(self, config: Config, state: ServerState, limits: CurrentLimits) -> None:
         super().__init__(config, state, {})
+        self._arrival_limits = limits
         self._deadline_s = math.inf
         # The request that is arriving:
         self._is_arriving = False
@@ -84,9 +92,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     # --- for subclasses to define
 
-    @property
-    def limits(self) -> ArrivalLimits:
-        """Limits of requests that arrive now."""
+    def begin_cycle(self, version: str) -> None:
+        """Begin to answer the request whose head has arrived. `version`: that of HTTP."""
         raise NotImplementedError
 
     def refusal_bytes(self, status: HTTPStatus, code: str) -> bytes:
@@ -112,9 +119,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refusal = (status, code)
         raise ParsingEndsError
 
-    def check_head(self, limits: ArrivalLimits) -> str:
+    def _check_head(self) -> str:
         """Refuse what the parser is too lenient about. Return the version of HTTP."""
-        headers = self.headers
+        headers, limits = self.headers, self._arrival_limits.current
         if len(headers) > limits.header_count:
             self.stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
         version = self.parser.get_http_version()
@@ -134,15 +141,6 @@ class GuardedProtocol(HttpToolsProtocol):
         if hosts != 1 and (hosts or version == "1.1" or self.is_host_required_in_1_0):
             self.stop_parsing(HTTPStatus.BAD_REQUEST, "bad_host")
         return version
-
-    def end_head(self) -> None:
-        """Do what follows the beginning of a cycle."""
-        self._unused = 0
-        if not self.cycle.keep_alive:
-            # uvicorn must not close by itself before the body has arrived: see LINGER_S.
-            self._close_after = self.cycle.keep_alive = True
-        # The scope keeps its list. Trailers must not add fields to a request that is already being processed.
-        self.headers = []
 
     def refuse(self, status: HTTPStatus, code: str) -> None:
         """Write a refusal and close."""
@@ -195,7 +193,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._began_s = self.loop.time()
         if not self._has_ended:
             self._received += size
-        limits = self.limits
+        limits = self._arrival_limits.current
         self._deadline_s = self._began_s + limits.receipt_s + self._received / _BODY_BYTES_PER_S
         # The parser holds back an unfinished field, of the head or a trailer, so its size shows only here. After the
         # head, these are trailers.
@@ -216,6 +214,15 @@ class GuardedProtocol(HttpToolsProtocol):
         self.url += url
         if len(self.url) > MAX_TARGET_BYTES:
             self.stop_parsing(HTTPStatus.REQUEST_URI_TOO_LONG, "target_too_long")
+
+    def on_headers_complete(self) -> None:
+        self.begin_cycle(self._check_head())
+        self._unused = 0
+        if not self.cycle.keep_alive:
+            # uvicorn must not close by itself before the body has arrived: see LINGER_S.
+            self._close_after = self.cycle.keep_alive = True
+        # The scope keeps its list. Trailers must not add fields to a request that is already being processed.
+        self.headers = []
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)

@@ -5,10 +5,10 @@ import functools
 import socket
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from worker_sdk import forked
@@ -141,21 +141,20 @@ class WorkerServer:
         self._sweeper = loop.call_later(interval_s, self._sweep, interval_s)
 
 
+class _FixedLimits(NamedTuple):
+    current: TransportLimits
+
+
 class WorkerProtocol(GuardedProtocol):
     """One connection, one request at a time."""
 
     is_host_required_in_1_0 = False
 
     def __init__(self, config: Config, state: ServerState, limits: TransportLimits) -> None:
-        super().__init__(config, state)
+        super().__init__(config, state, _FixedLimits(limits))
         self._limits = limits
         self._since_s = 0.0  # when the wait for a request, or the arrival of one, began
         self._answer: _Answer
-
-    @property
-    def limits(self) -> TransportLimits:
-        """See `GuardedProtocol`."""
-        return self._limits
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -188,10 +187,9 @@ class WorkerProtocol(GuardedProtocol):
         super().on_message_begin()
         self._since_s = self.loop.time()
 
-    def on_headers_complete(self) -> None:
-        self.check_head(self._limits)
-        super().on_headers_complete()
-        self.end_head()
+    def begin_cycle(self, version: str) -> None:
+        """See `GuardedProtocol`. Do what uvicorn does at the end of a head."""
+        HttpToolsProtocol.on_headers_complete(self)
         self._answer = _Answer(self.cycle, self.transport)
         self.cycle.transport = cast(asyncio.Transport, self._answer)
 

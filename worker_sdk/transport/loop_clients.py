@@ -1,6 +1,7 @@
 """HTTP clients for objects that outlive an event loop, or serve several at a time."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable
 
 from worker_sdk import forked
@@ -20,8 +21,9 @@ class LoopClients:
         process."""
         if self._is_closed:
             raise RuntimeError("this client is closed")
-        forked.check()
-        client = self._clients.get()
+        if os.getpid() != forked.known_pid:
+            forked.check()
+        client = self._clients[asyncio.get_running_loop()]
         if client.keeper is None:
             await client.open_until_loop_ends()
         return client.http
@@ -41,7 +43,7 @@ class LoopClients:
 
     def drop_idle(self) -> None:
         """Make the next calls of this event loop open connections of their own."""
-        self._clients.get().http.drop_idle()
+        self._clients[asyncio.get_running_loop()].http.drop_idle()
 
     def open_connections(self) -> int:
         """Return how many connections of all loops are open."""

@@ -139,7 +139,7 @@ class HandlerCalls:
         # This asyncio task belongs to this job alone.
         running_log.set(run if self._log_of is not None else None)
         try:
-            if tracing.is_on():
+            if tracing.is_on:
                 with tracing.processing(run.name, run.job_id, run.attempt, run.headers):
                     value = await run.handler.call(run.argument, run.ctx)
             elif run.ctx is None:
@@ -168,7 +168,7 @@ class HandlerCalls:
             raise RuntimeError("stopped before it began")
         mark = running_log.set(run if self._log_of is not None else None)
         try:
-            if tracing.is_on():
+            if tracing.is_on:
                 with tracing.processing(run.name, run.job_id, run.attempt, run.headers):
                     return run.handler.call(run.argument, run.ctx)
             return run.handler.call(run.argument, run.ctx)

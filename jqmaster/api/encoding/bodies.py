@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from jqmaster.api.encoding.json_bridge import json_to_msgpack
-from jqmaster.api.encoding.negotiation import Encoding, Fields, request_encoding
+from jqmaster.api.encoding.negotiation import Encoding, Fields, body_encoding
 from jqmaster.errors import TooLargeError, UnparsableError
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -20,7 +20,7 @@ async def read_body(
     InvalidError for JSON that has no MessagePack form. TooLargeError comes before the first byte is requested if
     Content-Length is honest, and otherwise as soon as the limit is exceeded.
     """
-    encoding = request_encoding(fields)
+    encoding = body_encoding(fields.get(b"content-type", b""), fields.get(b"content-encoding", b""))
     length = fields.get(b"content-length", b"")
     # Check the length first, because the first `receive` answers `Expect: 100-continue`.
     if length.isdigit() and int(length[:20]) > max_bytes:

@@ -8,6 +8,7 @@ took.
 
 import functools
 import re
+from datetime import datetime
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -17,7 +18,7 @@ from jqmaster.api.encoding.validator import FIXED_SIZE, SHORT_STR_SIZE, ScanLimi
 from jqmaster.api.schemas import NAME_PATTERN, is_instant
 from jqmaster.domain.definitions.event_trigger import TYPE_PATTERN
 from jqmaster.domain.events.event import MAX_DEDUPE_KEY, MAX_TEXT, Event
-from jqmaster.domain.ids import ID_LENGTH, TOKEN_BYTES, are_ids, is_id, new_id
+from jqmaster.domain.ids import ID_LENGTH, TOKEN_BYTES, are_ids, id_match, is_id, new_id
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.jobs.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S, Term
 from jqmaster.domain.jobs.outcome import Outcome
@@ -37,6 +38,8 @@ _ID: Final = msgspec.Meta(min_length=ID_LENGTH, max_length=ID_LENGTH)
 _TOKEN: Final = msgspec.Meta(min_length=2 * TOKEN_BYTES, max_length=2 * TOKEN_BYTES)
 _NAME: Final = re.compile(NAME_PATTERN)
 _EVENT_TYPE: Final = re.compile(TYPE_PATTERN)
+# The form in which workers write times. The years are those that `is_instant` accepts.
+_WRITTEN_TIME: Final = re.compile(r"(?:19[7-9]\d|20\d\d)-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _NIL: Final = b"\xc0"
 # Look up these defaults once, because every job needs them.
 _DEFAULT_PRIORITY: Final = PRIORITY.default
@@ -107,6 +110,8 @@ _SUCCESSES: Final = msgspec.msgpack.Decoder(_Successes)
 _SECONDS: Final = msgspec.msgpack.Decoder(float)
 _ARGUMENT: Final = msgspec.msgpack.Decoder()
 _ENCODER: Final = msgspec.msgpack.Encoder()
+# Where the list begins in a report that has nothing else.
+_LIST_AT: Final = len(_ENCODER.encode({"results": None})) - 1
 _SUCCESS_HEADER: Final = 0x80 | len(_Success.__struct_fields__)
 
 
@@ -122,7 +127,7 @@ def usual_job(data: bytes | msgspec.Raw, limits: ScanLimits) -> JobSpec | None:
         # The nested map must be canonical, too.
         if job.unique is not UNSET and len(written) != len(memoryview(data)):
             return None
-        return _spec(job, limits) if job.id is UNSET or is_id(job.id) else None
+        return _spec(job, limits) if job.id is UNSET or id_match(job.id) else None
     except _NOT_USUAL:
         return None
 
@@ -183,7 +188,7 @@ def usual_successes(data: bytes, limits: ScanLimits) -> list[Outcome] | None:
         report = _SUCCESSES.decode(data)
         items = report.results
         if (
-            _is_canonical(report, data)
+            len(_ENCODER.encode(report)) == len(data) - _count_surplus(data, len(items))
             and are_ids([item.job_id for item in items])
             and _are_hex("".join([item.token for item in items]))
         ):
@@ -191,6 +196,12 @@ def usual_successes(data: bytes, limits: ScanLimits) -> list[Outcome] | None:
     except _NOT_USUAL:
         pass
     return None
+
+
+def _count_surplus(data: bytes, count: int) -> int:
+    """Return by how many bytes the header of the list in a report is longer than its shortest form. Workers write the
+    count in two bytes, because they do not know it when they begin."""
+    return 2 if data[0] == 0x81 and data[_LIST_AT] == 0xDC and count < 16 else 0
 
 
 class _NotUsualError(JqmasterError):
@@ -294,7 +305,13 @@ def _is_plain(value: bytes) -> bool:
 # Results that finish in the same millisecond have the same text.
 @functools.lru_cache(maxsize=256)
 def _is_reported_time(text: str) -> bool:
-    return is_instant(text)
+    if _WRITTEN_TIME.fullmatch(text) is None:
+        return is_instant(text)
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 # Most jobs share a few names.

@@ -9,6 +9,8 @@ from typing import Final
 from jqmaster.errors import JqmasterError, UnsupportedMediaTypeError
 
 Fields = Mapping[bytes, bytes]
+# An absent Accept.
+ANY: Final = b"*/*"
 _NAMED: Final = 2
 
 
@@ -41,9 +43,16 @@ def join_fields(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
 
 def request_encoding(fields: Fields) -> Encoding:
     """Return the encoding that Content-Type gives the request's body. Raises UnsupportedMediaTypeError."""
-    if fields.get(b"content-encoding"):
+    return body_encoding(fields.get(b"content-type", b""), fields.get(b"content-encoding", b""))
+
+
+# Clients send few combinations of these fields, so each is judged once. An error is not kept.
+@functools.lru_cache(maxsize=256)
+def body_encoding(content_type: bytes, content_encoding: bytes) -> Encoding:
+    """Do as `request_encoding`, with these fields."""
+    if content_encoding:
         raise UnsupportedMediaTypeError("a body with a Content-Encoding is not supported")
-    encoding = _media_encoding(fields.get(b"content-type", b""))
+    encoding = _media_encoding(content_type)
     if encoding is None:
         raise UnsupportedMediaTypeError("the body must be application/msgpack or application/json in UTF-8")
     return encoding
@@ -55,8 +64,14 @@ def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
 
     Raises NotAcceptableError if `strict`; otherwise (for problems) an unsatisfiable Accept is ignored.
     """
-    accepted = _acceptable(fields.get(b"accept", b"*/*")[:1024])
-    own = _media_encoding(fields.get(b"content-type", b""))
+    return answer_encoding(fields.get(b"accept", ANY), fields.get(b"content-type", b""), strict)
+
+
+@functools.lru_cache(maxsize=256)
+def answer_encoding(accept: bytes, content_type: bytes, strict: bool) -> Encoding:
+    """Do as `negotiate`, with these fields."""
+    accepted = _acceptable(accept[:1024])
+    own = _media_encoding(content_type)
     if not accepted:
         if strict:
             raise NotAcceptableError("answers are application/msgpack or application/json")
@@ -66,7 +81,7 @@ def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
 
 def demand_events(fields: Fields) -> None:
     """Raise NotAcceptableError unless the client accepts an event stream."""
-    for item in fields.get(b"accept", b"*/*")[:1024].decode("latin-1").lower().split(","):
+    for item in fields.get(b"accept", ANY)[:1024].decode("latin-1").lower().split(","):
         media_range, *parameters = (part.strip() for part in item.split(";"))
         if media_range in ("text/event-stream", "text/*", "*/*") and not any(
             re.fullmatch(r"q=0(\.0*)?", parameter) for parameter in parameters

@@ -49,7 +49,7 @@ class EdgeProtocol(GuardedProtocol):
     """One connection."""
 
     def __init__(self, config: Config, state: ServerState, shared: ConnectionContext) -> None:
-        super().__init__(config, state)
+        super().__init__(config, state, shared.limits)
         self._shared = shared
         self._untaken = 0  # bytes of the answer that the client had not taken at the last check
         self._stalled_since_s = 0.0  # meaningful only while there are such bytes
@@ -62,7 +62,7 @@ class EdgeProtocol(GuardedProtocol):
 
     @property
     def limits(self) -> RequestLimits:
-        """See `GuardedProtocol`."""
+        """The limits of requests that arrive now."""
         return self._shared.limits.current
 
     @property
@@ -113,8 +113,8 @@ class EdgeProtocol(GuardedProtocol):
         self._answering = cycle
         super()._start_asgi_task(cycle, app)
 
-    def on_headers_complete(self) -> None:
-        version = self.check_head(self._shared.limits.current)
+    def begin_cycle(self, version: str) -> None:
+        """See `GuardedProtocol`. Do what uvicorn does at the end of a head, but with our own cycle."""
         if (
             self._is_unproven
             and not self.url.startswith(RESERVED_PATHS)
@@ -127,11 +127,6 @@ class EdgeProtocol(GuardedProtocol):
             raise ParsingEndsError
         if self._is_unproven:
             self.scope[PROVE] = self.prove  # type: ignore[typeddict-unknown-key]
-        self._begin_cycle(version)
-        self.end_head()
-
-    def _begin_cycle(self, version: str) -> None:
-        """Do what uvicorn does at the end of a head, but with our own cycle."""
         scope = self.scope
         url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")

@@ -18,7 +18,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jqmaster.api.encoding.answers import encode
 from jqmaster.api.encoding.bodies import read_body
 from jqmaster.api.encoding.envelopes import read_map
-from jqmaster.api.encoding.negotiation import Encoding, Fields, demand_events, join_fields, negotiate
+from jqmaster.api.encoding.negotiation import (
+    ANY,
+    Encoding,
+    Fields,
+    answer_encoding,
+    demand_events,
+    join_fields,
+    negotiate,
+)
 from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.http.connection_room import PROVE
@@ -256,6 +264,8 @@ class _Served(NamedTuple):
     operation: Operation
     limits: LiveValue[CallLimits]
     traffic: RouteTraffic
+    # Callers that accept no encoding of the master are refused.
+    must_accept: bool
 
 
 class Endpoint:
@@ -271,7 +281,10 @@ class Endpoint:
         route, traffic = operations[0].path, services.traffic
         self._served = {
             op.method: _Served(
-                op, limits.vital if op.is_vital else limits.usual, traffic.of(op.method, route)
+                op,
+                limits.vital if op.is_vital else limits.usual,
+                traffic.of(op.method, route),
+                must_accept=not (op.is_stream or op.is_text or op.takes_any_body or op.has_page),
             )
             for op in operations
         }
@@ -286,7 +299,10 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began_s = perf_counter()
-        fields = join_fields(scope["headers"])
+        headers = scope["headers"]
+        fields: Fields = dict(headers)
+        if len(fields) != len(headers):
+            fields = join_fields(headers)
         request = RequestContext(fields.get(b"x-request-id"), scope["path_params"])
         # Each request runs in its own task, and so has its own context.
         REQUEST.set(request)
@@ -307,11 +323,8 @@ class Endpoint:
                 raise OtherStoreError("the JQ-Store of the request names another store than this master's")
             if operation.is_stream:
                 demand_events(fields)
-            encoding = negotiate(
-                fields,
-                strict=not (
-                    operation.is_stream or operation.is_text or operation.takes_any_body or operation.has_page
-                ),
+            encoding = answer_encoding(
+                fields.get(b"accept", ANY), fields.get(b"content-type", b""), served.must_accept
             )
             call = Call(
                 fields,

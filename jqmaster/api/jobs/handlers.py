@@ -17,7 +17,7 @@ from jqmaster.api.jobs.schemas import JobRequest, PatchRequest, RetryJobRequest
 from jqmaster.config import Durability
 from jqmaster.domain.batches.batch import BatchSpec
 from jqmaster.domain.identity.access import Scope
-from jqmaster.domain.ids import is_id, new_id
+from jqmaster.domain.ids import id_match, is_id, new_id
 from jqmaster.domain.jobs.job import FINISHED, JobSpec, JobState
 from jqmaster.errors import (
     FieldError,
@@ -44,6 +44,8 @@ MAX_BULK_ERRORS: Final = 50
 MAX_UNSERVED: Final = 10
 _UNSERVED: Final = b"jq-unserved-names"
 _NIL: Final = b"\xc0"
+# The field that only deliveries to a target have.
+_LOOP: Final = b"jq-fence"
 _JOB_ID_FIELD: Final = b"jq-job-id"
 _NAME: Final = attrgetter("name")
 _Fields = tuple[tuple[bytes, bytes], ...]
@@ -55,19 +57,27 @@ _PROMISED: Final[Mapping[Durability, _Fields]] = {
 
 
 async def enqueue(call: Call) -> Reply:
-    refuse_loop(call)
+    fields = call.fields
+    if _LOOP in fields:
+        raise _delivery_loop()
     body = await call.body()
     spec = usual_job(body, call.limits.scan)
     if spec is None:
         request = check(JobRequest, read_map(body, ARGUMENT, limits=call.limits.scan))
         spec = request.to_spec(request.id or new_id())
     # Check this first, because later checks tell the caller something about jobs of this name.
-    call.services.reach.check_names(call.principal, (spec,))
-    check_argument(call, spec)
-    key, durability = _idempotency_key(call), _durability(call)
+    if (principal := call.principal) is not None and principal.allows_name is not None:
+        call.services.reach.check_names(principal, (spec,))
+    live = call.services.live.current
+    if len(spec.argument) > live.max_argument_bytes:
+        raise _argument_too_large(live.max_argument_bytes, ())
+    key = _idempotency_key(call) if b"idempotency-key" in fields else None
+    durability = _durability(call) if b"jq-durability" in fields else live.durability
     if key is not None and spec.key:
         raise invalid([FieldError(("key",), "cannot be combined with the header Idempotency-Key")])
-    found = await _contract_fields(call, [spec], is_bulk=False)
+    found: _Fields = ()
+    if live.check_arguments != "off" or not call.services.contracts.were_served((spec.name,)):
+        found = await _contract_fields(call, [spec], is_bulk=False)
     answer = await call.services.enqueue.one(spec, key, caller=call.principal, durability=durability)
     body_of = views.enqueue_answer(answer)
     return Reply(201 if answer.is_new else 200, body_of, _PROMISED[durability] + found)
@@ -75,10 +85,14 @@ async def enqueue(call: Call) -> Reply:
 
 def refuse_loop(call: Call) -> None:
     """Raise InvalidError for a delivery of this service to itself, which would push jobs without end."""
-    if b"jq-fence" in call.fields:
-        raise InvalidError(
-            "this request delivers a job to a target whose URL is that of this service", code="delivery_loop"
-        )
+    if _LOOP in call.fields:
+        raise _delivery_loop()
+
+
+def _delivery_loop() -> InvalidError:
+    return InvalidError(
+        "this request delivers a job to a target whose URL is that of this service", code="delivery_loop"
+    )
 
 
 async def enqueue_bulk(call: Call) -> Reply:
@@ -181,8 +195,10 @@ async def result(call: Call) -> Reply:
     job_id = call.path["job_id"]
     # A null body names no job, so the ID goes into the head. Text that is not an ID may hold anything, and must not
     # get there.
-    named = ((_JOB_ID_FIELD, job_id.encode()),) if is_id(job_id) else ()
-    if not await call.services.reach.has_job(call.principal, job_id):
+    named = ((_JOB_ID_FIELD, job_id.encode()),) if id_match(job_id) else ()
+    principal = call.principal
+    is_bound = principal is not None and principal.allows_name is not None
+    if is_bound and not await call.services.reach.has_job(principal, job_id):
         return Reply(200, None, named)
     wait_s = min(asked_s, MAX_WAIT_S)
     with call.services.waiting.take() if wait_s > 0 else contextlib.nullcontext(True) as has_place:

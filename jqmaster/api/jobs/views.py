@@ -7,7 +7,7 @@ from jqmaster.api.encoding.answers import RawMsgpack
 from jqmaster.api.encoding.shown_values import MAX_SHOWN_BYTES, shown_value
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.content.job_content import JobContent, shown_error_type
-from jqmaster.domain.content.readable import readable, readable_members
+from jqmaster.domain.content.readable import decode_as_clients, readable, readable_members
 from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.domain.jobs.job import Attempt, Cause, Job
 from jqmaster.domain.jobs.predecessors import Links
@@ -208,7 +208,11 @@ def _shown_result(result: bytes | None) -> RawMsgpack | None:
 
 def result_view(result: bytes) -> RawMsgpack:
     """Return the result of the job, as the pusher gets it."""
-    return RawMsgpack(readable_members(result))
+    try:
+        decode_as_clients(result)
+    except Exception:  # decoders raise various exceptions for broken bytes
+        return RawMsgpack(readable_members(result))
+    return RawMsgpack(result)
 
 
 def attempt_view(attempt: Attempt, content: JobContent, access: ContentAccess) -> dict[str, Any]:

@@ -34,6 +34,8 @@ from jqmaster.service.workers.worker_sets import SetCommand, jobs_of
 
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
+# A report up to this size is read at once.
+SHORT_REPORT_BYTES: Final = 64 * 1024
 # The most left-out fields that an answer names.
 MAX_TOLD: Final = 50
 GROUP_KINDS: Final[tuple[GroupKind, ...]] = get_args(GroupKind)
@@ -287,13 +289,21 @@ async def _check_owner(call: Call) -> None:
 def _outcomes(call: Call, body: bytes) -> tuple[list[Outcome], dict[int, JqmasterError]]:
     """Return the results of a call, and by index what is wrong with the others: a bad one must not keep the jobs of its
     neighbours from ending."""
+    limit = call.services.live.current.max_result_bytes
+    # Most reports are short, and tell of successes only.
+    if (
+        len(body) <= SHORT_REPORT_BYTES
+        and (usual := usual_successes(body, call.limits.scan))
+        and len(usual) <= MAX_RESULTS
+        and not [one for one in usual if one.result is not None and len(one.result) > limit]
+    ):
+        return usual, {}
     outcomes: list[Outcome] = []
     refused: dict[int, JqmasterError] = {}
     items = read_list(
         body, "results", RAW_RESULT, usual_success, max_items=MAX_RESULTS, limits=call.limits.scan,
         all_usual=usual_successes, on_bad=refused.__setitem__,
     )  # fmt: skip
-    limit = call.services.settings.max_result_bytes
     index = -1
     for item in items:
         index += 1

@@ -4,19 +4,22 @@ The API refuses values that a decoder may refuse (`api/encoding/validator.py`). 
 earlier releases accepted extension types with reserved codes.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgpack
 import msgspec
 
+# Decodes a value as clients do. Raises whatever a decoder raises for a value that they cannot decode.
+decode_as_clients: Final = functools.partial(msgpack.unpackb, timestamp=3)
 _MEMBERS: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 
 
 def is_readable(value: bytes) -> bool:
     """Return whether a client can decode this encoded value."""
     try:
-        msgpack.unpackb(value, timestamp=3)
+        decode_as_clients(value)
     except Exception:  # decoders raise various exceptions for broken bytes
         return False
     return True

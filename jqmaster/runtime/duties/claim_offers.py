@@ -74,6 +74,7 @@ class ClaimOffers:
         tracing: Tracing | None = None,
     ) -> None:
         self._leadership = leadership
+        self._epoch_number = leadership.number
         self._leases = leases
         self._settlements = settlements
         self._progress = progress
@@ -118,7 +119,7 @@ class ClaimOffers:
                 _log(
                     job, "attempt %d is offered to worker %s by %s", job.record.attempt, member.worker.id, way
                 )
-        if member.worker.is_pulling:
+        if member.worker.spec.url is None:
             # One poll gets one answer, then the worker polls again. If another master holds the poll, the claim's
             # script has notified that master.
             member.polls_until_s = 0.0
@@ -126,7 +127,8 @@ class ClaimOffers:
                 self._answer_poll(member.worker.id, claim)
             return None
         member.pushes += 1
-        member.breaker.begin_call()
+        if member.breaker.open_s > 0.0:
+            member.breaker.begin_call()
         # The task gets a context of its own, because claims travel with requests of other callers.
         task = asyncio.create_task(
             self._run(_Push(member, claim, claimed_at_s, on_returned)),
@@ -139,7 +141,7 @@ class ClaimOffers:
 
     def _answer_poll(self, worker_id: str, claim: Claim) -> None:
         if self._is_trusted():
-            self._held_polls.answer(worker_id, reply_of(self._leadership.number, claim))
+            self._held_polls.answer(worker_id, reply_of(self._epoch_number, claim))
         else:
             # This process may have been suspended, so only the present state of the store counts.
             self._held_polls.look(worker_id)
@@ -184,7 +186,7 @@ class ClaimOffers:
         offer_ms = claim.not_after_ms - claim.now_ms
 
         async def send(part: Claim) -> PushResult:
-            return await self._client.push(member.worker, self._leadership.number, part)
+            return await self._client.push(member.worker, self._epoch_number, part)
 
         offers = Offers(
             claim,
@@ -220,7 +222,7 @@ class ClaimOffers:
         member.is_prompt = isinstance(result, Delivered | Refused | Deferred)
         match result:
             case Delivered(rejections=rejections):
-                member.breaker.succeeded()
+                member.answered()
                 # `duplicate`: an earlier run of the job does not end on that worker. The claim is left to its lease,
                 # because a job that is returned now would go to the same worker at once.
                 refused = {r.job_id: r for r in rejections if r.reason != "duplicate"}

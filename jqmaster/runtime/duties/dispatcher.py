@@ -164,7 +164,7 @@ class Dispatcher:
         match trigger:
             case SlotsFreed(worker_id, count):
                 member = self._fleet.get(worker_id)
-                if member is None:
+                if member is None or self._fleet.is_within(self._exhausted):
                     return None
                 busy = member.busy
                 self._fleet.freed(worker_id, count)
@@ -172,7 +172,6 @@ class Dispatcher:
                 if not wanted:
                     member.busy = busy
             case JobsReady():
-                self._fleet.add_queues(names)
                 self._became_ready(names)
                 wanted = self._wanted_claims(names)
         return self._travelling_claim(wanted) if wanted else None
@@ -265,9 +264,7 @@ class Dispatcher:
     def _wanted_claims(self, names: Iterable[str] = ()) -> list[tuple[Member, WantedClaim]]:
         """Return the claims to make now, in one round trip; if names are given, only for workers that run some of
         these."""
-        candidates = self._fleet.candidates(self._exhausted, self._plenty)
-        if ready := frozenset(names):
-            candidates = [c for c in candidates if not ready.isdisjoint(c.names)]
+        candidates = self._fleet.candidates(self._exhausted, self._plenty, ready=frozenset(names))
         if not candidates:
             return []
         # Limit the jobs to the limit of one script, because the store executes commands that arrive together without a
@@ -282,7 +279,8 @@ class Dispatcher:
             worker_id = assignment.worker_id
             member = self._fleet.get(worker_id)
             assert member
-            one = WantedClaim(worker_id, member.names, assignment.limit, self._held_polls.holds(worker_id))
+            is_held = member.worker.spec.url is None and self._held_polls.holds(worker_id)
+            one = WantedClaim(worker_id, member.names, assignment.limit, is_held)
             wanted.append((member, one))
         return wanted
 

@@ -72,7 +72,7 @@ class Member:
 
     def can_receive_jobs(self, now_s: float) -> bool:
         """Return whether jobs can reach the worker now; see `Worker.can_receive_jobs`."""
-        return not self.worker.is_pulling or self.polls_until_s > now_s
+        return self.worker.spec.url is not None or self.polls_until_s > now_s
 
     def pause(self, now_s: float, seconds: float) -> None:
         """Make no offers for this long. A longer earlier pause stays."""
@@ -83,6 +83,11 @@ class Member:
                 self.refusals += 1
                 seconds = least_s
         self.paused_until_s = max(self.paused_until_s, now_s + seconds)
+
+    def answered(self) -> None:
+        """Note that the worker can be reached."""
+        if self.breaker.failures:
+            self.breaker.succeeded()
 
     def took_jobs(self) -> None:
         """Note that the worker accepted jobs, so that its next refusal counts as the first in a row."""
@@ -226,16 +231,24 @@ class Fleet:
         return (
             not (worker.is_draining or worker.is_detached)
             and member.paused_until_s <= now_s
-            and member.breaker.admits(now_s)
-            and worker.is_fresh(self._now_ms(now_s), self._stale_ms.current)
+            # Most breakers are closed.
+            and (member.breaker.open_s == 0.0 or member.breaker.admits(now_s))
+            and worker.last_seen_ms >= self._now_ms(now_s) - self._stale_ms.current
         )
 
     def candidates(
-        self, exhausted: set[tuple[str, ...]], plenty: Mapping[tuple[str, ...], int] | None = None
+        self,
+        exhausted: set[tuple[str, ...]],
+        plenty: Mapping[tuple[str, ...], int] | None = None,
+        *,
+        ready: frozenset[str] = frozenset(),
     ) -> list[Candidate]:
         """Return the workers that may take jobs now. `exhausted`: sets of names without further ready jobs; workers
-        with such a set are left out. `plenty`: `Candidate.plenty` by set of names."""
+        with such a set are left out. `plenty`: `Candidate.plenty` by set of names. `ready`: names of jobs that become
+        ready; if there are any, workers that run none of them are left out."""
         plenty = plenty or {}
+        if ready:
+            self.add_queues(ready)
         if self.is_within(exhausted):
             return []
         now_s = self._clock.monotonic_s()
@@ -246,7 +259,9 @@ class Fleet:
                 worker_id,
                 # A half-open breaker lets one job through.
                 m.busy + 1
-                if m.breaker.is_half_open(now_s) and m.busy < m.worker.spec.max_jobs
+                if m.breaker.open_s > 0.0
+                and m.breaker.is_half_open(now_s)
+                and m.busy < m.worker.spec.max_jobs
                 else m.worker.spec.max_jobs,
                 m.busy,
                 names,
@@ -261,6 +276,7 @@ class Fleet:
             and self._is_available(m, now_s)
             and (names := m.names)
             and names not in exhausted
+            and not (ready and ready.isdisjoint(names))
         ]
 
     def _defer_to_others(self, now_s: float) -> None:

@@ -1,39 +1,29 @@
 """The path from the stores of a process to the leader in the same process."""
 
 from collections.abc import Callable, Collection
+from typing import Final
 
-from jqmaster.store.link.leader_port import TravellingClaim
+from jqmaster.store.link.leader_port import LEADER_ELSEWHERE, TravellingClaim
 from jqmaster.store.link.wake import JobsReady, SlotsFreed, WakeMessage
 
 Wake = Callable[[WakeMessage], None]
 ClaimWith = Callable[[JobsReady | SlotsFreed, Collection[str]], TravellingClaim | None]
+_NOWHERE: Final[Wake] = LEADER_ELSEWHERE.wake
+_NEVER: Final[ClaimWith] = LEADER_ELSEWHERE.claim_with
 
 
 class LocalLeader:
-    """The `LeaderPort` of a process. The process leads between `connect` and `disconnect`."""
+    """The `LeaderPort` of a process. The process leads between `connect` and `disconnect`. Meanwhile, the parts of the
+    port are the leader's own functions."""
 
     def __init__(self) -> None:
-        self._wake: Wake | None = None
-        self._claim_with: ClaimWith | None = None
+        self.disconnect()
 
-    def connect(self, wake: Wake, claim_with: ClaimWith | None = None) -> None:
-        self._wake, self._claim_with = wake, claim_with
+    def connect(self, wake: Wake, claim_with: ClaimWith = _NEVER) -> None:
+        self.is_here, self.wake, self.claim_with = True, wake, claim_with
 
     def disconnect(self) -> None:
-        self._wake = self._claim_with = None
-
-    @property
-    def is_here(self) -> bool:
-        return self._wake is not None
-
-    def wake(self, message: WakeMessage) -> None:
-        if self._wake:
-            self._wake(message)
-
-    def claim_with(
-        self, trigger: JobsReady | SlotsFreed, names: Collection[str] = ()
-    ) -> TravellingClaim | None:
-        return self._claim_with(trigger, names) if self._claim_with else None
+        self.is_here, self.wake, self.claim_with = False, _NOWHERE, _NEVER
 
 
 class LocalLead:

@@ -1,7 +1,7 @@
 """Watch the store: how full it is, and whether it still has the durability that it had at the start."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from jqmaster.clock import Clock
@@ -41,6 +41,8 @@ class StoreHealth(PeriodicLoop):
         self._settings = settings
         self._report = report
         self.faults: dict[str, str] = {}
+        # Called after each look, which may have changed what `admit` returns.
+        self.on_look: Callable[[], None] = lambda: None
         self._take(report)
 
     @property
@@ -107,3 +109,4 @@ class StoreHealth(PeriodicLoop):
         for check in self.faults.keys() - faults.keys():
             logger.info("the store's %s is in order again", check)
         self.faults = faults
+        self.on_look()

@@ -97,7 +97,7 @@ class EventIntake:
             self._flush,
             max_batch=MAX_PER_CALL,
             max_waiting=MAX_WAITING,
-            rest_s=pace.rest_s if pace else lambda took_s: 0.0,
+            pace=pace,
         )
 
     async def start(self) -> None:

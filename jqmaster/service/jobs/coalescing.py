@@ -9,14 +9,15 @@ from typing import Generic, TypeVar
 
 from jqmaster.clock import wait_for_event
 from jqmaster.errors import OverloadedError
+from jqmaster.service.jobs.push_pace import PushPace
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Coalescer(Generic[T, R]):
-    """Component. `flush` gets up to `max_batch` items and returns one result for each, in order. `rest_s` gets the
-    duration of a flush, and returns how long the next one waits.
+    """Component. `flush` gets up to `max_batch` items and returns one result for each, in order. `pace` decides how
+    long pushes wait after a flush.
 
     If a caller is cancelled, its item stays: the request may still be carried out, as with any lost answer.
     """
@@ -27,14 +28,14 @@ class Coalescer(Generic[T, R]):
         *,
         max_batch: int,
         max_waiting: int,
-        rest_s: Callable[[float], float] = lambda took_s: 0.0,
+        pace: PushPace | None = None,
     ) -> None:
         self._flush = flush
         self._max_batch = max_batch
         self._max_waiting = max_waiting
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._worker: asyncio.Task[None] | None = None
-        self._rest_s = rest_s
+        self._pace = pace
         self._stopping = asyncio.Event()
 
     async def start(self) -> None:
@@ -73,5 +74,7 @@ class Coalescer(Generic[T, R]):
                 for (_, future), result in zip(batch, results, strict=True):
                     if not future.done():
                         future.set_result(result)
-            if rest_s := self._rest_s(loop.time() - began_s):
-                await wait_for_event(self._stopping, rest_s)
+            if (pace := self._pace) is not None:
+                pace.has_pushes = True
+                if pace.is_slowed:
+                    await wait_for_event(self._stopping, pace.rest_s(loop.time() - began_s))

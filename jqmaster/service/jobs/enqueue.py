@@ -19,6 +19,7 @@ from jqmaster.errors import (
     RateLimitedError,
     after_it_was_done,
 )
+from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.coalescing import Coalescer
 from jqmaster.service.jobs.push_pace import PushPace
@@ -37,6 +38,7 @@ from jqmaster.store.jobs.enqueue_outcomes import (
     PushRefused,
     refused_for_one_reason,
 )
+from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.tracing import Tracing
 
@@ -90,10 +92,14 @@ class EnqueueService:
         tracing: Tracing | None = None,
         pace: PushPace | None = None,
         can_notify: bool = True,
+        admitted: LiveValue[Mapping[Durability | None, int]] | None = None,
     ) -> None:
+        """`admit` returns the number of replicas that a new job of a level needs, or refuses it. `admitted`: what it
+        returns at present, for the levels that it does not refuse."""
         self._acceptance = acceptance
         self._constraints = constraints
         self._admit = admit
+        self._admitted = admitted or LiveValue({})
         self._reach = reach
         self._tracing = tracing
         self._pace = pace
@@ -128,7 +134,9 @@ class EnqueueService:
             self._check_notify([spec], ())
         if caller is not None and caller.allows_name is not None:
             await self._check_reach([spec], caller, is_bulk=False)
-        replicas = self._admit(durability)
+        replicas = self._admitted.current.get(durability)
+        if replicas is None:
+            replicas = self._admit(durability)
         if idempotency_key is not None:
             # A key has no blanks, so different pairs of caller and key give different texts.
             owner = _key_owner(caller)
@@ -344,13 +352,18 @@ class EnqueueService:
             self._tracing.end(spans, outcome)
 
     def _coalescer(self, replicas: int) -> Coalescer[JobSpec, Outcome]:
-        coalescer = self._enqueues.get(replicas)
-        if coalescer is None:
-            coalescer = self._enqueues[replicas] = self._new_coalescer(replicas)
-        return coalescer
+        return self._enqueues.get(replicas) or self._enqueues.setdefault(
+            replicas, self._new_coalescer(replicas)
+        )
 
     def _new_coalescer(self, replicas: int) -> Coalescer[JobSpec, Outcome]:
         async def flush(specs: Sequence[JobSpec]) -> list[Outcome]:
+            try:
+                return await self._acceptance.enqueue(
+                    specs, self._constraints.current.constraint_set, replicas=replicas
+                )
+            except StaleConstraints:
+                await self._constraints.reload()
             return await self._constraints.under(
                 lambda constraints: self._acceptance.enqueue(specs, constraints, replicas=replicas)
             )
@@ -359,7 +372,7 @@ class EnqueueService:
             flush,
             max_batch=MAX_PER_CALL,
             max_waiting=MAX_WAITING_ENQUEUES,
-            rest_s=self._pace.rest_s if self._pace else lambda took_s: 0.0,
+            pace=self._pace,
         )
 
     def _backlog_full(self, full: BacklogFull) -> RateLimitedError:

@@ -29,7 +29,8 @@ class PushPace:
         self._counts = counts
         self._clock = clock
         self._loops = BackgroundLoops("push_pace", is_vital=False)
-        self._has_pushes = False
+        # Whoever pushes sets it.
+        self.has_pushes = False
         self.is_slowed = False
 
     async def start(self) -> None:
@@ -41,15 +42,15 @@ class PushPace:
 
     def rest_s(self, took_s: float) -> float:
         """Return how long pushes rest after a batch that took the store `took_s`."""
-        self._has_pushes = True
+        self.has_pushes = True
         return min(LONGEST_REST_S, took_s * REST_SHARE) if self.is_slowed else 0.0
 
     async def _run(self) -> None:
         while True:
             await sleep_to_tick(self._clock, LOOK_S)
-            if not (self._has_pushes or self.is_slowed):
+            if not (self.has_pushes or self.is_slowed):
                 continue
-            self._has_pushes = False
+            self.has_pushes = False
             try:
                 ready, running = await self._counts()
             except JqmasterError:

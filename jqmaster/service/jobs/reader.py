@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from jqmaster.clock import Clock
-from jqmaster.domain.ids import is_id
+from jqmaster.domain.ids import id_match, is_id
 from jqmaster.domain.jobs.job import CONTINUED, FINISHED, HOLDS_SLOTS, LISTED, Attempt, Job, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.jobs.predecessors import Links
@@ -143,7 +143,7 @@ class JobReader:
     async def result(self, job_id: str, *, wait_s: float) -> bytes | JobState | None:
         """Return the encoded Result. If the job is not over after `wait_s`, return its state. None: there is no
         result."""
-        if not is_id(job_id):
+        if not id_match(job_id):
             return None
         left_s, ends_at_s = wait_s, self._clock.monotonic_s() + wait_s
         with self._waiters.listening(job_id) as ended:

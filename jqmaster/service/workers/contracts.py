@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -99,6 +99,8 @@ class ContractService:
         self._logged_s: dict[tuple[str, str], float] = {}
         self._lock = asyncio.Lock()
         self._served: set[str] = set()
+        # Takes names. Returns whether it is known, without reading the store, that workers have served all of them.
+        self.were_served: Callable[[Iterable[str]], bool] = self._served.issuperset
         self._unserved_at_s: dict[str, float] = {}
         self._live: set[str] = set()
         self._live_at_s = float("-inf")
@@ -207,10 +209,6 @@ class ContractService:
         for finding in findings:
             self._log(finding.code, finding.name, finding.keywords)
         return sorted({finding.code for finding in findings})
-
-    def were_served(self, names: Iterable[str]) -> bool:
-        """Return whether it is known, without reading the store, that workers have served all of these names."""
-        return self._served.issuperset(names)
 
     async def unserved(self, names: Collection[str]) -> list[str]:
         """Return those of these names that no worker has ever served. A served name is looked up once, any

@@ -185,7 +185,7 @@ class ChallengeStore:
              codec.pack([answer.choice, answer.comment, answer.by, answer.address]) if answer else b""),
         )  # fmt: skip
         # The job's name is unknown here, so the claim is for any worker that has room.
-        claim = self._shard.leader.claim_with(JobsReady())
+        claim = self._shard.leader.claim_with(JobsReady(), ())
         ((word, data),) = await self._client.run_all([call], claim=claim)
         if word == "form":
             return AskedForm()

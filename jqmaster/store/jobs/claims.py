@@ -125,6 +125,7 @@ class ClaimStore:
         self._tally = tally
         self._client = shard.client
         self._keys = shard.keys
+        self._skipped = shard.keys.finished(JobState.SKIPPED)
         self._times = times
 
     async def claim_each(
@@ -162,14 +163,14 @@ class ClaimStore:
     def _claim_call(
         self, epoch: str, one: WantedClaim, edition: int, terms: _Terms, max_bytes: int
     ) -> ScriptCall:
-        k, worker_id = self._keys, one.worker_id
+        k, worker_id, now = self._keys, one.worker_id, self._shard.now
         keys = (
             k.epoch,
             k.worker(worker_id),
             k.claims(worker_id),
             k.running,
             k.fence,
-            k.finished(JobState.SKIPPED),
+            self._skipped,
             k.damaged,
             k.rules,
             k.mail(worker_id),
@@ -177,7 +178,7 @@ class ClaimStore:
         return ScriptCall(
             load("claim"),
             keys,
-            (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), len(terms.tokens) // TOKEN_BYTES,
+            ("" if now is None else now(), epoch, edition, codec.id_bytes(worker_id), len(terms.tokens) // TOKEN_BYTES,
              terms.lease_ms, terms.offer_ms, self._times.current.grace_ms, k.tag, terms.tokens, k.finished_channel,
              worker_id, "" if one.polls_here else k.wake_channel, max_bytes, *dict.fromkeys(one.names)),
         )  # fmt: skip
@@ -187,7 +188,8 @@ class ClaimStore:
         if word != "ok":
             return NotClaimed(word)
         now_ms, busy, first_fence, passed_over, is_exhausted, opens_in_ms, flat, expired = data
-        self._tally.skipped(name.decode() for name in expired)
+        if expired:
+            self._tally.skipped(name.decode() for name in expired)
         jobs = []
         waits: defaultdict[str, list[int]] = defaultdict(list)
         tokens = terms.tokens.hex()

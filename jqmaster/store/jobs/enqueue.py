@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
-from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import MAX_KNOWN_NAMES, NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.jobs.job import FINISHED, JobSpec, JobState
 from jqmaster.domain.jobs.predecessors import MOST_IN_PUSH, AfterWhen
 from jqmaster.domain.jobs.unique import OnConflict
@@ -27,7 +27,7 @@ from jqmaster.store.jobs.enqueue_outcomes import (
     refused_for_one_reason,
     text_of,
 )
-from jqmaster.store.jobs.placement import LaneTable, StaleConstraints
+from jqmaster.store.jobs.placement import LaneTable, SoleLane, StaleConstraints, sole_lane
 from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
@@ -41,6 +41,9 @@ SOON_MS: Final = 2000
 
 # The most predecessors in one call.
 PREDECESSORS_PER_CALL: Final = MOST_IN_PUSH
+_NOTHING: Final = codec.pack([])
+# Stands for the lanes of a call whose sole lane is known.
+_UNUSED: Final = LaneTable()
 # These attributes are read from each job of a bulk. `map` with a getter needs no Python frame per job.
 _AFTER, _RUN_AT_MS, _DELAY_MS = map(attrgetter, ("after", "run_at_ms", "delay_ms"))
 
@@ -85,6 +88,9 @@ class EnqueueStore:
         self._tally = tally
         self._client = shard.client
         self._keys = shard.keys
+        # The lanes of jobs that were pushed alone, by queue, under these constraints.
+        self._known_constraints = NO_CONSTRAINTS
+        self._sole_lanes: dict[str, SoleLane] = {}
 
     async def enqueue(
         self,
@@ -102,14 +108,15 @@ class EnqueueStore:
         Raise StaleConstraints; a repeat reports jobs that were accepted nevertheless as KNOWN. Raise
         StoreUnavailableError if the store was emptied or replaced, as after a FLUSHALL.
         """
-        spans = list(_spans(specs))
+        spans = [(0, 1)] if len(specs) == 1 else list(_spans(specs))
         calls = self._enqueue_calls(specs, spans, constraints, is_whole=is_whole)
         # The first call of a whole push decides for all of it.
         first = calls[:1] if is_whole else calls
         rest = calls[len(first) :]
         claim = None if rest else self._claim_with(specs, replicas)
         replies = await self._client.run_all(first, claim=claim, replicas=replicas)
-        _raise_refusal(replies)
+        if [word for word, _ in replies if word != "ok"]:
+            _raise_refusal(replies)
         word, data = replies[0] if replies else ("ok", [])
         if word == "full":
             statuses: list[Outcome] = [BacklogFull(data[0].decode())] * len(specs)
@@ -135,10 +142,11 @@ class EnqueueStore:
         run_at_ms, delays_ms = set(map(_RUN_AT_MS, specs)), set(map(_DELAY_MS, specs))
         if claim is None and not all(delays_ms):
             self._shard.leader.wake(JobsReady())
-        if run_at_ms != {None} or any(0 < (delay_ms or 0) <= SOON_MS for delay_ms in delays_ms):
+        if run_at_ms != {None} or [ms for ms in delays_ms if 0 < (ms or 0) <= SOON_MS]:
             self._shard.leader.wake(JobDelayed())
-        self._count_pushed(specs[len(statuses) :], others)
-        statuses += others
+        if others:
+            self._count_pushed(specs[len(statuses) :], others)
+            statuses += others
         if logger.isEnabledFor(logging.DEBUG):
             _log(specs, statuses)
         return statuses
@@ -170,14 +178,16 @@ class EnqueueStore:
         *,
         is_whole: bool,
     ) -> list[ScriptCall]:
-        k = self._keys
+        k, now = self._keys, self._shard.now
+        wake_channel = "" if self._shard.leader.is_here else k.wake_channel
         calls = []
         own = (
             frozenset(spec.id for spec in specs) if is_whole and any(map(_AFTER, specs)) else frozenset[str]()
         )
         for start, end in spans:
             chunk = specs[start:end]
-            table = LaneTable()
+            sole = self._sole_lane(constraints, specs[0]) if len(specs) == 1 else None
+            table = _UNUSED if sole else LaneTable()
             jobs: list[Arg] = []
             uniques = []
             waiting = []
@@ -191,22 +201,35 @@ class EnqueueStore:
                     numbers.append(batches.setdefault(spec.batch, len(batches) + 1))
                 if spec.after is not None:
                     waiting.append((number, spec.after))
-                lane, gates, weights = table.place(constraints, spec)
+                lane, gates, weights = sole.placement if sole else table.place(constraints, spec)
                 terms, digest, rest = codec.encode_new(spec, gates, weights)
                 jobs += (spec.id, terms + lane.to_bytes(2, "big"), digest, rest)
             following = Counter[int]()
-            if is_whole and start == 0 and constraints.bounds_backlogs:
+            if is_whole and start == 0 and not sole and constraints.bounds_backlogs:
                 following.update(table.place(constraints, spec)[0] for spec in specs[end:])
             push = "each" if not is_whole else "rest" if start else "whole"
             head: tuple[Arg, ...] = (
-                self._shard.now_arg, k.tag, self._shard.wake_channel, constraints.edition, push,
-                codec.pack(list(following.items())), table.packed(), self._shard.mark,
+                "" if now is None else now(), k.tag, wake_channel, constraints.edition, push,
+                codec.pack(list(following.items())) if following else _NOTHING,
+                sole.packed if sole else table.packed(), self._shard.mark,
                 codec.unique_requests(uniques) if uniques else "",
                 codec.pack([list(batches), numbers]) if batches else "",
                 codec.predecessor_requests(waiting, own) if waiting else "",
             )  # fmt: skip
             calls.append(ScriptCall(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))
         return calls
+
+    def _sole_lane(self, constraints: ConstraintSet, spec: JobSpec) -> SoleLane | None:
+        """Return the lane of a job that is pushed alone, if its queue alone determines it."""
+        if self._known_constraints is not constraints:
+            self._known_constraints, self._sole_lanes = constraints, {}
+        queue = spec.name if spec.requires is None else spec.queue
+        found = self._sole_lanes.get(queue)
+        if found is None and (found := sole_lane(constraints, queue)):
+            if len(self._sole_lanes) >= MAX_KNOWN_NAMES:
+                self._sole_lanes.clear()
+            self._sole_lanes[queue] = found
+        return found
 
     async def find_taken(self, specs: Sequence[JobSpec]) -> list[int]:
         """Return the positions of jobs whose ID already belongs to another request."""

@@ -157,6 +157,10 @@ class LaneTable:
             number = numbers[known_as] = len(self._gates)
         return number
 
+    def gates_at(self, number: int) -> bytes:
+        """Return the keyed gates of the lane with this number, in the form of a record."""
+        return self._gates[number - 1]
+
     def place(self, constraints: ConstraintSet, spec: JobSpec) -> Placement:
         """Return the place of a new job. `constraints` are the same in each call."""
         queue = spec.name if spec.requires is None else spec.queue
@@ -171,7 +175,7 @@ class LaneTable:
                     self.number_at(*constraints.place_of(fields)),
                     constraints.weights_of(fields),
                 )
-            placed = Placement(number, self._gates[number - 1], weights)
+            placed = Placement(number, self.gates_at(number), weights)
             if sole_lane:
                 self._placed[queue] = placed
         return placed
@@ -184,6 +188,22 @@ class LaneTable:
     def packed(self) -> bytes:
         """Return the table for `homes.read` of lib/lanes/homes.lua."""
         return codec.pack_raw(self._parts)
+
+
+class SoleLane(NamedTuple):
+    """The lane of one job, in the form of a `LaneTable` that has no other."""
+
+    placement: Placement
+    packed: bytes
+
+
+def sole_lane(constraints: ConstraintSet, queue: str) -> SoleLane | None:
+    """Return the one lane of all jobs of that queue. None: other fields of a job decide."""
+    lane = constraints.lane_of_queue(queue)
+    if lane is None:
+        return None
+    table = LaneTable(lane)
+    return SoleLane(Placement(1, table.gates_at(1), None), table.packed())
 
 
 def _joined(gates: Sequence[Gate]) -> str:

@@ -21,11 +21,11 @@ class ResultStore:
         """Return the encoded result, or the state of an unfinished job, or None if there is no result. `watch`: have
         the end of an unfinished job announced.
         """
-        k = self._keys
+        k, now = self._keys, self._shard.now
         word, data = await self._client.run(
             "fetch_result",
             (k.job(job_id), k.result(job_id), k.results),
-            (self._shard.now_arg, job_id, self._times.current.result_grace_ms, int(watch)),
+            ("" if now is None else now(), job_id, self._times.current.result_grace_ms, int(watch)),
         )
         match word:
             case "ok":

@@ -60,6 +60,7 @@ class SettlementStore:
         self._tally = tally
         self._client = shard.client
         self._keys = shard.keys
+        self._succeeded = shard.keys.finished(JobState.SUCCEEDED)
         self._times = times
 
     async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
@@ -80,12 +81,13 @@ class SettlementStore:
     ) -> list[bool]:
         """End attempts of (job ID, token, encoded result) as succeeded; False: the token is stale. `used`: by job ID,
         what an attempt has used."""
-        k = self._keys
+        k, now = self._keys, self._shard.now
+        wake_channel = "" if self._shard.leader.is_here else k.wake_channel
         calls = []
-        for chunk in pages(ended, MAX_PER_CALL):
+        for chunk in [ended] if len(ended) <= MAX_PER_CALL else pages(ended, MAX_PER_CALL):
             args: list[Arg] = [
-                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._times.current.result_ttl_ms,
-                self._shard.wake_channel, k.finished_channel,
+                "" if now is None else now(), k.tag, codec.id_bytes(worker_id), self._times.current.result_ttl_ms,
+                wake_channel, k.finished_channel,
                 _used_by([job_id for job_id, _, _ in chunk], used) if used else b"",
             ]  # fmt: skip
             for job_id, token, result in chunk:
@@ -96,14 +98,14 @@ class SettlementStore:
                     (
                         k.running,
                         k.claims(worker_id),
-                        k.finished(JobState.SUCCEEDED),
+                        self._succeeded,
                         k.results,
                         k.worker(worker_id),
                     ),
                     args,
                 )
             )
-        claim = self._shard.leader.claim_with(SlotsFreed(worker_id, len(ended)))
+        claim = self._shard.leader.claim_with(SlotsFreed(worker_id, len(ended)), ())
         replies = await self._client.run_all(calls, claim=claim)
         for word, _ in replies:
             _check_known(word, worker_id)
@@ -139,7 +141,7 @@ class SettlementStore:
                     s.hold.for_ms if s.hold else 0,
                 )
             calls.append(ScriptCall(load("settle"), (k.running, k.results, k.worker(worker_id)), args))
-        claim = self._shard.leader.claim_with(SlotsFreed(worker_id, len(settlements)))
+        claim = self._shard.leader.claim_with(SlotsFreed(worker_id, len(settlements)), ())
         replies = await self._client.run_all(calls, claim=claim)
         for word, _ in replies:
             _check_known(word, worker_id)

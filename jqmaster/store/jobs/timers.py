@@ -42,7 +42,7 @@ class TimerStore:
         """
         calls = [self._expiry(epoch)]
         calls += [self._promotion(epoch, state) for state in TIMED]
-        claim = self._shard.leader.claim_with(JobsReady()) if expects_some else None
+        claim = self._shard.leader.claim_with(JobsReady(), ()) if expects_some else None
         counts, nexts = [], []
         for _, data in await self._client.run_all(calls, claim=claim):
             counts.append(data[0])

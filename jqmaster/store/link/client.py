@@ -6,15 +6,22 @@ Behind Sentinels and on a Cluster the connections follow the primary (see `locat
 of a Cluster, which did nothing, goes to the right one.
 """
 
+import functools
 from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import MovedError, NoScriptError, ResponseError
 
 from jqmaster.domain.operations.latency import Latencies
-from jqmaster.errors import DamagedError, JqmasterError, OutcomeUnknownError, StaleEpochError
+from jqmaster.errors import (
+    DamagedError,
+    JqmasterError,
+    OutcomeUnknownError,
+    StaleEpochError,
+    StoreUnavailableError,
+)
 from jqmaster.store.link.access import StoreAccess
 from jqmaster.store.link.cluster import ClusterLocator
 from jqmaster.store.link.leader_port import TravellingClaim
@@ -25,6 +32,12 @@ from jqmaster.store.link.scripts import Arg, ScriptCall, load
 # The word of every script that refuses a write for the epoch of its leader.
 STALE_EPOCH: Final = "stale_epoch"
 _MOST_MOVES: Final = 3
+
+
+class _Ask(Protocol):
+    """Sends commands in one go, and returns their replies; see `StorePool.exchange`."""
+
+    def __call__(self, commands: Sequence[tuple[Arg, ...]], *, writes: bool) -> Awaitable[list[Any]]: ...
 
 
 class StoreClient:
@@ -192,34 +205,40 @@ class StoreClient:
             # An empty write never leaves the buffer of asyncio's own transport (since Python 3.12): the loop spins,
             # and the connection does not close.
             return []
-        guard = self._locator.guard if isinstance(self._locator, ClusterLocator) else None
+        cluster = self._locator if isinstance(self._locator, ClusterLocator) else None
+        guard = cluster.guard if cluster else None
         is_guarded, is_sharded = guard is not None, self.publishes_sharded
         commands: list[tuple[Arg, ...]] = []
         writes = False
         for call in calls:
             commands.append(call.script.command(call.keys, call.args, guard, is_sharded=is_sharded))
             writes = writes or call.script.writes
+        replicas_needed = (self.quorum_replicas if replicas is None else replicas) if writes else 0
 
-        async def evaluate(connection: AbstractConnection, todo: Sequence[int]) -> list[Any]:
-            asked = commands if len(todo) == len(commands) else [commands[i] for i in todo]
-            replies = await self._pool.exchange(connection, asked, writes=writes)
-            if NoScriptError in map(type, replies):
-                missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-                # EVAL loads the script too: after a failover or SCRIPT FLUSH it costs one more round trip, once.
-                repeats = [
+        async def load_missing(replies: list[Any], todo: Sequence[int], ask: _Ask) -> None:
+            # EVAL loads the script too: after a failover or SCRIPT FLUSH it costs one more round trip, once.
+            missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+            again = await ask(
+                [
                     (
                         "EVAL",
                         calls[todo[n]].script.text(is_guarded=is_guarded, is_sharded=is_sharded),
                         *commands[todo[n]][2:],
                     )
                     for n in missing
-                ]
-                again = await self._pool.exchange(connection, repeats, writes=writes)
-                for n, reply in zip(missing, again, strict=True):
-                    replies[n] = reply
-            needed = self.quorum_replicas if replicas is None else replicas
-            if needed and writes and not all(isinstance(reply, ResponseError) for reply in replies):
-                await self._await_replicas(connection, needed)
+                ],
+                writes=writes,
+            )
+            for n, reply in zip(missing, again, strict=True):
+                replies[n] = reply
+
+        async def evaluate(connection: AbstractConnection, todo: Sequence[int]) -> list[Any]:
+            asked = commands if len(todo) == len(commands) else [commands[i] for i in todo]
+            replies = await self._pool.exchange(connection, asked, writes=writes)
+            if NoScriptError in map(type, replies):
+                await load_missing(replies, todo, functools.partial(self._pool.exchange, connection))
+            if replicas_needed and not all(isinstance(reply, ResponseError) for reply in replies):
+                await self._await_replicas(connection, replicas_needed)
             return replies
 
         for call in calls:
@@ -227,7 +246,19 @@ class StoreClient:
         # If a round trip has several scripts, the first stands for all.
         name, began_s = calls[0].script.name, perf_counter()
         try:
-            replies = await self._with_redirects(len(calls), evaluate)
+            if cluster or replicas_needed:
+                replies = await self._with_redirects(len(calls), evaluate)
+            else:
+                # Any connection will do for all of it.
+                replies = await self._pool.ask(commands, writes=writes)
+                if NoScriptError in map(type, replies):
+                    try:
+                        await load_missing(replies, range(len(calls)), self._pool.ask)
+                    except StoreUnavailableError as exc:
+                        if not writes:
+                            raise
+                        # The calls whose scripts were there may have been done.
+                        raise OutcomeUnknownError(exc.detail, retry_after_s=RETRY_AFTER_S) from exc
         except JqmasterError:
             self.failed_round_trips[name] = self.failed_round_trips.get(name, 0) + 1
             raise

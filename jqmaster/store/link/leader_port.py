@@ -36,18 +36,18 @@ class LeaderPort(Protocol):
         """True if this process leads. If it does, scripts publish no messages for the leader."""
         ...
 
-    def wake(self, message: WakeMessage) -> None:
-        """Tell the leader of a write that was done. Does nothing if the leader is elsewhere."""
+    @property
+    def wake(self) -> Callable[[WakeMessage], None]:
+        """Tells the leader of a write that was done. Does nothing if the leader is elsewhere."""
         ...
 
-    def claim_with(
-        self, trigger: JobsReady | SlotsFreed, names: Collection[str] = ()
-    ) -> TravellingClaim | None:
-        """Return the claims that a write makes possible, to be sent behind it; then the leader need not be told of
-        `trigger`.
+    @property
+    def claim_with(self) -> Callable[[JobsReady | SlotsFreed, Collection[str]], TravellingClaim | None]:
+        """Returns the claims that a write makes possible, to be sent behind it; then the leader need not be told of
+        the trigger.
 
-        `names`: the names of the jobs that become ready, if they are known. None if the leader is elsewhere, or if as
-        far as it knows nothing could be claimed.
+        The names are those of the jobs that become ready, empty if they are not known. None if the leader is
+        elsewhere, or if as far as it knows nothing could be claimed.
         """
         ...
 

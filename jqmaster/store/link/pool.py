@@ -25,7 +25,6 @@ from jqmaster.errors import (
     StoreUnavailableError,
 )
 from jqmaster.store.link.access import StoreAccess, pool_of
-from jqmaster.store.link.connection import is_lost
 from jqmaster.store.link.refusals import RETRY_AFTER_S, told
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.store_faults import explained
@@ -93,14 +92,27 @@ class StorePool:
         try:
             yield connection
         finally:
-            if (
-                len(self._at_hand) < self._most_at_hand
-                and not self._asking_the_pool
-                and connection.is_connected
-            ):
-                self._at_hand.append(connection)
-            else:
+            if not self._keep_at_hand(connection):
                 await self._pool.release(connection)
+
+    async def ask(self, commands: Sequence[tuple[Arg, ...]], *, writes: bool) -> list[Any]:
+        """Do as `exchange`, on any connection. Raise also what `connection` raises."""
+        if not (self._at_hand and _is_idle(self._at_hand[-1])):
+            async with self.connection() as other:
+                return await self.exchange(other, commands, writes=writes)
+        connection = self._at_hand.pop()
+        try:
+            return await self.exchange(connection, commands, writes=writes)
+        finally:
+            if not self._keep_at_hand(connection):
+                await self._pool.release(connection)
+
+    def _keep_at_hand(self, connection: AbstractConnection) -> bool:
+        """Keep a connection for the next caller, if it is open, and no caller of the pool waits for one."""
+        if len(self._at_hand) < self._most_at_hand and not self._asking_the_pool and connection.is_connected:
+            self._at_hand.append(connection)
+            return True
+        return False
 
     async def exchange(
         self, connection: AbstractConnection, commands: Sequence[tuple[Arg, ...]], *, writes: bool
@@ -119,7 +131,21 @@ class StorePool:
             self._busy.add(transport)
         try:
             # Bypass redis-py's own sending and reading, which start a timeout or a task for each command.
-            replies = await self._read_replies(connection, packed, len(commands))
+            if not connection.is_connected:
+                raise RedisConnectionError("the connection was closed")
+            link: Any = connection
+            loop, parser, replies = asyncio.get_running_loop(), link._parser, list[Any]()
+            async with asyncio.timeout(self._timeout_s) as limit:
+                link._writer.write(packed)
+                await link._writer.drain()
+                while True:
+                    reply = await parser.read_response()
+                    if isinstance(reply, ResponseError):
+                        self._doubt_after(reply)
+                    replies.append(reply)
+                    if len(replies) == len(commands):
+                        break
+                    limit.reschedule(loop.time() + self._timeout_s)
             self._has_answered = True
             return replies
         except BaseException as exc:
@@ -147,33 +173,14 @@ class StorePool:
     async def _take_idle(self) -> AbstractConnection | None:
         """Return a connection that is open and idle, as the pool would, at a tenth of the pool's cost."""
         while self._at_hand:
-            connection: Any = self._at_hand.pop()
-            if connection.is_connected and not (
-                connection.should_reconnect() or is_lost(connection) or connection._reader._buffer
-            ):
-                return connection  # type: ignore[no-any-return]
-            # Nobody waits for the bytes that came in between; the pool connects it anew.
+            connection = self._at_hand.pop()
+            if _is_idle(connection):
+                return connection
+            # The pool connects it anew.
             with contextlib.suppress(*_LOST):
                 await connection.disconnect(nowait=True)
             await self._pool.release(connection)
         return None
-
-    async def _read_replies(self, connection: Any, packed: bytes, count: int) -> list[Any]:
-        """Read the replies. The timeout applies to each reply, not to the batch."""
-        if not connection.is_connected:
-            raise RedisConnectionError("the connection was closed")
-        loop, parser, replies = asyncio.get_running_loop(), connection._parser, list[Any]()
-        async with asyncio.timeout(self._timeout_s) as limit:
-            connection._writer.write(packed)
-            await connection._writer.drain()
-            while True:
-                reply = await parser.read_response()
-                if isinstance(reply, ResponseError):
-                    self._doubt_after(reply)
-                replies.append(reply)
-                if len(replies) == count:
-                    return replies
-                limit.reschedule(loop.time() + self._timeout_s)
 
     def _doubt_after(self, error: ResponseError) -> None:
         if self.locator and (isinstance(error, _DOUBTS) or str(error).startswith("NOREPLICAS")):
@@ -204,6 +211,19 @@ class StorePool:
         dead as well: a firewall in between has forgotten them, or drops all that is sent."""
         for connection in (*self._at_hand, *self._pool._available_connections):
             connection.mark_for_reconnect()  # type: ignore[no-untyped-call]
+
+
+def _is_idle(connection: Any) -> bool:
+    """Return whether the connection is open and silent. Nobody waits for bytes that came since it was last used."""
+    if not connection.is_connected or connection.should_reconnect():
+        return False
+    reader = connection._reader
+    return not (
+        connection._writer.transport.is_closing()
+        or reader._buffer
+        or reader.at_eof()
+        or reader.exception() is not None
+    )
 
 
 def _cancels() -> int:

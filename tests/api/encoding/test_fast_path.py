@@ -23,8 +23,9 @@ from jqmaster.api.events.schemas import EventRequest
 from jqmaster.api.http.endpoint import check
 from jqmaster.api.jobs.outcome_schemas import SuccessItem
 from jqmaster.api.jobs.schemas import JobRequest
+from jqmaster.api.schemas import is_instant
 from jqmaster.domain.events.event import Event
-from jqmaster.domain.ids import are_ids
+from jqmaster.domain.ids import are_ids, new_id
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.errors import JqmasterError
@@ -149,6 +150,44 @@ def test_they_agree_on_every_report(results: list[dict[str, Any]]) -> None:
         assert None in one_by_one
     else:
         assert usual == one_by_one == [result_by_the_models(msgpack.packb(result)) for result in results]
+    # Workers write the count in two bytes, because they do not know it when they begin.
+    counted = b"\x81\xa7results\xdc" + len(results).to_bytes(2, "big") + b"".join(map(msgpack.packb, results))
+    assert usual_successes(counted, LIMITS) == usual
+
+
+def test_a_report_that_says_something_twice_is_not_usual() -> None:
+    item = msgpack.packb(
+        {
+            "type": "success",
+            "job_id": new_id(),
+            "token": "0" * 32,
+            "finished_at": "2026-01-01T00:00:00.000Z",
+            "result": 1,
+        }
+    )
+    counted = b"\x81\xa7results\xdc\x00\x01" + item
+    assert usual_successes(counted, LIMITS) is not None
+    for broken in (
+        b"\x82\xa7results\x90" + counted[1:],
+        b"\x81\xa7results\xdd\x00\x00\x00\x01" + item,
+        b"\x81\xd9\x07results\x91" + item,
+        counted[:12] + bytes((item[0] + 1,)) + item[1:] + b"\xa6result\x01",
+        counted + b"\x01",
+    ):
+        assert usual_successes(broken, LIMITS) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1970-01-01T00:00:00.000Z", "1969-12-31T23:59:59.999Z", "2099-12-31T23:59:59.999Z", "2100-01-01T00:00:00.001Z",
+        "2026-02-29T00:00:00.000Z", "2026-01-01T24:00:00.000Z", "2026-01-01T00:00:60.000Z", "2026-01-01T00:00:00Z",
+        "2026-01-01T00:00:00.000+00:00", "2026-13-01T00:00:00.000Z", "2026-01-01T00:00:00.\u0661\u0661\u0661Z", "now",
+    ],
+)  # fmt: skip
+def test_the_usual_time_is_one_that_the_models_accept(text: str) -> None:
+    item = {"type": "success", "job_id": new_id(), "token": "0" * 32, "finished_at": text, "result": 1}
+    assert (usual_success(msgpack.packb(item), LIMITS) is not None) == is_instant(text)
 
 
 EVENTS = st.fixed_dictionaries(

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from jqmaster.app import Master
 from jqmaster.config import Settings
 from jqmaster.domain.operations.latency import Traffic
 from jqmaster.embedded import EmbeddedStatus
+from jqmaster.embedded.supervisor import EmbeddedValkey
 from jqmaster.live_value import LiveValue
 from tests.support import real_time
 from tests.support.contract import check_answer, document
@@ -227,7 +229,34 @@ async def test_while_the_data_are_written_anew_pushes_are_told_so(
     parts = master.shard.services
     embedded: Any = SimpleNamespace(status=lambda: status)
     monkeypatch.setattr(parts, "store", replace(parts.store, embedded=embedded))
+    parts.judge_admission()
     code, answer = await api.call("POST", "/api/jobs", {"name": "work"})
     assert (code, answer["code"], answer["detail"]) == (503, "store_unavailable", "they are written anew")
     status = EmbeddedStatus("running")
+    parts.judge_admission()
     assert (await api.call("POST", "/api/jobs", {"name": "work"}))[0] == 201
+
+
+async def test_what_is_admitted_changes_with_each_of_its_causes(
+    api: Api, master: Master, tmp_path: Path
+) -> None:
+    parts = master.shard.services
+    admitted = parts.admitted.current
+    assert admitted[None] == 0
+    parts.health.faults = {"space": "the store is full"}
+    parts.health.on_look()
+    assert parts.admitted.current == {}
+    assert (await api.call("POST", "/api/jobs", {"name": "work"}))[1]["code"] == "store_full"
+    parts.health.faults = {}
+    parts.health.on_look()
+    assert parts.admitted.current == admitted
+
+    told: list[str] = []
+    embedded = EmbeddedValkey(tmp_path)
+    embedded.on_change = lambda: told.append(embedded.status().state)
+    embedded._set("rewriting")
+    assert told == ["rewriting"]
+
+    master._fail("the store holds other data")
+    assert parts.admitted.current == {}
+    assert (await api.call("POST", "/api/jobs", {"name": "work"}))[1]["code"] == "store_unfit"

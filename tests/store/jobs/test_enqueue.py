@@ -14,6 +14,7 @@ from jqmaster.store.jobs.enqueue_outcomes import Accepted, PushExpired, PushRefu
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.link.script_modules import LUA, ScriptHeaderError
 from jqmaster.store.link.scripts import read_header
+from tests.support.constraints import ConstrainedWorld
 from tests.support.store import StoreWorld, unconstrained
 
 
@@ -334,3 +335,24 @@ async def test_the_reply_names_only_the_jobs_that_are_not_new(
     assert await world.acceptance.enqueue(specs[:2]) == [Accepted.NEW] * 2
     assert await world.acceptance.enqueue(specs[1:]) == [Accepted.KNOWN, Accepted.NEW]
     assert replies == [("ok", [world.now_ms, []]), ("ok", [world.now_ms, [0, b"known", b""]])]
+
+
+async def test_a_job_that_is_pushed_alone_gets_the_lane_that_a_bulk_would_give_it(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jqmaster.store.jobs.enqueue.MAX_KNOWN_NAMES", 2)
+    constraints = ConstrainedWorld(world)
+    names = ("mail", "video", "mail", "other", "mail")
+
+    async def lanes_are_the_same() -> None:
+        alone = [await constraints.enqueue(name=name, argument={"host": "a"}) for name in names]
+        together = [world.spec(name, {"host": "a"}) for name in names]
+        assert set(await constraints.push(together)) == {Accepted.NEW}
+        for one, other in zip(alone, together, strict=True):
+            assert (await world.get(one)).lane_id == (await world.get(other.id)).lane_id
+
+    await lanes_are_the_same()
+    await constraints.limit(concurrency=2)
+    await lanes_are_the_same()
+    await constraints.limit(key="argument.host", concurrency=1)
+    await lanes_are_the_same()

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import hashlib
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from jqmaster.store.jobs.enqueue_outcomes import Accepted
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.script_modules import ScriptHeaderError
-from jqmaster.store.link.scripts import ScriptCall, load, names
+from jqmaster.store.link.scripts import Arg, ScriptCall, load, names
 from jqmaster.store.link.shard import Shard
 from tests.support.admin import admin_of
 from tests.support.proxy import StoreProxy
@@ -61,6 +62,29 @@ async def test_scripts_come_back_after_the_store_forgot_them(world: StoreWorld) 
     sha = hashlib.sha1(text, usedforsecurity=False).hexdigest()
     assert await redis.script_exists(sha) == [True]
     assert len(await world.acceptance.enqueue([world.spec()])) == 1
+
+
+async def test_scripts_that_cannot_be_loaded_again_leave_open_what_was_done(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store forgot one script of several: the others may have run."""
+    client, k = world.shard.client, world.shard.keys
+    ask = client._pool.ask
+
+    async def asks_once(commands: Sequence[tuple[Arg, ...]], *, writes: bool) -> list[Any]:
+        if commands[0][0] == "EVAL":
+            raise StoreUnavailableError("the store cannot be reached")
+        return await ask(commands, writes=writes)
+
+    if client.is_on_cluster:
+        pytest.skip("on a Cluster, the same connection is used again")
+    monkeypatch.setattr(client._pool, "ask", asks_once)
+    elect = ScriptCall(load("elect"), (k.leader, k.epoch, k.demoted), ("", "m", "n", 1))
+    await world.redis.script_flush()
+    with pytest.raises(OutcomeUnknownError):
+        await client.run_all([elect])
+    with pytest.raises(StoreUnavailableError):
+        await client.run("find_held", (), (world.now_ms, k.tag))
 
 
 async def test_nothing_to_run_needs_no_store() -> None:
