@@ -21,6 +21,7 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.scripts import Arg, load
 from jqmaster.store.link.shard import Shard
+from tests.support.admin import admin_of
 from tests.support.server import StoreServer, started
 from tests.support.store import StoreWorld
 
@@ -51,7 +52,9 @@ def sharing_library(name: str) -> str:
     modules, body = text[:end], text[end:]
     shared = _EAGER.sub(lambda match: f"local {match[1]}\ndo\n{_resettable(match[2])}end\n", modules)
     head = "local KEYS, ARGV\nlocal resets = {}\n"
-    call = f"function(keys, args)\nKEYS, ARGV = keys, args\nfor i = 1, #resets do resets[i]() end\n{body}\nend"
+    call = (
+        f"function(keys, args)\nKEYS, ARGV = keys, args\nfor i = 1, #resets do resets[i]() end\n{body}\nend"
+    )
     return _library(name, head + shared, call)
 
 
@@ -84,7 +87,9 @@ def _resettable(module: str) -> str:
             continue
         names, value = found[1], found[2]
         words = set(re.findall(r"\w+", value or ""))
-        is_changed = any(re.search(rf"^   +.*?\b{one.strip()}\b[\w, ]* = ", module, re.M) for one in names.split(","))
+        is_changed = any(
+            re.search(rf"^   +.*?\b{one.strip()}\b[\w, ]* = ", module, re.M) for one in names.split(",")
+        )
         if value is None or value.endswith("{}") or "{}, " in value or words & variables or is_changed:
             if value is not None and value.endswith(("{", "(", "function()")):
                 continue
@@ -116,34 +121,38 @@ class Asking:
 
 
 async def usec_per_call(client: StoreClient) -> float:
-    stats = await client.redis.info("commandstats")
+    stats = await admin_of(client).info("commandstats")
     found = stats.get("cmdstat_fcall") or stats["cmdstat_evalsha"]
     return float(found["usec"]) / float(found["calls"])
 
 
 async def one_round(client: StoreClient, jobs: int) -> dict[str, float]:
     """Return the µs of the store for a call of each script."""
+    admin = admin_of(client)
     shard = Shard(client, Keys(f"f{uuid.uuid4().hex[:8]}"))
     costs: dict[str, float] = {}
     async with StoreWorld.on(shard) as world:
         worker = await world.worker(max_jobs=jobs)
-        await client.redis.config_resetstat()
+        await admin.config_resetstat()
         for n in range(jobs):
             await world.enqueue("work", n, keep_result=True)
         costs["enqueue"] = await usec_per_call(client)
-        await client.redis.config_resetstat()
+        await admin.config_resetstat()
         claimed = [(await world.claim(worker, limit=1))[0] for _ in range(jobs)]
         costs["claim"] = await usec_per_call(client)
-        await client.redis.config_resetstat()
+        await admin.config_resetstat()
         for job in claimed:
-            assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [True]
+            assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [
+                True
+            ]
         costs["settle_success"] = await usec_per_call(client)
     return costs
 
 
 async def measure(url: str, jobs: int, rounds: int) -> None:
     client = StoreClient(url, connections=4)
-    asking = Asking(client)
+    asking, admin = Asking(client), admin_of(client)
+    await admin.execute_command("ACL", "SETUSER", "jqmaster", "+fcall")
     client._pool.ask = asking  # type: ignore[method-assign]
     costs: dict[str, dict[str, list[float]]] = {form: defaultdict(list) for form in FORMS}
     for number in range(rounds + 1):
@@ -151,7 +160,7 @@ async def measure(url: str, jobs: int, rounds: int) -> None:
             asking.form = form
             for name in SCRIPTS if form != FORMS[0] else ():
                 text = plain_library(name) if form == FORMS[1] else sharing_library(name)
-                await client.redis.function_load(text, replace=True)
+                await admin.function_load(text, replace=True)
             found = await one_round(client, jobs)
             if number:  # the first warms up
                 for name, usec in found.items():
@@ -160,23 +169,23 @@ async def measure(url: str, jobs: int, rounds: int) -> None:
         asking.form, asking.counts = form, True
         for name in SCRIPTS:
             text = plain_library(name) if form == FORMS[1] else sharing_library(name)
-            await client.redis.function_load(text, replace=True)
-        await client.redis.delete(ALLOCATED)
+            await admin.function_load(text, replace=True)
+        await admin.delete(ALLOCATED)
         await one_round(client, jobs)
-        found = {name.decode(): int(total) / jobs for name, total in (await client.redis.hgetall(ALLOCATED)).items()}
-        print(f"{form}: bytes that a call allocates: {', '.join(f'{name} {each:,.0f}' for name, each in found.items())}")
+        sums: dict[bytes, bytes] = await admin.execute_command("HGETALL", ALLOCATED)
+        each = [f"{name.decode()} {int(total) // jobs:,}" for name, total in sums.items()]
+        print(f"{form}: bytes that a call allocates: {', '.join(each)}")
     for name in SCRIPTS:
-        before = statistics.median(costs[FORMS[0]][name])
-        told = [
-            f"{form} {statistics.median(costs[form][name]):.1f} µs ({statistics.median(costs[form][name]) / before:.2f})"
-            for form in FORMS
-        ]
+        by_form = {form: statistics.median(costs[form][name]) for form in FORMS}
+        told = [f"{form} {one:.1f} µs ({one / by_form[FORMS[0]]:.2f})" for form, one in by_form.items()]
         print(f"{name}: {', '.join(told)}")
     await client.close()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--jobs", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=8)
     given = parser.parse_args()
