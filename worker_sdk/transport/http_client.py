@@ -4,11 +4,12 @@ A general client needs over three times the CPU for a call, and a job that arriv
 """
 
 import asyncio
+import contextlib
 import functools
 import http.client
 import ssl
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from worker_sdk import forked
+from worker_sdk.transport.answer_bodies import SMALL_BODY_BYTES, BodyLimit, BodyRoom, ReceivedBody
 from worker_sdk.transport.call_faults import fault_text
 
 # A kept connection that has been idle for longer is not used again: a proxy in between may have forgotten it.
@@ -106,6 +108,8 @@ class HttpClient:
     * `is_end_an_answer`: accept answers without a length, which end with their connection. One of these may have been
       cut off.
     * `max_idle_s`: a kept connection that has been idle for longer is not used again.
+    * `max_bodies_bytes`: the most bytes of bodies that all calls together receive at a time, apart from the first
+      SMALL_BODY_BYTES of each; only for calls with a `body_limit`.
     """
 
     def __init__(
@@ -117,8 +121,15 @@ class HttpClient:
         keeps_connections: bool = True,
         is_end_an_answer: bool = False,
         max_idle_s: float = MAX_IDLE_S,
+        max_bodies_bytes: int | None = None,
     ) -> None:
         self._route = route
+        self._room = None if max_bodies_bytes is None else BodyRoom(max_bodies_bytes)
+        self._kind: Callable[..., _Connection] = (
+            _PlainReads
+            if max_bodies_bytes is None
+            else functools.partial(_SmallReads, buffer=memoryview(bytearray(SMALL_BODY_BYTES)))
+        )
         self._max_idle_s = max_idle_s
         self._keeps_connections = keeps_connections
         self._policy = _Policy(max_answer_bytes + _MAX_HEAD_BYTES, kept_fields, is_end_an_answer)
@@ -138,6 +149,7 @@ class HttpClient:
         timeout_s: float,
         connect_timeout_s: float,
         is_repeatable: bool = False,
+        body_limit: Callable[[int], BodyLimit] | None = None,
     ) -> HttpAnswer:
         """Send one request and return its answer.
 
@@ -145,6 +157,7 @@ class HttpClient:
         * `fields`: further fields of the head, as `field_lines` writes them.
         * `is_repeatable`: send the request once more, over a new connection, if a kept one ends before anything of the
           answer has come. Servers close idle connections without notice.
+        * `body_limit`: returns, by the status of the answer, what is wanted of its body; None: all of it.
 
         Raises NotSentError or NoAnswerError, at the latest after `timeout_s` in all, ValueError for a path that cannot
         be sent, and any other error of the route.
@@ -155,12 +168,14 @@ class HttpClient:
         connection = self._kept(address, loop.time())
         if connection is not None:
             try:
-                return await self._exchange(address, connection, head, body, timeout_s)
+                return await self._exchange(address, connection, head, body, timeout_s, body_limit=body_limit)
             except ClosedError:
                 if not is_repeatable or connection.has_response_begun or self._is_closed:
                     raise
         connection = await self._connect(address, end_s - loop.time(), connect_timeout_s)
-        return await self._exchange(address, connection, head, body, end_s - loop.time())
+        return await self._exchange(
+            address, connection, head, body, end_s - loop.time(), body_limit=body_limit
+        )
 
     async def close(self) -> None:
         """End the calls that are under way with ClosedError, and close all connections."""
@@ -190,15 +205,30 @@ class HttpClient:
             connection.abandon()
 
     @property
+    def waiting_bodies(self) -> int:
+        """Bodies that wait for room."""
+        return 0 if self._room is None else self._room.waiting
+
+    @property
     def open_connections(self) -> int:
         """Connections that are open now, idle or in use."""
         return len(self._open)
 
     async def _exchange(
-        self, address: str, connection: "_Connection", head: bytes, body: bytes | None, timeout_s: float
+        self,
+        address: str,
+        connection: "_Connection",
+        head: bytes,
+        body: bytes | None,
+        timeout_s: float,
+        *,
+        body_limit: Callable[[int], BodyLimit] | None,
     ) -> HttpAnswer:
         try:
-            return await connection.exchange(head, body or b"", timeout_s)
+            if body_limit is None:
+                return await connection.exchange(head, body or b"", timeout_s)
+            with connection.receiving(body_limit, self._room):
+                return await connection.exchange(head, body or b"", timeout_s)
         finally:
             if connection.may_be_used and self._keeps_connections:
                 self._keep(address, connection)
@@ -212,7 +242,7 @@ class HttpClient:
             async with asyncio.timeout(timeout_s):
                 return await self._route.connect(
                     address,
-                    lambda: _Connection(loop, self._policy, on_made=self._open.add, on_lost=on_lost),
+                    lambda: self._kind(loop, self._policy, on_made=self._open.add, on_lost=on_lost),
                     timeout_s=connect_timeout_s,
                 )
         except (OSError, TimeoutError) as exc:
@@ -282,7 +312,7 @@ class _Policy:
     is_end_an_answer: bool
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(asyncio.BaseProtocol):
     """One connection, for one call at a time. `may_be_used`: it may take another call."""
 
     def __init__(
@@ -305,8 +335,11 @@ class _Connection(asyncio.Protocol):
         self._writable: asyncio.Future[None] | None = None
         self._received = 0
         self._fields: dict[bytes, str] = {}
+        # The length of the body, if the head names it.
+        self._length = 0
         self._ends_with_connection = False
         self._body: list[bytes] = []
+        self._limited: ReceivedBody | None = None
         self.may_be_used = False
         self.idle_since_s = 0.0
 
@@ -349,6 +382,26 @@ class _Connection(asyncio.Protocol):
             else:
                 await asyncio.sleep(0)
         return True
+
+    @contextlib.contextmanager
+    def receiving(self, limit: Callable[[int], BodyLimit], room: BodyRoom | None) -> Iterator[None]:
+        """Keep to the limits of a call, and to the room of all calls, while its answer arrives."""
+        self._limited = body = ReceivedBody(limit, room)
+        try:
+            yield
+        finally:
+            self._limited = None
+            if room is not None and body.is_large:
+                room.leave(body.reserved, self)
+                if not body.reserved and not self._transport.is_closing():
+                    self._transport.resume_reading()
+
+    def enter(self, reserved: int) -> None:
+        """Go on reading: there is room for the body now."""
+        if self._limited is not None:
+            self._limited.reserved = reserved
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -411,6 +464,7 @@ class _Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._fields, self._body = {}, []
+        self._length = 0
         self._head_fields.clear()
         self._ends_with_connection = False
         self.may_be_used = False  # until this answer is complete, too
@@ -423,13 +477,41 @@ class _Connection(asyncio.Protocol):
                 self._fields[known] = value.decode("latin-1")
             elif known in (b"content-length", b"transfer-encoding"):
                 has_length = True
+                if known == b"content-length" and value.isdigit():
+                    self._length = int(value[:20])
         status = self._parser.get_status_code()
         self._ends_with_connection = self._policy.is_end_an_answer and not (
             has_length or status < 200 or status in _NEVER_WITH_BODY
         )
 
     def on_body(self, piece: bytes) -> None:
-        self._body.append(piece)
+        if self._limited is None:
+            self._body.append(piece)
+        else:
+            self._receive(self._limited, piece)
+
+    def _receive(self, body: ReceivedBody, piece: bytes) -> None:
+        """Take a piece of a body that has a limit."""
+        if body.received == 0:
+            body.limit = body.limit_of(self._parser.get_status_code())
+        before = body.received
+        body.received += len(piece)
+        most = body.limit.max_bytes
+        if body.received <= most or body.limit.is_cut:
+            if before < most:
+                self._body.append(piece[: most - before])
+            if body.received > max(most, SMALL_BODY_BYTES) and body.limit.is_cut:
+                # The rest is of no use, and may be endless.
+                self._answer()
+                self._transport.abort()
+            elif body.received > SMALL_BODY_BYTES and not body.is_large and body.room is not None:
+                body.is_large = True
+                # More than this cannot come: it would be an error.
+                body.reserved = body.room.take(min(most, self._length or most), self)
+                if not body.reserved:
+                    self._transport.pause_reading()
+        else:
+            self._fail(TooLargeAnswerError(self._parser.get_status_code()))
 
     def on_message_complete(self) -> None:
         if self._parser.get_status_code() < 200 or self._waiter is None or self._waiter.done():
@@ -442,3 +524,30 @@ class _Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             status = self._parser.get_status_code()
             self._waiter.set_result(HttpAnswer(status, b"".join(self._body), self._fields))
+
+
+class _PlainReads(_Connection, asyncio.Protocol):
+    """A connection that reads as much as there is."""
+
+
+class _SmallReads(_Connection, asyncio.BufferedProtocol):
+    """A connection that reads little at a time, so that thousands of them hold little before they wait for room. All
+    connections of a client share `buffer`: what was read is taken out before anything else is read."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        policy: _Policy,
+        *,
+        on_made: Callable[[_Connection], None],
+        on_lost: Callable[[_Connection], None],
+        buffer: memoryview,
+    ) -> None:
+        super().__init__(loop, policy, on_made=on_made, on_lost=on_lost)
+        self._buffer = buffer
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._buffer[:nbytes]))

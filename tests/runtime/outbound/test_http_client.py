@@ -15,7 +15,14 @@ from tests.support.egress import loopback_guard
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 from worker_sdk.transport import http_client as module
-from worker_sdk.transport.http_client import HttpAnswer, HttpClient, NoAnswerError, NotSentError
+from worker_sdk.transport.answer_bodies import SMALL_BODY_BYTES, BodyLimit
+from worker_sdk.transport.http_client import (
+    HttpAnswer,
+    HttpClient,
+    NoAnswerError,
+    NotSentError,
+    TooLargeAnswerError,
+)
 
 pytestmark = real_time.SOCKETS
 
@@ -243,3 +250,120 @@ async def test_close_ends_what_is_under_way(peer: Peer, client: HttpClient) -> N
     await client.close()
     with pytest.raises(NoAnswerError):
         await calling
+
+
+# --- bodies with a limit
+
+KIB = 1024
+
+
+def answer_of(body: bytes, status: int = 200, *, is_chunked: bool = False) -> bytes:
+    if is_chunked:
+        head, body = b"Transfer-Encoding: chunked", b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    else:
+        head = b"Content-Length: %d" % len(body)
+    return b"HTTP/1.1 %d x\r\n%b\r\n\r\n%b" % (status, head, body)
+
+
+def result_or_beginning(status: int) -> BodyLimit:
+    return BodyLimit(64 * KIB) if status == 200 else BodyLimit(1 * KIB, is_cut=True)
+
+
+@contextlib.asynccontextmanager
+async def bounded(total: int = 128 * KIB) -> AsyncIterator[HttpClient]:
+    """Yield a client whose calls share `total` bytes for their bodies."""
+    http = HttpClient(
+        GuardedRoute(loopback_guard(), ssl.create_default_context),
+        max_answer_bytes=1024 * KIB,
+        max_bodies_bytes=total,
+    )
+    try:
+        yield http
+    finally:
+        await http.close()
+
+
+@pytest.mark.req("M13")
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_of_a_body_only_what_is_wanted_is_held(peer: Peer, is_chunked: bool) -> None:
+    async with bounded() as http:
+        for size in (0, 1, SMALL_BODY_BYTES, SMALL_BODY_BYTES + 1, 64 * KIB):
+            http.drop_idle()
+            peer.script = answering(answer_of(b"x" * size, is_chunked=is_chunked))
+            assert (await call(http, peer.address, body_limit=result_or_beginning)).body == b"x" * size
+        http.drop_idle()
+        peer.script = answering(answer_of(b"x" * (64 * KIB + 1), is_chunked=is_chunked))
+        with pytest.raises(TooLargeAnswerError):
+            await call(http, peer.address, body_limit=result_or_beginning)
+        # The status of a failure is enough, however long its body is.
+        peer.script = answering(answer_of(b"x" * (900 * KIB), 500, is_chunked=is_chunked))
+        found = await call(http, peer.address, body_limit=result_or_beginning)
+        assert (found.status, found.body) == (500, b"x" * KIB)
+
+
+@pytest.mark.req("M13")
+async def test_a_connection_is_kept_after_a_short_answer_of_no_use(peer: Peer) -> None:
+    short = answer_of(b"x" * 8 * KIB, 500)
+    peer.script = answering(short, short)
+    async with bounded() as http:
+        assert [
+            len((await call(http, peer.address, body_limit=result_or_beginning)).body) for _ in range(2)
+        ] == [KIB, KIB]
+    assert peer.connections == 1
+
+
+@pytest.mark.req("M13")
+async def test_bodies_share_the_room_of_their_client(peer: Peer) -> None:
+    """Twenty large bodies arrive at once, and no more of them than there is room for are read at a time."""
+    size, calls = 60 * KIB, 20
+    begun = asyncio.Event()
+    sent = 0
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await request(reader)
+        head, _, body = answer_of(b"x" * size).partition(b"\r\n\r\n")
+        writer.write(head + b"\r\n\r\n" + body[: 20 * KIB])
+        await begun.wait()
+        writer.write(body[20 * KIB :])
+        await reader.read()
+
+    peer.script = script
+    async with bounded() as http:
+        answers = [
+            asyncio.create_task(call(http, peer.address, body_limit=result_or_beginning))
+            for _ in range(calls)
+        ]
+        await wait_until(lambda: peer.connections == calls, what="all calls are under way")
+        await wait_until(lambda: http.waiting_bodies == calls - 2, what="all but two wait for room")
+        begun.set()
+        assert [len((await one).body) for one in answers] == [size] * calls
+        assert http.waiting_bodies == 0
+
+
+@pytest.mark.req("M13")
+async def test_calls_that_end_give_their_room_to_others(peer: Peer) -> None:
+    is_stuck = True
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        body = b"x" * 60 * KIB
+        if is_stuck:
+            writer.write(answer_of(body)[: 40 * KIB])
+        else:
+            writer.write(answer_of(body))
+        await reader.read()
+
+    peer.script = script
+    async with bounded(64 * KIB) as http:
+        stuck = [
+            asyncio.create_task(call(http, peer.address, body_limit=result_or_beginning)) for _ in range(3)
+        ]
+        await wait_until(lambda: peer.connections == 3, what="all calls are under way")
+        is_stuck = False
+        good = asyncio.create_task(call(http, peer.address, body_limit=result_or_beginning))
+        await wait_until(lambda: peer.connections == 4, what="one more call is under way")
+        for one in stuck:
+            one.cancel()
+        assert len((await good).body) == 60 * KIB
+        await asyncio.gather(*stuck, return_exceptions=True)

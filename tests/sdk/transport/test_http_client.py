@@ -99,7 +99,7 @@ async def call(
     timeout_s: float = 5.0,
     path: str = "/p",
 ) -> HttpAnswer:
-    limits = {"timeout_s": timeout_s, "connect_timeout_s": 3.0}
+    limits: dict[str, Any] = {"timeout_s": timeout_s, "connect_timeout_s": 3.0}
     http = await client.get()
     return await http.call(
         "POST", server.address, path, body, "Accept: x/y\r\n", is_repeatable=True, **limits
