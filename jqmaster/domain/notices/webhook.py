@@ -1,6 +1,7 @@
 """The webhook of a job's end: its body, the job that delivers it, and its signature."""
 
 import base64
+import contextlib
 import datetime as dt
 import hmac
 import json
@@ -19,10 +20,11 @@ from jqmaster.domain.jobs.job import OUTCOMES, STATES, Job, JobSpec, JobState, N
 from jqmaster.domain.notices.delivery import WEBHOOK_NAME, reserved_job, stable_id
 
 MAX_URL_CHARS: Final = 2048
-# Larger results are left out of the body; receivers may fetch them.
+# Larger results, and those that cannot be read, are left out of the body; receivers may fetch them.
 MAX_RESULT_BYTES: Final = 64 * 1024
 
 _URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")
+_UNREADABLE: Final = (ValueError, OverflowError, RecursionError, msgpack.UnpackException)
 _STATES_BY_CODE: Final = {STATES[state].code: state for state in OUTCOMES}
 
 
@@ -100,9 +102,15 @@ def body_of(job: Job, end: JobEnd, result: bytes | None) -> bytes:
         }
     if result is not None:
         if len(result) <= MAX_RESULT_BYTES:
-            data["result"] = _plain(msgpack.unpackb(result, timestamp=3, strict_map_key=False))
-        else:
-            data["result_omitted"] = True
+            # The end itself must reach the receiver, whatever the result is.
+            with contextlib.suppress(*_UNREADABLE):
+                shown = _plain(msgpack.unpackb(result, timestamp=3, strict_map_key=False))
+                return _message(end, data | {"result": shown})
+        data["result_omitted"] = True
+    return _message(end, data)
+
+
+def _message(end: JobEnd, data: dict[str, Any]) -> bytes:
     message = {"type": f"job.{end.state}", "timestamp": iso_ms(end.finished_at_ms), "data": data}
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
 

@@ -16,6 +16,7 @@ from jqmaster.domain.notices.webhook import (
     read_end,
 )
 from jqmaster.errors import ConflictError, NotFoundError
+from jqmaster.lifecycle import EntriesApart
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.follow_ups import CarryOut
 from jqmaster.service.jobs.operator_actions import JobActions
@@ -50,32 +51,39 @@ class WebhookFollowUps:
         self._results = results
         self._constraints = constraints
         self._prepare = prepare
+        self._apart = EntriesApart("webhooks")
 
     def kinds(self) -> dict[str, CarryOut]:
         """Return the function that carries out each kind of entry."""
         return {"notify": self.enqueue}
 
     async def enqueue(self, subjects: Sequence[str], epoch: str) -> Sequence[str]:
-        """Enqueue the deliveries of ends, and return those for which there was no room."""
+        """Enqueue the deliveries of ends. Return those for which there was no room, and those that failed."""
         del epoch  # the deliveries' IDs rule out a second one
         ends = {subject: end for subject in subjects if (end := read_end(subject))}
         jobs = await self._records.get_without_argument([end.job_id for end in ends.values()])
         specs: dict[str, JobSpec] = {}
+        failed = set(ends)
         for subject, end in ends.items():
-            # The job may have been deleted.
-            if job := jobs.get(end.job_id):
-                specs.update({subject: spec} if (spec := await self._delivery(job, end)) else {})
+            with self._apart.alone(subject):
+                # The job may have been deleted.
+                if (job := jobs.get(end.job_id)) and (spec := await self._delivery(job, end)):
+                    specs[subject] = spec
+                failed.discard(subject)
         if not specs:
-            return ()
+            return tuple(failed)
         await self._prepare()
         outcomes = await self._constraints.under(
             lambda constraints: self._acceptance.enqueue(list(specs.values()), constraints)
         )
         # If an ID is taken, this delivery was enqueued before, when the job had not run again and still had its result.
         return [
-            subject
-            for subject, outcome in zip(specs, outcomes, strict=True)
-            if isinstance(outcome, BacklogFull)
+            *failed,
+            *(
+                subject
+                for subject, outcome in zip(specs, outcomes, strict=True)
+                if isinstance(outcome, BacklogFull)
+            ),
         ]
 
     async def _delivery(self, job: Job, end: JobEnd) -> JobSpec | None:

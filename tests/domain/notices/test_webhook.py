@@ -124,6 +124,22 @@ def test_results_are_told_as_json() -> None:
     assert (data["result_omitted"], "result" in data) == (True, False)
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        b"\x82\xa4type\xa7success\xa6result" + b"\x91" * 800 + b"\xc0",
+        b"\x82\xa4type",
+        b"\x81\xa6result\xc7\x0c\xff\x00\x00\x00\x00\x7f" + b"\xff" * 7,
+    ],
+    ids=["too deep", "cut off", "beyond the calendar"],
+)
+def test_a_result_that_cannot_be_read_is_left_out(result: bytes) -> None:
+    job, end = ended_job(JobState.SUCCEEDED)
+    data = json.loads(body_of(job, end, result))["data"]
+    assert (data["result_omitted"], "result" in data) == (True, False)
+    assert data["job_id"] == job.id
+
+
 def test_of_a_job_that_runs_again_only_its_end_is_told() -> None:
     job, end = ended_job()
     again = replace(job, state=JobState.READY, finished_at_ms=0)
