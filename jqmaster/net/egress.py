@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from jqmaster.errors import AddressRefusedError
+from jqmaster.net.resolver import Resolver
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -100,6 +101,7 @@ class EgressGuard:
         """
         self._allowed: list[Network] = [ipaddress.ip_network(text) for text in allowed_networks]
         self._allows_public = allows_public
+        self._resolver = Resolver()
         self._forbidden: list[Endpoint] = []
         self._forbidden_addresses: dict[str, set[Address]] = {}
         for host, port in forbidden_addresses:
@@ -188,9 +190,8 @@ class EgressGuard:
             return [ipaddress.ip_address(host)]
         except ValueError:
             pass
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         # A scope (`%eth0`) marks a link-local address, which is refused like any other.
-        return [ipaddress.ip_address(str(info[4][0])) for info in found]
+        return [ipaddress.ip_address(found) for found in await self._resolver.addresses(host, port)]
 
     async def _refresh_forbidden(self, port: int) -> None:
         """Resolve the names among the forbidden endpoints again, because their addresses may change."""

@@ -1,6 +1,5 @@
 """The guard of outgoing calls, against all ways to name a forbidden address."""
 
-import asyncio
 import ipaddress
 import socket
 import ssl
@@ -24,7 +23,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """Resolve names from this table instead of the system's resolver; an IP address stays as it is."""
     table: dict[str, list[str]] = {}
 
-    async def getaddrinfo(self: Any, host: str, port: int, **_: Any) -> list[Any]:
+    def look_up(host: str, port: int) -> list[Any]:
         if host not in table:
             raise socket.gaierror(socket.EAI_NONAME, "unknown")
         return [
@@ -32,7 +31,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
             for text in table[host]
         ]
 
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("jqmaster.net.resolver.look_up", look_up)
     return table
 
 
