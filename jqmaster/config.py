@@ -474,6 +474,13 @@ class Settings(BaseSettings):
         description="How long a master that was told to stop goes on serving while `/readyz` answers 503, so that load "
         "balancers stop sending to it before its port closes. On Kubernetes: 5.",
     )
+    target_grace_s: float = Field(
+        25.0,
+        ge=0,
+        le=3600,
+        description="How long a master that was told to stop waits for the answers to its requests to targets. Then it "
+        "cuts them off, and each counts as a loss.",
+    )
     receipt_deadline_s: float = Field(
         10.0,
         ge=1,

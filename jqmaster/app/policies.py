@@ -7,6 +7,7 @@ themselves, as `Services.settings`. A test ensures that no component keeps its o
 from collections.abc import Mapping
 from typing import Final
 
+from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.http.connection_room import RoomLimits
 from jqmaster.api.http.limits import RequestLimits, ServerLimits
 from jqmaster.config import Settings
@@ -50,6 +51,7 @@ class Policies:
         )
         self.max_push_jobs = live.derive(lambda s: s.max_push_jobs)
         self.max_result_bytes = live.derive(lambda s: s.max_result_bytes)
+        self.content = live.derive(lambda s: ScanLimits(s.max_nesting, s.max_argument_nodes))
         self.lease_s = live.derive(lambda s: s.lease_ms / 1000)
         self.heartbeat_s = live.derive(lambda s: s.heartbeat_interval_s)
         self.push_timeout_s = live.derive(lambda s: s.push_timeout_s)

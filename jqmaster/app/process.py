@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from jqmaster import __version__
 from jqmaster.api.app import build_app
-from jqmaster.api.encoding.json_bridge import json_to_msgpack
+from jqmaster.api.encoding.content import ContentReader
 from jqmaster.api.http.auth import AccessPolicy, configured_tokens, is_loopback
 from jqmaster.api.http.server import MasterServer
 from jqmaster.app.departure import Departure
@@ -115,7 +115,9 @@ class Master:
             masters=PeerClient(to_masters),
             workers=WorkerClient(self.guard, tls=to_workers, timeout_s=policies.push_timeout_s),
             webhooks=WebhookClient(webhook_guard, webhook_secrets),
-            targets=TargetClient(webhook_guard, json_to_msgpack, policies.max_result_bytes),
+            targets=TargetClient(
+                webhook_guard, ContentReader(policies.content).from_json, policies.max_result_bytes
+            ),
             mail=mail_client(settings),
             callback_base=self._callback_base,
             loop_failures=LoopFailures(clock),

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Mapping
 
 from jqmaster.api.encoding.answers import RawMsgpack, encode
-from jqmaster.api.encoding.json_bridge import json_to_msgpack
+from jqmaster.api.encoding.content import ContentReader
 from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.app.shared import Shared
 from jqmaster.app.stores import ServingStore, Stores
@@ -232,9 +232,10 @@ class ShardServices:
 
     def _make_target_deliveries(self) -> TargetDeliveries:
         shared, stores = self._shared, self.stores
+        reader = ContentReader(shared.policies.content)
         services = TargetServices(
             shared.targets,
-            Conversions(_to_json, json_to_msgpack),
+            Conversions(_to_json, reader.from_json, reader.checked, shared.policies.max_result_bytes),
             shared.clock,
             workers=self.workers,
             contracts=self.contracts,
@@ -256,6 +257,7 @@ class ShardServices:
             follow=shared.live.follow_targets,
             pace=shared.policies.pace,
             figures=self.figures.targets,
+            grace_s=shared.settings.target_grace_s,
         )
 
     def _make_messenger(self) -> Messenger:

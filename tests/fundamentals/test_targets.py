@@ -5,6 +5,7 @@ import base64
 import contextlib
 import os
 import shutil
+import socket
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -50,6 +51,37 @@ async def started(port: int, *command: str, **environment: str) -> AsyncIterator
     finally:
         process.terminate()
         await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def listening(*command: str, **environment: str) -> AsyncIterator[int]:
+    """Run a program for each connection, as inetd does. Yield the port."""
+
+    loop = asyncio.get_running_loop()
+    processes: list[asyncio.subprocess.Process] = []
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+        listener.setblocking(False)
+
+        async def serve() -> None:
+            while True:
+                connection, _ = await loop.sock_accept(listener)
+                with connection:
+                    connection.setblocking(True)
+                    one = await asyncio.create_subprocess_exec(
+                        *command,
+                        cwd=ROOT,
+                        env={**os.environ, **environment},
+                        stdin=connection.fileno(),
+                        stdout=connection.fileno(),
+                    )
+                processes.append(one)
+
+        serving = asyncio.create_task(serve())
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            serving.cancel()
+            await asyncio.gather(*(one.wait() for one in processes))
 
 
 async def put(api: Api, **fields: Any) -> None:
@@ -135,3 +167,27 @@ async def test_a_receiver_in_node_checks_signatures_and_asks_for_time(api: Api) 
         assert (await api.until_state(bad, "failed"))["attempts"][-1]["code"] == "status_422"
         async with httpx.AsyncClient(trust_env=False) as stranger:
             assert (await stranger.post(f"http://127.0.0.1:{port}/", json={})).status_code == 401
+
+
+@pytest.mark.skipif(not (shutil.which("jq") and shutil.which("openssl")), reason="needs jq and openssl")
+async def test_a_receiver_in_shell_checks_signatures_and_counts_words(api: Api) -> None:
+    async with listening("examples/targets/receiver.sh", SECRET=SECRET) as port:
+        await put(api, names=["text.*"], url=f"http://127.0.0.1:{port}/{{name}}", secret=SECRET)
+        job_id = await api.enqueue("text.count", {"text": "Möwen\n fliegen  hoch"}, keep_result=True)
+        found = await result(api, job_id)
+        assert (found["words"], found["fence"] > 0) == (3, True)
+        for argument in ({}, {"text": 7}):
+            bad = await api.enqueue("text.count", argument)
+            assert (await api.until_state(bad, "failed"))["attempts"][-1]["code"] == "status_422"
+        async with httpx.AsyncClient(trust_env=False) as stranger:
+            assert (await stranger.post(f"http://127.0.0.1:{port}/", json={})).status_code == 401
+
+
+@pytest.mark.req("J11")
+@pytest.mark.skipif(not (shutil.which("jq") and shutil.which("openssl")), reason="needs jq and openssl")
+async def test_the_receiver_in_shell_passes_the_conformance_kit() -> None:
+    async with listening("examples/targets/receiver.sh", SECRET=SECRET) as port:
+        results = await ask_target(
+            f"http://127.0.0.1:{port}/", name="text.count", argument={"text": "a b"}, secret=SECRET
+        )
+    assert {one.id: one.detail for one in results if one.outcome is QuestionOutcome.FAILED} == {}

@@ -38,6 +38,7 @@ QUICK: dict[str, Any] = {
     "timeout_grace_s": 0.5,
     "leader_ttl_s": 1.0,
     "push_timeout_s": 1.0,
+    "target_grace_s": 0.5,
     "port": 0,
 }
 

@@ -1,5 +1,7 @@
-"""Jobs of a target under kills of masters and of the endpoint: each is done at least once and settled once, and none is
-delivered twice while the lease of a delivery lives."""
+"""Jobs of a target while masters and the endpoint are killed, masters are told to stop, and the target is deleted.
+
+Each job is done at least once and settled once, and none is delivered twice while the lease of a delivery lives. A
+request that nobody killed ends, however long it takes, so a job without retries is delivered once."""
 
 import asyncio
 import contextlib
@@ -29,9 +31,10 @@ SETTINGS: dict[str, Any] = {
 
 
 class Book:
-    """Writes down each delivery, and whether two of one job were open at once."""
+    """Writes down each delivery, and whether two of one job were open at once. `takes_s`: the time of a request."""
 
-    def __init__(self) -> None:
+    def __init__(self, takes_s: float = 0.1) -> None:
+        self.takes_s = takes_s
         self.done: Counter[str] = Counter()
         self.open: Counter[str] = Counter()
         self.fences: defaultdict[str, list[int]] = defaultdict(list)
@@ -52,7 +55,7 @@ class Book:
         self.fences[job_id].append(fence)
         life = self.life
         self.open[job_id] += 1
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(self.takes_s)
         if life != self.life:
             raise HangUp
         self.open[job_id] -= 1
@@ -126,9 +129,12 @@ async def test_jobs_of_a_target_survive_kills_of_masters_and_of_the_endpoint(
                 # Kill in the middle of deliveries.
                 await wait_until(lambda: sum(book.open.values()), timeout_s=60, what="a delivery")
                 cut.append(sum(book.open.values()))
-                if number % 2 == 0:
-                    victim = masters[number // 2 % 2]
+                victim = masters[number // 3 % 2]
+                if number % 3 == 0:
                     await asyncio.to_thread(victim.kill)
+                    await asyncio.to_thread(victim.start)
+                elif number % 3 == 1:
+                    await asyncio.to_thread(victim.terminate)
                     await asyncio.to_thread(victim.start)
                 else:
                     await shop.kill()
@@ -141,3 +147,54 @@ async def test_jobs_of_a_target_survive_kills_of_masters_and_of_the_endpoint(
     assert book.faults == []
     assert set(book.done) == set(ids)
     assert (found["succeeded"], found["failed"]) == (jobs, 0)
+
+
+# Longer than any time that a master gives other work when it stops.
+LONG_S = 8.0
+
+
+async def test_long_requests_end_though_masters_stop_and_the_target_is_deleted(
+    tmp_path: Path, lone_server: StoreServer
+) -> None:
+    masters = []
+    for number in range(2):
+        folder = tmp_path / f"m{number}"
+        folder.mkdir()
+        settings = {**SETTINGS, "shard": f"l{tmp_path.name[-6:]}", "target_grace_s": 60.0}
+        masters.append(MasterProcess(folder, lone_server.url, **settings))
+    book = Book(LONG_S)
+    shop = Killable(book)
+    await shop.start()
+    with running(*masters):
+        target = {"names": ["order"], "url": shop.url, "max_running": 8}
+        async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
+            for one in masters:
+                # Both deliver before there are jobs, so that each gets its part.
+                made = await http.put(f"{masters[0].url}/api/targets/shop", json=target)
+                assert made.status_code in (200, 201), made.text
+
+                async def serves(url: str = one.url) -> bool:
+                    workers = (await http.get(f"{url}/api/workers")).json()["workers"]
+                    return len(workers) == len(masters)
+
+                await wait_until(serves, timeout_s=30, what="both masters deliver")
+            async with Pusher([one.url for one in masters], max_wait_s=60) as pusher:
+                jobs = [{"name": "order", "argument": n, "max_retry": 0} for n in range(8)]
+                ids = await pusher.enqueue_many(jobs)
+                await wait_until(lambda: sum(book.open.values()) == 8, timeout_s=30, what="all are under way")
+                deleted = await http.delete(f"{masters[0].url}/api/targets/shop")
+                assert deleted.status_code == 204
+                # It ends by itself once its requests have ended.
+                await asyncio.to_thread(masters[0].terminate)
+                await asyncio.to_thread(masters[0].start)
+
+                async def are_over() -> bool:
+                    counts = Counter((await http.get(f"{masters[1].url}/api/jobs?limit=1")).json()["counts"])
+                    assert counts["failed"] == 0
+                    return counts["succeeded"] == len(jobs)
+
+                await wait_until(are_over, timeout_s=60, what="all jobs are over")
+        await shop.kill()
+    assert book.faults == []
+    assert book.done == dict.fromkeys(ids, 1)
+    assert [len(fences) for fences in book.fences.values()] == [1] * 8

@@ -13,7 +13,7 @@ from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.api.fireworq import views
 from jqmaster.api.fireworq.schemas import BodyT, JobBody, QueueBody, RoutingBody, parsed
 from jqmaster.api.http.endpoint import Call, Reply
-from jqmaster.api.jobs.handlers import check_argument, refuse_loop
+from jqmaster.api.jobs.handlers import check_argument
 from jqmaster.domain.fireworq.numbers import id_of
 from jqmaster.domain.fireworq.queue import (
     DEFAULT_MAX_WORKERS,
@@ -156,7 +156,6 @@ def _routing(category: str, queue: str) -> dict[str, str]:
 
 
 async def push(call: Call) -> Reply:
-    refuse_loop(call)
     category = call.path["category"]
     body = await _body(call, JobBody)
     wanted = body.to_push(category)

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jqmaster.api.encoding.negotiation import join_fields, negotiate
 from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.http.connection_room import PROVE
+from jqmaster.api.http.endpoint import FENCE, delivery_loop
 from jqmaster.api.http.problems import problem_response
 from jqmaster.api.services import Services
 from jqmaster.domain.identity.access import Scope as AccessScope
@@ -50,6 +51,8 @@ class AgentEndpoint:
             if scope["method"] != "POST":
                 raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})
             self._policy.authorize("POST", fields, client[0] if client else None, AccessScope.READ)
+            if FENCE in fields:
+                raise delivery_loop()
             if (prove := scope.get(PROVE)) is not None:
                 prove(is_worker=False)
             if not self.is_installed():

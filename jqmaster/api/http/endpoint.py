@@ -56,6 +56,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 MAX_QUERY_BYTES: Final = 4096
 _WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 STORE: Final = b"jq-store"
+# Each delivery to a target has this field.
+FENCE: Final = b"jq-fence"
 # Cached because looking it up is faster than asking the enum for its value.
 _CONTENT_TYPES: Final = {encoding: encoding.value.encode() for encoding in Encoding}
 
@@ -181,6 +183,13 @@ class Call:
                 f"query: {rule}", errors=[FieldError(("query", name[:64]), rule) for name in wrong]
             )
         return pairs
+
+
+def delivery_loop() -> InvalidError:
+    """Return the refusal of a delivery of this service to itself, which would start jobs without end."""
+    return InvalidError(
+        "this request delivers a job to a target whose URL is that of this service", code="delivery_loop"
+    )
 
 
 Handler = Callable[[Call], Awaitable["Reply | StreamedAnswer"]]
@@ -319,6 +328,9 @@ class Endpoint:
                 await self._session(fields, operation) if b"cookie" in fields and person is None else None
             )
             principal = self._principal(scope, fields, host, operation, session=session, person=person)
+            # A callback, which anybody may make, starts nothing new, and an endpoint may send back all that it got.
+            if FENCE in fields and operation.method != "GET" and operation.access is not None:
+                raise delivery_loop()
             if fields.get(STORE, self._store_id) != self._store_id:
                 raise OtherStoreError("the JQ-Store of the request names another store than this master's")
             if operation.is_stream:

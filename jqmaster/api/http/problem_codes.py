@@ -250,7 +250,7 @@ CODES: Final = (
                 "Remove the name there first, or use a pattern, which leaves listed names to others."),
     ProblemCode("too_many_fireworq", (409,), "The Fireworq gateway has as many queues or routings as it can have.",
                 "Delete one that is not used."),
-    ProblemCode("delivery_loop", (422,), "The request to push a job is itself the delivery of a job to a target.",
+    ProblemCode("delivery_loop", (422,), "The request is itself the delivery of a job to a target.",
                 "Correct the URL of the target: it must be that of your application, not of this service."),
     ProblemCode("unknown_incident", (404,), "The notice has no open incident of this key.", "Read the notice again."),
     ProblemCode("mail_off", (422,), "The master has no mail server to send by.", "Set `smtp_url` and `mail_from`."),

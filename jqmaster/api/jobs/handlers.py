@@ -45,7 +45,6 @@ MAX_UNSERVED: Final = 10
 _UNSERVED: Final = b"jq-unserved-names"
 _NIL: Final = b"\xc0"
 # The field that only deliveries to a target have.
-_LOOP: Final = b"jq-fence"
 _JOB_ID_FIELD: Final = b"jq-job-id"
 _NAME: Final = attrgetter("name")
 _Fields = tuple[tuple[bytes, bytes], ...]
@@ -58,8 +57,6 @@ _PROMISED: Final[Mapping[Durability, _Fields]] = {
 
 async def enqueue(call: Call) -> Reply:
     fields = call.fields
-    if _LOOP in fields:
-        raise _delivery_loop()
     body = await call.body()
     spec = usual_job(body, call.limits.scan)
     if spec is None:
@@ -83,20 +80,7 @@ async def enqueue(call: Call) -> Reply:
     return Reply(201 if answer.is_new else 200, body_of, _PROMISED[durability] + found)
 
 
-def refuse_loop(call: Call) -> None:
-    """Raise InvalidError for a delivery of this service to itself, which would push jobs without end."""
-    if _LOOP in call.fields:
-        raise _delivery_loop()
-
-
-def _delivery_loop() -> InvalidError:
-    return InvalidError(
-        "this request delivers a job to a target whose URL is that of this service", code="delivery_loop"
-    )
-
-
 async def enqueue_bulk(call: Call) -> Reply:
-    refuse_loop(call)
     if b"idempotency-key" in call.fields:
         raise InvalidError(
             "Idempotency-Key is for single jobs; give each job of a bulk a key or an id instead"

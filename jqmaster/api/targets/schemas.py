@@ -68,7 +68,8 @@ class TargetRequest(Request):
     )
     url: _Url | AddressSource = Field(
         description="Address to call, with {name} and {job_id} as the only placeholders, in the path or query; or "
-        '{"from": "argument.url"}: each job has its own address.'
+        '{"from": "argument.url"}: each job has its own address. Values in the query are shown as …; a URL that is '
+        "sent back as it was shown stays as it is."
     )
     method: Method = "POST"
     body: BodyForm = Field(
@@ -86,7 +87,7 @@ class TargetRequest(Request):
     ] = Field(
         default_factory=dict,
         description="Further headers of each request. Their values are not shown again. A value that is sent back as … "
-        "stays as it is.",
+        "stays as it is, unless the address changes.",
     )
     secret: Annotated[str, Field(max_length=200)] | None = Field(
         None,
@@ -148,7 +149,9 @@ class TargetAnswerView(Answer):
     result: DeliveryResult
     status: int | None = Field(description="Null: no answer came.")
     took_ms: Milliseconds
-    detail: str
+    detail: str = Field(
+        description="What the answer means; what the endpoint said, if the caller may see job content."
+    )
     body: str | None = Field(description="Beginning of the body. Null if the caller may not see job content.")
 
 
@@ -172,7 +175,7 @@ class TargetView(Answer):
 
     name: TargetName
     names: list[str]
-    url: str | UrlSource
+    url: str | UrlSource = Field(description="Values in its query are shown as … .")
     method: Method
     body: BodyForm
     headers: dict[str, str] = Field(description="Names of the further headers. Each value is shown as … .")

@@ -36,6 +36,8 @@ def _figures(figures: SummedFigures, access: ContentAccess) -> dict[str, Any]:
 
 
 def _answer(one: LastAnswer, access: ContentAccess) -> dict[str, Any]:
+    # Endpoints repeat what they were sent, as errors of handlers do.
+    is_shown = access.error_text_cover is None
     return {
         "at": iso_ms(one.at_ms),
         "job_id": one.job_id,
@@ -43,9 +45,8 @@ def _answer(one: LastAnswer, access: ContentAccess) -> dict[str, Any]:
         "result": str(one.result),
         "status": one.status or None,
         "took_ms": one.took_ms,
-        "detail": one.detail,
-        # Endpoints repeat what they were sent, as errors of handlers do.
-        "body": one.excerpt if access.error_text_cover is None else None,
+        "detail": f"{one.detail}: {one.said}" if one.said and is_shown else one.detail,
+        "body": one.excerpt if is_shown else None,
     }
 
 

@@ -130,7 +130,9 @@ def of_target(stored: StoredTarget, *, has_secrets: bool) -> Parts:
     """Without secrets, the target is shown as the API shows it."""
     document = target_documents.describe(stored.target)
     if has_secrets:
-        document |= {"headers": dict(stored.target.headers), "secret": stored.target.secret.present}
+        target = stored.target
+        document |= {"headers": dict(target.headers), "secret": target.secret.present}
+        document |= {"url": target.url} if target.url else {}
     return document, {}
 
 

@@ -356,8 +356,9 @@ class Importing:
         return bool(await self._parts.notice_editor.put(name, made.model_dump(), who=WHO, demands=_NEW))
 
     async def _put_target(self, name: str, made: TargetRequest) -> bool | str:
-        if "…" in made.headers.values() or (made.has_secret and made.secret is None):
-            return "its headers or its secret are not in the export: export with --with-secrets"
+        is_hidden = "…" in made.headers.values() or "…" in str(made.url)
+        if is_hidden or (made.has_secret and made.secret is None):
+            return "its headers, its secret or its URL are not in the export: export with --with-secrets"
         return bool(await self._parts.target_editor.put(name, made.model_dump(), who=WHO, demands=_NEW))
 
     async def _put_slot_rule(self, rule_id: str, made: models.SlotRuleDocument) -> bool:

@@ -33,8 +33,9 @@ class DeliveryResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryEnd:
-    """The end of one request. `detail` is for people. `wait_s`: the time until the next request; None: as the job's
-    retries say. `await_s`: how long the callback is awaited. `result`: as MessagePack. `code`: for programs."""
+    """The end of one request. `detail` is for people, in the words of this service. `said`: what the endpoint said,
+    which is content of the job. `wait_s`: the time until the next request; None: as the job's retries say. `await_s`:
+    how long the callback is awaited. `value`: the result, as MessagePack. `code`: for programs."""
 
     result: DeliveryResult
     detail: str
@@ -43,6 +44,7 @@ class DeliveryEnd:
     await_s: float = 0.0
     value: bytes | None = None
     code: str = ""
+    said: str = ""
 
 
 def judged(
@@ -55,9 +57,10 @@ def judged(
         if await_s is None:
             return DeliveryEnd(
                 DeliveryResult.REJECTED,
-                f"status 202 with JQ-Await: {await_text[:50]}, which is not a number of seconds up to {MAX_WAIT_S}",
+                f"status 202 with a JQ-Await that is not a number of seconds up to {MAX_WAIT_S}",
                 status,
                 code="bad_await",
+                said=await_text[:50],
             )
         return DeliveryEnd(
             DeliveryResult.AWAITING,

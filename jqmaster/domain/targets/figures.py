@@ -16,7 +16,8 @@ MAX_EXCERPT_CHARS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """One of the newest answers. `excerpt`: the beginning of its body, which is content of the job."""
+    """One of the newest answers. `detail`: in the words of this service. `excerpt`: the beginning of its body, and
+    `said`: what the endpoint said of it; both are content of the job."""
 
     at_ms: int
     job_id: str
@@ -26,12 +27,13 @@ class LastAnswer:
     took_ms: int
     detail: str
     excerpt: str = ""
+    said: str = ""
 
     def packed(self) -> list[Any]:
         """Return the answer as other masters read it."""
         return [
             self.at_ms, self.job_id, self.attempt, str(self.result), self.status, self.took_ms, self.detail,
-            self.excerpt,
+            self.excerpt, self.said,
         ]  # fmt: skip
 
 
@@ -87,8 +89,10 @@ def summed(packed: Iterable[Any], now_ms: int) -> SummedFigures:
         try:
             results, counts, max_ms, seconds, last, *_ = one
             answers = [
-                LastAnswer(at, job_id, attempt, DeliveryResult(result), status, took_ms, detail, excerpt)
-                for at, job_id, attempt, result, status, took_ms, detail, excerpt, *_ in last
+                LastAnswer(
+                    at, job_id, attempt, DeliveryResult(result), status, took_ms, detail, excerpt, said
+                )
+                for at, job_id, attempt, result, status, took_ms, detail, excerpt, said, *_ in last
             ]
             within = sum(count for second, count in seconds if second > since)
             whole.took.add_span(counts, max_ms)

@@ -122,7 +122,8 @@ class HttpTarget:
     address, with the placeholders `{name}` and `{job_id}`; empty: each job has its own, at `url_from`. `ok` and
     `final`: statuses such as 404, and classes such as `2xx`. `timeout_s`: None: the timeout of the job applies.
 
-    Secrets and the values of headers may be credentials, so no view and no log shows them.
+    Secrets, the values of headers and those in the query of `url` may be credentials, so no view and no log shows
+    them.
     """
 
     name: str
@@ -164,7 +165,7 @@ class HttpTarget:
         return {
             "name": self.name,
             "names": list(self.names),
-            "url": {"from": self.url_from} if self.url_from else self.url,
+            "url": {"from": self.url_from} if self.url_from else shown_address(self.url),
             "method": self.method,
             "body": str(self.body),
             "headers": dict.fromkeys(self.headers, HIDDEN),
@@ -274,19 +275,57 @@ def _check_status(loc: Loc, status: Status) -> None:
         raise TargetError(loc, "must be a status from 200 to 599")
 
 
-def kept_headers(headers: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of a request. A value that comes back as it was shown stays as it is. Raise TargetError."""
-    by_name = {key.lower(): value for key, value in old.items()}
+def shown_address(url: str) -> str:
+    """Return a URL as views show it: with the names of its query, and with values that are placeholders alone."""
+    base, mark, query = url.partition("?")
+    return base + mark + "&".join(map(_shown_parameter, query.split("&"))) if query else url
+
+
+def _shown_parameter(parameter: str) -> str:
+    name, mark, value = parameter.partition("=")
+    if not mark:
+        return HIDDEN if _PLACEHOLDER.sub("", name) else name
+    return name + mark + (HIDDEN if _PLACEHOLDER.sub("", value) else value)
+
+
+def kept_url(url: str, old: "HttpTarget | None") -> str:
+    """Return the URL of a request. A URL that comes back as it was shown stays as it is. Raise TargetError."""
+    if old is not None and old.url and url == shown_address(old.url):
+        return old.url
+    if HIDDEN in url:
+        raise TargetError(
+            ("url",), f"has {HIDDEN} for values that are not known for this URL; send all of it"
+        )
+    return url
+
+
+def kept_headers(headers: Mapping[str, str], old: "HttpTarget | None", new: "HttpTarget") -> dict[str, str]:
+    """Return the headers of a request for `new`. A value that comes back as it was shown stays as it is, unless the
+    requests go elsewhere now: whoever changes the address must know the credentials. Raise TargetError."""
+    by_name = {key.lower(): value for key, value in old.headers.items()} if old else {}
     kept = {}
     for key, value in headers.items():
         if value == HIDDEN:
-            if key.lower() not in by_name:
+            if old is None or key.lower() not in by_name:
                 raise TargetError(
                     ("headers", key), f"has {HIDDEN} for a value that is not known; send the value"
+                )
+            if not _goes_to_same(old, new):
+                raise TargetError(
+                    ("headers", key),
+                    f"has {HIDDEN}, but a value does not follow a changed address; send the value, or leave the "
+                    "header out",
                 )
             value = by_name[key.lower()]
         kept[key] = value
     return kept
+
+
+def _goes_to_same(old: "HttpTarget", new: "HttpTarget") -> bool:
+    """Return whether the requests of `new` go only where those of `old` went."""
+    if new.url:
+        return new.url == old.url
+    return new.url_from == old.url_from and set(new.allow_hosts) <= set(old.allow_hosts)
 
 
 def is_host_allowed(host: str, allowed: Iterable[str]) -> bool:

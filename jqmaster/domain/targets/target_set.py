@@ -1,6 +1,7 @@
 """All targets together: which of them does the jobs of a name."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -81,6 +82,18 @@ def share_of(max_running: int, key: str, master_id: str, masters: Sequence[str])
     order = sorted(masters, key=lambda one: _rank(key, one))
     whole, rest = divmod(max_running, len(order))
     return whole + (order.index(master_id) < rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """This master's part of limits that hold for `masters` together."""
+
+    master_id: str
+    masters: tuple[str, ...]
+
+    def of(self, limit: int, key: str) -> int:
+        """Return how many of `limit` belong to this master; `key`: see `share_of`."""
+        return share_of(limit, key, self.master_id, self.masters)
 
 
 def _rank(key: str, master_id: str) -> tuple[bytes, str]:

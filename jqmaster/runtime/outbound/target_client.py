@@ -18,6 +18,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.net.egress import EgressGuard, GuardedRoute
 from jqmaster.net.webhook_secret import secret_bytes
 from jqmaster.runtime.outbound.webhook_client import retry_after_s
+from worker_sdk.transport.answer_bodies import BodyLimit
 from worker_sdk.transport.http_client import (
     HttpAnswer,
     HttpClient,
@@ -30,10 +31,15 @@ from worker_sdk.transport.http_client import (
 CONNECT_TIMEOUT_S: Final = 5.0
 # Larger answers are cut off. It is the largest value of `max_result_bytes`.
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
+# A result may take this many times its size as JSON.
+_JSON_FACTOR: Final = 4
+# The most bytes of answers that arrive at a time, beyond the first 16 KiB of each.
+MAX_BODIES_BYTES: Final = 64 * 1024 * 1024
 # Many servers close a connection that has been idle for 5 s, and a request must not meet that end.
 MAX_IDLE_S: Final = 4.0
 _KEPT: Final = frozenset({b"retry-after", b"content-type", AWAIT_FIELD.encode()})
 _JSON: Final = "application/json"
+_EXCERPT_BYTES: Final = 4 * MAX_EXCERPT_CHARS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,8 @@ class TargetAnswer:
 
 class TargetClient:
     """Component. Connects only where `guard` lets it, keeps connections, and follows no redirects. `read_json` turns
-    JSON into MessagePack, or raises JqmasterError. `max_result_bytes`: the largest result of a job."""
+    JSON into MessagePack that every later reader can decode, or raises JqmasterError. `max_result_bytes`: the largest
+    result of a job."""
 
     def __init__(
         self,
@@ -78,6 +85,7 @@ class TargetClient:
             kept_fields=_KEPT,
             is_end_an_answer=True,
             max_idle_s=MAX_IDLE_S,
+            max_bodies_bytes=MAX_BODIES_BYTES,
         )
 
     async def start(self) -> None:
@@ -102,6 +110,7 @@ class TargetClient:
                 field_lines(self.fields_of(target, request)),
                 timeout_s=request.timeout_s,
                 connect_timeout_s=min(CONNECT_TIMEOUT_S, request.timeout_s),
+                body_limit=functools.partial(self._body_limit, target),
             )
         except AddressRefusedError as exc:
             if exc.code == "address_unresolved":
@@ -138,6 +147,15 @@ class TargetClient:
                 "webhook-signature": signature(map(secret_bytes, secrets), request.job_id, int(now_s), body),
             }
         return {**fields, **target.headers}
+
+    def _body_limit(self, target: HttpTarget, status: int) -> BodyLimit:
+        """Return the part of an answer's body to keep: a whole result, or the beginning for people."""
+        if target.body is BodyForm.FIREWORQ:
+            return BodyLimit(MAX_ANSWER_BYTES)
+        if not target.is_ok(status):
+            return BodyLimit(_EXCERPT_BYTES, is_cut=True)
+        most = self._max_result_bytes.current
+        return BodyLimit(max(most, min(_JSON_FACTOR * most, MAX_ANSWER_BYTES)))
 
     def _judged(self, target: HttpTarget, answer: HttpAnswer) -> TargetAnswer:
         if target.body is BodyForm.FIREWORQ:
@@ -180,12 +198,18 @@ def _of_fireworq(answer: HttpAnswer) -> DeliveryEnd:
     result = {SUCCESS: DeliveryResult.SUCCEEDED, PERMANENT_FAILURE: DeliveryResult.REJECTED}.get(
         verdict.status, DeliveryResult.FAILED
     )
-    return DeliveryEnd(result, verdict.message, answer.status, code=verdict.code(answer.status))
+    return DeliveryEnd(
+        result,
+        f"the endpoint answered {verdict.status}",
+        answer.status,
+        code=verdict.code(answer.status),
+        said=verdict.message,
+    )
 
 
 def excerpt_of(body: bytes) -> str:
     """Return the beginning of a body, for people."""
-    return body[: 4 * MAX_EXCERPT_CHARS].decode(errors="replace")[:MAX_EXCERPT_CHARS]
+    return body[:_EXCERPT_BYTES].decode(errors="replace")[:MAX_EXCERPT_CHARS]
 
 
 def _unsent(detail: str) -> TargetAnswer:

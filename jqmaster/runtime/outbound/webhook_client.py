@@ -126,7 +126,7 @@ def retry_after_s(text: str | None) -> float | None:
     else:
         try:
             seconds = parsedate_to_datetime(text).timestamp() - time.time()
-        except ValueError:
+        except (ValueError, OverflowError):  # an instant that no clock here can hold
             return None
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_S)
 

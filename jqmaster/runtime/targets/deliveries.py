@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -10,7 +11,7 @@ from jqmaster.domain.matching.requirement import name_of
 from jqmaster.domain.operations.master import Pace
 from jqmaster.domain.targets.figures import TargetFigures
 from jqmaster.domain.targets.target import MAX_SERVED, HttpTarget
-from jqmaster.domain.targets.target_set import NO_TARGETS, TargetSet, share_of
+from jqmaster.domain.targets.target_set import NO_TARGETS, Share, TargetSet, share_of
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops, EntriesApart
 from jqmaster.live_value import LiveValue
@@ -30,13 +31,16 @@ WORKERS_EVERY_S: Final = 5.0
 FIGURES_EVERY_S: Final = 5.0
 # A pattern serves a name for this long after its last job, so that the next one finds a worker.
 NAME_KEPT_S: Final = 600.0
+# A pattern leaves a name alone for this long after a callback came for a worker that serves it and is away.
+NAME_LEFT_S: Final = 60.0
 
 
 class TargetDeliveries:
     """Component of a master. Without targets it does nothing and asks nothing.
 
     `version`: returns the version of the targets, which comes with the settings; `follow`: calls back when it has
-    changed. `figures`: by target; this component fills it.
+    changed. `figures`: by target; this component fills it. `grace_s`: how long requests under way may take when this
+    master stops.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class TargetDeliveries:
         follow: Callable[[Callable[[], None]], None],
         pace: LiveValue[Pace],
         figures: dict[str, TargetFigures],
+        grace_s: float,
     ) -> None:
         self._store = store
         self._masters = masters
@@ -65,8 +70,11 @@ class TargetDeliveries:
         self._known_version = 0
         self._targets = NO_TARGETS
         self._serving: dict[str, TargetWorker] = {}
-        # The workers of targets that are no longer there, while their requests end.
-        self._leaving: set[asyncio.Task[None]] = set()
+        # The workers of targets that are no longer served here, while their requests end.
+        self._leaving: dict[asyncio.Task[None], TargetWorker] = {}
+        # By name that a pattern leaves to a worker that is away: until when.
+        self._left_until_s: dict[str, float] = {}
+        self._grace_s = grace_s
         # By name that a pattern may serve: when it had jobs last.
         self._seen_s: dict[str, float] = {}
         self._of_workers: frozenset[str] = frozenset()
@@ -82,8 +90,11 @@ class TargetDeliveries:
 
     async def stop(self) -> None:
         await self._loops.stop()
-        workers, self._serving = list(self._serving.values()), {}
-        await asyncio.gather(*(worker.stop() for worker in workers), *self._leaving, return_exceptions=True)
+        for name in list(self._serving):
+            self._end(name)
+        for worker in self._leaving.values():
+            worker.hurry(self._grace_s)
+        await asyncio.gather(*self._leaving, return_exceptions=True)
 
     @property
     def targets(self) -> Mapping[str, HttpTarget]:
@@ -93,6 +104,14 @@ class TargetDeliveries:
     def running(self) -> dict[str, int]:
         """Return the number of requests that are under way here, by target."""
         return {name: worker.running for name, worker in self._serving.items()}
+
+    @property
+    def leaving(self) -> dict[str, int]:
+        """Return the number of requests under way here of workers that leave, by target."""
+        counts: Counter[str] = Counter()
+        for worker in self._leaving.values():
+            counts[worker.target.name] += worker.running
+        return dict(counts)
 
     async def send_sample(self, target: HttpTarget, sample: Sample) -> Exchange:
         """Send a request for a job that does not exist, from this master."""
@@ -121,36 +140,45 @@ class TargetDeliveries:
             self._known_version = stored.version
             for name in set(self._figures) - set(self._targets.targets):
                 del self._figures[name]
-        masters = await self._delivering() if self._targets else []
+        masters = await self._delivering() if self._targets else ()
         names = await self._names()
         for name, target in self._targets.targets.items():
             with self._apart.alone(name):
-                slots = share_of(target.max_running, name, self._master_id, masters)
-                await self._serve(target, names[name], slots)
+                await self._serve(target, names[name], _with_slots(target, masters))
         for name in set(self._serving) - set(self._targets.targets):
             self._end(name)
         await self._save_figures()
 
-    async def _serve(self, target: HttpTarget, names: tuple[str, ...], slots: int) -> None:
-        worker = self._serving.get(target.name)
+    async def _serve(self, target: HttpTarget, names: tuple[str, ...], masters: tuple[str, ...]) -> None:
+        worker, share = self._serving.get(target.name), Share(self._master_id, masters)
+        slots = share.of(target.max_running, target.name)
         if not (names and slots):
             self._end(target.name)
-        elif worker is None:
+            return
+        # Requests of a former worker still take their slots.
+        slots = max(0, slots - self.leaving.get(target.name, 0))
+        if worker is not None:
+            await worker.change(target, names, slots, share)
+        elif slots:
+            figures = self._figures.setdefault(target.name, TargetFigures())
             worker = TargetWorker(
-                target, names, slots, self._figures.setdefault(target.name, TargetFigures()), self._services
+                target, names, slots, share, figures, services=self._services, leave_name=self._leave_name
             )
             self._serving[target.name] = worker
             await worker.start()
-        else:
-            await worker.change(target, names, slots)
 
     def _end(self, name: str) -> None:
         if worker := self._serving.pop(name, None):
-            task = asyncio.create_task(worker.stop(), name=f"target {name}.stop")
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            task = asyncio.create_task(worker.end(), name=f"target {name}.end")
+            self._leaving[task] = worker
+            task.add_done_callback(self._leaving.pop)
 
-    async def _delivering(self) -> list[str]:
+    def _leave_name(self, name: str) -> None:
+        """Let no pattern serve a name for a while, because it belongs to a worker that is away."""
+        self._left_until_s[name] = self._services.clock.monotonic_s() + NAME_LEFT_S
+        self._has_changed.set()
+
+    async def _delivering(self) -> tuple[str, ...]:
         """Return the IDs of the masters that deliver now. A master that just started is not registered yet."""
         registry = await self._masters.look()
         fresh_since_ms = registry.now_ms - self._pace.current.fresh_ms
@@ -159,7 +187,7 @@ class TargetDeliveries:
             for one in registry.seen
             if one.record.delivers and one.last_seen_ms >= fresh_since_ms
         }
-        return sorted(found | {self._master_id})
+        return tuple(sorted(found | {self._master_id}))
 
     async def _names(self) -> dict[str, tuple[str, ...]]:
         """Return the names that each target serves now."""
@@ -180,7 +208,8 @@ class TargetDeliveries:
         if len(self._seen_s) > MAX_SERVED:
             newest = sorted(self._seen_s.items(), key=lambda one: -one[1])[: 10 * MAX_SERVED]
             self._seen_s = dict(newest)
-        return self._targets.served(self._seen_s, self._of_workers)
+        self._left_until_s = {name: at_s for name, at_s in self._left_until_s.items() if now_s < at_s}
+        return self._targets.served(self._seen_s, self._of_workers | self._left_until_s.keys())
 
     async def _save_figures(self) -> None:
         now_s = self._services.clock.monotonic_s()
@@ -191,3 +220,10 @@ class TargetDeliveries:
             self._master_id,
             {name: figures.packed() for name, figures in self._figures.items() if figures.results},
         )
+
+
+def _with_slots(target: HttpTarget, masters: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the masters that have a part of the target's slots."""
+    if target.max_running >= len(masters):
+        return masters
+    return tuple(one for one in masters if share_of(target.max_running, target.name, one, masters))

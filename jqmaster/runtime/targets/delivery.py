@@ -1,6 +1,5 @@
 """One delivery: the request for a job, and the report that its answer becomes."""
 
-import datetime as dt
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +14,8 @@ from jqmaster.domain.jobs.outcome import NotReadyReport, Outcome
 from jqmaster.domain.targets.answer import DEFAULT_WAIT_S, MAX_OWN_WAIT_S, DeliveryResult
 from jqmaster.domain.targets.callback import TARGET_NONCE
 from jqmaster.domain.targets.target import BodyForm, HttpTarget, address_of
-from jqmaster.errors import JqmasterError
+from jqmaster.errors import JqmasterError, TooLargeError
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.outbound.target_client import JobRequestToTarget, TargetAnswer
 from jqmaster.store import codec
 from jqmaster.store.jobs.claims import ClaimedJob
@@ -23,15 +23,20 @@ from jqmaster.store.jobs.claims import ClaimedJob
 # Fields of a job that continue the trace of its pusher.
 _TRACE: Final = ("traceparent", "tracestate")
 _NIL: Final = b"\xc0"
+# A job whose host has as many requests as it may have waits this long.
+HOST_BUSY_AFTER_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Conversions:
-    """The conversions between JSON and MessagePack, as the API has them. `to_json` and `to_msgpack` raise
-    JqmasterError, `to_json` also ValueError."""
+    """The conversions between JSON and MessagePack, as the API has them. `to_json`, `to_msgpack` and `checked` raise
+    JqmasterError, `to_json` also ValueError. Every later reader can decode the values of `to_msgpack` and `checked`.
+    `max_result_bytes`: the largest result of a job."""
 
     to_json: Callable[[bytes], bytes]
     to_msgpack: Callable[[bytes], bytes]
+    checked: Callable[[bytes], bytes]
+    max_result_bytes: LiveValue[int]
 
 
 def request_of(
@@ -93,7 +98,12 @@ def outcome_of(target: HttpTarget, job: ClaimedJob, answer: TargetAnswer, now_ms
     if target.body is BodyForm.FIREWORQ and end.result is DeliveryResult.UNREACHABLE and end.wait_s is None:
         # A host that is not there costs a retry. While its breaker keeps jobs from it, they lose none.
         end = replace(end, result=DeliveryResult.FAILED)
-    common: dict[str, Any] = {"message": end.detail, "finished_at": iso_ms(now_ms)}
+    if target.body is BodyForm.FIREWORQ:
+        # The gateway shows what the endpoint said.
+        message = end.said or end.detail
+    else:
+        message = f"{end.detail}: {end.said}" if end.said else end.detail
+    common: dict[str, Any] = {"message": message, "finished_at": iso_ms(now_ms)}
     match end.result:
         case DeliveryResult.SUCCEEDED:
             return Outcome(
@@ -127,8 +137,21 @@ def outcome_of(target: HttpTarget, job: ClaimedJob, answer: TargetAnswer, now_ms
     )
 
 
+def busy_outcome(job: ClaimedJob, now_ms: int) -> Outcome:
+    """Return the report on a job that was not sent because its host has as many requests as it may have. It uses no
+    retry, and the job never fails for it."""
+    return Outcome(
+        job.job_id,
+        job.token,
+        "deferred",
+        retry_after_s=HOST_BUSY_AFTER_S,
+        message="its host has as many requests as it may have (max_running_per_host)",
+        finished_at=iso_ms(now_ms),
+    )
+
+
 def outcome_of_callback(
-    job: ClaimedJob, callback: Callback, to_msgpack: Callable[[bytes], bytes], now_ms: int
+    job: ClaimedJob, callback: Callback, conversions: Conversions, now_ms: int
 ) -> Outcome:
     """Return the report on an attempt whose endpoint answered by callback: the body is the result, or a Result of type
     failure."""
@@ -137,20 +160,22 @@ def outcome_of_callback(
         packed = _NIL
         if callback.body:
             is_packed = "msgpack" in callback.content_type
-            packed = callback.body if is_packed else to_msgpack(callback.body)
-        value = msgpack.unpackb(packed, strict_map_key=False, timestamp=3)
-    except (JqmasterError, ValueError, msgpack.UnpackException) as exc:
-        why = exc.detail if isinstance(exc, JqmasterError) else "it cannot be decoded"
+            packed = (conversions.checked if is_packed else conversions.to_msgpack)(callback.body)
+        if len(packed) > (most := conversions.max_result_bytes.current):
+            raise TooLargeError(f"it is larger than {most} bytes (max_result_bytes)")
+    except JqmasterError as exc:
         # Nobody knows what the endpoint meant, so nothing is repeated.
         return Outcome(
             job.job_id,
             job.token,
             "failure",
             should_retry=False,
-            message=f"the body of the callback is no result ({why})",
+            message=f"the body of the callback is no result ({exc.detail})",
             code="bad_callback",
             finished_at=finished_at,
         )
+    # Timestamps stay as they are, because `error` is packed again.
+    value = msgpack.unpackb(packed, timestamp=0)
     if not (isinstance(value, Mapping) and value.get("type") == "failure"):
         return Outcome(job.job_id, job.token, "success", result=packed, finished_at=finished_at)
     wait_s = value.get("retry_after")
@@ -161,18 +186,8 @@ def outcome_of_callback(
         "failure",
         should_retry=value.get("should_retry") is not False,
         message=str(value.get("message") or "the endpoint reported a failure"),
-        error=codec.pack(value["error"]) if "error" in value and not _has_time(value["error"]) else None,
+        error=codec.pack(value["error"]) if "error" in value else None,
         code=code[:64] if isinstance(code, str) else "",
         retry_after_s=wait_s if isinstance(wait_s, int | float) and 0 <= wait_s <= 366 * 86_400 else None,
         finished_at=finished_at,
     )
-
-
-def _has_time(value: object) -> bool:
-    """Return whether a value holds a timestamp, which is not packed again."""
-    match value:
-        case dict():
-            return any(map(_has_time, value.values()))
-        case list():
-            return any(map(_has_time, value))
-    return isinstance(value, dt.datetime)

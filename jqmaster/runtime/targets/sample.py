@@ -6,7 +6,7 @@ from typing import Final
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.targets.answer import DeliveryResult
-from jqmaster.domain.targets.target import HIDDEN, AddressError, HttpTarget
+from jqmaster.domain.targets.target import HIDDEN, AddressError, HttpTarget, address_of, shown_address
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.runtime.outbound.target_client import excerpt_of
 from jqmaster.runtime.targets.delivery import request_of
@@ -37,9 +37,13 @@ async def send_sample(target: HttpTarget, sample: Sample, services: TargetServic
     began_s = services.clock.monotonic_s()
     answer = await services.client.call(target, request)
     end = answer.end
+    url = request.url
+    if not target.url_from:
+        shown_target = replace(target, url=shown_address(target.url))
+        url = address_of(shown_target, record.name, job.job_id, None)
     return Exchange(
         target.method,
-        request.url,
+        url,
         shown,
         excerpt_of(request.body),
         0 if end.result is DeliveryResult.UNREACHABLE else end.status,
@@ -47,5 +51,5 @@ async def send_sample(target: HttpTarget, sample: Sample, services: TargetServic
         answer.excerpt,
         round((services.clock.monotonic_s() - began_s) * 1000),
         str(end.result),
-        end.detail,
+        f"{end.detail}: {end.said}" if end.said else end.detail,
     )

@@ -6,7 +6,6 @@ import logging
 import os
 import secrets
 import socket
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,16 +16,30 @@ from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.notices.webhook import origin_of
 from jqmaster.domain.targets.answer import DeliveryEnd, DeliveryResult
-from jqmaster.domain.targets.callback import TARGET_NONCE
-from jqmaster.domain.targets.figures import LastAnswer, TargetFigures
+from jqmaster.domain.targets.callback import TARGET_META, TARGET_NONCE
+from jqmaster.domain.targets.figures import MAX_EXCERPT_CHARS, LastAnswer, TargetFigures
 from jqmaster.domain.targets.target import AddressError, HttpTarget
+from jqmaster.domain.targets.target_set import Share
 from jqmaster.domain.workers.breaker import Breaker, BreakerPolicy
 from jqmaster.domain.workers.worker import WorkerSpec
-from jqmaster.errors import ConflictError, JqmasterError, NotFoundError
+from jqmaster.errors import (
+    ConflictError,
+    JqmasterError,
+    NotFoundError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+)
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.outbound.target_client import TargetAnswer, TargetClient
-from jqmaster.runtime.targets.delivery import Conversions, outcome_of, outcome_of_callback, request_of
+from jqmaster.runtime.targets.delivery import (
+    Conversions,
+    busy_outcome,
+    outcome_of,
+    outcome_of_callback,
+    request_of,
+)
+from jqmaster.runtime.targets.hosts import TargetHosts
 from jqmaster.service.challenges.challenges import ChallengeService, NewChallenge
 from jqmaster.service.workers.contracts import ContractService
 from jqmaster.service.workers.polls import Ask, HeldPolls
@@ -39,16 +52,11 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 20.0
 RETRY_S: Final = 1.0
-# How long requests may take to end when the target was deleted, or when this master stops.
-FINISH_WITHIN_S: Final = 5.0
-# A job whose host has as many requests as it may have waits this long.
-HOST_BUSY_AFTER_S: Final = 2.0
-# Requests end this much before the lease does, unless a heartbeat renews it.
+# Requests end this much before the lease does, but not in its first three quarters, unless a heartbeat renews it.
 LEASE_MARGIN_S: Final = 2.0
 MAX_REPORTS_PER_CALL: Final = 500
-MAX_REPEATS: Final = 20
-# Hosts with failures that are remembered.
-MAX_BREAKERS: Final = 10_000
+# Reports that the store did not take for one of these reasons are repeated.
+_PASSING: Final = (StoreUnavailableError, OutcomeUnknownError)
 
 ClaimId = tuple[str, str]
 
@@ -76,12 +84,16 @@ class TargetServices:
 
 @dataclass(slots=True)
 class _Registration:
-    """One registration. `calls`: by job and token, the deliveries whose ends are not reported yet. `sent_s` and
+    """One registration. `calls`: by job and token, the deliveries whose ends are not reported yet. `cut`: deliveries
+    without an end, although their endpoints may have done the jobs. The next heartbeat names them once more, so that
+    each counts as a loss and not as a job that never began. `refused`: offers to give back untouched. `sent_s` and
     `heard_s`: when the last heartbeat that was answered was sent, and when its answer came, with the store's time in
     it."""
 
     worker_id: str
     calls: dict[ClaimId, asyncio.Task[None]] = field(default_factory=dict)
+    cut: set[ClaimId] = field(default_factory=set)
+    refused: list[ClaimId] = field(default_factory=list)
     ends: list[Outcome] = field(default_factory=list)
     has_ends: asyncio.Event = field(default_factory=asyncio.Event)
     # Set when there may be more room for jobs.
@@ -101,26 +113,33 @@ class _Registration:
 
 class TargetWorker:
     """Registers, asks for jobs, delivers them, keeps their leases and reports their ends. `slots`: how many requests
-    this master may have under way."""
+    this master may have under way; `share`: gives its part of other limits. `leave_name`: asks that a name which
+    belongs to workers is no longer served by a pattern."""
 
     def __init__(
         self,
         target: HttpTarget,
         names: tuple[str, ...],
         slots: int,
+        share: Share,
         figures: TargetFigures,
+        *,
         services: TargetServices,
+        leave_name: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.target = target
         self._names = names
         self._slots = slots
+        self._share = share
+        self._leave_name = leave_name
         self._figures = figures
         self._services = services
         self._loops = BackgroundLoops(f"target {target.name}", is_vital=False)
         self._tenure: _Registration | None = None
-        self._breakers: dict[str, Breaker] = {}
-        self._calls_of: Counter[str] = Counter()
+        self._hosts = TargetHosts(services.breaker, services.clock)
         self._is_ending = False
+        # The latest time at which requests must have ended, by the clock of the process.
+        self._ends_by_s = float("inf")
         # Set to end a poll that waits.
         self._hangs_up = asyncio.Event()
         self._told = (names, slots, "")
@@ -128,37 +147,47 @@ class TargetWorker:
     async def start(self) -> None:
         self._loops.spawn("run", self._run)
 
-    async def change(self, target: HttpTarget, names: tuple[str, ...], slots: int) -> None:
+    async def change(self, target: HttpTarget, names: tuple[str, ...], slots: int, share: Share) -> None:
         """Follow a change of the target. Requests that are under way end under the terms that they began with."""
         if target != self.target:
             # The address may have been mended.
-            self._breakers.clear()
-        self.target, self._names, self._slots = target, names, slots
+            self._hosts.forget_failures()
+        self.target, self._names, self._slots, self._share = target, names, slots, share
         if self._tenure is not None:
             self._tenure.has_changed.set()
         await self._tell()
 
-    async def stop(self) -> None:
-        """Take no more jobs, let requests end for a while, hand back the other jobs, and unregister."""
+    async def end(self) -> None:
+        """Take no more jobs, wait until the requests that are under way have ended and are reported, and unregister.
+        `hurry` limits the wait."""
         self._is_ending = True
+        self._names = ()
         self._hangs_up.set()
-        tenure = self._tenure
-        if tenure is not None:
-            ends_s = self._services.clock.monotonic_s() + FINISH_WITHIN_S
-            while tenure.calls and (left_s := ends_s - self._services.clock.monotonic_s()) > 0:
-                tenure.has_changed.clear()
-                await wait_for_event(tenure.has_changed, left_s)
+        await self._tell()
+        clock = self._services.clock
+        while (
+            (tenure := self._tenure)
+            and tenure.calls
+            and (left_s := self._ends_by_s - clock.monotonic_s()) > 0
+        ):
+            tenure.has_changed.clear()
+            await wait_for_event(tenure.has_changed, min(left_s, POLL_S))
         await self._loops.stop()
-        if tenure is not None:
-            await self._leave(tenure)
+        if self._tenure is not None:
+            await self._leave(self._tenure)
+
+    def hurry(self, within_s: float) -> None:
+        """Let `end` wait no longer than this. Requests that are still under way then are cut off."""
+        self._ends_by_s = min(self._ends_by_s, self._services.clock.monotonic_s() + within_s)
+        if self._tenure is not None:
+            self._tenure.has_changed.set()
 
     @property
     def unreachable(self) -> str:
         """Return why the target cannot be reached; empty: it can, or jobs have addresses of their own."""
         if self.target.url_from:
             return ""
-        now_s = self._services.clock.monotonic_s()
-        return next((b.why for b in self._breakers.values() if b.state(now_s) != "closed"), "")
+        return self._hosts.why_unreachable()
 
     @property
     def running(self) -> int:
@@ -183,13 +212,13 @@ class TargetWorker:
             try:
                 # Each ends when the registration is over.
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                self._tenure = None
             finally:
                 for task in tasks:
                     task.cancel()
                 ends = await asyncio.gather(*tasks, return_exceptions=True)
-                if not self._is_ending:
-                    self._tenure = None
-                    await _stopped(list(tenure.calls.values()))
+            await _stopped(list(tenure.calls.values()))
+            tenure.has_changed.set()
             for end in ends:
                 if isinstance(end, Exception):
                     raise end  # it is logged and shown, and this loop begins again
@@ -223,7 +252,8 @@ class TargetWorker:
 
     async def _tell(self) -> None:
         """Tell the store the present names and slots, and whether the target can be reached."""
-        tenure, present = self._tenure, (self._names, self._slots, self.unreachable)
+        # A worker has at least one slot. It asks for no jobs while it has none here.
+        tenure, present = self._tenure, (self._names, max(self._slots, 1), self.unreachable)
         if tenure is None or present == self._told:
             return
         try:
@@ -240,10 +270,11 @@ class TargetWorker:
         clock = self._services.clock
         while True:
             sent_s = clock.monotonic_s()
+            cut = set(tenure.cut)
             try:
                 answer = await self._services.workers.heartbeat(
                     tenure.worker_id,
-                    list(tenure.calls),
+                    [*tenure.calls, *(cut - tenure.calls.keys())],
                     max(0, self._slots - len(tenure.calls)),
                     tenure.earliest_ms(sent_s),
                     asks_to_continue=True,
@@ -252,11 +283,13 @@ class TargetWorker:
                 return
             except JqmasterError as exc:
                 logger.warning("cannot renew the leases of target %s: %s", self.target.name, exc.detail)
-                if clock.monotonic_s() - tenure.sent_s > self._services.lease_s.current - LEASE_MARGIN_S:
+                lease_s = self._services.lease_s.current
+                if clock.monotonic_s() - tenure.sent_s > lease_s - min(LEASE_MARGIN_S, lease_s / 4):
                     # The leases may be over, and other masters may deliver these jobs.
-                    await _stopped(list(tenure.calls.values()))
+                    await self._cut(tenure)
             else:
                 tenure.sent_s, tenure.heard_s, tenure.store_ms = sent_s, clock.monotonic_s(), answer.now_ms
+                tenure.cut -= cut
                 if answer.is_detached:
                     return
                 for claim in answer.lost | answer.to_cancel:
@@ -265,6 +298,13 @@ class TargetWorker:
                 await self._tell()
             await asyncio.sleep(self._services.heartbeat_s.current)
 
+    async def _cut(self, tenure: _Registration) -> None:
+        """Cut off all requests. The ends that are already known are still reported."""
+        known = {(one.job_id, one.token) for one in tenure.ends}
+        calls = {claim: call for claim, call in tenure.calls.items() if claim not in known}
+        tenure.cut |= calls.keys()
+        await _stopped(list(calls.values()))
+
     async def _take_all(self, tenure: _Registration) -> None:
         while not self._is_ending:
             tenure.has_changed.clear()
@@ -272,21 +312,25 @@ class TargetWorker:
             if room <= 0:
                 await wait_for_event(tenure.has_changed, self._until_change_s())
                 continue
+            refused = list(tenure.refused)
             try:
-                reply = await self._services.polls.poll(tenure.worker_id, Ask(room, POLL_S), self._hung_up)
+                reply = await self._services.polls.poll(
+                    tenure.worker_id, Ask(room, POLL_S, refused=refused), self._hung_up
+                )
             except (NotFoundError, ConflictError):
                 return
             except JqmasterError as exc:
                 logger.warning("cannot take jobs for target %s: %s", self.target.name, exc.detail)
                 await asyncio.sleep(RETRY_S)
                 continue
+            del tenure.refused[: len(refused)]
             for offer in reply.offers:
                 self._begin(tenure, offer)
             # Let the requests begin, which tells a breaker that its target is being tried.
             await asyncio.sleep(0)
             if reply.is_draining:
                 await asyncio.sleep(RETRY_S)
-        # `stop` ends the other loops.
+        # `end` ends the other loops.
         await asyncio.get_running_loop().create_future()
 
     async def _hung_up(self) -> None:
@@ -311,10 +355,7 @@ class TargetWorker:
 
     def _own_breaker(self) -> Breaker | None:
         """Return the breaker of the target's address; None: it works, or jobs have addresses of their own."""
-        return None if self.target.url_from else self._breakers.get(self._origin())
-
-    def _origin(self) -> str:
-        return origin_of(self.target.url)
+        return None if self.target.url_from else self._hosts.breaker(origin_of(self.target.url))
 
     def _begin(self, tenure: _Registration, offer: Offer) -> None:
         job = offer.job
@@ -323,6 +364,11 @@ class TargetWorker:
             return
         if tenure.latest_ms(self._services.clock.monotonic_s()) > offer.not_after_ms:
             # The offer may be over, and the job another master's. If it is not, its lease returns it.
+            return
+        if job.callbacks and job.challenge_meta != TARGET_META:
+            # A worker opened this challenge, and only a worker knows what its callback means.
+            tenure.refused.append(claim)
+            self._leave_name(job.record.name)
             return
         call = asyncio.create_task(self._deliver(tenure, job), name=f"delivery {job.job_id}")
         tenure.calls[claim] = call
@@ -334,15 +380,18 @@ class TargetWorker:
             tenure.calls.pop(claim, None)
             tenure.has_changed.set()
             if not call.cancelled():
-                logger.error("a delivery failed; it is made again", exc_info=call.exception())
+                tenure.cut.add(claim)
+                logger.error("a delivery failed; it counts as lost", exc_info=call.exception())
 
     async def _report_all(self, tenure: _Registration) -> None:
         while True:
             await tenure.has_ends.wait()
             batch = tenure.ends[:MAX_REPORTS_PER_CALL]
-            if not await self._report(tenure, batch):
-                return
-            # Not before: `stop` may end this loop, and reports what is left.
+            try:
+                await self._report(tenure, batch)
+            except NotFoundError:
+                return  # the worker is no longer registered, and the store decides about its jobs
+            # Not before: `end` may stop this loop, and reports what is left.
             del tenure.ends[: len(batch)]
             if not tenure.ends:
                 tenure.has_ends.clear()
@@ -350,56 +399,77 @@ class TargetWorker:
                 tenure.calls.pop((outcome.job_id, outcome.token), None)
             tenure.has_changed.set()
 
-    async def _report(self, tenure: _Registration, batch: list[Outcome]) -> bool:
-        """Report these ends. Return False if the worker is no longer registered."""
-        for _ in range(MAX_REPEATS):
+    async def _report(self, tenure: _Registration, batch: list[Outcome]) -> None:
+        """Report these ends. While the store cannot take them, heartbeats keep their leases. Raise NotFoundError."""
+        while True:
             try:
                 await self._services.reports.results(tenure.worker_id, batch)
-                return True
+                return
             except NotFoundError:
-                return False
+                raise
+            except _PASSING as exc:
+                logger.warning("cannot report deliveries to target %s: %s", self.target.name, exc.detail)
             except JqmasterError as exc:
                 logger.warning("cannot report deliveries to target %s: %s", self.target.name, exc.detail)
+                break
             await asyncio.sleep(RETRY_S)
-        return True  # their leases end by themselves
+        if len(batch) > 1:
+            # One of them is at fault, and the others count.
+            for outcome in batch:
+                await self._report(tenure, [outcome])
+        else:
+            tenure.cut.add((batch[0].job_id, batch[0].token))
 
     async def _leave(self, tenure: _Registration) -> None:
-        held = [claim for claim in tenure.calls if not any(claim == (o.job_id, o.token) for o in tenure.ends)]
-        await _stopped(list(tenure.calls.values()))
-        outcomes = tenure.ends + [Outcome(job_id, token, "handed_back") for job_id, token in held]
+        """Report what has ended, and unregister. If requests had to be cut off, let the worker fall silent instead:
+        their endpoints may have done the jobs, so each of them counts as a loss when its lease ends."""
+        workers = self._services.workers
+        await self._cut(tenure)
         try:
-            if outcomes:
-                await self._services.reports.results(tenure.worker_id, outcomes)
-            await self._services.workers.leave(tenure.worker_id)
+            if tenure.ends:
+                await self._services.reports.results(tenure.worker_id, tenure.ends)
+        except JqmasterError as exc:
+            logger.warning("cannot report deliveries to target %s: %s", self.target.name, exc.detail)
+            tenure.cut |= {(one.job_id, one.token) for one in tenure.ends}
+        try:
+            if tenure.cut:
+                await workers.heartbeat(
+                    tenure.worker_id, list(tenure.cut), 0, tenure.earliest_ms(self._now_s())
+                )
+            else:
+                await workers.leave(tenure.worker_id)
         except JqmasterError as exc:
             # best effort: the leases end by themselves.
-            logger.warning(
-                "deliveries to target %s could not be handed back: %s", self.target.name, exc.detail
-            )
+            logger.warning("cannot unregister from target %s: %s", self.target.name, exc.detail)
 
     # --- one delivery
 
     async def _deliver(self, tenure: _Registration, job: ClaimedJob) -> None:
         target, services = self.target, self._services
         if job.callbacks:
-            outcome = outcome_of_callback(
-                job, job.callbacks[0], services.conversions.to_msgpack, self._now_ms(tenure)
-            )
+            outcome = outcome_of_callback(job, job.callbacks[0], services.conversions, self._now_ms(tenure))
         else:
             began_s = services.clock.monotonic_s()
             answer = await self._call(tenure, target, job)
-            took_ms = round((services.clock.monotonic_s() - began_s) * 1000)
-            self._note(tenure, job, answer, took_ms)
-            outcome = outcome_of(target, job, answer, self._now_ms(tenure))
-            if answer.end.result is DeliveryResult.AWAITING:
-                outcome = await self._await_callback(tenure, job, answer, outcome)
+            if answer is None:
+                outcome = busy_outcome(job, self._now_ms(tenure))
+            else:
+                took_ms = round((services.clock.monotonic_s() - began_s) * 1000)
+                self._note(tenure, job, answer, took_ms)
+                outcome = outcome_of(target, job, answer, self._now_ms(tenure))
+                if answer.end.result is DeliveryResult.AWAITING:
+                    outcome = await self._await_callback(tenure, job, answer, outcome)
         tenure.ends.append(outcome)
         tenure.has_ends.set()
 
-    def _now_ms(self, tenure: _Registration) -> int:
-        return tenure.earliest_ms(self._services.clock.monotonic_s())
+    def _now_s(self) -> float:
+        return self._services.clock.monotonic_s()
 
-    async def _call(self, tenure: _Registration, target: HttpTarget, job: ClaimedJob) -> TargetAnswer:
+    def _now_ms(self, tenure: _Registration) -> int:
+        return tenure.earliest_ms(self._now_s())
+
+    async def _call(self, tenure: _Registration, target: HttpTarget, job: ClaimedJob) -> TargetAnswer | None:
+        """Send the request. Return its answer; None: its host has as many requests as it may have."""
         services = self._services
         try:
             request = request_of(
@@ -410,54 +480,31 @@ class TargetWorker:
                 callback_base=services.callback_base(),
             )
         except (AddressError, ValueError, JqmasterError) as exc:
-            detail = exc.detail if isinstance(exc, JqmasterError) else str(exc)
-            return TargetAnswer(
-                DeliveryEnd(DeliveryResult.REJECTED, f"not sent: {detail}", code="invalid_argument"),
-                was_sent=False,
+            why = exc.detail if isinstance(exc, JqmasterError) else str(exc)
+            # It may quote the argument.
+            end = DeliveryEnd(
+                DeliveryResult.REJECTED, "the argument does not fit", code="invalid_argument", said=why
             )
+            return TargetAnswer(end, was_sent=False)
         origin = origin_of(request.url)
-        breaker = self._breakers.get(origin)
+        breaker = self._hosts.breaker(origin)
         now_s = services.clock.monotonic_s()
         if breaker is not None and not breaker.admits(now_s):
             wait_s = max(0.1, breaker.open_until_s - now_s)
             return _unsent(f"{breaker.why}; it is tried again in {wait_s:.0f} s", wait_s)
         most = target.max_running_per_host
-        if most is not None and self._calls_of[origin] >= self._share_of(most):
-            return _unsent(f"{origin} has {most} requests, as many as it may have", HOST_BUSY_AFTER_S)
-        if breaker is not None:
-            breaker.begin_call()
-        self._calls_of[origin] += 1
-        try:
+        if most is not None and self._hosts.calls(origin) >= self._share.of(most, f"{target.name} {origin}"):
+            return None
+        with self._hosts.calling(origin):
             answer = await services.client.call(target, request)
-        except asyncio.CancelledError:
-            if breaker is not None:
-                breaker.is_probing = False
-            raise
-        finally:
-            self._calls_of[origin] -= 1
-            if not self._calls_of[origin]:
-                del self._calls_of[origin]
-        self._note_reach(origin, answer)
-        return answer
-
-    def _share_of(self, most: int) -> int:
-        """Return this master's part of a limit, as large as its part of the slots."""
-        return max(1, most * self._slots // self.target.max_running)
-
-    def _note_reach(self, origin: str, answer: TargetAnswer) -> None:
-        """Open or close the breaker of a host. Only what was not sent counts as a failure, because anything else may be
-        the fault of one job."""
-        breaker = self._breakers.get(origin)
+        # Only what was not sent is a failure of the host. Anything else may be the fault of one job.
         if answer.end.result is DeliveryResult.UNREACHABLE:
-            if breaker is None:
-                if len(self._breakers) >= MAX_BREAKERS:
-                    self._breakers.pop(next(iter(self._breakers)))
-                breaker = self._breakers[origin] = Breaker(policy=lambda: self._services.breaker.current)
-            breaker.failed(self._services.clock.monotonic_s(), answer.end.detail)
-        elif breaker is not None:
-            del self._breakers[origin]
+            self._hosts.failed(origin, answer.end.detail)
+        else:
+            self._hosts.reached(origin)
         if self._tenure is not None and not self.target.url_from:
             self._tenure.has_changed.set()
+        return answer
 
     async def _await_callback(
         self, tenure: _Registration, job: ClaimedJob, answer: TargetAnswer, outcome: Outcome
@@ -470,9 +517,13 @@ class TargetWorker:
                 finished_at=outcome.finished_at,
             )  # fmt: skip
         new = NewChallenge(
-            job.job_id, job.token, max(1, round(answer.end.await_s * 1000)), nonce=TARGET_NONCE
+            job.job_id,
+            job.token,
+            max(1, round(answer.end.await_s * 1000)),
+            meta=TARGET_META,
+            nonce=TARGET_NONCE,
         )
-        for _ in range(MAX_REPEATS):
+        while True:
             try:
                 await self._services.challenges.open(tenure.worker_id, new)
             except (ConflictError, NotFoundError):
@@ -490,7 +541,7 @@ class TargetWorker:
         self._figures.add(
             LastAnswer(
                 self._now_ms(tenure), job.job_id, job.record.attempt, end.result, end.status, took_ms, end.detail,
-                answer.excerpt,
+                answer.excerpt, end.said[:MAX_EXCERPT_CHARS],
             ),
             was_sent=answer.was_sent,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from jqmaster.domain.challenges.challenge import (
 from jqmaster.domain.challenges.challenge_form import Audience, Form
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.targets.callback import EARLY_WAIT_MS, TARGET_NONCE
+from jqmaster.domain.targets.callback import EARLY_WAIT_MS, TARGET_META, TARGET_NONCE
 from jqmaster.errors import ConflictError, ForbiddenError, unknown_worker
 from jqmaster.service.challenges.request_ids import RequestIds
 from jqmaster.store.jobs.challenges import AskedForm, ChallengeStore, OpenedChallenge, ReceivedCallback
@@ -120,7 +120,7 @@ class ChallengeService:
         if not hmac.compare_digest(own.digest, request.digest):
             return False
         opened = await self._store.open(
-            job.worker_id, job.token, request, wait_ms=EARLY_WAIT_MS, expect=1, meta=None
+            job.worker_id, job.token, request, wait_ms=EARLY_WAIT_MS, expect=1, meta=TARGET_META
         )
         return isinstance(opened, OpenedChallenge)
 

@@ -54,7 +54,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Where it listens": (
         "host", "port", "allowed_hosts", "tokens", "tokens_file", "tls_certfile", "tls_keyfile",
         "tls_client_cafile", "calls_cafile", "calls_certfile", "calls_keyfile",
-        "allowed_worker_networks", "public_url", "trusted_proxies", "hsts_s", "linger_s",
+        "allowed_worker_networks", "public_url", "trusted_proxies", "hsts_s", "linger_s", "target_grace_s",
     ),
     "Webhooks": ("webhook_secrets", "allowed_webhook_networks"),
     "Fireworq": ("fireworq_prefix", "fireworq_default_queue", "fireworq_networks", "fireworq_hosts"),

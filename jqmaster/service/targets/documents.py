@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from jqmaster.domain.instant import iso_or_none
@@ -14,14 +15,15 @@ from jqmaster.domain.targets.target import (
     TargetError,
     check_target,
     kept_headers,
+    kept_url,
 )
 from jqmaster.errors import FieldError, InvalidError, NotFoundError
 from jqmaster.net.webhook_secret import secret_bytes
 
 
 def draft_of(name: str, fields: Mapping[str, Any], old: HttpTarget | None, now_ms: int) -> HttpTarget:
-    """Return the target of a checked request. `old`: the present one, whose secret and hidden header values stay unless
-    the request has others. Raise InvalidError that names the rule."""
+    """Return the target of a checked request. `old`: the present one, whose secret and hidden values stay unless the
+    request has others. Raise InvalidError that names the rule."""
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of its own, and so no name")
     with refusing():
@@ -36,11 +38,10 @@ def draft_of(name: str, fields: Mapping[str, Any], old: HttpTarget | None, now_m
         target = HttpTarget(
             name=name,
             names=tuple(fields["names"]),
-            url="" if has_own else url,
+            url="" if has_own else kept_url(url, old),
             url_from=url["from_"] if has_own else "",
             method=fields["method"],
             body=BodyForm(fields["body"]),
-            headers=kept_headers(fields["headers"], old.headers if old else {}),
             secret=kept if secret is None else kept.replaced(secret, now_ms),
             max_running=fields["max_running"],
             max_running_per_host=fields["max_running_per_host"],
@@ -51,6 +52,7 @@ def draft_of(name: str, fields: Mapping[str, Any], old: HttpTarget | None, now_m
             allow_hosts=tuple(fields["allow_hosts"]),
             description=fields["description"],
         )
+        target = replace(target, headers=kept_headers(fields["headers"], old, target))
         check_target(target)
         return target
 

@@ -27,7 +27,7 @@ class TargetEditor:
         self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
     ) -> bool:
         """Create or replace the target; return whether it is new. A request that changes nothing writes nothing. The
-        secret, and header values that are sent back as they were shown, stay.
+        secret, and hidden values that are sent back as they were shown, stay.
 
         Raises InvalidError, PreconditionFailedError, ConflictError if there are too many or if another target has one
         of the names, StoreUnavailableError if others change it all the time.

@@ -247,7 +247,7 @@ class ChallengeStore:
                 mine = found[job.job_id]
                 # If an operator retried the job, a later attempt may have opened another challenge.
                 if mine and mine[-1].attempt == job.record.attempt and mine[-1].callbacks:
-                    job.callbacks = mine[-1].callbacks
+                    job.callbacks, job.challenge_meta = mine[-1].callbacks, mine[-1].meta
                 else:
                     over.add(job.token)
                     logger.info("job %s is not offered: its challenge ended after its claim", job.job_id)

@@ -61,6 +61,8 @@ class ClaimedJob:
     checkpoint: bytes | None = None
     # Empty unless the job was claimed because its callbacks have arrived.
     callbacks: Sequence[Callback] = ()
+    # The `meta` of the answered challenge, as MessagePack; None: it has none, or there are no callbacks.
+    challenge_meta: bytes | None = None
     # None: the job has no predecessors.
     inputs: Sequence[PredecessorResult] | None = None
 

@@ -5,6 +5,13 @@ from typing import Any
 
 import pytest
 
+from jqmaster.api.targets.views import target_view
+from jqmaster.domain.content.content import full_access, no_access
+from jqmaster.domain.targets.answer import DeliveryResult
+from jqmaster.domain.targets.figures import LastAnswer, SummedFigures
+from jqmaster.domain.targets.target import HttpTarget
+from jqmaster.service.targets.reader import ShownTarget
+from jqmaster.store.targets.documents import StoredTarget
 from tests.support import real_time
 from tests.support.each import for_each
 from tests.support.endpoint import endpoint, reply
@@ -67,7 +74,12 @@ async def test_credentials_are_never_shown_and_stay(api: Api) -> None:
     shown = await put(api, headers={"Authorization": "…"}, max_running=2)
     assert shown["has_secret"]
     async with endpoint() as shop:
-        await put(api, url=shop.url, headers={"authorization": "…"}, secret=FORMER_SECRET)
+        kept = {**SHOP, "url": shop.url, "headers": {"authorization": "…"}}
+        status, problem = await api.call("PUT", "/api/targets/shop", kept)
+        assert (status, problem["errors"][0]["loc"]) == (422, ["headers", "authorization"])
+        assert "does not follow a changed address" in problem["errors"][0]["msg"]
+        await put(api, url=shop.url, headers={"authorization": "Bearer 1"}, secret=FORMER_SECRET)
+        await put(api, url=shop.url, headers={"authorization": "…"})
         answer = (await api.call("POST", "/api/targets/shop/test", {}))[1]
         (request,) = shop.requests
         assert request.fields["authorization"] == "Bearer 1"
@@ -183,3 +195,68 @@ async def test_a_target_whose_url_is_this_service_pushes_nothing(api: Api) -> No
     job = await api.until_state(job_id, "failed")
     assert job["attempts"][-1]["code"] == "status_422"
     assert sum((await api.counts()).values()) == 1
+
+
+async def test_credentials_in_the_query_of_a_url_are_never_shown_and_stay(api: Api) -> None:
+    async with endpoint() as shop:
+        shown = await put(api, url=f"{shop.url}/run?code=s3cret&job={{job_id}}")
+        assert shown["url"] == f"{shop.url}/run?code=…&job={{job_id}}"
+        again = await put(api, url=shown["url"], description="mended")
+        assert again["url"] == shown["url"]
+        answer = (await api.call("POST", "/api/targets/shop/test", {}))[1]
+        (request,) = shop.requests
+        assert request.path == f"/run?code=s3cret&job={request.fields['jq-job-id']}"
+        assert answer["request"]["url"] == f"{shop.url}/run?code=…&job={request.fields['jq-job-id']}"
+        status, problem = await api.call(
+            "PUT", "/api/targets/shop", {**SHOP, "url": "http://b.example/?code=…"}
+        )
+        assert (status, problem["errors"][0]["loc"]) == (422, ["url"])
+    for path in ("/api/targets", "/api/audit"):
+        assert "s3cret" not in str((await api.call("GET", path))[1])
+
+
+async def test_what_an_endpoint_says_is_content(api: Api) -> None:
+    """A master's own words are shown to everybody who may read; an endpoint may repeat what it was sent."""
+    figures = SummedFigures(
+        last=[
+            LastAnswer(0, "J", 1, DeliveryResult.FAILED, 500, 1, "status 500", "card 4111", "card 4111"),
+            LastAnswer(0, "J", 1, DeliveryResult.FAILED, 500, 1, "status 500", "", ""),
+        ]
+    )
+    target = HttpTarget("shop", ("shop.order",), url="http://a.example/")
+    shown = ShownTarget(StoredTarget(target, "e", 0, 0, "me"), (), 0, (), figures, 0)
+    seen = target_view(shown, full_access(()))["figures"]["last"]
+    hidden = target_view(shown, no_access(()))["figures"]["last"]
+    assert [(one["detail"], one["body"]) for one in seen] == [
+        ("status 500: card 4111", "card 4111"),
+        ("status 500", ""),
+    ]
+    assert [(one["detail"], one["body"]) for one in hidden] == [("status 500", None), ("status 500", None)]
+
+
+async def test_the_words_of_an_endpoint_and_an_argument_stay_out_of_the_details(
+    store_server: StoreServer,
+) -> None:
+    settings = {"allowed_webhook_networks": "127.0.0.0/8"}
+    async with (
+        endpoint(
+            lambda _: reply(202, {"status": "failure", "message": "card 4111"}, JQ_Await="card 4111")
+        ) as shop,
+        master_on(store_server.url, **settings) as (master, api),
+    ):
+        own = {"url": {"from": "argument.url"}, "allow_hosts": ["127.0.0.1"]}
+        await put(api, url=shop.url)
+        await put(api, name="own", names=["own"], **own)
+        await put(api, name="fire", names=["fire"], body="fireworq", **own)
+        for name, argument in (
+            ("shop.order", None),
+            ("own", {"url": "http://card-4111.example/"}),
+            ("fire", {"url": shop.url, "payload": "card 4111"}),
+        ):
+            job = await api.until_state(await api.enqueue(name, argument, max_retry=0), "failed")
+            assert "4111" in job["attempts"][-1]["message"]
+        figures = master.shard.services.figures.targets
+        answers = [one.last[-1] for one in figures.values()]
+        assert len(answers) == 3
+        assert [one.detail for one in answers if "4111" in one.detail] == []
+        assert all("4111" in one.said for one in answers)

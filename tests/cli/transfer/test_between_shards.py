@@ -130,7 +130,7 @@ async def fill(world: StoreWorld) -> dict[str, str]:
         notice = NoticeRequest.model_validate({"when": "job_failed", "to": to})
         await parts.notice_editor.put(name, notice.model_dump(), who="ada")
     target = TargetRequest.model_validate(
-        {"names": ["shop.*"], "url": "https://shop.example/{name}", "secret": "whsec_" + "B" * 32,
+        {"names": ["shop.*"], "url": "https://shop.example/{name}?token=1", "secret": "whsec_" + "B" * 32,
          "headers": {"X-Key": "token=1"}}
     )  # fmt: skip
     await parts.target_editor.put("shop", target.model_dump(), who="ada")

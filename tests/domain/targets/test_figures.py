@@ -33,7 +33,7 @@ def test_figures_that_cannot_be_read_are_left_out() -> None:
         None,
         [],
         [{}, [], 0, [], [[1, 2]]],
-        [{}, [], 0, [], [[1, "J", 1, "new", 200, 1, "", ""]]],
+        [{}, [], 0, [], [[1, "J", 1, "new", 200, 1, "", "", ""]]],
     ]
     assert summed(bad, 0).last == []
     assert summed([], 0).per_s == 0

@@ -15,6 +15,8 @@ from jqmaster.domain.targets.target import (
     check_target,
     is_host_allowed,
     kept_headers,
+    kept_url,
+    shown_address,
 )
 from tests.support.each import for_each
 
@@ -120,12 +122,61 @@ def test_429_and_503_are_final_only_if_they_are_listed() -> None:
 
 
 def test_a_hidden_header_value_stays() -> None:
-    assert kept_headers({"authorization": HIDDEN, "X": "1"}, {"Authorization": "s"}) == {
-        "authorization": "s",
-        "X": "1",
-    }
-    with pytest.raises(TargetError, match="not known"):
-        kept_headers({"X": HIDDEN}, {})
+    old = replace(SHOP, headers={"Authorization": "s"})
+    kept = kept_headers({"authorization": HIDDEN, "X": "1"}, old, replace(SHOP, max_running=1))
+    assert kept == {"authorization": "s", "X": "1"}
+    for before in (None, old):
+        with pytest.raises(TargetError, match="not known"):
+            kept_headers({"X": HIDDEN}, before, SHOP)
+
+
+@for_each(
+    "old, new",
+    [
+        (SHOP, replace(SHOP, url="https://other.example/jobs/{name}?job={job_id}")),
+        (SHOP, replace(SHOP, url="https://shop.example/other")),
+        (SHOP, replace(OWN, name="shop")),
+        (OWN, replace(OWN, allow_hosts=(*OWN.allow_hosts, "other.example"))),
+        (OWN, replace(OWN, url_from="argument.url")),
+        (OWN, replace(SHOP, name="own")),
+    ],
+)
+def test_a_hidden_header_value_does_not_follow_a_changed_address(old: HttpTarget, new: HttpTarget) -> None:
+    old = replace(old, headers={"Authorization": "s"})
+    with pytest.raises(TargetError, match="does not follow a changed address"):
+        kept_headers({"Authorization": HIDDEN}, old, new)
+    assert kept_headers({"Authorization": "t"}, old, new) == {"Authorization": "t"}
+
+
+def test_a_hidden_header_value_stays_if_fewer_hosts_are_allowed() -> None:
+    old = replace(OWN, headers={"Authorization": "s"})
+    new = replace(OWN, allow_hosts=OWN.allow_hosts[:1])
+    assert kept_headers({"Authorization": HIDDEN}, old, new) == {"Authorization": "s"}
+
+
+@for_each(
+    "url, shown",
+    [
+        ("https://a.example/{name}", "https://a.example/{name}"),
+        ("https://a.example/x?", "https://a.example/x?"),
+        ("https://a.example/x?code=s3cret&job={job_id}", f"https://a.example/x?code={HIDDEN}&job={{job_id}}"),
+        ("https://a.example/x?s3cret", f"https://a.example/x?{HIDDEN}"),
+        ("https://a.example/x?a=x{name}&{name}&b=", f"https://a.example/x?a={HIDDEN}&{{name}}&b="),
+    ],
+)
+def test_values_in_the_query_of_a_url_are_hidden_and_stay(url: str, shown: str) -> None:
+    target = replace(SHOP, url=url)
+    assert shown_address(url) == shown
+    assert target.shown()["url"] == shown
+    assert kept_url(shown, target) == url
+    assert kept_url("https://b.example/", target) == "https://b.example/"
+
+
+def test_a_hidden_value_of_another_url_is_not_known() -> None:
+    target = replace(SHOP, url="https://a.example/x?code=s3cret")
+    for old in (None, OWN, target):
+        with pytest.raises(TargetError, match="not known for this URL"):
+            kept_url(f"https://b.example/x?code={HIDDEN}", old)
 
 
 def test_the_former_secret_signs_for_a_day() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from jqmaster.domain.targets.target import MAX_SERVED, HttpTarget
-from jqmaster.domain.targets.target_set import NO_TARGETS, TargetSet, share_of
+from jqmaster.domain.targets.target_set import NO_TARGETS, Share, TargetSet, share_of
 
 pytestmark = pytest.mark.req("M13")
 
@@ -49,3 +49,10 @@ def test_masters_share_the_slots_exactly() -> None:
     assert share_of(5, "shop", "z", ["a"]) == 0
     single = {key: [share_of(1, key, one, ["a", "b"]) for one in "ab"] for key in map(str, range(20))}
     assert {tuple(shares) for shares in single.values()} == {(0, 1), (1, 0)}
+
+
+def test_a_limit_that_is_smaller_than_the_number_of_masters_is_kept_exactly() -> None:
+    masters = ("a", "b", "c")
+    for limit in (1, 2, 4):
+        parts = [Share(one, masters).of(limit, "shop http://host") for one in masters]
+        assert sum(parts) == limit

@@ -3,15 +3,20 @@
 import asyncio
 import datetime as dt
 import json
+import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgpack
 import pytest
+import trustme
 
 from jqmaster.app import Master
+from jqmaster.service.workers.polls import Ask, HeldPolls
 from tests.support import real_time
 from tests.support.endpoint import Endpoint, Hang, HangUp, Request, endpoint, reply
 from tests.support.master import Api, master_on
+from tests.support.scripted_worker import puller_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from tests.support.webhook_receiver import SECRET
@@ -395,3 +400,174 @@ async def test_requests_to_one_host_are_limited(api: Api) -> None:
         for job_id in job_ids:
             assert (await api.until_state(job_id, "succeeded"))["failures"] == 0
     assert shop.most_open <= 2
+
+
+async def test_a_busy_host_costs_nothing(api: Api) -> None:
+    """The wait for a host is not that for an endpoint which asks for time, after which a job fails."""
+
+    async def answer(_: Request) -> bytes:
+        await asyncio.sleep(0.3)
+        return reply()
+
+    async with endpoint(answer) as shop:
+        await put(
+            api,
+            shop,
+            url={"from": "argument.url"},
+            allow_hosts=["127.0.0.1"],
+            max_running=4,
+            max_running_per_host=1,
+            not_ready_for_s=0.001,
+        )
+        job_ids = [await push(api, {"url": shop.url}, max_retry=0) for _ in range(4)]
+        for job_id in job_ids:
+            job = await api.until_state(job_id, "succeeded")
+            assert (job["failures"], job["losses"]) == (0, 0)
+            assert {one["outcome"] for one in job["attempts"]} <= {"deferred", "success"}
+        shown = (await api.call("GET", "/api/targets/shop"))[1]
+        assert "unreachable" not in shown["figures"]["results"]
+    assert shop.most_open == 1
+
+
+async def test_a_wait_until_after_the_calendar_is_a_long_one(api: Api) -> None:
+    beyond = ["Fri, 31 Dec 99999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 +2359", "9" * 400]
+    async with endpoint(lambda request: reply(503, Retry_After=beyond[request.json])) as shop:
+        await put(api, shop)
+        for number in range(len(beyond)):
+            job = await api.until_state(await push(api, number, max_retry=0), "scheduled")
+            assert (job["failures"], job["losses"], job["attempts"][-1]["outcome"]) == (0, 0, "not_ready")
+
+
+async def test_what_no_reader_could_read_is_no_result(api: Api) -> None:
+    """The limits on arguments hold for results, by whatever way they come."""
+    deep = b"[" * 40 + b"]" * 40
+    async with endpoint(lambda request: answers[request.json]) as shop:
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+        answers = {"direct": head % len(deep) + deep, "later": reply(202, JQ_Await="60")}
+        await put(api, shop)
+        found = await result(api, await push(api, "direct"))
+        assert (found["type"], found["result"]) == ("success", None)
+        packed = b"\x91" * 800 + b"\xc0"
+        for body, kind in (
+            (packed, "application/msgpack"),
+            (b"\xc0\xc0", "application/msgpack"),
+            (b"\xc1", "application/msgpack"),
+            (deep, "application/json"),
+            (b"[" * 100_000, "application/json"),
+        ):
+            job_id = await push(api, "later")
+            await api.until_state(job_id, "awaiting_callback")
+            url = shop.requests[-1].fields["jq-callback-url"]
+            sent = await api.http.post(url, content=body, headers={"Content-Type": kind})
+            assert sent.status_code == 202
+            job = await api.until_state(job_id, "failed")
+            assert (job["attempts"][-1]["code"], job["attempt"]) == ("bad_callback", 1)
+
+
+async def test_an_error_in_a_callback_keeps_its_timestamps(api: Api) -> None:
+    when = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
+    failure = {"type": "failure", "message": "no", "should_retry": False, "error": {"at": when}}
+    async with endpoint(lambda _: reply(202, JQ_Await="60")) as shop:
+        await put(api, shop)
+        job_id = await push(api)
+        await api.until_state(job_id, "awaiting_callback")
+        body = msgpack.packb(failure, datetime=True)
+        kind = {"Content-Type": "application/msgpack"}
+        await api.http.post(shop.requests[0].fields["jq-callback-url"], content=body, headers=kind)
+        await api.until_state(job_id, "failed")
+        assert (await result(api, job_id))["error"] == {"at": when}
+
+
+@pytest.mark.parametrize("names", [["*"], ["order"]], ids=["pattern", "listed"])
+async def test_the_callback_of_a_worker_is_left_to_workers(
+    api: Api, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: set[str] = set()
+    poll = HeldPolls.poll
+
+    async def watched(self: HeldPolls, worker_id: str, ask: Ask, gone: Any) -> Any:
+        refused.update(job_id for job_id, _ in ask.refused)
+        return await poll(self, worker_id, ask, gone)
+
+    monkeypatch.setattr(HeldPolls, "poll", watched)
+    async with endpoint() as shop:
+        async with puller_at(api, "order") as worker:
+            job_id = await push(api)
+            (job,) = await worker.claim()
+            asked = {"job_id": job_id, "token": job["token"], "timeout_s": 60.0}
+            _, opened = await api.call("POST", f"/api/workers/{worker.id}/challenges", asked)
+            await worker.end(job, "challenged", request_id=opened["request_id"])
+            await worker.api.call("DELETE", f"/api/workers/{worker.id}")
+        await put(api, shop, names=names)
+        if names == ["*"]:
+            # The pattern takes the name over, as no worker serves it now.
+            await api.until_state(await push(api), "succeeded")
+        called = await api.http.post(opened["callback_url"], content=b"paid")
+        assert called.status_code == 202
+        await wait_until(lambda: job_id in refused, what="the target refuses the callback")
+        assert await api.state(job_id) == "awaiting_callback"
+        async with puller_at(api, "order") as again:
+            found: list[dict[str, Any]] = []
+            while not found:
+                found = [one for one in await again.claim() if one["job_id"] == job_id]
+            (job,) = found
+            assert (job["phase"], job["callback"]["body"]) == ("callback", b"paid")
+            await again.end(job)
+        assert await api.state(job_id) == "succeeded"
+
+
+async def test_a_name_that_turns_private_is_not_called(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each connection is checked, whatever the name was before."""
+    addresses = ["127.0.0.1"]
+
+    def look_up(host: str, port: int) -> list[Any]:
+        assert host == "shop.test"
+        return [(None, None, 6, "", (addresses[0], port))]
+
+    monkeypatch.setattr("jqmaster.net.resolver.look_up", look_up)
+    async with endpoint(lambda _: reply(Connection="close")) as shop:
+        await put(api, f"http://shop.test:{shop.port}/")
+        await api.until_state(await push(api), "succeeded")
+        addresses[0] = "10.1.2.3"
+        job = await api.until_state(await push(api, max_retry=0), "failed")
+    assert job["attempts"][-1]["code"] == "address_refused"
+    assert len(shop.requests) == 1
+
+
+async def test_an_error_with_an_endless_body_is_known_by_its_status(api: Api) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 500 no\r\nContent-Length: 1073741824\r\n\r\n")
+        try:
+            while True:
+                writer.write(b"x" * (1 << 16))
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.transport.abort()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        await put(api, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        job = await api.until_state(await push(api, max_retry=0), "failed")
+    assert job["attempts"][-1]["code"] == "status_500"
+
+
+async def test_a_certificate_of_another_name_gets_no_job(
+    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = trustme.CA()
+    own, trusting = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    authority.issue_cert("other.example").configure_cert(own)
+    authority.configure_trust(trusting)
+    monkeypatch.setattr("jqmaster.runtime.outbound.target_client._system_context", lambda: trusting)
+    shop = Endpoint(lambda _: reply())
+    server = await asyncio.start_server(shop.serve, "127.0.0.1", 0, ssl=own)
+    settings = {"allowed_webhook_networks": "127.0.0.0/8"}
+    async with server, master_on(store_server.url, **settings) as (_, api):
+        await put(api, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        job = await api.until_state(await push(api, max_retry=0), "scheduled")
+    assert (job["failures"], job["attempts"][-1]["code"]) == (0, "unreachable")
+    assert "certificate" in job["attempts"][-1]["message"]
+    assert shop.requests == []

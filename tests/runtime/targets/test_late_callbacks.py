@@ -4,13 +4,15 @@ import json
 
 import pytest
 
-from jqmaster.api.encoding.json_bridge import json_to_msgpack
+from jqmaster.api.encoding.content import ContentReader
+from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.clock import SystemClock
 from jqmaster.domain.challenges.challenge import Callback, ChallengeFigures, new_request_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.domain.targets.callback import TARGET_NONCE
-from jqmaster.runtime.targets.delivery import outcome_of_callback
+from jqmaster.live_value import LiveValue
+from jqmaster.runtime.targets.delivery import Conversions, outcome_of_callback
 from jqmaster.service.challenges.challenges import ChallengeService, NewChallenge
 from jqmaster.service.challenges.request_ids import RequestIds
 from jqmaster.service.workers.reports import ReportService
@@ -22,6 +24,8 @@ pytestmark = pytest.mark.req("M13")
 
 JOBS = size(100, 1_000)
 HOUR_MS = 3_600_000
+READER = ContentReader(LiveValue(ScanLimits(32, 20_000)))
+CONVERSIONS = Conversions(bytes, READER.from_json, READER.checked, LiveValue(1 << 20))
 
 
 @pytest.mark.sized
@@ -67,9 +71,7 @@ async def test_a_thousand_callbacks_hours_later_are_results(world: StoreWorld) -
     settled = 0
     while claimed := await world.claim(worker_id, limit=500):
         given = await world.challenges.give_callbacks(claimed)
-        outcomes = [
-            outcome_of_callback(job, job.callbacks[0], json_to_msgpack, world.now_ms) for job in given
-        ]
+        outcomes = [outcome_of_callback(job, job.callbacks[0], CONVERSIONS, world.now_ms) for job in given]
         accepted, stale = await reports.results(worker_id, outcomes)
         assert stale == []
         settled += len(accepted)
