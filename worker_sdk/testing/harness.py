@@ -133,7 +133,7 @@ class WorkerHarness(AsyncWithOnly):
         inputs: Sequence[Any] = (),
         steps: Mapping[str, Any] | None = None,
     ) -> Ending:
-        """Run one attempt of a job to its end.
+        """Run one attempt of a job to its end, and return that end.
 
         * `name`, `argument`: name and argument of the job; the task itself stands for its name. A task takes its
           parameters as a map, or give `task.to_job(…)` alone. LookupError is raised if the name has no handler.
