@@ -107,8 +107,7 @@ class RequestServices:
         """Return all services for the handlers."""
         shared, services, stores, clock = self._shared, self._services, self._stores, self._shared.clock
         audit, traffic, turns = AuditStore(services.link), Traffic(), PreviewTurns(clock)
-        constraints = self._make_reader(turns)
-        audit_writer = AuditWriter(audit)
+        constraints, audit_writer = self._make_reader(turns), AuditWriter(audit)
         definitions = DefinitionReader(stores.definitions, services.store_time_ms)
         return Services(
             live=shared.live,
