@@ -167,6 +167,7 @@ async def test_a_batch_in_a_batch_leads_to_its_parent(screens: Screens, api: Api
         await expect(page.locator(".page-head .badge")).to_have_text("Canceled")
 
 
+@pytest.mark.sized
 async def test_pages_of_batches_are_accessible_fit_a_phone_and_keep_still(screens: Screens, api: Api) -> None:
     mark = tag()
     ids = [new_id() for _ in range(3)]

@@ -82,6 +82,7 @@ async def picture(page: Page, name: str) -> None:
         await page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", full_page=True)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("locale", ["en-US", "ja-JP"])
 async def test_pages_are_accessible_and_fit_a_phone(screens: Screens, api: Api, locale: str) -> None:
     waiting = await api.enqueue("ui.echo", {"deep": [{"n": 1}]}, tags=["short"], **LATER)

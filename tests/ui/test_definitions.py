@@ -182,6 +182,7 @@ async def test_two_people_change_one_definition_and_both_versions_are_shown(
     assert view["job"]["argument"] == JOB["argument"]
 
 
+@pytest.mark.sized
 async def test_pages_of_definitions_are_accessible_fit_a_phone_and_keep_still(
     screens: Screens, api: Api
 ) -> None:

@@ -179,6 +179,7 @@ async def test_a_rare_event_is_found_behind_many_others(screens: Screens, api: A
         await expect(page.locator("tbody tr")).to_have_count(1)
 
 
+@pytest.mark.sized
 async def test_pages_of_events_are_accessible_fit_a_phone_and_keep_still(screens: Screens, api: Api) -> None:
     name, kind = tag(), tag()
     await made(api, name, f"{kind}*", matcher={"field": "payload.n", "op": "ge", "value": 1})

@@ -175,6 +175,7 @@ async def test_500_jobs_of_any_shape_are_drawn_and_walked(screens: Screens, api:
         await picture(page, "flow-layers")
 
 
+@pytest.mark.sized
 async def test_pages_with_a_flow_are_accessible_fit_a_phone_and_keep_still(
     screens: Screens, api: Api
 ) -> None:

@@ -69,6 +69,7 @@ async def test_a_notice_is_made_changed_tested_muted_and_deleted(screens: Screen
         assert (await api.call("GET", f"/api/notices/{name}"))[0] == 404
 
 
+@pytest.mark.sized
 async def test_pages_of_notices_are_accessible_and_fit_a_phone(screens: Screens, api: Api) -> None:
     name = tag()
     notice = {"when": "job_failed", "to": [{"slack": SLACK}], "description": "d " * 50, "group_by": "name"}

@@ -17,6 +17,7 @@ from tests.ui.test_core import accessible, accessible_in_each_look, tag
 pytestmark = [pytest.mark.req("D21"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("locale", ["en-US", "ja-JP"])
 async def test_pages_of_operations_are_accessible_and_fit_a_phone(
     screens: Screens, api: Api, locale: str

@@ -72,6 +72,7 @@ async def test_a_target_is_watched_tested_and_deleted(browser: Browser, store_se
         assert (await api.call("GET", "/api/targets/app"))[0] == 404
 
 
+@pytest.mark.sized
 async def test_pages_of_targets_are_accessible_and_fit_a_phone(
     browser: Browser, store_server: StoreServer
 ) -> None:
