@@ -1,24 +1,33 @@
 """The limits that HTTP APIs tell in the headers of their answers."""
 
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from worker_sdk.worker.no_value import NO_VALUE
+from worker_sdk.worker.observations import MAX_RESET_S, MAX_UNITS
 
 if TYPE_CHECKING:
     from worker_sdk.worker.context import Context
 
+logger = logging.getLogger(__name__)
+
 Unit = Literal["requests", "tokens"]
 
-# Statuses with which a service says that a caller has to wait.
-_TOO_MANY: Final = frozenset({429, 503})
+# Statuses with which a service says that a caller has to wait. GitHub says so with 403, Anthropic with 529.
+_TOO_MANY: Final = frozenset({403, 429, 503, 529})
 # A larger number is an instant in seconds since 1970, a smaller one is a duration.
 _INSTANT_S: Final = 1_000_000_000
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|ns|d|h|m|s)")
+# A number so large is an instant, too, but in milli-, micro- or nanoseconds.
+_NO_INSTANT_S: Final = 100_000_000_000
+# A longer header is not read, so that no service can keep a job busy with it.
+_MAX_CHARS: Final = 1000
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|μs|ns|d|h|m|s)", re.ASCII)
 _SECONDS: Final = {
     "d": 86_400.0,
     "h": 3600.0,
@@ -26,20 +35,18 @@ _SECONDS: Final = {
     "s": 1.0,
     "ms": 1e-3,
     "us": 1e-6,
+    # Two characters look alike: the micro sign and the Greek letter.
     "µs": 1e-6,
+    "μs": 1e-6,
     "ns": 1e-9,
 }
-# The names of the headers with the rest and its reset, by unit. A vendor uses one of these.
-_PAIRS: Final[tuple[tuple[Unit, str, str], ...]] = (
-    ("requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
-    ("tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
-    ("requests", "anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
-    ("tokens", "anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
-    ("requests", "x-ratelimit-remaining", "x-ratelimit-reset"),
-    ("requests", "ratelimit-remaining", "ratelimit-reset"),
-)
+# The part of a header's name that says what it counts. Other units, such as images or output tokens, are not those of a
+# constraint.
+_SCOPE: Final = r"(?:project-)?(?:req(?:uest)?s?|tokens?)(?:-(?:1?[mhd]|minute|hour|day))?"
+# The header that states the rest. The header with its reset has `reset` in place of `remaining`.
+_REMAINING: Final = re.compile(rf"(?:[a-z0-9]+-){{0,3}}ratelimit-(?:{_SCOPE}-)?remaining(?:-{_SCOPE})?")
 # The field of the IETF draft: `"default";r=50;t=30`, or `remaining=50, reset=30` in its earlier versions.
-_DRAFT: Final = re.compile(r"\b(r|t|remaining|reset)\s*=\s*(\d+(?:\.\d+)?)")
+_DRAFT: Final = re.compile(r"\b(r|t|remaining|reset)\s*=\s*(\d+(?:\.\d+)?)", re.ASCII)
 
 
 class HeadersAndStatus(Protocol):
@@ -73,7 +80,8 @@ class Room:
 @dataclass(frozen=True, slots=True)
 class ApiLimits:
     """Tell the masters what an HTTP API says about its limits: `Retry-After`, `RateLimit` and `RateLimit-*` of the IETF
-    draft, `x-ratelimit-remaining-*` with `x-ratelimit-reset-*`, and `anthropic-ratelimit-*`.
+    draft, `x-ratelimit-remaining-*` with `x-ratelimit-reset-*`, and `anthropic-ratelimit-*`. No answer of an API makes
+    these calls raise: headers that they cannot read, or that state more than 31 days, are ignored.
 
     * `requests`: name of the constraint that limits requests. None: there is none.
     * `tokens`: name of the constraint that limits tokens, by its weight. None: there is none.
@@ -94,7 +102,7 @@ class ApiLimits:
 
         * `ctx`: context of the job.
         * `headers`: headers of the answer, of any client.
-        * `status`: status of the answer. With 429 or 503, `Retry-After` says that no room is left until then.
+        * `status`: status of the answer. With 403, 429, 503 or 529, `Retry-After` says that no room is left until then.
 
         For example:
 
@@ -104,9 +112,29 @@ class ApiLimits:
         rooms = rooms_in(headers, status)
         for room in rooms:
             constraint = self.requests if room.unit == "requests" else self.tokens
-            if constraint is not None:
+            if constraint is None:
+                continue
+            try:
                 ctx.observed(constraint, self.value, remaining=room.remaining, resets_s=room.resets_s)
+            except Exception:
+                # Best effort: the job is not to fail because the masters do not learn this.
+                logger.warning("%s is not narrowed by the headers of an answer", constraint, exc_info=True)
         return rooms
+
+    def retry_after_s(self, response: HeadersAndStatus, default: float = 1.0) -> float:
+        """Return how many seconds a refused request has to wait: until `Retry-After`, or else until the reset of what
+        is used up. Raise `Defer` with it.
+
+        * `response`: the refusal.
+        * `default`: seconds if its headers do not say.
+
+        For example:
+
+            if answer.status_code == 429:
+                raise Defer(limits.retry_after_s(answer), hold="openai-tokens")
+        """
+        rooms = rooms_in(response.headers, response.status_code)
+        return max((room.resets_s for room in rooms if room.remaining < 1), default=default)
 
     def hook(self, response: HeadersAndStatus) -> None:
         """Observe an answer inside a job: an event hook of `httpx.Client`, and a hook of `requests`.
@@ -160,34 +188,47 @@ class ApiLimits:
 
 def rooms_in(headers: Mapping[str, str], status: int = 200) -> list[Room]:
     """Return the limits that the headers of an answer state. Unreadable headers are ignored."""
-    given = {name.lower(): str(value) for name, value in headers.items()}
+    given = {
+        str(name).lower().replace("rate-limit", "ratelimit"): str(text)
+        for name, text in headers.items()
+        if len(str(text)) <= _MAX_CHARS
+    }
     found: dict[Unit, Room] = {}
-    for room in (*_waits(given, status), *_drafts(given), *_pairs(given)):
-        present = found.get(room.unit)
+    # A service that says how long to wait knows better than its numbers: some of these are reset long after there is
+    # room again.
+    for unit, remaining, resets_s in list(_waits(given, status)) or (*_drafts(given), *_pairs(given)):
+        if not 0 <= resets_s <= MAX_RESET_S:
+            continue
+        room = Room(unit, min(remaining, MAX_UNITS), resets_s)
+        present = found.get(unit)
         # If two headers state the same unit, the narrower one counts.
         if present is None or (room.remaining, -room.resets_s) < (present.remaining, -present.resets_s):
-            found[room.unit] = room
+            found[unit] = room
     return list(found.values())
 
 
 def duration_s(text: str, now: datetime | None = None) -> float | None:
     """Return the seconds that a header states; None: it has another form.
 
-    * `text`: `12`, `0.5s`, `6m0s` or `20ms`, an instant in seconds since 1970 or in the form of RFC 3339, or a date of
-      HTTP.
+    * `text`: `12`, `0.5s`, `6m0s` or `20ms`, an instant in seconds or milliseconds since 1970 or in the form of RFC
+      3339, or a date of HTTP.
     * `now`: the present. Default: this machine's.
     """
     text = text.strip()
     now = now or datetime.now(UTC)
-    try:
-        number = float(text)
-    except ValueError:
-        pass
-    else:
-        return _positive(number - now.timestamp() if number >= _INSTANT_S else number)
+    number = _number(text)
+    if number is not None:
+        if number < _INSTANT_S:
+            return max(0.0, number)
+        while number >= _NO_INSTANT_S:
+            number /= 1000
+        return max(0.0, number - now.timestamp())
     parts = _DURATION.findall(text)
-    if parts and not _DURATION.sub("", text).strip():
-        return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    rest = _DURATION.sub("", text).strip()
+    # Go writes a reset that is over as a negative duration.
+    if parts and rest in ("", "-"):
+        seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+        return 0.0 if rest else seconds
     return _instant_s(text, now)
 
 
@@ -195,30 +236,35 @@ def _instant_s(text: str, now: datetime) -> float | None:
     for read in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             instant = read(text)
-        except (ValueError, TypeError):
+            instant = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant
+            return max(0.0, (instant - now).total_seconds())
+        except (ValueError, TypeError, OverflowError, IndexError):
             continue
-        if instant.tzinfo is None:
-            instant = instant.replace(tzinfo=UTC)
-        return max(0.0, (instant - now).total_seconds())
     return None
 
 
-def _positive(seconds: float) -> float | None:
-    # NaN and infinity are not durations.
-    return max(0.0, seconds) if seconds - seconds == 0 else None
+def _number(text: str) -> float | None:
+    """Return the number that a header states. NaN and infinity are none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
 
 
-def _waits(given: Mapping[str, str], status: int) -> Iterator[Room]:
+def _waits(given: Mapping[str, str], status: int) -> "Iterator[tuple[Unit, float, float]]":
     if status not in _TOO_MANY:
         return
-    milliseconds = given.get("retry-after-ms")
-    wait_s = duration_s(f"{milliseconds}ms") if milliseconds else duration_s(given.get("retry-after", ""))
-    if wait_s is not None:
-        yield Room("requests", 0, wait_s)
-        yield Room("tokens", 0, wait_s)
+    milliseconds = _number(given.get("retry-after-ms", ""))
+    wait_s = (
+        duration_s(given.get("retry-after", "")) if milliseconds is None else max(0.0, milliseconds / 1000)
+    )
+    if wait_s is not None and wait_s <= MAX_RESET_S:
+        yield "requests", 0, wait_s
+        yield "tokens", 0, wait_s
 
 
-def _drafts(given: Mapping[str, str]) -> Iterator[Room]:
+def _drafts(given: Mapping[str, str]) -> "Iterator[tuple[Unit, float, float]]":
     # Several policies are told in a list, and all of them apply.
     for policy in re.split(r",\s*(?=\")", given.get("ratelimit", "")):
         parts = {name: float(number) for name, number in _DRAFT.findall(policy)}
@@ -226,15 +272,16 @@ def _drafts(given: Mapping[str, str]) -> Iterator[Room]:
         resets_s = parts.get("t", parts.get("reset"))
         if remaining is not None and resets_s is not None:
             # The name of a policy may tell what it counts.
-            yield Room("tokens" if "token" in policy.partition(";")[0] else "requests", remaining, resets_s)
+            yield "tokens" if "token" in policy.partition(";")[0] else "requests", remaining, resets_s
 
 
-def _pairs(given: Mapping[str, str]) -> Iterator[Room]:
-    for unit, rest, reset in _PAIRS:
-        try:
-            remaining = float(given.get(rest, ""))
-        except ValueError:
+def _pairs(given: Mapping[str, str]) -> "Iterator[tuple[Unit, float, float]]":
+    for name, text in given.items():
+        remaining = _number(text)
+        # Azure says -1 if it does not know.
+        if remaining is None or remaining == -1 or not _REMAINING.fullmatch(name):
             continue
-        resets_s = duration_s(given.get(reset, ""))
-        if resets_s is not None and (room := _positive(remaining)) is not None:
-            yield Room(unit, room, resets_s)
+        after = given.get(name.replace("remaining", "reset-after"))
+        resets_s = duration_s(given.get(name.replace("remaining", "reset"), "") if after is None else after)
+        if resets_s is not None:
+            yield "tokens" if "token" in name else "requests", max(0.0, remaining), resets_s

@@ -32,7 +32,7 @@ async def summarize(
     body = {"tenant": tenant, "text": text, "max_tokens": max_tokens, "number": number}
     answer = await client.post("/v1/summaries", json=body)
     if answer.status_code == 429:
-        raise Defer(float(answer.headers["retry-after"]), hold="model-tokens")
+        raise Defer(limits.retry_after_s(answer), hold="model-tokens")
     answer.raise_for_status()
     used = int(answer.json()["usage"]["total_tokens"])
     ctx.used(tokens=used)

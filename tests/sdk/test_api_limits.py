@@ -1,14 +1,18 @@
 """Headers of HTTP APIs as limits of constraints."""
 
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from worker_sdk import ApiLimits, Context, Room, Tasks
 from worker_sdk.api_limits import duration_s, rooms_in
 from worker_sdk.testing import drain
+from worker_sdk.worker.observations import MAX_RESET_S, checked_observation
 
 pytestmark = pytest.mark.req("D30")
 
@@ -36,6 +40,20 @@ NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
         ("6m later", None),
         ("nan", None),
         ("inf", None),
+        ("1e999", None),
+        ("9" * 400, None),
+        # Instants in milliseconds, microseconds and nanoseconds since 1970.
+        (str(int(NOW.timestamp() * 1000) + 1500), 1.5),
+        (str(int(NOW.timestamp() * 1_000_000) + 2_000_000), 2),
+        (str(int(NOW.timestamp()) * 1_000_000_000), 0),
+        ("-1m5.5s", 0),
+        ("12\u03bcs", 0.000012),
+        ("2026-11-28 12:00:30", 30),
+        ("2026-11-28T13:00:30+01:00", 30),
+        ("Sat, 28 Nov 99999 12:01:00 GMT", None),
+        ("Sat, 99 Nov 2026 12:01:00 GMT", None),
+        ("0001-01-01T00:00:00+14:00", 0),
+        (", , ,", None),
     ],
 )
 def test_durations_and_instants(text: str, seconds: float | None) -> None:
@@ -85,7 +103,71 @@ def tokens(remaining: float, resets_s: float) -> Room:
         ({"x-ratelimit-remaining-tokens": "7"}, 200, []),
         ({"x-ratelimit-remaining": "many", "x-ratelimit-reset": "1"}, 200, []),
         ({"x-ratelimit-remaining": "nan", "x-ratelimit-reset": "1"}, 200, []),
+        # A rest of more than a constraint can count limits nothing.
+        (
+            {"x-ratelimit-remaining-tokens": "150000000000", "x-ratelimit-reset-tokens": "1s"},
+            200,
+            [tokens(1_000_000_000, 1)],
+        ),
+        ({"RateLimit": f'"default";r={"9" * 400};t=30'}, 200, [requests(1_000_000_000, 30)]),
+        ({"RateLimit": f'"default";r=3;t={"9" * 400}'}, 200, []),
+        ({"x-ratelimit-remaining": "-5", "x-ratelimit-reset": "30"}, 200, [requests(0, 30)]),
+        # Azure does not know.
+        ({"x-ratelimit-remaining-tokens": "-1", "x-ratelimit-reset-tokens": "0"}, 200, []),
+        ({"x-ratelimit-remaining-tokens": "7", "x-rate-limit-reset-tokens": "55"}, 200, [tokens(7, 55)]),
+        # Nobody stops a queue for years by a header that is misread.
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "999999999"}, 200, []),
+        ({"Retry-After": "Sat, 28 Nov 2099 12:01:00 GMT"}, 429, []),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1" * 2000}, 200, []),
+        (
+            {
+                "x-ratelimit-remaining": "3",
+                "x-ratelimit-reset": "1764331200.4",
+                "x-ratelimit-reset-after": "2.5",
+            },
+            200,
+            [requests(3, 2.5)],
+        ),
+        (
+            {
+                "x-ratelimit-remaining-requests-day": "4000",
+                "x-ratelimit-reset-requests-day": "33011.38",
+                "x-ratelimit-remaining-tokens-minute": "55000",
+                "x-ratelimit-reset-tokens-minute": "11.38",
+                "x-ratelimit-remaining-requests-1h": "20",
+                "x-ratelimit-reset-requests-1h": "60",
+            },
+            200,
+            [requests(20, 60), tokens(55_000, 11.38)],
+        ),
+        # Units that no constraint of the SDK's counts.
+        (
+            {
+                "anthropic-ratelimit-output-tokens-remaining": "1",
+                "anthropic-ratelimit-output-tokens-reset": "9",
+                "x-ratelimit-remaining-images": "0",
+                "x-ratelimit-reset-images": "9",
+            },
+            200,
+            [],
+        ),
+        (
+            {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s", "retry-after": "2"},
+            429,
+            [requests(0, 2), tokens(0, 2)],
+        ),
+        (
+            {"x-rate-limit-remaining": "0", "x-rate-limit-reset": "4", "retry-after": "60"},
+            403,
+            [requests(0, 60), tokens(0, 60)],
+        ),
+        ({"retry-after": "7"}, 529, [requests(0, 7), tokens(0, 7)]),
         # The narrower of two statements counts.
+        (
+            {"RateLimit": '"a";r=9;t=20', "RateLimit-Remaining": "4", "RateLimit-Reset": "1"},
+            200,
+            [requests(4, 1)],
+        ),
         (
             {"Retry-After": "9", "x-ratelimit-remaining-requests": "4", "x-ratelimit-reset-requests": "20ms"},
             429,
@@ -143,3 +225,67 @@ def test_outside_of_a_job_and_for_limits_without_a_constraint_nothing_is_told() 
     [run] = drain([ask.to_job()])
     assert run.result == 2
     assert [one.constraint for one in run.observed] == ["model"]
+
+
+NAMES = (
+    "retry-after", "retry-after-ms", "ratelimit", "ratelimit-remaining", "ratelimit-reset", "x-ratelimit-remaining",
+    "x-ratelimit-reset", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens",
+    "anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset",
+)  # fmt: skip
+NUMBERS = st.one_of(st.integers(), st.floats(), st.decimals(allow_nan=True)).map(str)
+TEXTS = st.one_of(
+    NUMBERS,
+    st.text(max_size=40),
+    st.datetimes(timezones=st.just(UTC)).flatmap(
+        lambda at: st.sampled_from((at.isoformat(), format_datetime(at), f"{at.year}-99-99"))
+    ),
+    st.builds("{}h{}m{}s".format, st.integers(0), st.integers(0), st.floats(0)),
+    st.builds('"a";r={};t={}'.format, NUMBERS, NUMBERS),
+    st.from_regex(r"[0-9]{1,400}(ms|s|m|h|d)?", fullmatch=True),
+)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), TEXTS), st.sampled_from((200, 403, 429, 503, 529)))
+def test_no_headers_make_the_calls_of_a_job_raise(headers: dict[str, str], status: int) -> None:
+    limits = ApiLimits(requests="model", tokens="model-tokens")
+    for room in rooms_in(headers, status):
+        # What ctx.observed refuses would be an exception inside the job.
+        checked_observation("model", 1, room.remaining, room.resets_s)
+    wait_s = limits.retry_after_s(
+        httpx.Response(status, headers=[(n, v.encode()) for n, v in headers.items()])
+    )
+    assert 0 <= wait_s <= MAX_RESET_S
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "seconds"),
+    [
+        ({"Retry-After": "3"}, 429, 3),
+        ({}, 429, 1),
+        ({"Retry-After": "soon"}, 429, 1),
+        # OpenRouter sends no Retry-After.
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "4"}, 429, 4),
+        ({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "4"}, 429, 1),
+    ],
+)
+def test_a_refusal_says_how_long_to_wait(headers: dict[str, str], status: int, seconds: float) -> None:
+    assert ApiLimits().retry_after_s(httpx.Response(status, headers=headers)) == seconds
+
+
+def test_a_value_that_no_master_can_get_is_logged_by_the_hook_and_raised_by_the_call(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tasks = Tasks()
+
+    @tasks.task("ask")
+    def ask(ctx: Context) -> list[str]:
+        ApiLimits(requests="model", value=object()).hooks_of(ctx)[0](
+            httpx.Response(429, headers={"Retry-After": "3"})
+        )
+        with pytest.raises(TypeError, match="value"):
+            ctx.observed("model", object(), remaining=1, resets_s=1)
+        return [record.getMessage() for record in caplog.records]
+
+    [run] = drain([ask.to_job()])
+    assert run.result == ["model is not narrowed by the headers of an answer"]
+    assert not run.observed

@@ -286,7 +286,7 @@ class Context(CheckpointCalls):
         * `remaining`: units that may still be used, in the unit of the constraint.
         * `resets_s`: seconds until the service has all of its room again.
 
-        Raise ValueError for a number out of range:
+        Raise ValueError for a number out of range, TypeError for a value that no master can get:
 
             ctx.observed("openai", remaining=41_000, resets_s=12.5)
         """

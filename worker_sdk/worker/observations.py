@@ -64,12 +64,16 @@ def checked_units(units: Mapping[str, float]) -> dict[str, float]:
 
 
 def checked_observation(constraint: str, value: Any, remaining: float, resets_s: float) -> ObservedRoom:
-    """Return an observation. Raise ValueError for a number out of range."""
+    """Return an observation. Raise ValueError for a number out of range, TypeError for a value that no master can
+    get."""
     if not 0 <= remaining <= MAX_UNITS:
         raise ValueError(f"remaining must be between 0 and {MAX_UNITS}")
     if not 0 <= resets_s <= MAX_RESET_S:
         raise ValueError(f"resets_s must be between 0 and {MAX_RESET_S:g} seconds")
-    return ObservedRoom(constraint, remaining, resets_s, value)
+    observation = ObservedRoom(constraint, remaining, resets_s, value)
+    # Nobody could tell the caller later.
+    sendable(observation.fields())
+    return observation
 
 
 class ObservationSender:
