@@ -20,9 +20,9 @@ NO_WORKDAY: Final = f"no workday within {MAX_MOVE_DAYS} days"
 WORKDAY: Final = "workday"
 # The start of trial runs of schedules.
 _TRIAL_MS: Final = 1_704_067_199_999
+DAY_MS: Final = 86_400_000
 _DAY: Final = timedelta(days=1)
-_DAY_MS: Final = 86_400_000
-MAX_MOVE_MS: Final = (MAX_MOVE_DAYS + 2) * _DAY_MS
+MAX_MOVE_MS: Final = (MAX_MOVE_DAYS + 2) * DAY_MS
 
 
 class DaysRule(StrEnum):
@@ -66,7 +66,7 @@ NO_PLAN: Final = DayPlan()
 def is_too_frequent(schedule: Schedule, zone: ZoneInfo) -> bool:
     """Return whether a schedule is due more often on one day than instants may move."""
     found = list(islice(schedule.occurrences(_TRIAL_MS, zone), MAX_MOVED_A_DAY + 1))
-    return len(found) > MAX_MOVED_A_DAY and found[-1].at_ms - found[0].at_ms < _DAY_MS
+    return len(found) > MAX_MOVED_A_DAY and found[-1].at_ms - found[0].at_ms < DAY_MS
 
 
 def left_out_for(rule: DaysRule, calendar: Calendar, day: date) -> str:
@@ -75,6 +75,14 @@ def left_out_for(rule: DaysRule, calendar: Calendar, day: date) -> str:
     if rule is DaysRule.SKIP_HOLIDAYS:
         return name
     return WORKDAY if rule is DaysRule.ONLY_HOLIDAYS and not name else ""
+
+
+def next_day_in(days: Days | None, calendar: Calendar | None, day: date, last: date) -> date:
+    """Return the first day after `day` that the rule lets start jobs, or one after `last`."""
+    day += _DAY
+    while days and calendar and day <= last and left_out_for(days.rule, calendar, day):
+        day += _DAY
+    return day
 
 
 def day_of(occurrence: Occurrence, zone: ZoneInfo) -> date:

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Final
@@ -12,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from jqmaster.domain.calendars.calendar import Calendar
 from jqmaster.domain.definitions.days import (
+    DAY_MS,
     MAX_MOVED_A_DAY,
     NO_PLAN,
     DayPlan,
@@ -22,6 +22,7 @@ from jqmaster.domain.definitions.days import (
     is_too_frequent,
     local_time,
     moved,
+    next_day_in,
     start_of,
 )
 from jqmaster.domain.definitions.event_trigger import EventTrigger
@@ -41,6 +42,8 @@ DEFAULT_CATCH_UP: Final = 100
 DID_LENGTH: Final = 16
 # The most days that a search for the next instant which starts a job goes through.
 MAX_DAYS_AHEAD: Final = 800
+# The beginning of the year 9999, after which no day can be counted on.
+_LAST_MS: Final = 253_370_764_800_000
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 _DID: Final = re.compile(rf"[0-9a-f]{{{DID_LENGTH}}}")
@@ -217,21 +220,36 @@ class Definition:
 
     def next_firing_ms(self, after_ms: int, plan: DayPlan = NO_PLAN) -> int | None:
         """Return the first instant after this one that starts a job as far as the calendar is concerned. None: there is
-        none, or none soon enough to be found."""
+        none, or none within MAX_DAYS_AHEAD days."""
         if not isinstance(self.trigger, TimeTrigger) or self.trigger.days is None:
             return self.next_due_ms(after_ms, plan)
-        for _ in range(MAX_DAYS_AHEAD):
-            occurrence = next(self.due_after(after_ms, plan), None)
-            if occurrence is None or not occurrence.left_out:
-                return occurrence.at_ms if occurrence else None
-            after_ms = max(occurrence.at_ms, self._end_of_day(occurrence) - 1)
-        return None
+        first_ms = self.next_due_ms(after_ms, plan)
+        if first_ms is None:
+            return None
+        found = self.firing_after(after_ms, first_ms + MAX_DAYS_AHEAD * DAY_MS, plan)
+        occurrence = next(found, None)
+        return occurrence.at_ms if occurrence else None
 
-    def _end_of_day(self, occurrence: Occurrence) -> int:
-        """Return the first instant of the next day, with the jitter: all instants of one day are left out alike."""
+    def firing_after(self, after_ms: int, until_ms: int, plan: DayPlan = NO_PLAN) -> Iterator[Occurrence]:
+        """Yield the instants after `after_ms`, up to `until_ms`, that start a job as far as the calendar is concerned.
+        Days that the calendar leaves out cost next to nothing, however often the schedule is due on them."""
+        found = self.due_after(after_ms, plan)
+        while (occurrence := next(found, None)) is not None and occurrence.at_ms <= until_ms:
+            if occurrence.left_out:
+                found = self.due_after(
+                    max(occurrence.at_ms, self._resumes_ms(occurrence, until_ms, plan)), plan
+                )
+            else:
+                yield occurrence
+
+    def _resumes_ms(self, occurrence: Occurrence, until_ms: int, plan: DayPlan) -> int:
+        """Return the last instant before the day on which the next instant may start a job, after one that the calendar
+        leaves out. All instants of one day are left out alike."""
         zone, delay_ms = self.of_time.zone, self.delay_ms
         day = day_of(occurrence._replace(at_ms=occurrence.at_ms - delay_ms), zone)
-        return start_of(day + timedelta(days=1), zone) + delay_ms
+        last = local_time(min(until_ms, _LAST_MS), zone).date()
+        day = next_day_in(self.of_time.days, plan.calendar, day, last)
+        return start_of(day, zone) + delay_ms - 1
 
 
 def _delayed(occurrence: Occurrence, delay_ms: int) -> Occurrence:

@@ -6,27 +6,26 @@ from jqmaster.domain.definitions.definition import CatchUp, TimeTrigger
 from jqmaster.domain.definitions.run import RunReason
 
 
-def judge(
-    due_ms: Sequence[int], now_ms: int, trigger: TimeTrigger, *, more_are_due: bool = False
-) -> list[RunReason]:
+def most_caught_up(trigger: TimeTrigger) -> int:
+    """Return how many of the newest late instants fire."""
+    return {CatchUp.SKIP: 0, CatchUp.LATEST: 1, CatchUp.ALL: trigger.max_catch_up}[trigger.catch_up]
+
+
+def judge(due_ms: Sequence[int], now_ms: int, trigger: TimeTrigger, *, newer: int = 0) -> list[RunReason]:
     """Judge the due instants, oldest first. Return NONE or CAUGHT_UP for each one that fires, LATE for each one that
     does not.
 
     An instant that is at most `skip_late_after_ms` late fires. For later instants, `catch_up` decides: none of them
-    fires, or only the newest of all due instants, or those among the newest `max_catch_up`. `more_are_due`: after
-    these, at least `max_catch_up` further instants are due.
+    fires, or only the newest of all due instants, or those among the newest `max_catch_up`. `newer`: how many further
+    instants are due after these.
     """
-    last = len(due_ms) - 1
-    caught_up = {
-        CatchUp.SKIP: 0,
-        CatchUp.LATEST: 1,
-        CatchUp.ALL: trigger.max_catch_up,
-    }[trigger.catch_up]
+    last = len(due_ms) - 1 + newer
+    caught_up = most_caught_up(trigger)
     reasons = []
     for n, at_ms in enumerate(due_ms):
         if now_ms - at_ms <= trigger.skip_late_after_ms:
             reasons.append(RunReason.NONE)
-        elif not more_are_due and last - n < caught_up:
+        elif last - n < caught_up:
             reasons.append(RunReason.CAUGHT_UP)
         else:
             reasons.append(RunReason.LATE)

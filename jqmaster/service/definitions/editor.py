@@ -3,6 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from jqmaster.domain.content.content import ContentAccess
@@ -10,7 +11,6 @@ from jqmaster.domain.definitions.carry_over import carried_over
 from jqmaster.domain.definitions.days import MAX_MOVE_MS
 from jqmaster.domain.definitions.definition import Definition, TimeTrigger, new_did
 from jqmaster.domain.definitions.event_trigger import EventTrigger
-from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import JobSpec
@@ -217,13 +217,10 @@ class DefinitionEditor:
         # The leader handles later instants.
         end_ms = min(to_ms, known.clock.handled_ms + 1)
         definition = known.stored.definition
-        due: list[Occurrence] = []
-        for occurrence in definition.due_after(from_ms - 1, known.plan):
-            if occurrence.at_ms >= end_ms:
-                break
-            due += [] if occurrence.left_out else [occurrence]
-            if len(due) > MAX_BACKFILL:
-                raise refusal(("to",), f"there are more than {MAX_BACKFILL} instants; give a shorter range")
+        found = definition.firing_after(from_ms - 1, end_ms - 1, known.plan)
+        due = list(islice(found, MAX_BACKFILL + 1))
+        if len(due) > MAX_BACKFILL:
+            raise refusal(("to",), f"there are more than {MAX_BACKFILL} instants; give a shorter range")
         # An earlier calendar may have moved an instant to another time.
         margin_ms = MAX_MOVE_MS if definition.calendar else 0
         runs = await self._store.recorded(name, from_ms - margin_ms, end_ms + margin_ms)
@@ -237,9 +234,9 @@ class DefinitionEditor:
             if until_ms is None
             else sum(one.at_ms <= until_ms and one.origin_ms not in recorded for one in missing)
         )
-        found = Backfill(len(due), len(due) - len(missing), forgotten, until_ms, None)
+        counted = Backfill(len(due), len(due) - len(missing), forgotten, until_ms, None)
         if is_dry:
-            return found
+            return counted
         if until_ms is not None and forgotten and not also_forgotten:
             raise refusal(
                 ("from",),
@@ -256,7 +253,7 @@ class DefinitionEditor:
         await self._audit.write(
             encode_entry(who=who, action="definition.backfill", target=name, before=None, after=after)
         )
-        return replace(found, forgotten=forgotten + left_out, started=started)
+        return replace(counted, forgotten=forgotten + left_out, started=started)
 
 
 def _changed(

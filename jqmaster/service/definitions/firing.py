@@ -3,13 +3,14 @@
 import functools
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Final
 
 from jqmaster.domain.definitions.carry_over import carried_over
 from jqmaster.domain.definitions.days import DayPlan, day_of, left_out_for, pruned
 from jqmaster.domain.definitions.definition import Definition, Kind
-from jqmaster.domain.definitions.misfire import judge
+from jqmaster.domain.definitions.misfire import judge, most_caught_up
 from jqmaster.domain.definitions.run import FiringFigures, RunOutcome, RunReason
 from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.definitions.time_zone import GapOrFold
@@ -33,11 +34,8 @@ logger = logging.getLogger(__name__)
 
 # The most definitions per read. After each read, other tasks of this process get their turns.
 BATCH: Final = 200
-# The most instants of one definition that one step handles, and the most that it reads to judge these.
+# The most instants of one definition that one step handles.
 MAX_INSTANTS: Final = 200
-MAX_LOOKED_AT: Final = 2_000
-# The most that it reads of a definition whose calendar leaves out most of them: more than one step handles.
-MAX_READ: Final = 20_000
 # The most bytes of arguments in one step.
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_REPEATS: Final = 20
@@ -169,25 +167,35 @@ def firing_of(known: KnownDefinition, now_ms: int) -> Firing:
     on those that were due by the change."""
     definition, clock, plan = known.stored.definition, known.clock, known.plan
     until_ms = _former_until(known, now_ms)
-    due, next_due_ms, more_are_due = _due(known, plan, min(until_ms, now_ms))
+    due = _due_instants(known, plan, min(until_ms, now_ms))
     entries = (
         []
         if clock.queued_ms is None
         else [_queued(clock.queued_ms, clock.queued_from_ms, definition.enabled)]
     )
-    last = _last_of_step(due)
-    entries += _judged(due, last, now_ms, definition, more_are_due=more_are_due)
-    handled_ms = max(due[last - 1].at_ms, clock.handled_ms) if due else clock.handled_ms
-    if last < len(due):
-        rest = replace(clock.memory, overdue=clock.memory.overdue[last:])
-        return Firing(known, handled_ms, due[last].at_ms, entries, rest)
+    entries += _judged(due, now_ms, definition)
+    handled_ms = max(due.found[-1].at_ms, clock.handled_ms) if due.found else clock.handled_ms
+    if due.are_more:
+        rest = replace(clock.memory, overdue=clock.memory.overdue[len(due.found) :])
+        return Firing(known, handled_ms, due.next_ms, entries, rest)
     if known.is_behind:
         return _following(known, max(handled_ms, until_ms), now_ms, entries)
     if not (definition.calendar or plan.done or plan.overdue):
-        return Firing(known, handled_ms, next_due_ms, entries)
+        return Firing(known, handled_ms, due.next_ms, entries)
     kept = pruned(plan, handled_ms)
     memory = CalendarMemory(clock.memory.etag, kept.done)
-    return Firing(known, handled_ms, next_due_ms, entries, memory)
+    return Firing(known, handled_ms, due.next_ms, entries, memory)
+
+
+@dataclass(frozen=True, slots=True)
+class _DueInstants:
+    """The due instants of one step, oldest first. `next_ms`: the instant after these (None: there is none); `are_more`:
+    it is due as well; `newer`: the number of further due instants that start jobs, as far as `catch_up` asks for it."""
+
+    found: list[Occurrence]
+    next_ms: int | None
+    are_more: bool = False
+    newer: int = 0
 
 
 def _former_until(known: KnownDefinition, now_ms: int) -> int:
@@ -197,20 +205,27 @@ def _former_until(known: KnownDefinition, now_ms: int) -> int:
     return min(now_ms, known.calendar.changed_at_ms)
 
 
-def _due(known: KnownDefinition, plan: DayPlan, now_ms: int) -> tuple[list[Occurrence], int | None, bool]:
-    """Return the instants that are due and have no record, the first one that is not due yet (None: there is none),
-    and whether so many follow that none of these is among the newest that `catch_up` lets fire."""
-    definition = known.stored.definition
-    due = [_overdue(definition, plan, due_ms, origin_ms) for due_ms, origin_ms in plan.overdue]
-    firing = 0
-    for occurrence in definition.due_after(known.clock.handled_ms, plan):
-        if occurrence.at_ms > now_ms:
-            return due, occurrence.at_ms, False
-        due.append(occurrence)
-        firing += not occurrence.left_out
-        if firing > MAX_LOOKED_AT or len(due) > MAX_READ:
-            return due, None, True
-    return due, None, False
+def _due_instants(known: KnownDefinition, plan: DayPlan, now_ms: int) -> _DueInstants:
+    """Return the instants that are due and have no record, as many as one step handles."""
+    definition, handled_ms = known.stored.definition, known.clock.handled_ms
+    overdue = [_overdue(definition, plan, due_ms, origin_ms) for due_ms, origin_ms in plan.overdue]
+    found: list[Occurrence] = []
+    for occurrence in chain(overdue, definition.due_after(handled_ms, plan)):
+        if occurrence.at_ms > now_ms and len(found) >= len(overdue):
+            return _DueInstants(found, occurrence.at_ms)
+        # Instants of the same time stay in one step.
+        if len(found) >= MAX_INSTANTS and occurrence.at_ms > found[-1].at_ms:
+            break
+        found.append(occurrence)
+    else:
+        return _DueInstants(found, None)
+    after_ms = handled_ms if len(found) < len(overdue) else found[-1].at_ms
+    later = chain(
+        (one for one in overdue[len(found) :] if not one.left_out),
+        definition.firing_after(after_ms, now_ms, plan),
+    )
+    newer = sum(1 for _ in islice(later, most_caught_up(definition.of_time)))
+    return _DueInstants(found, occurrence.at_ms, are_more=True, newer=newer)
 
 
 def _overdue(definition: Definition, plan: DayPlan, due_ms: int, origin_ms: int | None) -> Occurrence:
@@ -222,25 +237,15 @@ def _overdue(definition: Definition, plan: DayPlan, due_ms: int, origin_ms: int 
     return occurrence._replace(left_out=left_out_for(trigger.days.rule, plan.calendar, day))
 
 
-def _last_of_step(due: Sequence[Occurrence]) -> int:
-    """Return how many of these instants one step handles. Instants of the same time stay in one step."""
-    last = min(len(due), MAX_INSTANTS)
-    while 0 < last < len(due) and due[last].at_ms <= due[last - 1].at_ms:
-        last += 1
-    return last
-
-
-def _judged(
-    due: Sequence[Occurrence], last: int, now_ms: int, definition: Definition, *, more_are_due: bool
-) -> list[Entry]:
-    """Return the entries of the first `last` instants. Those that a calendar leaves out do not count as late."""
-    if not due:
+def _judged(due: _DueInstants, now_ms: int, definition: Definition) -> list[Entry]:
+    """Return the entries of instants. Those that a calendar leaves out do not count as late."""
+    if not due.found:
         return []
-    counted = [one.at_ms for one in due if not one.left_out]
-    reasons = iter(judge(counted, now_ms, definition.of_time, more_are_due=more_are_due))
+    counted = [one.at_ms for one in due.found if not one.left_out]
+    reasons = iter(judge(counted, now_ms, definition.of_time, newer=due.newer))
     return [
         _entry(one, RunReason.CALENDAR if one.left_out else next(reasons), definition.enabled)
-        for one in due[:last]
+        for one in due.found
     ]
 
 

@@ -104,26 +104,27 @@ LATE, OK, MADE_UP = RunReason.LATE, RunReason.NONE, RunReason.CAUGHT_UP
 
 @pytest.mark.req("D8")
 @pytest.mark.parametrize(
-    ("catch_up", "late_by", "more", "reasons"),
+    ("catch_up", "late_by", "newer", "reasons"),
     [
-        (CatchUp.SKIP, [30, 20, 10], False, [LATE, LATE, LATE]),
-        (CatchUp.SKIP, [30, 20, 5, 1], False, [LATE, LATE, OK, OK]),
-        (CatchUp.LATEST, [30, 20, 10], False, [LATE, LATE, MADE_UP]),
-        (CatchUp.LATEST, [30, 20, 1], False, [LATE, LATE, OK]),
-        (CatchUp.LATEST, [30, 20, 10], True, [LATE, LATE, LATE]),
-        (CatchUp.ALL, [40, 30, 20, 10], False, [LATE, LATE, MADE_UP, MADE_UP]),
-        (CatchUp.ALL, [40, 30, 20, 1], False, [LATE, LATE, MADE_UP, OK]),
-        (CatchUp.ALL, [40, 30, 20, 10], True, [LATE] * 4),
-        (CatchUp.ALL, [4, 3, 2, 1], True, [OK] * 4),
-        (CatchUp.LATEST, [], False, []),
+        (CatchUp.SKIP, [30, 20, 10], 0, [LATE, LATE, LATE]),
+        (CatchUp.SKIP, [30, 20, 5, 1], 0, [LATE, LATE, OK, OK]),
+        (CatchUp.LATEST, [30, 20, 10], 0, [LATE, LATE, MADE_UP]),
+        (CatchUp.LATEST, [30, 20, 1], 0, [LATE, LATE, OK]),
+        (CatchUp.LATEST, [30, 20, 10], 1, [LATE, LATE, LATE]),
+        (CatchUp.ALL, [40, 30, 20, 10], 0, [LATE, LATE, MADE_UP, MADE_UP]),
+        (CatchUp.ALL, [40, 30, 20, 1], 0, [LATE, LATE, MADE_UP, OK]),
+        (CatchUp.ALL, [40, 30, 20, 10], 1, [LATE, LATE, LATE, MADE_UP]),
+        (CatchUp.ALL, [40, 30, 20, 10], 2, [LATE] * 4),
+        (CatchUp.ALL, [4, 3, 2, 1], 1000, [OK] * 4),
+        (CatchUp.LATEST, [], 0, []),
     ],
 )
 def test_late_instants_follow_the_rule_of_their_definition(
-    catch_up: CatchUp, late_by: list[int], more: bool, reasons: list[RunReason]
+    catch_up: CatchUp, late_by: list[int], newer: int, reasons: list[RunReason]
 ) -> None:
     trigger = replace(EVERY_MINUTE, catch_up=catch_up, max_catch_up=2)
     due = [NOW_MS - minutes * MINUTE_MS for minutes in late_by]
-    assert judge(due, NOW_MS, trigger, more_are_due=more) == reasons
+    assert judge(due, NOW_MS, trigger, newer=newer) == reasons
 
 
 @pytest.mark.req("D8")

@@ -1,15 +1,20 @@
 """Definitions on calendars: one record for each instant, over moves, late instants, backfills and edits."""
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 
 import pytest
 
+from jqmaster.domain.definitions.definition import TimeTrigger
 from jqmaster.domain.definitions.run import RunOutcome, job_id_of
+from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import InvalidError
 from jqmaster.service.definitions.firing import firing_of
 from jqmaster.service.definitions.reader import DefinitionReader
+from jqmaster.store.definitions.definitions import InstantVerdict
 from jqmaster.store.definitions.documents import decode_definition, encode_definition
 from tests.support.calendars import DAY_MS, Calendars
 from tests.support.store import StoreWorld
@@ -339,17 +344,91 @@ async def test_releases_without_days_cannot_read_such_a_definition(one: Calendar
     assert b"time" in without
 
 
-async def test_a_long_outage_with_most_days_off_reads_a_bounded_number_of_instants(
-    one: Calendars, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the instants of schedules that anybody reads."""
+    counts = Counter[str]()
+    instants = TimeTrigger.instants
+
+    def counting(trigger: TimeTrigger, after_ms: int) -> Iterator[Occurrence]:
+        for occurrence in instants(trigger, after_ms):
+            counts["instants"] += 1
+            yield occurrence
+
+    monkeypatch.setattr(TimeTrigger, "instants", counting)
+    return counts
+
+
+def off_for(days: int) -> list[str]:
+    """Return the days from 16 January 2027 on."""
+    first = date(2027, 1, 16).toordinal()
+    return [date.fromordinal(first + n).isoformat() for n in range(days)]
+
+
+@pytest.mark.parametrize("catch_up", ["skip", "latest", "all"])
+async def test_a_step_over_a_long_outage_reads_hardly_more_than_it_records(
+    one: Calendars, read: Counter[str], catch_up: str
 ) -> None:
-    monkeypatch.setattr("jqmaster.service.definitions.firing.MAX_READ", 250)
-    await one.off(*(date.fromordinal(date(2027, 1, 16).toordinal() + n).isoformat() for n in range(30)))
-    await one.on("skip_holidays", schedule={"hourly_at": 0})
-    one.world.pass_ms(20 * DAY_MS)
-    firing = firing_of(await one.definitions.firing.known("nightly"), one.world.now_ms)
+    await one.off(*off_for(80))
+    await one.on("skip_holidays", schedule={"every_minutes": 1}, catch_up=catch_up, max_catch_up=50)
+    one.world.pass_ms(100 * DAY_MS)
+    known = await one.definitions.firing.known("nightly")
+    read.clear()
+    firing = firing_of(known, one.world.now_ms)
     assert len(firing.entries) == 200
+    # The rest of Friday comes first.
+    assert {entry.verdict for entry in firing.entries} == {InstantVerdict.MISSED}
+    assert read["instants"] <= 200 + 1 + {"skip": 0, "latest": 1, "all": 50}[catch_up]
+    # The same amid the days off, which are gone over at once.
+    amid = replace(known, clock=replace(known.clock, handled_ms=at("02-01 00:00")))
+    read.clear()
+    firing = firing_of(amid, one.world.now_ms)
+    assert {entry.left_out for entry in firing.entries} == {"Off 1"}
+    assert read["instants"] <= 200 + 1 + 1 + {"skip": 0, "latest": 1, "all": 50}[catch_up]
+
+
+async def test_the_newest_instants_fire_after_an_outage_that_ends_on_a_day_off(one: Calendars) -> None:
+    await one.off("2027-01-18", "2027-01-19")
+    await one.on("skip_holidays", schedule={"hourly_at": 0}, catch_up="all", max_catch_up=3)
+    one.world.now_ms = at("01-19 12:30")
     await one.definitions.fire()
     runs = await one.definitions.runs()
-    assert len(runs) == 20 * 24
-    assert {run.outcome for run in runs} == {RunOutcome.SKIPPED, RunOutcome.MISSED}
-    assert datetime.fromtimestamp(runs[0].due_at_ms / 1000, UTC).hour == 9
+    fired = [run.due_at_ms for run in runs if run.outcome is RunOutcome.FIRED]
+    assert sorted(fired) == [at("01-15 21:00"), at("01-15 22:00"), at("01-15 23:00")]
+    assert Counter(run.outcome for run in runs) == {
+        RunOutcome.FIRED: 3,
+        RunOutcome.MISSED: 12,
+        RunOutcome.SKIPPED: 3 * 24 + 24 + 13 - 24,
+    }
+
+
+async def test_a_backfill_over_days_off_reads_no_more_than_it_counts(
+    one: Calendars, read: Counter[str]
+) -> None:
+    await one.off("2027-01-20", weekend=())
+    await one.on("only_holidays", schedule={"every_minutes": 10})
+    one.world.now_ms = at("01-22 12:00")
+    await one.definitions.fire()
+    read.clear()
+    found = await one.editor.backfill(
+        "nightly", at("01-22 12:00") - 20_000 * DAY_MS, one.world.now_ms, "me", is_dry=True
+    )
+    assert (found.due, found.started) == (24 * 6, None)
+    assert read["instants"] <= 24 * 6 + 10
+    # A range without any instant costs no more.
+    read.clear()
+    found = await one.editor.backfill("nightly", 0, at("01-15 08:00"), "me", is_dry=True)
+    assert found.due == 0
+    assert read["instants"] <= 2
+
+
+async def test_a_backfill_of_too_many_instants_is_refused_after_reading_these_alone(
+    one: Calendars, read: Counter[str]
+) -> None:
+    await one.off(weekend=())
+    await one.on("skip_holidays", schedule={"every_minutes": 1})
+    read.clear()
+    with pytest.raises(InvalidError, match="definition is not valid") as refused:
+        await one.editor.backfill("nightly", 0, one.world.now_ms, "me", is_dry=True)
+    assert [error.loc for error in refused.value.errors] == [("to",)]
+    assert read["instants"] <= 1_001
