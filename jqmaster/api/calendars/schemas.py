@@ -77,7 +77,7 @@ class CalendarRequest(Request):
         description="Days of the week that are off, too. Null: those of the country, otherwise Saturday and Sunday. "
         "An empty list: none.",
     )
-    dry_run: bool = Field(False, description="True: only answer what the request would change.")
+    dry_run: bool = Field(False, description="True: change nothing, and only return what the request would change.")
 
 
 class HolidayView(Answer):
@@ -114,8 +114,8 @@ class CalendarSummary(Answer):
     weekend: list[str] = Field(description="Days of the week that are off.")
     holiday_count: int
     covers_until: DayText | None = Field(
-        description="The last day that the source answered for. Later days count as workdays, except weekends. Null: "
-        "it answered for all days."
+        description="The last day whose holidays are known. Later days count as workdays, except weekends. Null: "
+        "those of all days are known."
     )
     used_by: list[str] = Field(description="Names of definitions that use it, at most 100.")
     used_by_count: int

@@ -15,7 +15,7 @@ MAX_HOLIDAYS: Final = 5_000
 MAX_HOLIDAY_NAME: Final = 100
 MAX_ICAL_BYTES: Final = 256 * 1024
 FIRST_YEAR: Final = 1970
-# The answer of a source covers last year, because a backfill may need it, this year, and the two that follow.
+# A source is asked for last year, because a backfill may need it, this year, and the two that follow.
 YEARS_BEFORE: Final = 1
 YEARS_AFTER: Final = 2
 
@@ -50,7 +50,7 @@ class CalendarSource:
 class Calendar:
     """Holidays by day, and the days of the week that are off. Raise CalendarError.
 
-    `covers_until`: the last day that the source answered for; None: it answered for all days.
+    `covers_until`: the last day whose holidays are known; None: those of all days are.
     """
 
     name: str

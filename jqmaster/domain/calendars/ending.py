@@ -1,4 +1,4 @@
-"""Calendars whose answer ends soon, so that people renew them in time."""
+"""Calendars whose known holidays end soon, so that people renew them in time."""
 
 import shlex
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ RENEW_BEFORE: Final = timedelta(days=60)
 
 @dataclass(frozen=True, slots=True)
 class EndingCalendar:
-    """A calendar in use whose answer ends soon. `definitions`: how many use it; `command`: what renews it."""
+    """A calendar in use whose known holidays end soon. `definitions`: how many use it; `command`: what renews it."""
 
     name: str
     covers_until: date

@@ -17,12 +17,14 @@ from jqmaster.domain.calendars.calendar import (
     holidays_of,
 )
 from jqmaster.errors import (
+    DamagedError,
     FieldError,
     InvalidError,
     NotFoundError,
     OverloadedError,
     PreconditionFailedError,
 )
+from jqmaster.service.calendars.audited import audited
 from jqmaster.service.calendars.sources import CalendarSources
 from jqmaster.service.constraints.editor import ANYHOW, Precondition
 from jqmaster.service.definitions.firing import DefinitionFiring
@@ -78,6 +80,7 @@ class CalendarEditor:
         not installed, OverloadedError.
         """
         calendar = await self._made(name, fields)
+        passed_over: Sequence[str] = ()
         for _ in range(MAX_REPEATS):
             present = (await self._store.get([name])).get(name)
             _check(demands, name, present)
@@ -88,16 +91,11 @@ class CalendarEditor:
             if is_dry or (present and present.calendar == calendar):
                 return edit
             new = _stored(present, calendar, who, await self._now_ms())
-            entry = encode_entry(
-                who=who,
-                action="calendar.put",
-                target=name,
-                before=describe(present.calendar) if present else None,
-                after=describe(calendar),
-            )
-            outcome = await self._store.change(CalendarChange(name, present, new, entry))
+            entry = _entry("calendar.put", present, calendar, who)
+            change = CalendarChange(name, present, new, entry, passed_over)
+            outcome = await self._store.change(change)
             if outcome is not CalendarOutcome.CHANGED and present:
-                await self._follow(name)
+                passed_over = await self._follow(name)
             if outcome is CalendarOutcome.OK:
                 return CalendarEdit(calendar, new, difference, present is None)
         raise _too_busy(name)
@@ -106,9 +104,7 @@ class CalendarEditor:
         """Create a calendar whose holidays are known, as from an export. Return False if it exists already."""
         if await self._store.get([calendar.name]):
             return False
-        entry = encode_entry(
-            who=who, action="calendar.put", target=calendar.name, before=None, after=describe(calendar)
-        )
+        entry = _entry("calendar.put", None, calendar, who)
         new = _stored(None, calendar, who, await self._now_ms())
         outcome = await self._store.change(CalendarChange(calendar.name, None, new, entry))
         return outcome is CalendarOutcome.OK
@@ -120,8 +116,7 @@ class CalendarEditor:
             _check(demands, name, present)
             if present is None:
                 raise unknown_calendar(name)
-            before = describe(present.calendar)
-            entry = encode_entry(who=who, action="calendar.delete", target=name, before=before, after=None)
+            entry = _entry("calendar.delete", present, None, who)
             if await self._store.change(CalendarChange(name, present, None, entry)) is CalendarOutcome.OK:
                 return
         raise _too_busy(name)
@@ -166,17 +161,23 @@ class CalendarEditor:
         off = in_order(usual if weekend is None else weekend)
         return Calendar(name, source, found.holidays, off, found.covers_until)
 
-    async def _follow(self, name: str) -> None:
-        """Plan the instants of the definitions that use a calendar by its present state."""
+    async def _follow(self, name: str) -> list[str]:
+        """Plan the instants of the definitions that use a calendar by its present state. Return those that cannot be
+        read: they start nothing, and do not keep the others from the next change."""
+        unreadable = []
         for definition in (await self._store.users()).get(name, [])[:MAX_FOLLOWING]:
             for _ in range(MAX_REPEATS):
                 try:
                     known = await self._firing.known(definition)
                 except NotFoundError:
                     break
+                except DamagedError:
+                    unreadable.append(definition)
+                    break
                 if not known.is_behind:
                     break
                 await self._firing.settle(known, await self._now_ms())
+        return unreadable
 
 
 def describe(calendar: Calendar) -> dict[str, Any]:
@@ -201,6 +202,12 @@ def days_of(calendar: Calendar) -> list[dict[str, str]]:
 def unknown_calendar(name: str) -> NotFoundError:
     """Return the error for a calendar that is not there."""
     return NotFoundError(f"no calendar {name[:100]}", code="unknown_calendar")
+
+
+def _entry(action: str, present: StoredCalendar | None, calendar: Calendar | None, who: str) -> bytes:
+    name = calendar.name if calendar else present.calendar.name if present else ""
+    before, after = audited(present.calendar if present else None, calendar)
+    return encode_entry(who=who, action=action, target=name, before=before, after=after)
 
 
 def _stored(present: StoredCalendar | None, calendar: Calendar, who: str, now_ms: int) -> StoredCalendar:

@@ -1,4 +1,4 @@
-"""Finds the calendars whose answer ends soon."""
+"""Finds the calendars whose known holidays end soon."""
 
 from datetime import UTC, datetime
 

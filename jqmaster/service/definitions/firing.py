@@ -71,14 +71,18 @@ class DefinitionFiring:
     async def fire_due(self, epoch: str) -> int | None:
         """Fire some of the due definitions, as the leader of `epoch`. Return the milliseconds until the next one is
         due; None: none."""
-        due = await self._store.due(BATCH)
-        firings = []
-        for known in due.found:
-            with self._apart.alone(known.stored.definition.name):
-                firings.append(firing_of(known, due.now_ms))
+        passed_over, firings, due = 0, list[Firing](), await self._store.due(BATCH)
+        while True:
+            for known in due.found:
+                with self._apart.alone(known.stored.definition.name):
+                    firings.append(firing_of(known, due.now_ms))
+            if firings or not due.are_more:
+                break
+            # Definitions that cannot be read or planned stay due, and must not keep the others from firing.
+            passed_over += BATCH
+            due = await self._store.due(BATCH, passed_over)
         await self._fire(firings, epoch)
-        # Definitions that cannot be read stay due, and must not keep the leader busy.
-        return due.next_ms if due.found or due.next_ms else None
+        return 0 if firings else due.next_ms
 
     async def settle(self, known: KnownDefinition, now_ms: int) -> bool:
         """Fire the due instants of one definition, on any master. Return True if there were none, so that `known` is

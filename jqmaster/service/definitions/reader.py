@@ -94,12 +94,12 @@ class DefinitionReader:
         names = [name for name in await self._store.names() if name > after and wanted in name.casefold()]
         if condition is None and kind is None:
             chosen = names[:limit]
-            found = [known for known in await self._store.get(chosen) if known]
+            found = await self._store.readable(chosen)
             return DefinitionPage(await self._shown(found, runs), chosen[-1] if len(names) > limit else None)
         now_ms = await self._now_ms()
         matching: list[KnownDefinition] = []
         for step in _steps(names[:MAX_LOOKED_AT]):
-            found = [known for known in await self._store.get(step) if known and _is_of_kind(known, kind)]
+            found = [known for known in await self._store.readable(step) if _is_of_kind(known, kind)]
             matching += found if condition is None else await self._matching(found, condition, now_ms)
             if len(matching) > limit:
                 shown = await self._shown(matching[:limit], runs)

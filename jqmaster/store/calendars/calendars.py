@@ -18,12 +18,14 @@ MAX_NAMED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class CalendarChange:
-    """One change of one calendar, based on `present`. `new` None removes it. `audit_entry` is a packed map."""
+    """One change of one calendar, based on `present`. `new` None removes it. `audit_entry` is a packed map.
+    `passed_over`: definitions that cannot be read, so that nobody waits until they know the change before this one."""
 
     name: str
     present: StoredCalendar | None
     new: StoredCalendar | None
     audit_entry: bytes
+    passed_over: Sequence[str] = ()
 
 
 class CalendarOutcome(StrEnum):
@@ -88,7 +90,7 @@ class CalendarStore:
             (k.calendars, k.definition_calendars, k.definition_clocks, k.definitions_due, k.audit),
             (self._shard.now_arg, change.name, present.etag if present else "",
              encode_calendar(new) if new else b"", change.audit_entry, MAX_ENTRIES, MAX_CALENDARS, MAX_NAMED,
-             self._shard.wake_channel),
+             self._shard.wake_channel, *change.passed_over),
         )  # fmt: skip
         if word == "full":
             raise ConflictError(

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -108,10 +108,12 @@ class KnownDefinition:
 
 @dataclass(frozen=True, slots=True)
 class DueDefinitions:
-    """Due definitions. `next_ms`: the time until the next one is due; 0: more are due now; None: none."""
+    """Due definitions. `are_more`: there are more than these. `next_ms`: the time until another one becomes due; None:
+    none."""
 
     now_ms: int
     next_ms: int | None
+    are_more: bool
     found: list[KnownDefinition]
 
 
@@ -211,25 +213,27 @@ class DefinitionStore:
             [self._known(*parts) for parts in zip(names, documents, clocks, strict=True)]
         )
 
-    async def due(self, limit: int) -> DueDefinitions:
-        """Return definitions that are due, at most `limit` of them. One that cannot be read is reported and omitted."""
+    async def readable(self, names: Sequence[str]) -> list[KnownDefinition]:
+        """Return those of these definitions that exist. One that cannot be read is reported and omitted."""
+        if not names:
+            return []
+        documents, clocks = await self._client.pipeline(
+            [("HMGET", self._keys.definitions, *names), ("HMGET", self._keys.definition_clocks, *names)]
+        )
+        return await self._readable(zip(names, documents, clocks, strict=True), "it is not shown")
+
+    async def due(self, limit: int, passed_over: int = 0) -> DueDefinitions:
+        """Return definitions that are due, at most `limit` of them, without the first `passed_over`. One that cannot be
+        read is reported and omitted."""
         k = self._keys
         _, (now_ms, next_ms, flat) = await self._client.run(
             "due_definitions",
             (k.definitions, k.definitions_due, k.definition_clocks),
-            (self._shard.now_arg, limit),
+            (self._shard.now_arg, passed_over, limit),
         )
-        read: list[KnownDefinition | None] = []
-        for n in range(0, len(flat), 3):
-            name = flat[n].decode()
-            try:
-                known = self._known(name, flat[n + 1] or None, flat[n + 2] or None)
-            except DamagedError as exc:
-                logger.error("%s; it does not fire", exc.detail)
-                continue
-            read.append(known)
-        found = [known for known in await self._with_readable_calendars(read) if known]
-        return DueDefinitions(now_ms, None if next_ms < 0 else next_ms, found)
+        rows = [(flat[n].decode(), flat[n + 1] or None, flat[n + 2] or None) for n in range(0, len(flat), 3)]
+        found = await self._readable(rows, "it does not fire")
+        return DueDefinitions(now_ms, None if next_ms < 0 else next_ms, len(rows) == limit, found)
 
     async def change(self, change: DefinitionChange) -> bool:
         """Make the change. Return False if the definition was changed or fired since it was read. Raise ConflictError
@@ -373,19 +377,28 @@ class DefinitionStore:
             for known in found
         ]
 
-    async def _with_readable_calendars(
-        self, found: list[KnownDefinition | None]
-    ) -> list[KnownDefinition | None]:
-        """Return definitions with their calendars. Those whose calendar cannot be read are reported and omitted."""
+    async def _readable(
+        self, rows: Iterable[tuple[str, bytes | None, bytes | None]], consequence: str
+    ) -> list[KnownDefinition]:
+        """Return the definitions of names, documents and clocks, with their calendars. Those that cannot be read, or
+        whose calendar cannot, are reported and omitted."""
+        found: list[KnownDefinition] = []
+        for row in rows:
+            try:
+                known = self._known(*row)
+            except DamagedError as exc:
+                logger.error("%s; %s", exc.detail, consequence)
+            else:
+                found += [known] if known else []
         try:
-            return await self._with_calendars(found)
+            return _present(await self._with_calendars([*found]))
         except DamagedError:
             readable = []
             for known in found:
                 try:
-                    readable += await self._with_calendars([known])
+                    readable += _present(await self._with_calendars([known]))
                 except DamagedError as exc:
-                    logger.error("%s; it does not fire", exc.detail)
+                    logger.error("%s; %s", exc.detail, consequence)
             return readable
 
     def _known(self, name: str, document: bytes | None, clock: bytes | None) -> KnownDefinition | None:
@@ -419,6 +432,10 @@ class DefinitionStore:
                 self._tally.of(name).pushed += count
         if fired.total():
             self._shard.leader.wake(JobsReady())
+
+
+def _present(found: Sequence[KnownDefinition | None]) -> list[KnownDefinition]:
+    return [known for known in found if known]
 
 
 def _rest_of_clock(firing: Firing) -> tuple[str, ...]:

@@ -161,6 +161,18 @@ def test_the_next_instant_that_starts_a_job_is_found_over_long_holidays() -> Non
     assert only.next_firing_ms(after_ms, DayPlan(calendar({}, weekend=()))) is None
     ended = definition(DaysRule.ONLY_HOLIDAYS, {"daily_at": "09:00"}, ends_at_ms=after_ms)
     assert ended.next_firing_ms(after_ms, plan) is None
+    # The last year that a clock can show.
+    last = definition(
+        DaysRule.ONLY_HOLIDAYS, {"daily_at": "09:00"}, starts_at_ms=ms(datetime(9999, 1, 1, tzinfo=UTC))
+    )
+    assert last.next_firing_ms(after_ms, DayPlan(calendar({}))) == ms(datetime(9999, 1, 2, 9, tzinfo=UTC))
+
+
+def test_instants_without_a_calendar_are_all_that_start_jobs() -> None:
+    plain = Definition(
+        "nightly", "0" * 16, JobSpec("", "report", b"\xc0"), TimeTrigger(parse_schedule({"every_minutes": 1}))
+    )
+    assert [one.at_ms for one in plain.firing_after(0, 120_000)] == [60_000, 120_000]
 
 
 def test_the_last_instants_before_the_end_still_move() -> None:
@@ -265,3 +277,29 @@ def test_moved_instants_are_those_of_the_reference(
     expected = [pair for pair in expected if after_ms < pair[0] <= until_ms]
     found = takewhile(lambda o: o.at_ms <= until_ms, one.due_after(after_ms, DayPlan(its_calendar)))
     assert [(o.at_ms, o.origin_ms) for o in found] == expected
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    holidays_of_two_months,
+    weekends,
+    schedules,
+    st.sampled_from(ZONES),
+    st.sampled_from(list(DaysRule)),
+    st.integers(0, 60 * 24),
+    st.sampled_from((0, 7_200_000)),
+)
+def test_going_over_days_off_at_once_finds_what_a_walk_finds(
+    holidays: dict[date, str],
+    weekend: tuple[str, ...],
+    schedule: dict[str, Any],
+    zone: str,
+    rule: DaysRule,
+    hours: int,
+    jitter_ms: int,
+) -> None:
+    one, plan = definition(rule, schedule, zone, jitter_ms=jitter_ms), DayPlan(calendar(holidays, weekend))
+    after_ms = ms(datetime.combine(START, time.min, tzinfo=UTC)) + hours * 3_600_000
+    until_ms = after_ms + 45 * 86_400_000
+    walked = takewhile(lambda o: o.at_ms <= until_ms, one.due_after(after_ms, plan))
+    assert list(one.firing_after(after_ms, until_ms, plan)) == [o for o in walked if not o.left_out]

@@ -62,3 +62,17 @@ async def test_definitions_of_one_kind_are_listed(world: StoreWorld) -> None:
     for kind, names in ((Kind.TIME, ["clock"]), (Kind.EVENT, [])):
         page = await listed.reader.page("", 10, kind=kind)
         assert [one.known.stored.definition.name for one in page.definitions] == names
+
+
+async def test_a_definition_that_cannot_be_read_does_not_hide_the_others(
+    world: StoreWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    listed = Listed(world)
+    for name in ("broken", "whole"):
+        await listed.definitions.put(name)
+    await world.redis.hset(world.shard.keys.definitions, "broken", b"x" * 16 + b"\xc1")
+    for kind in (None, Kind.TIME):
+        page = await listed.reader.page("", 10, kind=kind)
+        assert [one.known.stored.definition.name for one in page.definitions] == ["whole"]
+    assert "definition broken: its document cannot be read; it is not shown" in caplog.text
+    await world.redis.delete(world.shard.keys.definitions)

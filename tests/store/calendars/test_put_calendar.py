@@ -118,6 +118,24 @@ async def test_a_change_waits_for_definitions_that_do_not_know_the_last_one(worl
     assert await found_by_fsck(world) == []
 
 
+async def test_a_definition_that_nobody_can_read_is_passed_over(world: StoreWorld) -> None:
+    one, keys = Calendars(world), world.shard.keys
+    await one.off()
+    await one.on("skip_holidays")
+    whole = await world.redis.hget(keys.definitions, "nightly")
+    await world.redis.hset(keys.definitions, "nightly", b"x" * 16 + b"\xc1")
+    # The second change finds that the definition does not know the first one.
+    for n in (18, 19, 20):
+        assert not (await one.off(f"2027-01-{n}")).is_new
+    (stored,) = (await one.store.get(["office"])).values()
+    assert list(stored.calendar.holidays.values()) == ["Off 20"]
+    # Readable again, it goes by the present calendar.
+    await world.redis.hset(keys.definitions, "nightly", whole)
+    await one.pass_to("01-20 12:00")
+    assert (await one.told())[-2:] == ["01-19 fired", "01-20 skipped calendar: Off 20"]
+    assert await found_by_fsck(world) == []
+
+
 async def test_a_definition_takes_the_calendar_as_it_is_now(world: StoreWorld) -> None:
     """A definition is written only if its calendar is the one by which it was planned."""
     one = Calendars(world)

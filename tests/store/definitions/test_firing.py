@@ -20,8 +20,10 @@ from jqmaster.service.definitions.firing import firing_of
 from jqmaster.store.definitions.definitions import (
     DefinitionStore,
     Entry,
+    Firing,
     FiringOutcome,
     InstantVerdict,
+    KnownDefinition,
     RunPlace,
 )
 from tests.support.constraints import ConstrainedWorld
@@ -442,6 +444,36 @@ async def test_definitions_that_cannot_fire_are_found(world: StoreWorld, definit
     assert await definitions.firing.fire_due(world.epoch) == 0
     assert len(await definitions.runs("e")) == 1
     await redis.delete(k.definitions, k.definitions_due, k.definition_clocks, k.forgotten_runs)
+
+
+@pytest.mark.req("D7")
+async def test_definitions_that_nobody_can_read_or_plan_keep_no_other_from_firing(
+    world: StoreWorld, definitions: Definitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jqmaster.service.definitions.firing.BATCH", 3)
+    k = world.shard.keys
+    for n in range(7):
+        await definitions.put(f"a{n}")
+        await world.redis.hset(k.definitions, f"a{n}", b"x" * 16 + b"\xc1")
+    for n in range(4):
+        await definitions.put(f"b{n}")
+    await definitions.put("last")
+    planned = firing_of
+
+    def fails(known: KnownDefinition, now_ms: int) -> Firing:
+        if known.stored.definition.name.startswith("b"):
+            raise RuntimeError("a fault of the product")
+        return planned(known, now_ms)
+
+    monkeypatch.setattr("jqmaster.service.definitions.firing.firing_of", fails)
+    world.pass_ms(MINUTE_MS)
+    assert await definitions.firing.fire_due(world.epoch) == 0
+    assert len(await definitions.runs("last")) == 1
+    # Now it waits for the next instant, and not for those that stay due.
+    assert await definitions.firing.fire_due(world.epoch) == MINUTE_MS
+    assert [one.stored.definition.name for one in await definitions.store.readable(["a0", "last", "gone"])] == ["last"]
+    assert await definitions.store.readable([]) == []
+    await world.redis.delete(k.definitions, k.definitions_due, k.definition_clocks, k.forgotten_runs)
 
 
 @pytest.mark.req("D7")

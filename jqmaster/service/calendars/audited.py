@@ -1,0 +1,58 @@
+"""What the audit log has of a change of a calendar: the parts that differ."""
+
+from collections.abc import Mapping
+from datetime import date
+from hashlib import sha256
+from typing import Any, Final
+
+from jqmaster.domain.calendars.calendar import Calendar
+
+# The most holidays of each side of an entry. A change of more of them says how many it leaves out.
+MAX_DAYS: Final = 200
+
+
+def audited(
+    before: Calendar | None, after: Calendar | None
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Return the two sides of an entry: parts that both calendars have are in neither. None: there is no calendar."""
+    was, will = _parts(before), _parts(after)
+    differing = [part for part in {**was, **will} if was.get(part) != will.get(part)]
+    days = before.holidays if before else {}, after.holidays if after else {}
+    return (
+        None if before is None else _side(was, differing, *days),
+        None if after is None else _side(will, differing, *reversed(days)),
+    )
+
+
+def _parts(calendar: Calendar | None) -> dict[str, Any]:
+    """Return the parts of a calendar besides its holidays."""
+    if calendar is None:
+        return {}
+    source, until = calendar.source, calendar.covers_until
+    parts = {
+        "country": source.country,
+        "subdivision": source.subdivision,
+        "language": source.language,
+        "ical": source.ical and _digest(source.ical),
+        "weekend": list(calendar.weekend),
+        "covers_until": until and until.isoformat(),
+    }
+    return {part: value for part, value in parts.items() if value or part == "weekend"}
+
+
+def _side(
+    parts: Mapping[str, Any], differing: list[str], days: Mapping[date, str], others: Mapping[date, str]
+) -> dict[str, Any]:
+    changed = [(day, name) for day, name in sorted(days.items()) if others.get(day) != name]
+    side: dict[str, Any] = {part: parts[part] for part in differing if part in parts}
+    if changed:
+        side["dates"] = [{"date": day.isoformat(), "name": name} for day, name in changed[:MAX_DAYS]]
+    if len(changed) > MAX_DAYS:
+        side["dates_left_out"] = len(changed) - MAX_DAYS
+    return side
+
+
+def _digest(text: str) -> str:
+    """Return what tells a text from another one: an entry has no room for up to 256 KiB."""
+    data = text.encode()
+    return f"{len(data)} bytes, SHA-256 {sha256(data).hexdigest()[:16]}"
