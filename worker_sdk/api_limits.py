@@ -130,8 +130,9 @@ class ApiLimits:
 
         For example:
 
-            if answer.status_code == 429:
-                raise Defer(limits.retry_after_s(answer), hold="openai-tokens")
+            limits = ApiLimits(tokens="openai-tokens")
+            refusal = httpx.Response(429, headers={"retry-after": "12"})
+            raise Defer(limits.retry_after_s(refusal), hold="openai-tokens")
         """
         rooms = rooms_in(response.headers, response.status_code)
         return max((room.resets_s for room in rooms if room.remaining < 1), default=default)

@@ -26,6 +26,9 @@ MEAN_TOKENS = 500
 # Estimates of jobs, in turn: the API counts between half and one and a half of each.
 ESTIMATES = (300, 400, 500, 600, 700)
 LEAST_THROUGHPUT, MOST_OFF = 0.90, 0.05
+# Requests that run at once: 25 a second, each of which takes more than a second on a busy machine, and half as many
+# again.
+SLOTS = 48
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,9 @@ async def show(options: argparse.Namespace) -> int:
         model = start("model", Path(directory), "-m", "examples.llm.model", str(model_port), *limits, *window)
         try:
             async with (
-                running_system(Path(directory), port, worker="examples.llm.tasks:tasks") as system,
+                running_system(
+                    Path(directory), port, worker="examples.llm.tasks:tasks", max_jobs=SLOTS
+                ) as system,
                 httpx.AsyncClient(base_url=system.url, trust_env=False) as master,
                 httpx.AsyncClient(base_url=model_url, trust_env=False) as client,
             ):

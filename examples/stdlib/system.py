@@ -54,10 +54,10 @@ class System:
 
 @contextlib.asynccontextmanager
 async def running_system(
-    directory: Path, port: int, *, worker: str = "examples.stdlib.tasks:tasks"
+    directory: Path, port: int, *, worker: str = "examples.stdlib.tasks:tasks", max_jobs: int = 16
 ) -> AsyncIterator[System]:
     """Run a system as in production, only smaller. Yield when the worker has registered; SystemExit if that
-    fails."""
+    fails. `max_jobs`: how many jobs the worker runs at once."""
     url = f"http://127.0.0.1:{port}"
     data = directory / "data"
     with ending(data) as children:
@@ -76,7 +76,7 @@ async def running_system(
                 return bool((await client.get("/api/workers")).json()["workers"])
 
             await _until(is_ready, master, "is not ready")
-            options = ("--max-jobs", "16", "--master", url)
+            options = ("--max-jobs", str(max_jobs), "--master", url)
             children.append(start("worker", directory, "-m", "jqmaster", "worker", worker, *options))
             await _until(is_registered, children[-1], "has not registered with the master")
         system = System(url, tuple(children))

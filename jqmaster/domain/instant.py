@@ -50,7 +50,7 @@ def about(ms: float) -> str:
     return f"{round(seconds / 86_400):,} days"
 
 
-def per(limit: int, period_ms: int) -> str:
-    """Return a rate in words: `60/min`, `5 in 10 s`."""
-    unit = _PER.get(period_ms)
-    return f"{limit:,}/{unit}" if unit else f"{limit:,} in {span(period_ms)}"
+def per(limit: int, period_ms: int, what: str = "") -> str:
+    """Return a rate in words: `60/min`, `5 in 10 s`. `what`: the unit that it counts, as in `60 tokens/min`."""
+    counted, unit = f"{limit:,} {what}".rstrip(), _PER.get(period_ms)
+    return f"{counted}/{unit}" if unit else f"{counted} in {span(period_ms)}"

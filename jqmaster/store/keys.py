@@ -315,6 +315,12 @@ class Keys:
     definitions_due = Key(
         "sorted set", "while not empty", "definitions with instants to come; score: when to look at it, ms"
     )
+    definitions_due_on_days = Key(
+        "sorted set",
+        "while not empty",
+        "the same of definitions with days, which a leader of an earlier release cannot read and would find due for "
+        "ever",
+    )
     definition_clocks = Key(
         "hash",
         "with its definition",

@@ -345,3 +345,35 @@ async def test_a_table_sets_limits_and_weights_of_many_values_and_counts_them_be
     refused = await cli("constraints", "limits", "plain", file)
     assert refused.code == 2
     assert "plain has no key" in refused.err
+
+
+@pytest.mark.req("D30")
+async def test_constraints_that_count_units_are_shown_in_units(api: Api, cli: Cli) -> None:
+    options = "--weight-from", "argument.tokens", "--weight-default", "500", "--unit", "tokens"
+    made = await cli("constraints", "put", "model", "--job-name", "ask", "--rate", "40000/60", *options)
+    assert made.code == 0
+    made = await cli(
+        "constraints", "put", "pool", "--job-name", "ask", "--key", "argument.tenant", "--concurrency", "9000",
+        "--reserve", "100:vip", *options,
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    for argument in ({"tokens": 3_000, "tenant": "acme"}, {"tokens": 41_200, "tenant": "acme"}):
+        await api.enqueue("ask", argument)
+    listed = [line.split() for line in (await cli("constraints")).out.splitlines()]
+    assert next(line[-2:] for line in listed if line[0] == "model") == ["0", "tokens"]
+    shown = (await cli("constraints", "show", "pool")).out
+    for text in ("RUNNING tokens", "STARTED tokens", "TOKENS", "9000 tokens at once"):
+        assert text in shown
+    file = cli.file(
+        "draft.json",
+        json.dumps(
+            {
+                "matcher": {"field": "name", "op": "eq", "value": "ask"},
+                "rate": {"limit": 40_000, "period_s": 60},
+                "weight": {"from": "argument.tokens", "unit": "tokens"},
+            }
+        ),
+    )
+    previewed = (await cli("constraints", "preview", file)).out
+    assert "44,200 tokens in all" in previewed
+    assert ["too_heavy", "1"] in [line.split() for line in previewed.splitlines()]

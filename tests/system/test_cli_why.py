@@ -64,6 +64,33 @@ async def test_a_job_that_no_worker_runs_comes_with_the_next_step(api: Api) -> N
     assert next_step.startswith("  Next: start a worker that serves this name, or correct the name; ")
 
 
+@pytest.mark.req("D30")
+async def test_a_limit_of_units_is_told_in_units(api: Api) -> None:
+    weight = {"from": "argument.tokens", "default": 10, "unit": "tokens"}
+    status, _ = await api.call(
+        "PUT",
+        "/api/constraints/model",
+        {
+            "matcher": {"field": "name", "op": "eq", "value": "work"},
+            "concurrency": 5_000,
+            "rate": {"limit": 100_000, "period_s": 60},
+            "weight": weight,
+        },
+    )
+    assert status == 201
+    async with worker_at(api):
+        await api.until_state(await api.enqueue("work", {"tokens": 4_100.5}), "running")
+        blocked = await api.enqueue("work", {"tokens": 3_000})
+        code, out, _ = await why(api, blocked)
+    assert code == 0
+    verdict, row = out.splitlines()[1], out.splitlines()[-1]
+    assert "4,100.5 of 5,000 tokens taken by running jobs" in verdict
+    assert "opens for this job's 3,000 when enough of them have ended" in verdict
+    assert " ".join(row.split()) == (
+        "model concurrency 4,100.5 of 5,000 tokens 4,100.5 of 100,000 tokens in 60 s 1"
+    )
+
+
 async def test_a_finished_job_is_over_and_has_no_table(api: Api) -> None:
     job = await api.enqueue("work", delay=60)
     await api.call("POST", f"/api/jobs/{job}/cancel")

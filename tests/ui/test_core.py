@@ -338,6 +338,35 @@ async def test_turns_by_weight_reserved_slots_and_limits_by_condition_need_no_js
     ]
 
 
+@pytest.mark.req("D30")
+async def test_what_waiting_jobs_weigh_is_shown_before_a_constraint_counts_it(
+    screens: Screens, api: Api
+) -> None:
+    name = tag()
+    for argument in ({"tokens": 3_000}, {"tokens": 41_200}, {}):
+        await api.enqueue(name, argument, **LATER)
+    async with screens.open("#/constraints") as page:
+        await page.get_by_role("button", name="New constraint").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_role("button", name="JSON").click()
+        await dialog.get_by_label("Matcher").fill(json.dumps({"field": "name", "op": "eq", "value": name}))
+        preview = dialog.locator(".preview")
+        await expect(preview).to_contain_text("3 jobs")
+        await dialog.get_by_label("Count units: path of the number").fill("argument.tokens")
+        await dialog.get_by_label("Weight without a number").fill("500")
+        await dialog.get_by_label("Unit, such as tokens").fill("tokens")
+        await expect(preview).to_contain_text("44,700 tokens in all; the heaviest job: 41,200")
+        await expect(preview).to_contain_text("1 job has no number at argument.tokens and weighs 500")
+        await expect(preview.locator(".field-error")).to_have_count(0)
+        await dialog.get_by_label("Rate limit: starts").fill("40000")
+        await dialog.get_by_label("per (seconds)").fill("60")
+        await expect(preview).to_contain_text(
+            "1 job is heavier than a limit: it starts when nothing else is counted."
+        )
+        await expect(preview.locator(".field-error a")).to_have_count(1)
+        await accessible(page)
+
+
 async def test_a_form_changes_no_instant_that_nobody_touched(screens: Screens, api: Api) -> None:
     name, ends_at = tag(), "2099-12-30T12:00:00.250Z"
     document = {"matcher": {"field": "name", "op": "eq", "value": name}, "concurrency": 1}

@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 # An observation is of no use to a handler that runs later than this.
 _PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.2
+# An API tells its room with every answer. The masters learn it often enough, and are not kept busy with it.
+_GAP_S: Final = 0.1
 MAX_UNITS: Final = 1_000_000_000
 MAX_RESET_S: Final = 31 * 86_400.0
 
@@ -77,8 +79,8 @@ def checked_observation(constraint: str, value: Any, remaining: float, resets_s:
 
 
 class ObservationSender:
-    """Sends observations from the event loop in which it was made, one call at a time. If several observations of
-    one gate wait for a call, it sends the last one. Any thread may call `observe`."""
+    """Sends observations from the event loop in which it was made, one call at a time, at most ten a second. If several
+    observations of one gate wait for a call, it sends the last one. Any thread may call `observe`."""
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity, clock: StoreClock) -> None:
         self._client = client
@@ -108,6 +110,7 @@ class ObservationSender:
             while self._waiting:
                 observation, at_s = self._waiting.pop(next(iter(self._waiting)))
                 await self._send(observation, at_s)
+                await asyncio.sleep(_GAP_S)
         finally:
             self._sending = None
 

@@ -77,7 +77,9 @@ class CalendarRequest(Request):
         description="Days of the week that are off, too. Null: those of the country, otherwise Saturday and Sunday. "
         "An empty list: none.",
     )
-    dry_run: bool = Field(False, description="True: change nothing, and only return what the request would change.")
+    dry_run: bool = Field(
+        False, description="True: change nothing, and only return what the request would change."
+    )
 
 
 class HolidayView(Answer):

@@ -659,6 +659,28 @@ class ReplayPointView(Answer):
     held: int = Field(
         description="Largest number of jobs that would have been held at the same time in this minute."
     )
+    started_units: int | float | None = Field(
+        None,
+        description="Units of the jobs that did start in this minute. Null without `weight`.",
+        json_schema_extra=SINCE,
+    )
+    held_units: int | float | None = Field(
+        None,
+        description="Largest number of units that would have been held at the same time in this minute. Null without "
+        "`weight`.",
+        json_schema_extra=SINCE,
+    )
+
+
+class ReplayUnitsView(Answer):
+    """The weights of the replayed jobs."""
+
+    unit: str
+    started: int | float = Field(description="Units of the `started` jobs.")
+    held: int | float = Field(description="Units of the `held` jobs.")
+    most_held: int | float = Field(
+        description="Largest number of units that the constraint would have held at the same time."
+    )
 
 
 class KeyReplayView(Answer):
@@ -700,6 +722,7 @@ class ReplayAnswer(Answer):
     )
     distinct_keys: int | None
     points: list[ReplayPointView]
+    units: ReplayUnitsView | None = Field(None, description="Null without `weight`.", json_schema_extra=SINCE)
     looked_at: int = Field(description="Number of jobs that were read.")
     is_whole: bool = Field(
         description="False: more jobs ended in the last hour than a replay may read, so `from` is less than an hour "

@@ -133,7 +133,7 @@ def _preview_units(found: PreviewUnits) -> dict[str, Any]:
 
 def replay_view(past: PastReplay, access: ContentAccess) -> dict[str, Any]:
     """Return a `ReplayAnswer`."""
-    told, key = past.told, past.constraint.key
+    told, key, weight = past.told, past.constraint.key, past.constraint.weight
     return {
         "from": iso_ms(told.from_ms),
         "to": iso_ms(told.to_ms),
@@ -157,8 +157,22 @@ def replay_view(past: PastReplay, access: ContentAccess) -> dict[str, Any]:
         ],
         "distinct_keys": told.distinct_keys,
         "points": [
-            {"at": iso_ms(point.at_ms), "started": point.started, "held": point.held} for point in told.points
+            {
+                "at": iso_ms(point.at_ms),
+                "started": point.started,
+                "held": point.held,
+                "started_units": weight and units(point.started_units),
+                "held_units": weight and units(point.held_units),
+            }
+            for point in told.points
         ],
+        "units": weight
+        and {
+            "unit": weight.unit,
+            "started": units(told.started_units),
+            "held": units(told.held_units),
+            "most_held": units(told.most_held_units),
+        },
         "looked_at": past.looked_at,
         "is_whole": past.is_whole,
         "gone": past.gone,

@@ -34,7 +34,7 @@ def list_constraints(http: MasterSession) -> None:
     http.show_list(
         found,
         ("NAME", "STATE", "KEY", "LIMITS", "WAITING", "RUNNING", "KEYS"),
-        lambda c: (c["name"], _state(c), c["key"], brief(c), *_sums(c["usage"]), c["usage"]["keys"]),
+        lambda c: (c["name"], _state(c), c["key"], brief(c), *_sums(c), c["usage"]["keys"]),
     )  # fmt: skip
     if not http.as_json and not all(c["usage"]["is_exact"] for c in found):
         output.say("-: too many values to sum up in a list; run `jqmaster constraints show NAME`")
@@ -71,12 +71,12 @@ def show(http: MasterSession, name: NameArgument, *, value: ValueOption = None) 
         output.show_table(("WEIGHT OF", "WEIGHT"), [*rows, ("all others", turns["default"])])
     if found.get("reserve"):
         output.show_table(
-            ("RESERVED FOR", "SLOTS"),
+            ("RESERVED FOR", found["weight"]["unit"].upper() if found["weight"] else "SLOTS"),
             ((json.dumps(one["matcher"]), one["concurrency"]) for one in found["reserve"]),
         )
     if keys := ([found["value"]] if found["value"] else found["top_keys"]):
         output.show_table(
-            ("VALUE", "WAITING", "RUNNING", "STARTS", "LIMITS", "OPENS", "HELD UNTIL"),
+            ("VALUE", "WAITING", *_counted_columns(found["weight"]), "LIMITS", "OPENS", "HELD UNTIL"),
             (
                 (k["value"], k["waiting"], *_counts(k), brief(k["limits"] | {"weight": found["weight"]}),
                     k["next_opening"], k["held_until"])
@@ -235,7 +235,7 @@ def preview(
         (field, found[field]) for field in ("count", "without_key", "distinct_keys", "looked_at", "is_exact")
     )
     if found["units"]:
-        output.show_fields(found["units"].items())
+        output.show_fields(_units_of(found["units"]).items())
     if found["keys"]:
         output.show_table(("VALUE", "JOBS"), ((k["value"], k["count"]) for k in found["keys"]))
     if found["examples"]:
@@ -265,6 +265,17 @@ def _say_done(http: MasterSession, constraint: Mapping[str, Any], what: str) -> 
     http.say(constraint, f"{constraint['name']}  {what}  {constraint['etag']}")
 
 
+def _units_of(units: Mapping[str, Any]) -> dict[str, object]:
+    """Return what the previewed jobs weigh, in words."""
+    shown: dict[str, object] = {
+        "weight": f"{units['total']:,} {units['unit']} in all",
+        "heaviest": f"{units['heaviest']:,} {units['unit']}",
+        "by_default": units["by_default"],
+        "too_heavy": units["too_heavy"],
+    }
+    return shown | ({"too_heavy_jobs": ", ".join(units["too_heavy_jobs"])} if units["too_heavy_jobs"] else {})
+
+
 def _state(constraint: Mapping[str, Any]) -> str:
     if not constraint["enabled"]:
         return "disabled"
@@ -281,6 +292,18 @@ def _counts(of_key: Mapping[str, Any]) -> tuple[object, object]:
     )
 
 
-def _sums(usage: Mapping[str, Any]) -> tuple[object, object]:
-    """Return the sums of waiting and running jobs; empty if they are not counted."""
-    return (usage["waiting"], usage["running"]) if usage["is_exact"] else ("-", "-")
+def _counted_columns(weight: Mapping[str, Any] | None) -> tuple[str, str]:
+    """Return the heads of what `_counts` returns."""
+    return (f"RUNNING {weight['unit']}", f"STARTED {weight['unit']}") if weight else ("RUNNING", "STARTS")
+
+
+def _sums(constraint: Mapping[str, Any]) -> tuple[object, object]:
+    """Return how many jobs wait, and how much runs; empty if it is not counted. A constraint that counts units tells
+    those of running jobs, or of the starts in the period if it has only a rate."""
+    usage, weight = constraint["usage"], constraint["weight"]
+    if not usage["is_exact"]:
+        return "-", "-"
+    if weight is None:
+        return usage["waiting"], usage["running"]
+    counted = usage["units_in_window"] if usage["running_units"] is None else usage["running_units"]
+    return usage["waiting"], None if counted is None else f"{counted:,} {weight['unit']}"

@@ -56,15 +56,24 @@ def _explain_backlog(http: MasterSession, whose: dict[str, str | None]) -> None:
 
 
 def _row(use: dict[str, Any]) -> tuple[object, ...]:
-    rate = use["rate"]
+    rate, weight = use["rate"], use["weight"]
+    running, starts = (weight["running"], weight["in_window"]) if weight else (use["running"], use["starts"])
+    unit = f" {weight['unit']}" if weight else ""
     now = "passes" if use["passes"] else ", ".join(use["kinds"])
     return (
         use["name"],
         use["key"],
         use["key_value"],
         f"{now} (shadow)" if use["mode"] == "shadow" else now,
-        "" if use["concurrency"] is None else f"{use['running']} of {use['concurrency']}",
-        "" if rate is None else f"{use['starts']} of {rate['limit']} in {rate['period_s']:g} s",
+        "" if use["concurrency"] is None else f"{_number(running)} of {_number(use['concurrency'])}{unit}",
+        ""
+        if rate is None
+        else f"{_number(starts)} of {_number(rate['limit'])}{unit} in {rate['period_s']:g} s",
         use["waiting"],
         use["opens_at"],
     )
+
+
+def _number(number: float | None) -> str:
+    """Return a number for people: units may be thousandths, and a window may not be known."""
+    return "?" if number is None else f"{number:,.12g}"

@@ -30,11 +30,14 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPoint:
-    """One minute. `held` is the most jobs that were held at the same time in it."""
+    """One minute. `held` is the most jobs that were held at the same time in it. `started_units` and `held_units`: the
+    same in thousandths of units."""
 
     at_ms: int
     started: int
     held: int
+    started_units: int
+    held_units: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ class Replay:
 
     `held`: number of jobs that would have started later; `held_now`: number of those that would still wait.
     `most_held`: the most jobs held at the same time. `p95_ms` and `longest_ms`: how long the held jobs would have
-    waited, counted up to `to_ms`. `keys`: the values with the most held jobs.
+    waited, counted up to `to_ms`. `keys`: the values with the most held jobs. `started_units`, `held_units` and
+    `most_held_units`: what these jobs weigh, in thousandths.
     """
 
     from_ms: int
@@ -67,6 +71,9 @@ class Replay:
     keys: list[KeyReplay] | None
     distinct_keys: int | None
     points: list[ReplayPoint]
+    started_units: int
+    held_units: int
+    most_held_units: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,7 @@ class _Delay:
     from_ms: int
     to_ms: float
     key: KeyValue | None
+    weight: int
 
 
 def replay(constraint: Constraint, runs: Iterable[PastRun], from_ms: int, to_ms: int) -> Replay:
@@ -92,19 +100,22 @@ def replay(constraint: Constraint, runs: Iterable[PastRun], from_ms: int, to_ms:
         delays += _delays(constraint, sorted(gate, key=lambda run: run.started_ms), from_ms, to_ms)
     started = [run for gate in by_gate.values() for run in gate if run.started_ms >= from_ms]
     waits = sorted(int(min(delay.to_ms, to_ms)) - delay.from_ms for delay in delays)
-    most_held, points = _timeline(started, delays, from_ms, to_ms)
+    points = _timeline(started, delays, from_ms, to_ms)
     return Replay(
         from_ms=from_ms,
         to_ms=to_ms,
         started=len(started),
         held=len(delays),
         held_now=sum(delay.to_ms > to_ms for delay in delays),
-        most_held=most_held,
+        most_held=max((point.held for point in points), default=0),
         p95_ms=waits[(len(waits) * 95 - 1) // 100] if waits else None,
         longest_ms=waits[-1] if waits else None,
         keys=None if constraint.key is None else _top_keys(started, delays, to_ms),
         distinct_keys=None if constraint.key is None else len({run.key for run in started}),
         points=points,
+        started_units=sum(run.weight for run in started),
+        held_units=sum(delay.weight for delay in delays),
+        most_held_units=max((point.held_units for point in points), default=0),
     )
 
 
@@ -130,7 +141,7 @@ def _delays(constraint: Constraint, runs: Sequence[PastRun], from_ms: int, to_ms
                     at = max(at, heapq.heappop(ends))
             last = at
             if at > run.started_ms:
-                yield _Delay(run.started_ms, at, run.key)
+                yield _Delay(run.started_ms, at, run.key, run.weight)
         took = _FREE if run.ended_ms is None else run.ended_ms - run.started_ms
         if limits.concurrency is not None:
             heapq.heappush(ends, at + took)
@@ -175,7 +186,7 @@ def _delays_by_weight(limits: GateLimits, runs: Sequence[PastRun], from_ms: int)
             at = window.free_at(run.weight, running.free_at(run.weight, at))
             last = at
             if at > run.started_ms:
-                yield _Delay(run.started_ms, at, run.key)
+                yield _Delay(run.started_ms, at, run.key, run.weight)
         running.add(run.weight, _FREE if run.ended_ms is None else at + run.ended_ms - run.started_ms)
         if limits.rate:
             window.add(run.weight, at + limits.rate.period_ms)
@@ -183,22 +194,25 @@ def _delays_by_weight(limits: GateLimits, runs: Sequence[PastRun], from_ms: int)
 
 def _timeline(
     started: Sequence[PastRun], delays: Sequence[_Delay], from_ms: int, to_ms: int
-) -> tuple[int, list[ReplayPoint]]:
-    """Return the most jobs that are held at the same time, in all and by minute."""
+) -> list[ReplayPoint]:
+    """Return by minute what started, and the most that was held at the same time."""
     first, last = from_ms // STEP_MS, (to_ms - 1) // STEP_MS
-    starts = Counter(run.started_ms // STEP_MS for run in started)
-    changes = [(delay.from_ms, 1) for delay in delays]
-    changes += [(int(delay.to_ms), -1) for delay in delays if delay.to_ms <= to_ms]
+    starts, units = Counter[int](), Counter[int]()
+    for run in started:
+        starts[run.started_ms // STEP_MS] += 1
+        units[run.started_ms // STEP_MS] += run.weight
+    changes = [(delay.from_ms, 1, delay.weight) for delay in delays]
+    changes += [(int(delay.to_ms), -1, -delay.weight) for delay in delays if delay.to_ms <= to_ms]
     changes.sort()
-    present, at, points = 0, 0, []
+    held, held_units, at, points = 0, 0, 0, []
     for minute in range(first, last + 1):
-        most = present
+        most, most_units = held, held_units
         while at < len(changes) and changes[at][0] < (minute + 1) * STEP_MS:
-            present += changes[at][1]
-            most = max(most, present)
+            held, held_units = held + changes[at][1], held_units + changes[at][2]
+            most, most_units = max(most, held), max(most_units, held_units)
             at += 1
-        points.append(ReplayPoint(minute * STEP_MS, starts[minute], most))
-    return max((point.held for point in points), default=0), points
+        points.append(ReplayPoint(minute * STEP_MS, starts[minute], most, units[minute], most_units))
+    return points
 
 
 def _top_keys(started: Sequence[PastRun], delays: Sequence[_Delay], to_ms: int) -> list[KeyReplay]:

@@ -57,22 +57,26 @@ class LongWait:
 @dataclass(frozen=True, slots=True)
 class FullLimit:
     """A constraint that holds jobs back. `held`: how many. The other fields describe its gate with the most of them:
-    `value` of the key (None: it has no key), `waiting`, and the limits that close it."""
+    `value` of the key (None: it has no key), `waiting`, and the limits that close it. `unit`: what the limits count;
+    empty: jobs. `used`: the units that started within the period of the rate."""
 
     name: str
     held: int
     waiting: int
     value: str | None = None
     slots: int | None = None
-    running: int | None = None
+    running: float | None = None
     rate: tuple[int, int] | None = None
     opens_at_ms: int | None = None
     held_until_ms: int | None = None
+    unit: str = ""
+    used: float | None = None
 
     @property
     def eta_ms(self) -> int | None:
-        """Return the time in which a rate lets all waiting jobs start; None: no rate limits them."""
-        return None if self.rate is None else self.waiting * self.rate[1] // self.rate[0]
+        """Return the time in which a rate lets all waiting jobs start; None: no rate limits them, or it counts units,
+        and nobody has added up those of the waiting jobs."""
+        return None if self.rate is None or self.unit else self.waiting * self.rate[1] // self.rate[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,8 +365,8 @@ def _limits(facts: HealthFacts) -> Iterator[HealthFinding]:
         figures = {
             "name": one.name, "value": one.value, "count": one.waiting, "held": one.held, "slots": one.slots,
             "running": one.running, "eta_ms": one.eta_ms, "opens_at": iso_or_none(one.opens_at_ms),
-            "rate": None if one.rate is None else per(*one.rate),
-            "held_until": iso_or_none(one.held_until_ms),
+            "rate": None if one.rate is None else per(*one.rate, one.unit),
+            "held_until": iso_or_none(one.held_until_ms), "unit": one.unit or None, "used": one.used,
         }  # fmt: skip
         yield HealthFinding("full", "info", f"{who}{_limit(one, facts.now_ms)}.", command, one.held, figures)
 
@@ -393,9 +397,10 @@ def _limit(one: FullLimit, now_ms: int) -> str:
     """Return a text that follows the jobs that wait for the gate: the reason why it is closed, and until when."""
     parts = []
     if one.rate is not None:
-        parts.append(f" at {per(*one.rate)}; about {about(one.eta_ms or 0)}")
+        rest = f", {one.used or 0:,} of them used" if one.unit else f"; about {about(one.eta_ms or 0)}"
+        parts.append(f" at {per(*one.rate, one.unit)}{rest}")
     if one.slots is not None:
-        parts.append(f", with {one.running or 0:,} of {one.slots:,} slots taken")
+        parts.append(f", with {one.running or 0:,} of {one.slots:,} {one.unit or 'slots'} taken")
     if one.held_until_ms is not None:
         parts.append(f", which a worker asked to hold until {iso_ms(one.held_until_ms)}")
     elif one.opens_at_ms is not None and one.opens_at_ms - now_ms >= 1_000:

@@ -1,4 +1,4 @@
-"""What the audit log has of a change of a calendar: the parts that differ."""
+"""The two sides of a calendar's audit entry: the parts in which they differ."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -53,6 +53,6 @@ def _side(
 
 
 def _digest(text: str) -> str:
-    """Return what tells a text from another one: an entry has no room for up to 256 KiB."""
+    """Return the size and digest of a text, because an entry has no room for up to 256 KiB."""
     data = text.encode()
     return f"{len(data)} bytes, SHA-256 {sha256(data).hexdigest()[:16]}"

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from jqmaster.clock import Clock
 from jqmaster.domain.calendars.ending import EndingCalendar
 from jqmaster.domain.constraints.constraint import PAUSE_PREFIX, Mode
+from jqmaster.domain.constraints.weight import units
 from jqmaster.domain.content.content import ContentAccess, no_access
 from jqmaster.domain.instant import span
 from jqmaster.domain.jobs.failures import HOUR_MS, GroupedFailures
@@ -263,8 +264,13 @@ def _full(stored: StoredConstraint, usage: Usage, gate: KeyUsage | None) -> Full
     if gate is None and constraint.key is not None:
         return FullLimit(constraint.name, held, held, opens_at_ms=usage.next_opening_ms)
     limits = gate.limits if gate else constraint.limits_of(None)
-    running = gate.gate.running if gate else usage.running
+    counted = gate.gate if gate else usage
+    running: float | None = counted.running
+    used: float | None = None
     is_slots = limits.concurrency is not None and (running or 0) >= limits.concurrency
+    if constraint.weight is not None:
+        running, used = _units(counted.running_units), _units(counted.window_units)
+        is_slots = _share(running, limits.concurrency) >= _share(used, limits.rate and limits.rate.limit)
     return FullLimit(
         constraint.name,
         held,
@@ -275,7 +281,18 @@ def _full(stored: StoredConstraint, usage: Usage, gate: KeyUsage | None) -> Full
         rate=(limits.rate.limit, limits.rate.period_ms) if limits.rate and not is_slots else None,
         opens_at_ms=gate.gate.opens_at_ms if gate else usage.next_opening_ms,
         held_until_ms=gate.gate.held_until_ms if gate else None,
+        unit=constraint.weight.unit if constraint.weight else "",
+        used=None if is_slots else used,
     )
+
+
+def _units(thousandths: int | None) -> float | None:
+    return None if thousandths is None else units(thousandths)
+
+
+def _share(used: float | None, limit: int | None) -> float:
+    """Return how much of a limit is used; -1: there is no such limit."""
+    return -1 if limit is None else (used or 0) / limit
 
 
 def _is_paused(stored: StoredConstraint) -> bool:

@@ -87,7 +87,7 @@ class CalendarStore:
         k, present, new = self._keys, change.present, change.new
         word, data = await self._client.run(
             "put_calendar",
-            (k.calendars, k.definition_calendars, k.definition_clocks, k.definitions_due, k.audit),
+            (k.calendars, k.definition_calendars, k.definition_clocks, k.definitions_due_on_days, k.audit),
             (self._shard.now_arg, change.name, present.etag if present else "",
              encode_calendar(new) if new else b"", change.audit_entry, MAX_ENTRIES, MAX_CALENDARS, MAX_NAMED,
              self._shard.wake_channel, *change.passed_over),

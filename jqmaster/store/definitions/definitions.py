@@ -223,17 +223,17 @@ class DefinitionStore:
         return await self._readable(zip(names, documents, clocks, strict=True), "it is not shown")
 
     async def due(self, limit: int, passed_over: int = 0) -> DueDefinitions:
-        """Return definitions that are due, at most `limit` of them, without the first `passed_over`. One that cannot be
-        read is reported and omitted."""
+        """Return definitions that are due, without the first `passed_over`: at most `limit` with days, and as many
+        others. One that cannot be read is reported and omitted."""
         k = self._keys
-        _, (now_ms, next_ms, flat) = await self._client.run(
+        _, (now_ms, next_ms, are_more, flat) = await self._client.run(
             "due_definitions",
-            (k.definitions, k.definitions_due, k.definition_clocks),
+            (k.definitions, k.definitions_due, k.definition_clocks, k.definitions_due_on_days),
             (self._shard.now_arg, passed_over, limit),
         )
         rows = [(flat[n].decode(), flat[n + 1] or None, flat[n + 2] or None) for n in range(0, len(flat), 3)]
         found = await self._readable(rows, "it does not fire")
-        return DueDefinitions(now_ms, None if next_ms < 0 else next_ms, len(rows) == limit, found)
+        return DueDefinitions(now_ms, None if next_ms < 0 else next_ms, are_more == 1, found)
 
     async def change(self, change: DefinitionChange) -> bool:
         """Make the change. Return False if the definition was changed or fired since it was read. Raise ConflictError
@@ -244,7 +244,8 @@ class DefinitionStore:
         word, _ = await self._client.run(
             "put_definition",
             (k.definitions, k.definitions_due, k.definition_clocks, k.runs(change.name), k.audit, k.event_definitions,
-             k.event_edition, k.forgotten_runs, k.gone_definitions, k.calendars, k.definition_calendars),
+             k.event_edition, k.forgotten_runs, k.gone_definitions, k.calendars, k.definition_calendars,
+             k.definitions_due_on_days),
             (self._shard.now_arg, change.name, present.stored.etag if present else "",
              encode_definition(new.stored) if new else b"", present.clock.text if present else "",
              new.clock.text if new else "", -1 if change.next_due_ms is None else change.next_due_ms,
@@ -287,13 +288,13 @@ class DefinitionStore:
         batch = [
             (f.known.stored.definition.name, f.known.stored.etag, f.known.clock.text, f.handled_ms,
              -1 if f.next_due_ms is None else f.next_due_ms, str(f.known.stored.definition.overlap),
-             f.known.stored.definition.did, *_rest_of_clock(f))
+             f.known.stored.definition.did, int(bool(f.known.stored.definition.calendar)), *_rest_of_clock(f))
             for f in firings
         ]  # fmt: skip
         word, data = await self._client.run(
             "fire_definitions",
             (k.epoch, k.definitions, k.definitions_due, k.definition_clocks, k.rules, k.scheduled, k.expiring,
-             k.forgotten_runs),
+             k.forgotten_runs, k.definitions_due_on_days),
             (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, k.finished_channel, constraints.edition,
              table.packed(), self._shard.mark, kept.most, kept.life_ms, _PACKER.pack(batch), *entries),
         )  # fmt: skip

@@ -172,11 +172,12 @@ async def _apart_from_jobs(checker: "Checker", client: StoreClient, keys: Keys) 
 
 async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
     """Yield definitions that cannot fire: damaged ones, and those that are not scheduled for their next instant."""
-    documents, clocks, due, calendars, users = await client.pipeline(
+    documents, clocks, due, due_on_days, calendars, users = await client.pipeline(
         [
             ("HGETALL", keys.definitions),
             ("HGETALL", keys.definition_clocks),
             ("ZRANGE", keys.definitions_due, 0, -1, "WITHSCORES"),
+            ("ZRANGE", keys.definitions_due_on_days, 0, -1, "WITHSCORES"),
             ("HGETALL", keys.calendars),
             ("HGETALL", keys.definition_calendars),
         ]
@@ -184,7 +185,9 @@ async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Fi
     known = dict(zip(calendars[::2], calendars[1::2], strict=True))
     calendar_of = dict(zip(users[::2], users[1::2], strict=True))
     clock_of = dict(zip(clocks[::2], clocks[1::2], strict=True))
-    due_ms = {due[n]: float(due[n + 1]) for n in range(0, len(due), 2)}
+    due_ms, on_days_ms = (
+        {flat[n]: float(flat[n + 1]) for n in range(0, len(flat), 2)} for flat in (due, due_on_days)
+    )
     for name, document in zip(documents[::2], documents[1::2], strict=True):
         text = name.decode()
         try:
@@ -198,11 +201,16 @@ async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Fi
             detail = f"definition {text} is not listed with its calendar {definition.calendar or '(none)'}"
             yield Finding("definition", keys.definition_calendars, detail)
         next_ms = definition.next_due_ms(clock.handled_ms, plan_of(clock, calendar))
-        if next_ms is not None and due_ms.get(name, math.inf) > next_ms:
-            yield Finding(
-                "definition", keys.definitions_due, f"definition {text} is due before it is looked at"
-            )
-    for name in (clock_of.keys() | due_ms.keys() | calendar_of.keys()) - set(documents[::2]):
+        key, looked_at_ms = (
+            (keys.definitions_due_on_days, on_days_ms)
+            if definition.calendar
+            else (keys.definitions_due, due_ms)
+        )
+        if next_ms is not None and looked_at_ms.get(name, math.inf) > next_ms:
+            yield Finding("definition", key, f"definition {text} is due before it is looked at")
+    for name in (clock_of.keys() | due_ms.keys() | on_days_ms.keys() | calendar_of.keys()) - set(
+        documents[::2]
+    ):
         yield Finding("definition", keys.definition_clocks, f"definition {name.decode()} does not exist")
 
 

@@ -99,7 +99,9 @@ class LiveStore:
                 *(("ZRANGE", index, -1, -1) for index in sorted(map(k.finished, FINISHED))),
             ],
             # Whenever a definition fires, another one is next, or the same one at another time.
-            "definitions": [("ZRANGE", k.definitions_due, 0, 0, "WITHSCORES")],
+            "definitions": [
+                ("ZRANGE", key, 0, 0, "WITHSCORES") for key in (k.definitions_due, k.definitions_due_on_days)
+            ],
             # Another event of the same millisecond does not change the score, but the number.
             "events": [("ZRANGE", k.events, -1, -1, "WITHSCORES"), ("ZCARD", k.events)],
             # Shows a batch that is made, over or removed; the ends of its jobs show as changes of jobs.

@@ -7,10 +7,11 @@ import { html, useEffect, useState } from "../core/lib.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
 import { PER_VALUE, SWITCHES, figureText, formOf, inputFor, limitsIn } from "./limits.js";
 import { RuleBuilder, ruleOf, useJobSuggestions } from "../matching/rule_builder.js";
+import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Button, ErrorBox } from "../ui/controls.js";
 import { FormDialog } from "../ui/form_dialog.js";
-import { State, Text, Time } from "../ui/formats.js";
+import { Id, State, Text, Time } from "../ui/formats.js";
 import { FormCheck, FormField, fieldErrors, useForm } from "../ui/forms.js";
 import { editedInstant, inZone, useZone } from "../ui/instants.js";
 
@@ -108,7 +109,7 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
           ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />`
           : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("rule.hint")} text=${values["matcher"] ?? ""} onText=${(/** @type {string} */ text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`
       }</div>
-      <${Preview} text=${matcher.problem ? "" : (values["matcher"] ?? "")} matchKey=${values["key"]?.trim() ?? ""} conditions=${values["conditions"] ?? ""} /></div>
+      <${Preview} text=${matcher.problem ? "" : (values["matcher"] ?? "")} matchKey=${values["key"]?.trim() ?? ""} conditions=${values["conditions"] ?? ""} limits=${limitsIn(values, LIMIT_KINDS)} /></div>
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
       ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
       <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
@@ -160,6 +161,17 @@ export function ValueLimits({ shown, path, onClose, onDone }) {
     <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}</div><//>`;
 }
 
+const MOST_HEAVY = 5;
+
+/** @param {{units: any, weight: any}} props What the waiting jobs weigh. `weight`: as the form has it. */
+function Weights({ units, weight }) {
+  const { unit, total, heaviest, by_default: byDefault, too_heavy: tooHeavy } = units;
+  const jobs = units.too_heavy_jobs.slice(0, MOST_HEAVY);
+  return html`<p>${t("constraints.preview.units", { total: number(total), unit: visible(unit), heaviest: number(heaviest) })}</p>
+    ${byDefault > 0 && weight?.from && html`<p class="muted">${t("constraints.preview.by_default", { count: byDefault, path: visible(weight.from), default: number(weight.default ?? 1) })}</p>`}
+    ${tooHeavy > 0 && html`<p class="field-error">${t("constraints.preview.too_heavy", { count: tooHeavy })} ${jobs.map((/** @type {string} */ id) => html`<${Id} key=${id} id=${id} href=${href("job", { id })} /> `)}</p>`}`;
+}
+
 /** @param {string} field @param {string} msg */
 const refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: [field], msg }] });
 
@@ -177,10 +189,10 @@ function parsed(text) {
 }
 
 /**
- * @param {{text: string, matchKey: string, conditions: string}} props
- *   Shows which waiting jobs it would apply to; `text` "": there is no matcher to ask about.
+ * @param {{text: string, matchKey: string, conditions: string, limits: Record<string, any>}} props
+ *   Shows which waiting jobs it would apply to, and what they weigh; `text` "": there is no matcher to ask about.
  */
-function Preview({ text, matchKey, conditions }) {
+function Preview({ text, matchKey, conditions, limits: { weight, concurrency, rate } }) {
   const [state, setState] = useState(
     /** @type {{of: string, answer: any, problem: Problem | null}} */ ({
       of: "",
@@ -188,13 +200,17 @@ function Preview({ text, matchKey, conditions }) {
       problem: null,
     }),
   );
-  const asked = JSON.stringify([text, matchKey, conditions]);
+  // Only what is weighed is compared with the limits. Half of a rate is not one yet.
+  const isRate = rate?.limit > 0 && rate?.period_s > 0;
+  const weighed = weight ? { weight, ...(concurrency && { concurrency }), ...(isRate && { rate }) } : {};
+  const asked = JSON.stringify([text, matchKey, conditions, weighed]);
   useEffect(() => {
     if (!text) return undefined;
+    const parts = Object.entries(weighed).map(([name, value]) => `,"${name}":${toJson(value)}`);
     const aborter = new AbortController();
     const timer = setTimeout(() => {
       call("POST", "api/constraints/preview", {
-        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)},"overrides":${toJson(conditionsIn(conditions))}` : ""}}`,
+        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)},"overrides":${toJson(conditionsIn(conditions))}` : ""}${parts.join("")}}`,
         signal: aborter.signal,
       }).then(
         (answer) => setState({ of: asked, answer, problem: null }),
@@ -216,6 +232,7 @@ function Preview({ text, matchKey, conditions }) {
       answer &&
       html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
       <ul class="plain">${answer.examples.map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}</ul>
+      ${answer.units && html`<${Weights} units=${answer.units} weight=${weight} />`}
       ${matchKey && html`<${ConditionCounts} counts=${answer.overrides ?? []} text=${conditions} />`}
       ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((/** @type {any} */ key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`
     }</div>`;

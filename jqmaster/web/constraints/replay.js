@@ -2,6 +2,7 @@
 import { Problem, post, toJson } from "../core/api.js";
 import { number, t } from "../core/i18n.js";
 import { html, useState } from "../core/lib.js";
+import { visible } from "../core/text.js";
 import { Button, ErrorBox } from "../ui/controls.js";
 import { Text, Time, durationText } from "../ui/formats.js";
 import { Sparkline } from "../ui/sparkline.js";
@@ -40,6 +41,7 @@ export function LastHour({ document }) {
 /** @param {{told: any}} props */
 function Told({ told }) {
   const points = /** @type {any[]} */ (told.points);
+  const units = told.units && { ...told.units, unit: visible(told.units.unit) };
   const covers = [
     t("constraints.replay.covers", { count: told.looked_at, minutes: points.length - 1 }),
     !told.is_whole && t("constraints.replay.part"),
@@ -51,7 +53,8 @@ function Told({ told }) {
     told.held === 0
       ? html`<p><strong>${t("constraints.replay.none", { count: told.started })}</strong></p>`
       : html`<p><strong>${t("constraints.replay.held", { held: told.held, count: told.started })}</strong> ${t("constraints.replay.times", { p95: durationText(told.p95_ms), longest: durationText(told.longest_ms), most: told.most_held })}${told.held_now > 0 && ` ${t("constraints.replay.now", { count: told.held_now })}`}</p>
-      <${Sparkline} values=${points.map((point) => point.held)} label=${t("constraints.replay.chart")} />`
+      ${units && html`<p>${t("constraints.replay.units", { held: number(units.held), started: number(units.started), most: number(units.most_held), unit: units.unit })}</p>`}
+      <${Sparkline} values=${points.map((point) => (units ? point.held_units : point.held))} label=${units ? t("constraints.replay.chart.units", { unit: units.unit }) : t("constraints.replay.chart")} />`
   }
     ${told.held > 0 && told.keys && html`<p>${told.keys.slice(0, MOST_KEYS).map((/** @type {KeyReplay} */ key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
     <p class="muted small"><${Time} at=${told.from} /> – <${Time} at=${told.to} />. ${covers.filter(Boolean).join(" ")}</p>`;

@@ -132,7 +132,7 @@ export function Shares({ one }) {
   const words = (/** @type {any} */ matcher) => visible(ruleText(matcher) ?? toJson(matcher));
   return html`${weights && html`<h3>${t("constraints.form.weights")}</h3><ul class="plain">${weights.map((/** @type {any} */ share, /** @type {number} */ at) => html`<li key=${at}>${visible(typedOf(share.value))}: <span class="num">${number(share.weight)}</span></li>`)}<li>${t("constraints.default_weight")}: <span class="num">${number(one.fair.default)}</span></li></ul>`}
     ${one.reserve?.length > 0 && html`<h3>${t("constraints.form.reserve")}</h3><ul class="plain">${one.reserve.map((/** @type {any} */ share, /** @type {number} */ at) => html`<li key=${at}>${words(share.matcher)}: <span class="num">${number(share.concurrency)}</span></li>`)}</ul>`}
-    ${conditions.length > 0 && html`<h3>${t("constraints.form.conditions")}</h3><ul class="plain">${conditions.map((/** @type {any} */ share, /** @type {number} */ at) => html`<li key=${at}>${words(share.match)}: ${limitTexts({ ...NONE, ...share }).join(" · ")}${share.paused && ` ${t("enqueue.paused")}`}</li>`)}</ul>`}`;
+    ${conditions.length > 0 && html`<h3>${t("constraints.form.conditions")}</h3><ul class="plain">${conditions.map((/** @type {any} */ share, /** @type {number} */ at) => html`<li key=${at}>${words(share.match)}: ${limitTexts({ ...NONE, ...share }, one.weight?.unit).join(" · ")}${share.paused && ` ${t("enqueue.paused")}`}</li>`)}</ul>`}`;
 }
 
 const NONE = Object.fromEntries(LIMIT_KINDS.map(({ name }) => [name, null]));

@@ -105,12 +105,15 @@ function unitsReason(kind, { weight, concurrency, rate }) {
   return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
 }
 
+/** @param {any} verdict @param {any} why @returns {any} The constraint of a verdict, as it applies to the job. */
+const appliedTo = (verdict, why) =>
+  why.constraints.find(
+    (/** @type {any} */ one) => one.name === verdict.name && one.key_value === verdict.key_value,
+  ) ?? {};
+
 /** @param {any} verdict @param {any} why */
 function constraintText(verdict, why) {
-  const applied =
-    why.constraints.find(
-      (/** @type {any} */ one) => one.name === verdict.name && one.key_value === verdict.key_value,
-    ) ?? {};
+  const applied = appliedTo(verdict, why);
   const what = verdict.key
     ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE)})`
     : visible(verdict.name);
@@ -144,6 +147,8 @@ function constraintText(verdict, why) {
  */
 export function expectedWaitMs(verdict, why) {
   if (verdict.kinds.join() !== "rate" || !verdict.limit || !verdict.opens_at) return null;
+  // Nobody knows what the jobs before this one weigh.
+  if (appliedTo(verdict, why).weight) return null;
   const ahead = why.verdicts.find((/** @type {any} */ one) => one.code === "ahead");
   if (!ahead) return null;
   const opensMs = Math.max(0, Date.parse(verdict.opens_at) - Date.parse(why.as_of));

@@ -33,6 +33,9 @@ export default {
     "95% of them for up to {p95}, the longest for {longest}; at most {most} at the same time.",
   "constraints.replay.now": "1 of them would still wait.||{count} of them would still wait.",
   "constraints.replay.chart": "Held jobs by minute",
+  "constraints.replay.chart.units": "Held {unit} by minute",
+  "constraints.replay.units":
+    "{held} of {started} {unit} would have been held; at most {most} at the same time.",
   "constraints.replay.covers": "Made of 1 stored job.||Made of {count} stored jobs.",
   "constraints.replay.part": "More jobs ended in the last hour than a replay reads, so it begins later.",
   "constraints.replay.gone":

@@ -184,6 +184,11 @@ export default {
   "constraints.condition_count": "{jobs} waiting jobs, {values} values",
   "constraints.preview": "Matching waiting jobs",
   "constraints.preview.count": "job||jobs",
+  "constraints.preview.units": "{total} {unit} in all; the heaviest job: {heaviest}",
+  "constraints.preview.by_default":
+    "1 job has no number at {path} and weighs {default}||{count} jobs have no number at {path} and weigh {default}",
+  "constraints.preview.too_heavy":
+    "1 job is heavier than a limit: it starts when nothing else is counted.||{count} jobs are heavier than a limit: each starts when nothing else is counted.",
   "constraints.preview.without": "1 more job lacks the key||{count} more jobs lack the key",
   "health.status.ok": "OK",
   "health.status.waiting": "Waiting",
@@ -219,6 +224,8 @@ export default {
   "health.full_value": "Jobs wait for constraint {name}: {count} of {held} for {value}.",
   "health.full.rate": "At {rate}, they take about {eta}.",
   "health.full.slots": "{running} of {slots} slots are taken.",
+  "health.full.units_rate": "The limit is {rate}; {used} of them are used.",
+  "health.full.units": "{running} of {slots} {unit} are taken by running jobs.",
   "health.full.held": "A worker asked to hold it; it opens {until}.",
   "health.pause": "Paused: {what}. 1 job waits.||Paused: {what}. {count} jobs wait.",
   "health.pause_by": "Paused by {who}: {what}. 1 job waits.||Paused by {who}: {what}. {count} jobs wait.",

@@ -31,6 +31,8 @@ export default {
   "constraints.replay.times": "その 95% は {p95} 以内、最長 {longest}、同時に最大 {most} 件。",
   "constraints.replay.now": "うち {count} 件は今も待機しています。||うち {count} 件は今も待機しています。",
   "constraints.replay.chart": "分ごとの保留ジョブ数",
+  "constraints.replay.chart.units": "分ごとの保留 {unit}",
+  "constraints.replay.units": "{started} {unit} のうち {held} が保留されます (同時に最大 {most})。",
   "constraints.replay.covers":
     "保存されている {count} 件のジョブに基づきます。||保存されている {count} 件のジョブに基づきます。",
   "constraints.replay.part": "過去 1 時間に終了したジョブが多すぎるため、期間を短くしました。",

@@ -186,6 +186,11 @@ export default {
   "constraints.condition_count": "待機中のジョブ {jobs} 件、値 {values} 個",
   "constraints.preview": "条件に合う待機中のジョブ",
   "constraints.preview.count": "件||件",
+  "constraints.preview.units": "合計 {total} {unit}、最も重いジョブは {heaviest}",
+  "constraints.preview.by_default":
+    "{count} 件は {path} に数値がなく、重みは {default} です||{count} 件は {path} に数値がなく、重みは {default} です",
+  "constraints.preview.too_heavy":
+    "{count} 件は制限より重く、ほかに数えられるものがないときに開始します。||{count} 件は制限より重く、それぞれほかに数えられるものがないときに開始します。",
   "constraints.preview.without":
     "さらに {count} 件のジョブにはこのキーがありません||さらに {count} 件のジョブにはこのキーがありません",
   "health.status.ok": "正常",
@@ -225,6 +230,8 @@ export default {
   "health.full_value": "ジョブが制約 {name} を待っています: {held} 件のうち {count} 件は {value}。",
   "health.full.rate": "{rate} で、約 {eta}かかります。",
   "health.full.slots": "{slots} スロットのうち {running} を使用中です。",
+  "health.full.units_rate": "上限は {rate} で、そのうち {used} を使用済みです。",
+  "health.full.units": "{slots} {unit} のうち {running} を実行中のジョブが使用しています。",
   "health.full.held": "ワーカーの要求で止まっています(再開: {until})。",
   "health.pause":
     "一時停止中: {what}。{count} 件のジョブが待っています。||一時停止中: {what}。{count} 件のジョブが待っています。",

@@ -68,15 +68,16 @@ function shown(figures) {
 
 /** @param {Record<string, any>} figures */
 function limitText(figures) {
-  const { value, held, count, rate, slots, running, eta_ms, held_until } = figures;
+  const { value, held, count, rate, slots, running, eta_ms, held_until, used } = figures;
   const name = visible(figures["name"]);
+  const unit = visible(figures["unit"] ?? "");
   const first =
     value === null
       ? t("health.full", { name, count: held })
       : t("health.full_value", { name, count, held, value: visible(value) });
   const limits = [
-    rate && t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms, true) }),
-    slots && t("health.full.slots", { running: running ?? 0, slots }),
+    rate && (unit ? t("health.full.units_rate", { rate: visible(rate), used: number(used ?? 0) }) : t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms, true) })),
+    slots && (unit ? t("health.full.units", { running: number(running ?? 0), slots: number(slots), unit }) : t("health.full.slots", { running: running ?? 0, slots })),
     held_until && t("health.full.held", { until: relativeText(Date.parse(held_until)) }),
   ].filter(Boolean);
   return first + (limits.length ? ` ${limits.join(" ")}` : "");

@@ -67,6 +67,22 @@ async def test_it_tells_what_would_have_been_held_and_changes_nothing(api: Api) 
     assert (await api.call("GET", "/api/constraints"))[1] == {"constraints": []}
 
 
+@pytest.mark.req("D30")
+async def test_it_counts_units_for_a_constraint_with_a_weight(api: Api) -> None:
+    await ran(api, [{"tokens": 300}, {"tokens": 700}, {}])
+    weight = {"from": "argument.tokens", "default": 50.5, "unit": "tokens"}
+    body = {"matcher": WORK, "rate": {"limit": 700, "period_s": 3600}, "weight": weight}
+    _, found = await api.call("POST", PATH, body)
+    assert found["held"] >= 1
+    units = found["units"]
+    assert (units["unit"], units["started"]) == ("tokens", 1050.5)
+    assert units["held"] == units["most_held"] >= 350.5
+    assert sum(point["started_units"] for point in found["points"]) == 1050.5
+    assert max(point["held_units"] for point in found["points"]) == units["most_held"]
+    _, found = await api.call("POST", PATH, {"matcher": WORK, "concurrency": 1})
+    assert (found["units"], found["points"][0]["held_units"]) == (None, None)
+
+
 async def test_it_counts_the_jobs_that_are_gone(api: Api) -> None:
     await ran(api, [1, 2])
     deleted = {"action": "delete", "filter": {"state": "succeeded"}}

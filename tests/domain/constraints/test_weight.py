@@ -220,6 +220,9 @@ def test_a_replay_counts_units() -> None:
     told = replay(ONE, runs, 0, HOUR_MS)
     # The second run waits for the first, and the third starts with the second.
     assert (told.held, told.longest_ms) == (2, 9_000)
+    assert (told.started_units, told.held_units, told.most_held_units) == (15_000, 9_000, 9_000)
+    first, second = told.points[:2]
+    assert (first.started_units, first.held_units, second.started_units) == (15_000, 9_000, 0)
     rate = replace(ONE, concurrency=None, rate=Rate(10, 60_000))
     told = replay(rate, [*runs, PastRun(100_000, None, weight=50_000)], 0, HOUR_MS)
     # The second run leaves the window at 120 s. The last one is heavier than the limit and waits for an empty window.

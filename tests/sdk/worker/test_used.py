@@ -1,6 +1,7 @@
 """Units that attempts have used, and the room that other services have left, as handlers tell them."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -115,6 +116,22 @@ async def test_observations_of_one_gate_are_sent_one_at_a_time_and_the_last_one_
     assert "value" not in of_model[-1]
     # None is a value of a key.
     assert next(one for one in master.observations if one["constraint"] == "other")["value"] is None
+
+
+async def test_many_answers_of_an_api_make_few_calls_of_masters(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    @worker.handler("observe")
+    async def observe(argument: Any, ctx: Context) -> None:
+        for remaining in range(60):
+            ctx.observed("model", remaining=remaining, resets_s=60)
+            await asyncio.sleep(0.005)
+
+    await up()
+    began_s = time.monotonic()
+    await ending(master, "observe")
+    await wait_until(lambda: master.observations and master.observations[-1]["remaining"] == 59)
+    assert len(master.observations) <= (time.monotonic() - began_s) / 0.1 + 2
 
 
 async def test_an_observation_that_a_master_refuses_is_dropped_and_others_go_on(

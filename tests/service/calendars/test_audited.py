@@ -52,7 +52,8 @@ def test_the_largest_calendar_makes_a_small_entry() -> None:
     days = {FIRST + timedelta(n): "x" * 100 for n in range(MAX_HOLIDAYS)}
     source = CalendarSource(ical="a" * MAX_ICAL_BYTES)
     before, after = audited(calendar(days, source=source), calendar({}, source=CalendarSource(ical="b")))
-    assert before and after
+    assert before
+    assert after
     assert len(before["dates"]) == MAX_DAYS
     assert before["dates_left_out"] == MAX_HOLIDAYS - MAX_DAYS
     assert before["ical"].startswith(f"{MAX_ICAL_BYTES} bytes, SHA-256 ")

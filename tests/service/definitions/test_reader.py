@@ -75,4 +75,5 @@ async def test_a_definition_that_cannot_be_read_does_not_hide_the_others(
         page = await listed.reader.page("", 10, kind=kind)
         assert [one.known.stored.definition.name for one in page.definitions] == ["whole"]
     assert "definition broken: its document cannot be read; it is not shown" in caplog.text
-    await world.redis.delete(world.shard.keys.definitions)
+    k = world.shard.keys
+    await world.redis.delete(k.definitions, k.definitions_due, k.definition_clocks, k.forgotten_runs)

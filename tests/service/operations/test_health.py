@@ -5,11 +5,17 @@ from typing import Any
 
 import pytest
 
+from jqmaster.domain.constraints.weight import Weight
 from jqmaster.domain.jobs.failures import HOUR_MS, GroupedFailures, Ignore, SeenVersion
+from jqmaster.domain.operations.health import FullLimit
 from jqmaster.domain.operations.tally import NameCounts
 from jqmaster.domain.workers.worker import Worker, WorkerSpec
+from jqmaster.service.constraints.reader import KeyUsage, Usage
 from jqmaster.service.operations import health
+from jqmaster.store.constraints.documents import StoredConstraint
+from jqmaster.store.constraints.usage import GateUsage
 from jqmaster.store.operations.history import BacklogSample, Waiting
+from tests.support.constraints import constraint
 
 pytestmark = pytest.mark.req("D32")
 
@@ -68,6 +74,58 @@ def test_what_is_new_about_failures(changes: dict[str, Any], words: str) -> None
 def test_an_ignored_group_is_not_minded() -> None:
     ignored = replace(GROUP, ignore=Ignore("ann", NOW_MS, 0, "", (), 10))
     assert ignored.is_ignored(NOW_MS)
+
+
+@pytest.mark.req("D30")
+@pytest.mark.parametrize(
+    ("limits", "usage", "expected"),
+    [
+        # One running job of 5 units: the limit is not full by the number of jobs, but by their units.
+        ({"concurrency": 5}, {"running": 1, "running_units": 5_000}, {"slots": 5, "running": 5}),
+        (
+            {"rate": (100, 60_000)},
+            {"starts": None, "window_units": 98_200_500},
+            {"rate": (100, 60_000), "used": 98_200.5},
+        ),
+        # The fuller one of two limits is the one that holds.
+        (
+            {"concurrency": 10, "rate": (100, 60_000)},
+            {"running": 3, "running_units": 2_000, "window_units": 99_000},
+            {"rate": (100, 60_000), "used": 99},
+        ),
+        (
+            {"concurrency": 10, "rate": (100, 60_000)},
+            {"running": 3, "running_units": 9_900, "window_units": 10_000},
+            {"slots": 10, "running": 9.9},
+        ),
+    ],
+)
+def test_a_full_limit_of_units_is_told_in_units(
+    limits: dict[str, Any], usage: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    counted = {
+        "running": None,
+        "starts": None,
+        "shadow_delayed": 0,
+        "next_opening_ms": NOW_MS,
+        "keys": None,
+        **usage,
+    }
+    one = constraint("model", weight=Weight(unit="tokens"), **limits)
+    stored = StoredConstraint(one, "0" * 16, NOW_MS, NOW_MS)
+    found = health._full(stored, Usage(waiting=9, held=7, is_in_force=True, **counted), None)
+    assert found == FullLimit("model", 7, 7, unit="tokens", opens_at_ms=NOW_MS, **expected)
+    # The same at one value of a key.
+    keyed = replace(
+        stored, constraint=constraint("model", weight=Weight(unit="tokens"), key="argument", **limits)
+    )
+    gate = GateUsage(
+        "", "a", 3, counted["running"], counted["starts"], None, None, is_open=False,
+        running_units=counted.get("running_units"), window_units=counted.get("window_units"),
+    )  # fmt: skip
+    value = KeyUsage(gate, "a", keyed.constraint.limits_of(None))
+    at_value = health._full(keyed, Usage(waiting=9, held=7, is_in_force=True, **counted), value)
+    assert at_value == FullLimit("model", 7, 3, "a", unit="tokens", **expected)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from jqmaster.store.calendars.calendars import CalendarChange, CalendarOutcome, 
 from jqmaster.store.calendars.documents import StoredCalendar, decode_calendar, encode_calendar, replaced
 from jqmaster.store.health.fsck import check_definitions
 from tests.support.calendars import Calendars
-from tests.support.store import StoreWorld
+from tests.support.store import START_MS, StoreWorld
 
 pytestmark = pytest.mark.req("D33")
 ENTRY = codec.pack({"action": "calendar.put"})
@@ -106,7 +106,7 @@ async def test_a_change_waits_for_definitions_that_do_not_know_the_last_one(worl
     second = replaced(present, replace(present.calendar, weekend=()), LATER, world.now_ms)
     assert await one.store.change(CalendarChange("office", present, second, ENTRY)) is CalendarOutcome.OK
     # The change makes the definition due, so that the leader plans it anew.
-    assert await world.redis.zscore(world.shard.keys.definitions_due, "nightly") == world.now_ms
+    assert await world.redis.zscore(world.shard.keys.definitions_due_on_days, "nightly") == world.now_ms
     third = replaced(second, present.calendar, ETAG, world.now_ms)
     async with world.unchanged():
         assert (
@@ -133,6 +133,41 @@ async def test_a_definition_that_nobody_can_read_is_passed_over(world: StoreWorl
     await world.redis.hset(keys.definitions, "nightly", whole)
     await one.pass_to("01-20 12:00")
     assert (await one.told())[-2:] == ["01-19 fired", "01-20 skipped calendar: Off 20"]
+    assert await found_by_fsck(world) == []
+
+
+async def test_a_leader_that_knows_no_days_finds_none_of_these_definitions_due(world: StoreWorld) -> None:
+    """A leader of release 0.3 reads `definitions_due` alone, 200 definitions at a time, and cannot read these."""
+    one, keys = Calendars(world), world.shard.keys
+    await one.off()
+    due, on_days = keys.definitions_due, keys.definitions_due_on_days
+
+    async def listed() -> tuple[bool, bool]:
+        scores = [await world.redis.zscore(key, "nightly") for key in (due, on_days)]
+        return scores[0] is not None, scores[1] is not None
+
+    await one.on(None)
+    assert await listed() == (True, False)
+    await one.on("skip_holidays")
+    assert await listed() == (False, True)
+    await one.pass_to("01-18 12:00")
+    assert (await one.told())[-1] == "01-18 fired"
+    assert await listed() == (False, True)
+    await one.off("2027-01-19")
+    assert await listed() == (False, True)
+    await one.editor.run("nightly", "me")
+    assert await listed() == (False, True)
+    # It is found if nobody looks at it.
+    await world.redis.zrem(on_days, "nightly")
+    assert await found_by_fsck(world) == ["definition nightly is due before it is looked at"]
+    await world.redis.zadd(on_days, {"nightly": world.now_ms})
+    await one.on("skip_holidays", ends_at=START_MS)
+    assert await listed() == (False, False)
+    await one.on(None)
+    assert await listed() == (True, False)
+    await one.on("next_workday")
+    await one.editor.delete("nightly", "me")
+    assert await listed() == (False, False)
     assert await found_by_fsck(world) == []
 
 

@@ -471,7 +471,9 @@ async def test_definitions_that_nobody_can_read_or_plan_keep_no_other_from_firin
     assert len(await definitions.runs("last")) == 1
     # Now it waits for the next instant, and not for those that stay due.
     assert await definitions.firing.fire_due(world.epoch) == MINUTE_MS
-    assert [one.stored.definition.name for one in await definitions.store.readable(["a0", "last", "gone"])] == ["last"]
+    assert [
+        one.stored.definition.name for one in await definitions.store.readable(["a0", "last", "gone"])
+    ] == ["last"]
     assert await definitions.store.readable([]) == []
     await world.redis.delete(k.definitions, k.definitions_due, k.definition_clocks, k.forgotten_runs)
 

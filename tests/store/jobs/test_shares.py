@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import msgpack
 import pytest
 
 from jqmaster.domain.constraints.constraint import (
@@ -16,7 +17,9 @@ from jqmaster.domain.constraints.constraint import (
 )
 from jqmaster.domain.constraints.limit_kinds import Reservation
 from jqmaster.domain.constraints.turns import TurnWeight, WeightedTurns
+from jqmaster.domain.constraints.weight import Weight
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
+from jqmaster.domain.matching.paths import parse_path
 from jqmaster.store.constraints.why import WhyStore
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import StoreWorld
@@ -108,6 +111,40 @@ async def test_changed_weights_apply_to_the_next_turns(constraints: ConstrainedW
     await constraints.edit(changed, fair=True)
     assert 9 <= Counter(await served(constraints, worker, 20))["a"] <= 11
     await constraints.world.assert_sound()
+
+
+@pytest.mark.parametrize("at_once", [1, 7])
+async def test_turns_are_shares_of_units_if_the_constraint_counts_them(
+    constraints: ConstrainedWorld, at_once: int
+) -> None:
+    tokens = Weight(parse_path("argument.tokens"), 2000, "tokens")
+    await constraints.limit(key=TENANT, concurrency=1000, fair=turns(pro=3), weight=tokens)
+    # A job of `pro` is six times as heavy as one of the others, and `plain` has no number.
+    for tenant, argument in (("pro", {"tokens": 6}), ("free", {"tokens": 1}), ("plain", {})):
+        await constraints.enqueue_many([{"tenant": tenant, **argument}] * 100)
+    worker = await constraints.world.worker(max_jobs=20)
+    units = Counter[str]()
+    for _ in range(70 // at_once):
+        jobs = await constraints.claim(worker, limit=at_once)
+        for argument in (msgpack.unpackb(job.record.argument) for job in jobs):
+            units[argument["tenant"]] += argument.get("tokens", 2)
+        await constraints.succeed(worker, *jobs)
+        constraints.world.pass_ms(1)
+    assert units["pro"] / units["free"] == pytest.approx(3, rel=0.15)
+    assert units["plain"] / units["free"] == pytest.approx(1, rel=0.15)
+    await constraints.world.assert_sound()
+
+
+@pytest.mark.parametrize("default", [0, 1000])
+async def test_jobs_that_weigh_nothing_do_not_keep_others_from_their_turns(
+    constraints: ConstrainedWorld, default: int
+) -> None:
+    tokens = Weight(parse_path("argument.tokens"), default, "tokens")
+    await constraints.limit(key=TENANT, concurrency=1000, fair=turns(), weight=tokens)
+    await constraints.enqueue_many([{"tenant": "nothing", "tokens": 0}] * 150)
+    last = (await constraints.enqueue_many([{"tenant": "one", "tokens": 1}] * 2))[-1]
+    worker = await constraints.world.worker(max_jobs=200)
+    assert last in await constraints.take(worker, limit=110)
 
 
 async def test_lanes_without_turns_go_on_beside_weighted_ones(constraints: ConstrainedWorld) -> None:

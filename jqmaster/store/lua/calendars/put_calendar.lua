@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Creates, changes or removes a calendar and writes the audit entry. Works in a full store, too. The definitions that
 -- use it become due, so that the leader plans their instants anew.
--- KEYS calendars:hash definition_calendars:hash definition_clocks:hash definitions_due:zset audit:stream
+-- KEYS calendars:hash definition_calendars:hash definition_clocks:hash due_on_days:zset audit:stream
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) audit_entry audit_max
 --   max_calendars max_named(most names of definitions in the reply) wake_channel(empty: nobody to wake) [+
 --   passed_over(name of a definition whose clock is not checked, because it cannot be read)]
@@ -15,7 +15,8 @@ local calendars_key, users_key, clocks_key, due_key, audit_key = KEYS[1], KEYS[2
 local now_ms, name, expected_etag, document = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local audit_entry, audit_max, max_calendars = ARGV[5], ARGV[6], tonumber(ARGV[7])
 local max_named, wake_channel = tonumber(ARGV[8]), ARGV[9]
-local FIRST, ETAG_LENGTH, CHUNK = 10, 16, 1000
+local FIRST = 10
+local ETAG_LENGTH, CHUNK = 16, 1000
 
 local present = redis.call('HGET', calendars_key, name) or ''
 if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed'} end

@@ -2,15 +2,16 @@
 -- Fires definitions. Writes the run record of each instant, its job, and the clock of its definition in one step. Skips
 -- a definition that was changed or fired since the caller read it.
 -- KEYS epoch:string definitions:hash definitions_due:zset definition_clocks:hash rules:hash scheduled:zset
---   expiring:zset forgotten_runs:hash
+--   expiring:zset forgotten_runs:hash due_on_days:zset
 -- ARGV now_ms tag epoch(empty: any master may call; the clocks of the definitions prevent a double firing)
 --   wake_channel(empty: nobody to wake) finished_channel edition lanes(as lib/lanes/homes.lua reads them) mark(of the
 --   store's data; empty: not checked) max_runs runs_life_ms(limits of the run records to keep) batch(MessagePack:
---   [[name, ETag, clock as the caller read it, handled_ms, next due ms or -1, overlap, did, end of the new clock: what
---   it remembers of a calendar; absent: nothing], …]) [+ number(of its definition, from 1) verdict(fires; queued: the
---   instant was queued before and fires now; manual: fires at now_ms, apart from the schedule; backfill: fires if the
---   instant certainly started no job; backfill_forgotten: fires also if that is unknown; missed; skipped) reason
---   instant(as in lib/definitions/run_records.lua) job_id terms(as in enqueue.lua; empty: none) digest rest_of_record]
+--   [[name, ETag, clock as the caller read it, handled_ms, next due ms or -1, overlap, did, 1 if it has days, end of
+--   the new clock: what it remembers of a calendar; absent: nothing], …]) [+ number(of its definition, from 1)
+--   verdict(fires; queued: the instant was queued before and fires now; manual: fires at now_ms, apart from the
+--   schedule; backfill: fires if the instant certainly started no job; backfill_forgotten: fires also if that is
+--   unknown; missed; skipped) reason instant(as in lib/definitions/run_records.lua) job_id terms(as in enqueue.lua;
+--   empty: none) digest rest_of_record]
 -- REPLY ok:now_ms,[of each entry: fired, known (its job exists already), backlog_full, overlap, superseded, queued,
 --   missed, skipped, before (it fired before), forgotten (unknown whether it fired), or changed],[workers that ran a
 --   replaced job] | stale_epoch | stale_constraints | other_data
@@ -26,7 +27,7 @@
 local epoch_key, definitions_key, due_key, clocks_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local rules_key, scheduled_key, expiring_key, memory_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local now_ms, epoch, wake_channel, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
-local tag = ARGV[2]
+local tag, on_days_key = ARGV[2], KEYS[9]
 local edition, mark, batch = ARGV[6], ARGV[8], cmsgpack.unpack(ARGV[11])
 local ETAG_LENGTH, is_unfinished, is_waiting = 16, layout.is_unfinished, layout.is_waiting
 local FIRST, WIDTH = 12, 8
@@ -46,7 +47,8 @@ local memories = redis.call('HMGET', memory_key, unpack(names))
 local definitions = {}
 for n, item in ipairs(batch) do
   local handled_ms, last_job, queued = string.match(clocks[n] or '', '^(%-?%d+) (%S*) (%S*)')
-  definitions[n] = {name = item[1], handled = item[4], due_at_ms = item[5], overlap = item[6], rest = item[8] or '',
+  definitions[n] = {name = item[1], handled = item[4], due_at_ms = item[5], overlap = item[6], rest = item[9] or '',
+    due_key = item[8] == 1 and on_days_key or due_key,
     is_present = documents[n] and string.sub(documents[n], 1, ETAG_LENGTH) == item[2] and clocks[n] == item[3],
     last_job = last_job or '', queued = queued or '', made = nil, last_firing = nil,
     memory = run_records.memory_of(item[1], item[7], memories[n], tonumber(handled_ms) or item[4])}
@@ -146,13 +148,17 @@ local has_opened = lane_writes.write(nil)
 batches.write(now_ms)
 for _, definition in ipairs(definitions) do
   if definition.is_present then
-    local name, due_at_ms = definition.name, definition.due_at_ms
+    local name, due_at_ms, its_due_key = definition.name, definition.due_at_ms, definition.due_key
     redis.call('HSET', clocks_key, name, string.format('%.0f', definition.handled) .. ' ' .. definition.last_job .. ' '
       .. definition.queued .. definition.rest)
     if definition.queued ~= '' and (due_at_ms < 0 or due_at_ms > now_ms + LOOK_AGAIN_MS) then
       due_at_ms = now_ms + LOOK_AGAIN_MS
     end
-    if due_at_ms < 0 then redis.call('ZREM', due_key, name) else redis.call('ZADD', due_key, due_at_ms, name) end
+    if due_at_ms < 0 then
+      redis.call('ZREM', its_due_key, name)
+    else
+      redis.call('ZADD', its_due_key, due_at_ms, name)
+    end
     run_records.trim(name, now_ms, definition.memory, memory_key)
   end
 end

@@ -4,6 +4,7 @@
 -- because a later definition of the same name has no records of such instants.
 -- KEYS definitions:hash definitions_due:zset definition_clocks:hash runs:zset audit:stream event_definitions:set
 --   event_edition:string forgotten_runs:hash gone_definitions:zset calendars:hash definition_calendars:hash
+--   due_on_days:zset
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) expected_clock(as the caller
 --   read it) clock(the new value) due_at_ms(when to check it next; -1: never) audit_entry audit_max max_definitions
 --   wake_channel(empty: nobody to wake) event_edition(new edition of the definitions that events start; empty: the
@@ -22,9 +23,11 @@ local expected_clock, definition_clock, due_at_ms = ARGV[5], ARGV[6], ARGV[7]
 local event_definitions_key, edition_key, event_edition = KEYS[6], KEYS[7], ARGV[12]
 local audit_entry, audit_max, max_definitions, wake_channel = ARGV[8], ARGV[9], tonumber(ARGV[10]), ARGV[11]
 local memory_key, gone_key, did, max_gone = KEYS[8], KEYS[9], ARGV[13], tonumber(ARGV[14])
-local calendars_key, users_key = KEYS[10], KEYS[11]
+local calendars_key, users_key, on_days_key = KEYS[10], KEYS[11], KEYS[12]
 local calendar, calendar_etag, former_calendar = ARGV[15], ARGV[16], ARGV[17]
 local ETAG_LENGTH, OF_OTHERS = 16, ''
+local own_due_key = calendar ~= '' and on_days_key or due_key
+local former_due_key = former_calendar ~= '' and on_days_key or due_key
 
 local present = redis.call('HGET', definitions_key, name) or ''
 local present_clock = redis.call('HGET', clocks_key, name) or ''
@@ -64,13 +67,18 @@ if document == '' then
   if event_edition == '' then leave_memory() else redis.call('HDEL', memory_key, name) end
   redis.call('HDEL', definitions_key, name)
   redis.call('HDEL', clocks_key, name)
-  redis.call('ZREM', due_key, name)
+  redis.call('ZREM', former_due_key, name)
   redis.call('UNLINK', runs_key)
 else
   if present == '' and event_edition == '' then begin_memory() end
   redis.call('HSET', definitions_key, name, document)
   redis.call('HSET', clocks_key, name, definition_clock)
-  if due_at_ms == '-1' then redis.call('ZREM', due_key, name) else redis.call('ZADD', due_key, due_at_ms, name) end
+  if own_due_key ~= former_due_key then redis.call('ZREM', former_due_key, name) end
+  if due_at_ms == '-1' then
+    redis.call('ZREM', own_due_key, name)
+  else
+    redis.call('ZADD', own_due_key, due_at_ms, name)
+  end
 end
 if calendar ~= former_calendar then
   if calendar == '' then

@@ -130,11 +130,7 @@ const COLUMNS = [
   },
 ];
 
-<<<<<<< HEAD
-/** @param {{one: Calendar}} props The last day that the source answered for. */
-=======
-/** @param {{one: any}} props The last day whose holidays are known. */
->>>>>>> 615c4384 (A definition that cannot be read blocks neither its calendar, nor the list, nor those that are due after it; audit entries of calendars have what changed)
+/** @param {{one: Calendar}} props The last day whose holidays are known. */
 function Until({ one }) {
   if (!one.covers_until) return html`<span class="muted">${t("calendars.no_end")}</span>`;
   return endsSoon(one)

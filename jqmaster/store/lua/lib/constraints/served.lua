@@ -24,7 +24,7 @@ local served = lazily.made_by(function()
       if gate.is_fair and not gate.is_shadow then
         if constraints.limits_of(gate_id).turn_weight then
           local turn = gate.served or redis.call('HGET', tag .. 'served:' .. gate.cid, gate_id)
-          gate.served = turn_clock.serve(gate_id, turn, function() return next_stamp(now_ms) end)
+          gate.served = turn_clock.serve(gate, turn, function() return next_stamp(now_ms) end)
         else
           stamp = stamp or next_stamp(now_ms)
           gate.served = stamp

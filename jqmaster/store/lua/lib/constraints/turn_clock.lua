@@ -2,9 +2,9 @@
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
 -- Turns in proportion to weights, by a virtual clock for each constraint (start-time fair queueing). A value that is
--- served has its next turn later by STEP divided by its weight. The clock shows the turn that was served last. A value
--- that was idle has its next turn at the present time of the clock: it neither makes up for its idle time nor waits
--- longer because of it.
+-- served has its next turn later by STEP divided by its weight. If the constraint counts units, a job that is twice as
+-- heavy as the average takes two turns. The clock shows the turn that was served last. A value that was idle has its
+-- next turn at the present time of the clock: it neither makes up for its idle time nor waits longer because of it.
 --
 -- A turn is a text that sorts like the IDs of jobs: an anchor, which is an instant in the form of an ID, then the time
 -- on the virtual clock. A round is the time in which the value of the least weight has one turn. Each round begins with
@@ -12,18 +12,21 @@
 local turn_clock = lazily.made_by(function()
   local tag = ARGV.tag
   local STEP, ANCHOR_LENGTH, CLOCK = 1000, 17, 'clock'
+  -- The average weight goes back so many jobs, without those that weigh nothing.
+  local LEAST_TURN, AVERAGED = 0.01, 256
   local of_cid, weight_of = {}, {}
 
   local function text_of(anchor, at) return anchor .. string.format('%020.3f', at) end
 
-  -- Returns the virtual clock of a constraint: `anchor` (nil: no value was served yet), `at`, and `anchored_at`, its
-  -- time when the anchor was taken.
+  -- Returns the virtual clock of a constraint: `anchor` (nil: no value was served yet), `at`, `anchored_at`, its time
+  -- when the anchor was taken, and `average`, the weight of jobs in thousandths (nil: it counts jobs).
   local function clock_of(cid)
     local virtual = of_cid[cid]
     if not virtual then
       local stored = redis.call('HGET', tag .. 'served:' .. cid, CLOCK)
-      local anchor, at, anchored_at = string.match(stored or '', '^(%S+) (%S+) (%S+)$')
-      virtual = {anchor = anchor, at = tonumber(at or 0), anchored_at = tonumber(anchored_at or 0)}
+      local anchor, at, anchored_at, average = string.match(stored or '', '^(%S+) (%S+) (%S+) ?(%S*)$')
+      virtual = {anchor = anchor, at = tonumber(at or 0), anchored_at = tonumber(anchored_at or 0),
+        average = tonumber(average or '')}
       of_cid[cid] = virtual
     end
     return virtual
@@ -52,9 +55,22 @@ local turn_clock = lazily.made_by(function()
     return turn and turn > earliest and turn or earliest
   end
 
+  -- Returns how many turns the job takes that has just passed a gate. One that weighs nothing takes a small part of a
+  -- turn, so that its value does not keep the others from theirs.
+  local function turns_of(gate, virtual)
+    local job_weight, average = gate.weight_default and gate.last_weight, virtual.average
+    if not job_weight then return 1 end
+    if job_weight > 0 then
+      average = average or job_weight
+      virtual.average = average + (job_weight - average) / AVERAGED
+    end
+    return average and math.max(LEAST_TURN, job_weight / average) or 1
+  end
+
   -- Serves a gate whose next turn is `turn`. Returns the turn after that. `new_anchor`: returns an anchor that is later
   -- than all before it.
-  local function serve(gate_id, turn, new_anchor)
+  local function serve(gate, turn, new_anchor)
+    local gate_id = gate.id
     local cid = gate_ids.constraint_of(gate_id)
     local limits, virtual = constraints.limits_of(cid), clock_of(cid)
     virtual.anchor = virtual.anchor or new_anchor()
@@ -65,14 +81,15 @@ local turn_clock = lazily.made_by(function()
       virtual.anchor, virtual.anchored_at = new_anchor(), virtual.at
     end
     virtual.is_changed = true
-    return text_of(virtual.anchor, math.max(due, virtual.at) + STEP / weight(gate_id, limits))
+    return text_of(virtual.anchor, math.max(due, virtual.at) + STEP * turns_of(gate, virtual) / weight(gate_id, limits))
   end
 
   local function write()
     for cid, virtual in pairs(of_cid) do
       if virtual.is_changed then
         redis.call('HSET', tag .. 'served:' .. cid, CLOCK,
-          string.format('%s %.3f %.3f', virtual.anchor, virtual.at, virtual.anchored_at))
+          string.format('%s %.3f %.3f', virtual.anchor, virtual.at, virtual.anchored_at)
+            .. (virtual.average and string.format(' %.3f', virtual.average) or ''))
       end
     end
   end

@@ -90,7 +90,7 @@ local weighing = lazily.made_by(function()
     if gate.running_left then gate.running_left = gate.running_left - weight end
     if gate.window_left then gate.window_left = gate.window_left - weight end
     if gate.observed_left then gate.observed_left = gate.observed_left - weight end
-    gate.taken = gate.taken + 1
+    gate.taken, gate.last_weight = gate.taken + 1, weight
     if not gate.is_shadow and not fits(gate, 1) then gate.room = 0 end
   end
 
