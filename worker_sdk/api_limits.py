@@ -245,7 +245,7 @@ def _instant_s(text: str, now: datetime) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    """Return the number that a header states. NaN and infinity are none."""
+    """Return the number that a header states; None: it states none, or NaN or infinity."""
     try:
         number = float(text)
     except ValueError:

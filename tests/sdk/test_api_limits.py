@@ -249,10 +249,10 @@ TEXTS = st.one_of(
 def test_no_headers_make_the_calls_of_a_job_raise(headers: dict[str, str], status: int) -> None:
     limits = ApiLimits(requests="model", tokens="model-tokens")
     for room in rooms_in(headers, status):
-        # What ctx.observed refuses would be an exception inside the job.
+        # A room that ctx.observed refuses would be an exception inside the job.
         checked_observation("model", 1, room.remaining, room.resets_s)
     wait_s = limits.retry_after_s(
-        httpx.Response(status, headers=[(n, v.encode()) for n, v in headers.items()])
+        httpx.Response(status, headers={n.encode(): v.encode() for n, v in headers.items()})
     )
     assert 0 <= wait_s <= MAX_RESET_S
 

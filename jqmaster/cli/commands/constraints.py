@@ -266,7 +266,7 @@ def _say_done(http: MasterSession, constraint: Mapping[str, Any], what: str) -> 
 
 
 def _units_of(units: Mapping[str, Any]) -> dict[str, object]:
-    """Return what the previewed jobs weigh, in words."""
+    """Return the weights of the previewed jobs in words."""
     shown: dict[str, object] = {
         "weight": f"{units['total']:,} {units['unit']} in all",
         "heaviest": f"{units['heaviest']:,} {units['unit']}",

@@ -270,7 +270,8 @@ def _full(stored: StoredConstraint, usage: Usage, gate: KeyUsage | None) -> Full
     is_slots = limits.concurrency is not None and (running or 0) >= limits.concurrency
     if constraint.weight is not None:
         running, used = _units(counted.running_units), _units(counted.window_units)
-        is_slots = _share(running, limits.concurrency) >= _share(used, limits.rate and limits.rate.limit)
+        most_started = limits.rate.limit if limits.rate else None
+        is_slots = _share(running, limits.concurrency) >= _share(used, most_started)
     return FullLimit(
         constraint.name,
         held,

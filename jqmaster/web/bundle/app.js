@@ -5099,12 +5099,13 @@ function shown(figures) {
   return found;
 }
 function limitText(figures) {
-  const { value, held: held2, count: count2, rate, slots, running, eta_ms, held_until } = figures;
+  const { value, held: held2, count: count2, rate, slots, running, eta_ms, held_until, used } = figures;
   const name = visible(figures["name"]);
+  const unit = visible(figures["unit"] ?? "");
   const first = value === null ? t("health.full", { name, count: held2 }) : t("health.full_value", { name, count: count2, held: held2, value: visible(value) });
   const limits = [
-    rate && t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms, true) }),
-    slots && t("health.full.slots", { running: running ?? 0, slots }),
+    rate && (unit ? t("health.full.units_rate", { rate: visible(rate), used: number(used ?? 0) }) : t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms, true) })),
+    slots && (unit ? t("health.full.units", { running: number(running ?? 0), slots: number(slots), unit }) : t("health.full.slots", { running: running ?? 0, slots })),
     held_until && t("health.full.held", { until: relativeText(Date.parse(held_until)) })
   ].filter(Boolean);
   return first + (limits.length ? ` ${limits.join(" ")}` : "");
@@ -7398,10 +7399,11 @@ function unitsReason(kind, { weight, concurrency, rate }) {
   });
   return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
 }
+var appliedTo = (verdict, why) => why.constraints.find(
+  (one) => one.name === verdict.name && one.key_value === verdict.key_value
+) ?? {};
 function constraintText(verdict, why) {
-  const applied = why.constraints.find(
-    (one) => one.name === verdict.name && one.key_value === verdict.key_value
-  ) ?? {};
+  const applied = appliedTo(verdict, why);
   const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE2)})` : visible(verdict.name);
   const reasons = verdict.kinds.map((kind) => {
     const isFirst = kind === verdict.kind;
@@ -7426,6 +7428,7 @@ function constraintText(verdict, why) {
 }
 function expectedWaitMs(verdict, why) {
   if (verdict.kinds.join() !== "rate" || !verdict.limit || !verdict.opens_at) return null;
+  if (appliedTo(verdict, why).weight) return null;
   const ahead = why.verdicts.find((one) => one.code === "ahead");
   if (!ahead) return null;
   const opensMs = Math.max(0, Date.parse(verdict.opens_at) - Date.parse(why.as_of));
@@ -8525,6 +8528,7 @@ function Told({ told: told4 }) {
     /** @type {any[]} */
     told4.points
   );
+  const units = told4.units && { ...told4.units, unit: visible(told4.units.unit) };
   const covers = [
     t("constraints.replay.covers", { count: told4.looked_at, minutes: points.length - 1 }),
     !told4.is_whole && t("constraints.replay.part"),
@@ -8533,7 +8537,8 @@ function Told({ told: told4 }) {
     t("constraints.replay.last_run")
   ];
   return html`${told4.held === 0 ? html`<p><strong>${t("constraints.replay.none", { count: told4.started })}</strong></p>` : html`<p><strong>${t("constraints.replay.held", { held: told4.held, count: told4.started })}</strong> ${t("constraints.replay.times", { p95: durationText(told4.p95_ms), longest: durationText(told4.longest_ms), most: told4.most_held })}${told4.held_now > 0 && ` ${t("constraints.replay.now", { count: told4.held_now })}`}</p>
-      <${Sparkline} values=${points.map((point) => point.held)} label=${t("constraints.replay.chart")} />`}
+      ${units && html`<p>${t("constraints.replay.units", { held: number(units.held), started: number(units.started), most: number(units.most_held), unit: units.unit })}</p>`}
+      <${Sparkline} values=${points.map((point) => units ? point.held_units : point.held)} label=${units ? t("constraints.replay.chart.units", { unit: units.unit }) : t("constraints.replay.chart")} />`}
     ${told4.held > 0 && told4.keys && html`<p>${told4.keys.slice(0, MOST_KEYS).map((key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
     <p class="muted small"><${Time} at=${told4.from} /> – <${Time} at=${told4.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
 }
@@ -8632,7 +8637,7 @@ function Shares({ one }) {
   const words = (matcher) => visible(ruleText(matcher) ?? toJson(matcher));
   return html`${weights && html`<h3>${t("constraints.form.weights")}</h3><ul class="plain">${weights.map((share, at2) => html`<li key=${at2}>${visible(typedOf(share.value))}: <span class="num">${number(share.weight)}</span></li>`)}<li>${t("constraints.default_weight")}: <span class="num">${number(one.fair.default)}</span></li></ul>`}
     ${one.reserve?.length > 0 && html`<h3>${t("constraints.form.reserve")}</h3><ul class="plain">${one.reserve.map((share, at2) => html`<li key=${at2}>${words(share.matcher)}: <span class="num">${number(share.concurrency)}</span></li>`)}</ul>`}
-    ${conditions.length > 0 && html`<h3>${t("constraints.form.conditions")}</h3><ul class="plain">${conditions.map((share, at2) => html`<li key=${at2}>${words(share.match)}: ${limitTexts({ ...NONE2, ...share }).join(" · ")}${share.paused && ` ${t("enqueue.paused")}`}</li>`)}</ul>`}`;
+    ${conditions.length > 0 && html`<h3>${t("constraints.form.conditions")}</h3><ul class="plain">${conditions.map((share, at2) => html`<li key=${at2}>${words(share.match)}: ${limitTexts({ ...NONE2, ...share }, one.weight?.unit).join(" · ")}${share.paused && ` ${t("enqueue.paused")}`}</li>`)}</ul>`}`;
 }
 var NONE2 = Object.fromEntries(LIMIT_KINDS.map(({ name }) => [name, null]));
 function ConditionCounts({ counts, text }) {
@@ -8723,7 +8728,7 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
     ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
     <div class="form-grid"><div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
       ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />` : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("rule.hint")} text=${values2["matcher"] ?? ""} onText=${(text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`}</div>
-      <${Preview} text=${matcher.problem ? "" : values2["matcher"] ?? ""} matchKey=${values2["key"]?.trim() ?? ""} conditions=${values2["conditions"] ?? ""} /></div>
+      <${Preview} text=${matcher.problem ? "" : values2["matcher"] ?? ""} matchKey=${values2["key"]?.trim() ?? ""} conditions=${values2["conditions"] ?? ""} limits=${limitsIn(values2, LIMIT_KINDS)} /></div>
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
       ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
       <${FormField} form=${form} name="mode" as="select" label=${labelOf2("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
@@ -8765,6 +8770,14 @@ function ValueLimits({ shown: shown2, path, onClose, onDone }) {
     <p><strong><${Text} value=${shown2.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
     <div class="form-grid">${VALUE_FIGURES2.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}</div><//>`;
 }
+var MOST_HEAVY = 5;
+function Weights({ units, weight }) {
+  const { unit, total, heaviest, by_default: byDefault, too_heavy: tooHeavy } = units;
+  const jobs = units.too_heavy_jobs.slice(0, MOST_HEAVY);
+  return html`<p>${t("constraints.preview.units", { total: number(total), unit: visible(unit), heaviest: number(heaviest) })}</p>
+    ${byDefault > 0 && weight?.from && html`<p class="muted">${t("constraints.preview.by_default", { count: byDefault, path: visible(weight.from), default: number(weight.default ?? 1) })}</p>`}
+    ${tooHeavy > 0 && html`<p class="field-error">${t("constraints.preview.too_heavy", { count: tooHeavy })} ${jobs.map((id) => html`<${Id} key=${id} id=${id} href=${href("job", { id })} /> `)}</p>`}`;
+}
 var refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: [field], msg }] });
 function parsed(text) {
   try {
@@ -8774,7 +8787,7 @@ function parsed(text) {
     return { problem: refusal("matcher", `${t("constraints.not_json")}: ${reason}`) };
   }
 }
-function Preview({ text, matchKey, conditions }) {
+function Preview({ text, matchKey, conditions, limits: { weight, concurrency, rate } }) {
   const [state, setState] = E2(
     /** @type {{of: string, answer: any, problem: Problem | null}} */
     {
@@ -8783,13 +8796,16 @@ function Preview({ text, matchKey, conditions }) {
       problem: null
     }
   );
-  const asked = JSON.stringify([text, matchKey, conditions]);
+  const isRate = rate?.limit > 0 && rate?.period_s > 0;
+  const weighed = weight ? { weight, ...concurrency && { concurrency }, ...isRate && { rate } } : {};
+  const asked = JSON.stringify([text, matchKey, conditions, weighed]);
   W2(() => {
     if (!text) return void 0;
+    const parts = Object.entries(weighed).map(([name, value]) => `,"${name}":${toJson(value)}`);
     const aborter = new AbortController();
     const timer2 = setTimeout(() => {
       call("POST", "api/constraints/preview", {
-        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)},"overrides":${toJson(conditionsIn(conditions))}` : ""}}`,
+        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)},"overrides":${toJson(conditionsIn(conditions))}` : ""}${parts.join("")}}`,
         signal: aborter.signal
       }).then(
         (answer2) => setState({ of: asked, answer: answer2, problem: null }),
@@ -8808,6 +8824,7 @@ function Preview({ text, matchKey, conditions }) {
     ${!answer && !problem && html`<p class="muted">${t(text ? "action.counting" : "constraints.preview.invalid")}</p>`}
     ${answer && html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
       <ul class="plain">${answer.examples.map((job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}</ul>
+      ${answer.units && html`<${Weights} units=${answer.units} weight=${weight} />`}
       ${matchKey && html`<${ConditionCounts} counts=${answer.overrides ?? []} text=${conditions} />`}
       ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`}</div>`;
 }
