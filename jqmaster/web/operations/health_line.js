@@ -76,8 +76,14 @@ function limitText(figures) {
       ? t("health.full", { name, count: held })
       : t("health.full_value", { name, count, held, value: visible(value) });
   const limits = [
-    rate && (unit ? t("health.full.units_rate", { rate: visible(rate), used: number(used ?? 0) }) : t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms, true) })),
-    slots && (unit ? t("health.full.units", { running: number(running ?? 0), slots: number(slots), unit }) : t("health.full.slots", { running: running ?? 0, slots })),
+    rate &&
+      (unit
+        ? t("health.full.units_rate", { rate: visible(rate), used: number(used ?? 0) })
+        : t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms, true) })),
+    slots &&
+      (unit
+        ? t("health.full.units", { running: number(running ?? 0), slots: number(slots), unit })
+        : t("health.full.slots", { running: running ?? 0, slots })),
     held_until && t("health.full.held", { until: relativeText(Date.parse(held_until)) }),
   ].filter(Boolean);
   return first + (limits.length ? ` ${limits.join(" ")}` : "");
