@@ -11,7 +11,8 @@ PERMANENT_FAILURE: Final = "permanent-failure"
 # The request was not answered at all.
 INTERNAL_FAILURE: Final = "internal-failure"
 _KNOWN: Final = frozenset({SUCCESS, FAILURE, PERMANENT_FAILURE})
-_MOST_QUOTED: Final = 1_000
+# Longer messages are cut where they enter, because figures and failed attempts keep them. An answer may have 16 MB.
+MAX_MESSAGE: Final = 1_000
 
 
 class _EndpointAnswer(msgspec.Struct, gc=False):
@@ -54,14 +55,13 @@ def verdict_of(body: bytes) -> EndpointVerdict:
     try:
         answer = _decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError) as exc:
-        return EndpointVerdict(
-            FAILURE, f"the answer is not the JSON that was expected ({exc}): {_quoted(body)}"
-        )
+        return _failure(f"the answer is not the JSON that was expected ({exc})", body)
     if answer.status not in _KNOWN:
         known = ", ".join(sorted(_KNOWN))
-        return EndpointVerdict(FAILURE, f"the status of the answer must be one of {known}: {_quoted(body)}")
-    return EndpointVerdict(answer.status, answer.message)
+        return _failure(f"the status of the answer must be one of {known}", body)
+    return EndpointVerdict(answer.status, answer.message[:MAX_MESSAGE])
 
 
-def _quoted(body: bytes) -> str:
-    return body[:_MOST_QUOTED].decode(errors="replace")
+def _failure(why: str, body: bytes) -> EndpointVerdict:
+    quoted = body[:MAX_MESSAGE].decode(errors="replace")
+    return EndpointVerdict(FAILURE, f"{why}: {quoted}"[:MAX_MESSAGE])

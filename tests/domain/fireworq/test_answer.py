@@ -2,7 +2,7 @@
 
 import pytest
 
-from jqmaster.domain.fireworq.answer import EndpointVerdict, kept_verdict, payload_of, verdict_of
+from jqmaster.domain.fireworq.answer import MAX_MESSAGE, EndpointVerdict, kept_verdict, payload_of, verdict_of
 from tests.support.each import for_each
 
 pytestmark = pytest.mark.req("J19")
@@ -37,7 +37,13 @@ def test_the_status_decides(body: bytes, status: str) -> None:
 def test_anything_else_is_a_failure_that_may_be_retried(body: bytes) -> None:
     verdict = verdict_of(body)
     assert verdict.status == "failure"
-    assert len(verdict.message) < 1_500
+    assert 0 < len(verdict.message) <= MAX_MESSAGE
+
+
+@for_each("status", ["success", "failure", "permanent-failure", "no such status"])
+def test_a_message_is_cut_where_it_enters(status: str) -> None:
+    answer = b'{"status": "%b", "message": "%b"}' % (status.encode(), "é".encode() * 100_000)
+    assert len(verdict_of(answer).message) <= MAX_MESSAGE
 
 
 def test_a_failed_attempt_keeps_its_verdict() -> None:
