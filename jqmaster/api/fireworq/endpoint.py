@@ -65,8 +65,10 @@ class FireworqEndpoint(Endpoint):
         address = self._policy.address(fields, host)
         if address not in self._networks:
             return super()._principal(scope, fields, host, operation, session=session, person=person)
-        # The browser of somebody in such a network must not be made to push by a page of another site.
+        # The browser of somebody in such a network must not be made to push by a page of another site, nor by one whose
+        # name was rebound to this master.
         self._policy.check_site(scope["method"], fields)
+        self._policy.check_host_without_token(fields)
         if (prove := scope.get(PROVE)) is not None:
             prove(is_worker=False)
         return Principal(f"fireworq:{address}", _SCOPES)

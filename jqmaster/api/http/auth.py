@@ -176,11 +176,22 @@ class AccessPolicy:
 
     def check_host(self, fields: Fields) -> None:
         """Refuse a Host that is not ours. Otherwise, a page on a rebound name could talk to a master on loopback."""
-        if self._any_host:
+        if self._any_host or self._is_ours(_host_name(fields.get(b"host", b""))):
             return
+        raise UnparsableError("the Host header names another server", code="bad_host")
+
+    def check_host_without_token(self, fields: Fields) -> None:
+        """Refuse a Host that may be rebound, for a caller that needs no token although there are tokens. Nobody can
+        rebind an IP address."""
         host = _host_name(fields.get(b"host", b""))
-        if host not in self._hosts and not is_loopback(host):
-            raise UnparsableError("the Host header names another server", code="bad_host")
+        if not (self._is_ours(host) or _is_address(host)):
+            raise UnparsableError(
+                "the Host header must be an IP address, or a name in `allowed_hosts`, from callers without a token",
+                code="bad_host",
+            )
+
+    def _is_ours(self, host: str) -> bool:
+        return host in self._hosts or is_loopback(host)
 
     def _principal(
         self, fields: Fields, client_host: str | None, session: Session | None, person: Principal | None
@@ -299,6 +310,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _entries(path: Path) -> list[str]:

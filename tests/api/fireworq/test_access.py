@@ -68,6 +68,32 @@ async def test_a_named_network_needs_no_token_there_and_nowhere_else(store_serve
         assert (await client.call("GET", "/queues"))[0] == 401
 
 
+async def test_a_rebound_name_does_not_reach_callers_without_a_token(store_server: StoreServer) -> None:
+    networks = {"tokens": TOKENS, "fireworq_networks": "127.0.0.0/8"}
+    async with gateway_on(store_server.url, **networks) as client:
+        for method, path, body in (
+            ("GET", "/queues", None),
+            ("PUT", "/queue/q", {}),
+            ("POST", "/job/c", JOB),
+        ):
+            client.http.headers.update({"host": "evil.example:8080"})
+            status, answer = await client.call(method, path, body)
+            assert status == 400
+            assert "bad_host" in answer
+            assert "allowed_hosts" in answer
+            # Nobody can rebind an address.
+            for host in ("10.1.2.3:8080", "[fd00::1]", "localhost"):
+                client.http.headers.update({"host": host})
+                assert (await client.call(method, path, body))[0] == 200
+        client.http.headers.update({"host": "evil.example", "authorization": f"Bearer {OPERATOR}"})
+        assert (await client.call("GET", "/queues"))[0] == 200
+    async with gateway_on(store_server.url, **networks, allowed_hosts="jobs.internal") as client:
+        client.http.headers.update({"host": "jobs.internal:8080"})
+        assert (await client.call("GET", "/queues"))[0] == 200
+        client.http.headers.update({"host": "evil.example:8080"})
+        assert (await client.call("GET", "/queues"))[0] == 400
+
+
 async def test_callers_who_may_not_see_content_get_none(store_server: StoreServer) -> None:
     reader = "r" * 20
     async with gateway_on(store_server.url, tokens=[*TOKENS, f"read:{reader}"]) as client:
