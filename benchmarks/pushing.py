@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -135,6 +135,22 @@ class EventRequests(Requests):
         return {"event_type": name, "payload": argument, "dedupe_key": own_id}
 
 
+class GatewayRequests(Requests):
+    """POST requests to the Fireworq gateway below `/fireworq`, of one job each. `name`: the category; `argument`: the
+    address that does the job."""
+
+    def __init__(self, url: str, *, name: str, argument: Any, jobs: int = 1) -> None:
+        super().__init__(url, name=name, argument=argument, jobs=jobs)
+        body = json.dumps({"url": argument, "payload": {"order": 42}}).encode()
+        self._request = (
+            f"POST /fireworq/job/{name} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        ).encode() + body
+
+    def one(self) -> bytes:
+        return self._request
+
+
 async def events(
     urls: list[str],
     *,
@@ -187,17 +203,32 @@ async def single(
     """Send `count` POSTs of `batch` jobs, one after the other on each connection."""
     kind = UniqueRequests if is_unique else Requests
     all_requests = [kind(url, name=name, argument=argument_of(argument_bytes), jobs=batch) for url in urls]
-    open_ones = [await all_requests[n % len(urls)].connect() for n in range(connections)]
+    return await _all_sent(all_requests, count=count, connections=connections, expected=201)
+
+
+async def gateway(
+    urls: list[str], *, count: int, connections: int, category: str, job_url: str, within_s: float
+) -> Told:
+    """Send `count` POSTs to the Fireworq gateway. End with an error after `within_s`."""
+    all_requests = [GatewayRequests(url, name=category, argument=job_url) for url in urls]
+    async with asyncio.timeout(within_s):
+        return await _all_sent(all_requests, count=count, connections=connections, expected=200)
+
+
+async def _all_sent(
+    all_requests: Sequence[Requests], *, count: int, connections: int, expected: int
+) -> Told:
+    open_ones = [await all_requests[n % len(all_requests)].connect() for n in range(connections)]
     left = iter(range(count))
     waits: list[float] = []
 
     async def push(number: int) -> None:
-        requests, connection = all_requests[number % len(urls)], open_ones[number]
+        requests, connection = all_requests[number % len(all_requests)], open_ones[number]
         for _ in left:
             began = time.perf_counter()
             status, _ = await connection.send(requests.one())
             waits.append(time.perf_counter() - began)
-            if status != 201:
+            if status != expected:
                 raise SystemExit(f"answered {status}")
 
     began = time.perf_counter()
@@ -352,6 +383,7 @@ def _quantiles(seconds: list[float]) -> dict[str, float]:
 KINDS: Final[dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]]] = {
     "single": single,
     "single_by_sdk": single_by_sdk,
+    "gateway": gateway,
     "bulk": bulk,
     "events": events,
     "latency": latency,

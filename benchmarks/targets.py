@@ -1,6 +1,8 @@
-"""Measure HTTP targets: deliveries a second, and the master's memory while thousands of endpoints hang.
+"""Measure HTTP targets and the Fireworq gateway: pushes and deliveries a second, and the master's memory while
+thousands of endpoints hang.
 
-`python -m benchmarks.targets PORT` is the endpoint: `/ok` answers at once, `/hang` never.
+`python -m benchmarks.targets PORT` is the endpoint: `/ok` and `/success` (as endpoints of Fireworq) answer at once,
+`/hang` never.
 """
 
 import asyncio
@@ -13,12 +15,15 @@ from contextlib import contextmanager
 from typing import Final
 
 from benchmarks.load import ROOT, System, free_port, running_system
-from benchmarks.scenario import Figures, Scenario
+from benchmarks.scenario import Figures, Scenario, waits
 
 PAGE: Final = 500
 WITHIN_S: Final = 600.0
 _ANSWER: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+_SUCCESS: Final = b'HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{"status":"success"}'
+_GATEWAY: Final = {"fireworq_prefix": "/fireworq"}
 _NETWORKS: Final = "127.0.0.0/8"
+_PARTS: Final = ("master", "store")
 
 
 class _Endpoint(asyncio.Protocol):
@@ -29,7 +34,9 @@ class _Endpoint(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if not data.startswith(b"POST /hang"):
+        if data.startswith(b"POST /success"):
+            self._transport.write(_SUCCESS)
+        elif not data.startswith(b"POST /hang"):
             self._transport.write(_ANSWER)
 
 
@@ -37,12 +44,44 @@ def deliveries(*, jobs: int = 10_000, running: int = 200, masters: int = 1) -> F
     """Measure deliveries a second to one endpoint over kept connections, and their CPU at master and store, in µs."""
     with _endpoint() as url, _system(masters=masters) as system:
         _enqueue(system, jobs)
-        before, began_s = system.cpu_s(), time.monotonic()
-        _put(system, f"{url}/ok", max_running=running)
-        _until(lambda: system.counts()["succeeded"] >= jobs)
-        seconds, after = time.monotonic() - began_s, system.cpu_s()
-        spent = {part: after[part] - before[part] for part in ("master", "store")}
-        return {"per_s": jobs / seconds, **{f"cpu_us_{part}": s / jobs * 1e6 for part, s in spent.items()}}
+        return _measured(system, jobs, lambda: _put(system, f"{url}/ok", max_running=running))
+
+
+def gateway(*, jobs: int = 5_000, running: int = 200, connections: int = 16, masters: int = 1) -> Figures:
+    """Measure pushes a second through the Fireworq gateway to a queue that is paused, and then its deliveries."""
+    with _endpoint() as url, _system(masters=masters, **_GATEWAY) as system:
+        prefix, pause = f"{system.url}/fireworq", f"{system.url}/api/constraints/pause"
+        system.http.put(f"{prefix}/queue/load", json={"max_workers": running}).raise_for_status()
+        system.http.put(f"{prefix}/routing/load", json={"queue_name": "load"}).raise_for_status()
+        matcher = {"field": "name", "op": "eq", "value": "fireworq/load"}
+        system.http.put(pause, json={"matcher": matcher, "paused": True}).raise_for_status()
+        before = system.cpu_s()
+        told = system.push(
+            "gateway",
+            count=jobs,
+            connections=connections,
+            category="load",
+            job_url=f"{url}/success",
+            within_s=WITHIN_S,
+        )
+        after = system.cpu_s()
+        delivered = _measured(system, jobs, lambda: system.http.delete(pause).raise_for_status())
+        return {
+            "pushes_per_s": jobs / told["seconds"],
+            **{f"push_{name}": value for name, value in waits(told).items()},
+            **{f"push_cpu_us_{part}": (after[part] - before[part]) / jobs * 1e6 for part in _PARTS},
+            **{f"delivery_{name}": value for name, value in delivered.items()},
+        }
+
+
+def _measured(system: System, jobs: int, begin: Callable[[], object]) -> Figures:
+    """Return the deliveries a second of jobs that wait for `begin`, and their CPU at master and store, in µs."""
+    before, began_s = system.cpu_s(), time.monotonic()
+    begin()
+    _until(lambda: system.counts()["succeeded"] >= jobs)
+    seconds, after = time.monotonic() - began_s, system.cpu_s()
+    spent = {f"cpu_us_{part}": (after[part] - before[part]) / jobs * 1e6 for part in _PARTS}
+    return {"per_s": jobs / seconds, **spent}
 
 
 def hanging(*, endpoints: int = 5_000, for_s: float = 20.0) -> Figures:
@@ -63,9 +102,9 @@ def _rss(system: System) -> float:
 
 
 @contextmanager
-def _system(*, masters: int) -> Iterator[System]:
+def _system(*, masters: int, **settings: object) -> Iterator[System]:
     with running_system(
-        workers=0, masters=masters, allowed_webhook_networks=_NETWORKS, retention_succeeded_s=3600
+        workers=0, masters=masters, allowed_webhook_networks=_NETWORKS, retention_succeeded_s=3600, **settings
     ) as system:
         yield system
 
@@ -108,6 +147,7 @@ async def _serve(port: int) -> None:
 
 SCENARIOS: Final = [
     Scenario("deliveries", deliveries, params=[{}, {"masters": 2}], quick={"jobs": 200}, group="targets"),
+    Scenario("gateway", gateway, quick={"jobs": 200}, group="targets"),
     Scenario("hanging_endpoints", hanging, quick={"endpoints": 20, "for_s": 1.0}, group="targets"),
 ]
 
