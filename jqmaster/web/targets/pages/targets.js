@@ -1,4 +1,4 @@
-/** HTTP targets: endpoints that do jobs without a worker; how they answer, and a test of each. */
+/** HTTP targets: endpoints that do jobs without a worker; how they answer; made, changed and tested here. */
 import { Problem, call, del, get, may } from "../../core/api.js";
 import { Changes } from "../../identity/changes.js";
 import { curl } from "../../core/curl.js";
@@ -14,6 +14,7 @@ import { Field } from "../../ui/forms.js";
 import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 import { whoText } from "../../identity/value_words.js";
+import { TargetEditor, pathOfTarget } from "../editor.js";
 
 /** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
 
@@ -36,9 +37,6 @@ export function Page({ query, go, session }) {
     ? html`<${One} key=${query["name"]} name=${query["name"]} go=${go} session=${session} />`
     : html`<${List} go=${go} session=${session} />`;
 }
-
-/** @param {string} name */
-const pathOf = (name) => `api/targets/${encodeURIComponent(name)}`;
 
 /** @param {TargetDetail} one */
 const nameOf = (one) => one.name;
@@ -70,9 +68,10 @@ const Took99 = ({ one }) =>
 /** @param {{go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 function List({ go, session }) {
   const hold = useHold();
+  const [isMaking, setMaking] = useState(false);
   const found = useResource((signal) => get("api/targets", {}, signal), [], /** @type {any} */ (READ));
   const { rows } = useSteadyRows(found.data?.targets ?? [], nameOf, hold.isHeld, "");
-  return html`<div class="page-head"><h1>${t("nav.targets")}</h1></div>
+  return html`<div class="page-head"><h1>${t("nav.targets")}</h1>${may(session, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("targets.make")}<//>`}</div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
@@ -80,7 +79,8 @@ function List({ go, session }) {
         : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf} label=${nameOf} onOpen=${(/** @type {TargetDetail} */ one) => go("targets", { name: one.name })}
             columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
             empty=${html`<div class="card"><${Empty} title=${t("targets.empty")} curl=${curl(session, "PUT", "api/targets/app", { body: EXAMPLE })} /></div>`} /></div>`
-    }`;
+    }
+    ${isMaking && html`<${TargetEditor} target=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("targets", { name })} />`}`;
 }
 
 /** @type {(import("../../ui/tables.js").Column & {label: string})[]} */
@@ -133,7 +133,7 @@ const COLUMNS = [
 
 /** @param {{name: string, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 function One({ name, go, session }) {
-  const path = pathOf(name);
+  const path = pathOfTarget(name);
   const [dialog, setDialog] = useState("");
   const found = useResource((signal) => get(path, {}, signal), [name], /** @type {any} */ (READ));
   useTitle(name);
@@ -151,6 +151,7 @@ function One({ name, go, session }) {
       mayOperate &&
       html`<div class="row actions" role="group" aria-label=${t("targets.actions")}>
       <${Button} opensDialog kind="primary" onClick=${() => setDialog("test")}>${t("targets.test")}<//>
+      <${Button} opensDialog onClick=${() => setDialog("edit")}>${t("targets.edit")}<//>
       <${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: documentOf(one) })} />
       <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`
     }
@@ -159,6 +160,7 @@ function One({ name, go, session }) {
     <div class="stack"><${Now} one=${one} /><${Facts} one=${one} /></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${dialog === "test" && html`<${Test} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}
+    ${dialog === "edit" && html`<${TargetEditor} target=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Sure} title=${t("targets.delete.title")} verb=${t("action.delete")} onConfirm=${() => del(path).then(() => go("targets"))} onClose=${() => setDialog("")}><p>${t("targets.delete.text", { name: visible(name) })}</p><//>`}`;
 }
 
