@@ -51,6 +51,8 @@ MOST_KEPT_JOBS = 100_000_000
 
 _REDACT_PATH = re.compile(r"(argument|result|error|headers)(\.[^.\s]{1,200}){1,16}")
 
+# The same hosts as a target may allow.
+HOST_PATTERN = r"\*|(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,250}[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\]"
 MAIL_PATTERN = r"^[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,187}[A-Za-z0-9])?$"
 
 Durability = Literal["besteffort", "fsync", "fsync+quorum"]
@@ -632,13 +634,15 @@ class Settings(BaseSettings):
         default_factory=list,
         description="Networks whose callers need no token below `fireworq_prefix`, such as `10.1.0.0/16`, because "
         "clients of Fireworq send none. There they may push, read, and change queues and routings; elsewhere they have "
-        "no right. Default: the gateway asks for a token, too.",
+        "no right. They name the master by an IP address, or by a host in `allowed_hosts`. Default: the gateway asks "
+        "for a token, too.",
     )
     fireworq_hosts: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
         default_factory=lambda: ["*"],
         max_length=100,
-        description="Hosts to which jobs of the gateway may be sent, such as `app.example` or `*.run.example`. Private "
-        "addresses must be in `allowed_webhook_networks`, too. Default: all hosts.",
+        description="Hosts to which jobs of the gateway may be sent, such as `app.example` or `*.run.example`. They also "
+        "apply to queues that are there. Private addresses must be in `allowed_webhook_networks`, too. Default: all "
+        "hosts.",
     )
 
     # --- mail
@@ -840,6 +844,20 @@ class Settings(BaseSettings):
         if prefix is not None and prefix.split("/")[1] in OWN_PATHS:
             raise ValueError(f"{prefix} is a path of the master's own API; choose another, such as /fireworq")
         return prefix
+
+    @field_validator("fireworq_hosts")
+    @classmethod
+    def _are_hosts(cls, hosts: list[str]) -> list[str]:
+        for host in hosts:
+            if not re.fullmatch(HOST_PATTERN, host):
+                raise ValueError(
+                    f"{host[:100]}: expected a host, *.app.example for all below it, or * for all"
+                )
+        if not hosts:
+            raise ValueError(
+                "must name at least one host, because jobs of the gateway choose their addresses"
+            )
+        return hosts
 
     @field_validator("trusted_proxies", "login_proxies", "allowed_webhook_networks", "fireworq_networks")
     @classmethod

@@ -15,6 +15,7 @@ from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.due_loop import DueLoop
 from jqmaster.runtime.duties.failure_detector import FailureDetector
+from jqmaster.runtime.duties.gateway_hosts import GatewayHosts
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.duties.log_archiver import LogArchiver
 from jqmaster.runtime.duties.log_keeper import LogKeeper
@@ -147,6 +148,7 @@ class LeaderDuties:
             ),
             self.bulk,
             *self._make_exporter(),
+            *self._make_gateway_hosts(),
             # It starts last and stops first, so that a new leader elsewhere is notified at once of writes of this
             # process.
             LocalLead(self._local_leader, self._route, self.dispatcher.claim_with),
@@ -277,6 +279,19 @@ class LeaderDuties:
         if archiving is None:
             return [keeper]
         return [keeper, LogArchiver(self._leadership, archiving, clock, on_stale=self._leader.step_down)]
+
+    def _make_gateway_hosts(self) -> list[Component]:
+        gateway = self._services.fireworq
+        if gateway is None:
+            return []
+        return [
+            GatewayHosts(
+                gateway.queues,
+                self._shared.clock,
+                who=f"master {self._shared.master_id}",
+                on_stale=self._leader.step_down,
+            )
+        ]
 
     def _make_exporter(self) -> list[Component]:
         target = self._shared.settings.audit_export

@@ -21,9 +21,6 @@ from jqmaster.service.constraints.replay import PastJobs, Replays
 from jqmaster.service.definitions.editor import DefinitionEditor
 from jqmaster.service.definitions.reader import DefinitionReader
 from jqmaster.service.events.reader import EventReader
-from jqmaster.service.fireworq.gateway import FireworqGateway
-from jqmaster.service.fireworq.pushes import FireworqPushes
-from jqmaster.service.fireworq.queues import FireworqQueues
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.backlog_why import BacklogWhy
@@ -50,7 +47,6 @@ from jqmaster.service.workers.masters import MasterService
 from jqmaster.service.workers.owners import WorkerOwners
 from jqmaster.service.workers.worker_sets import WorkerSets
 from jqmaster.store.constraints.why import WhyStore
-from jqmaster.store.fireworq.fireworq import FireworqStore
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.operations.demand import DemandStore
 from jqmaster.store.operations.live import LiveStore
@@ -142,7 +138,7 @@ class RequestServices:
             calendar_editor=self._make_calendar_editor(),
             event_intake=services.events,
             events=EventReader(stores.events),
-            fireworq=self._make_fireworq() if shared.settings.fireworq_prefix else None,
+            fireworq=services.fireworq,
             batches=services.batches,
             flows=services.flows,
             challenges=services.challenges,
@@ -215,18 +211,6 @@ class RequestServices:
         stores = self._stores
         past_jobs = PastJobs(stores.lists, self._services.usage, self._shared.clock)
         return Replays(past_jobs, stores.inspector, stores.history, turns)
-
-    def _make_fireworq(self) -> FireworqGateway:
-        services, settings = self._services, self._shared.settings
-        queues = FireworqQueues(
-            FireworqStore(services.link),
-            services.constraint_editor,
-            TargetEditor(self._stores.targets, services.store_time_ms),
-            self._shared.clock,
-            default_queue=settings.fireworq_default_queue or None,
-            hosts=settings.fireworq_hosts,
-        )
-        return FireworqGateway(queues, FireworqPushes(services.enqueue))
 
     def _make_notice_editor(self, audit: AuditStore) -> NoticeEditor:
         return NoticeEditor(

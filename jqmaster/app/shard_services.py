@@ -34,6 +34,9 @@ from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.definitions.firing import DefinitionFiring
 from jqmaster.service.events.grouping import EventGrouping
 from jqmaster.service.events.intake import EventIntake
+from jqmaster.service.fireworq.gateway import FireworqGateway
+from jqmaster.service.fireworq.pushes import FireworqPushes
+from jqmaster.service.fireworq.queues import FireworqQueues
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.flows import FlowReader
 from jqmaster.service.jobs.follow_ups import FollowUps
@@ -57,6 +60,7 @@ from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.sending import NoticeSender
 from jqmaster.service.notices.webhooks import WebhookFollowUps
 from jqmaster.service.operations.metrics import ProcessFigures
+from jqmaster.service.targets.editor import TargetEditor
 from jqmaster.service.workers.contracts import ContractService
 from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.service.workers.polls import HeldPolls
@@ -65,6 +69,7 @@ from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.schema_judge import SchemaJudge
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.constraints.usage import UsageStore
+from jqmaster.store.fireworq.fireworq import FireworqStore
 from jqmaster.store.health.probe import LEVELS
 from jqmaster.store.jobs.parts import PartStore
 from jqmaster.store.link.shard import Shard
@@ -143,6 +148,7 @@ class ShardServices:
             stores.challenges, self.request_ids, self.figures.challenges, stores.records
         )
         self.target_deliveries = self._make_target_deliveries()
+        self.fireworq = self._make_fireworq() if shared.settings.fireworq_prefix else None
         self.notices = NoticeReader(stores.notices)
         self.messenger = self._make_messenger()
         self.follow_ups = self._make_follow_ups()
@@ -156,6 +162,19 @@ class ShardServices:
             self.key_values,
             audience=self._shared.policies.audience,
         )
+
+    def _make_fireworq(self) -> FireworqGateway:
+        settings = self._shared.settings
+        queues = FireworqQueues(
+            FireworqStore(self.link),
+            self.constraint_editor,
+            TargetEditor(self.stores.targets, self.store_time_ms),
+            self.stores.targets,
+            self._shared.clock,
+            default_queue=settings.fireworq_default_queue or None,
+            hosts=settings.fireworq_hosts,
+        )
+        return FireworqGateway(queues, FireworqPushes(self.enqueue))
 
     def _make_enqueue(self) -> EnqueueService:
         return EnqueueService(

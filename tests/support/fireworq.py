@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import httpx
 
+from jqmaster.app import Master
 from tests.support.master import NO_TLS, master_on
 from tests.support.waiting import wait_until
 
@@ -84,7 +85,9 @@ async def endpoint(answers: Answers = lambda number, body: SUCCESS) -> AsyncIter
 class FireworqClient:
     """Sends what clients of Fireworq send: no token, no Accept, and any type of body."""
 
-    def __init__(self, base_url: str, **options: Any) -> None:
+    def __init__(self, master: Master, **options: Any) -> None:
+        base_url = master.server.url
+        self.store = master.shard.services.link
         self.http = httpx.AsyncClient(base_url=base_url + PREFIX, trust_env=False, verify=NO_TLS, **options)
 
     async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -127,7 +130,7 @@ async def gateway_on(store_url: str, **settings: Any) -> AsyncIterator[FireworqC
     """Yield a client of a master with the gateway, whose jobs may call this machine."""
     own = {"fireworq_prefix": PREFIX, "allowed_webhook_networks": "127.0.0.0/8"}
     async with master_on(store_url, **{**own, **settings}) as (master, _):
-        client = FireworqClient(master.server.url)
+        client = FireworqClient(master)
         try:
             yield client
         finally:

@@ -13,7 +13,7 @@ from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.api.fireworq import views
 from jqmaster.api.fireworq.schemas import BodyT, JobBody, QueueBody, RoutingBody, parsed
 from jqmaster.api.http.endpoint import Call, Reply
-from jqmaster.api.jobs.handlers import check_argument
+from jqmaster.api.jobs.handlers import check_argument, write_down
 from jqmaster.domain.fireworq.numbers import id_of
 from jqmaster.domain.fireworq.queue import (
     DEFAULT_MAX_WORKERS,
@@ -24,7 +24,7 @@ from jqmaster.domain.fireworq.queue import (
 from jqmaster.domain.jobs.job import FINISHED, HOLDS_SLOTS, Job, JobState, StateGroup
 from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.operations.master import MasterRole
-from jqmaster.errors import NotFoundError, UnparsableError
+from jqmaster.errors import NotFoundError, UnparsableError, after_it_was_done
 from jqmaster.service.fireworq.gateway import FireworqGateway
 from jqmaster.service.fireworq.queues import REFRESH_S, FireworqQueues, no_routing
 from jqmaster.service.jobs.reader import JobDetail, ListOrder
@@ -244,7 +244,9 @@ async def delete_job(call: Call) -> Reply:
     if job.state in HOLDS_SLOTS:
         # A running job is ended first. Whatever its endpoint still answers counts for nothing.
         await call.services.job_actions.cancel(job.id)
-    await call.services.job_actions.delete(job.id)
+        with after_it_was_done():
+            await write_down(call, job.id, "job.cancel")
+    await _delete(call, job)
     return _reply(views.job_view(job, call.content))
 
 
@@ -254,8 +256,14 @@ async def get_failure(call: Call) -> Reply:
 
 async def delete_failure(call: Call) -> Reply:
     detail = await _failed(call)
-    await call.services.job_actions.delete(detail.job.id)
+    await _delete(call, detail.job)
     return _reply(_failure(call, detail))
+
+
+async def _delete(call: Call, job: Job) -> None:
+    await call.services.job_actions.delete(job.id)
+    with after_it_was_done():
+        await write_down(call, job.id, "job.delete")
 
 
 def _failure(call: Call, detail: JobDetail) -> dict[str, Any]:

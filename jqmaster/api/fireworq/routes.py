@@ -31,7 +31,7 @@ _READ: Final[dict[str, Handler]] = {
     "/routings": handlers.list_routings,
     "/routing/{category}": handlers.get_routing,
 }
-_CHANGE: Final[dict[tuple[str, str], Handler]] = {
+CHANGES: Final[dict[tuple[str, str], Handler]] = {
     ("PUT", "/queue/{queue}"): handlers.put_queue,
     ("DELETE", "/queue/{queue}"): handlers.delete_queue,
     ("DELETE", "/queue/{queue}/job/{id}"): handlers.delete_job,
@@ -48,7 +48,7 @@ def fireworq_router(prefix: str, services: Services, policy: AccessPolicy, limit
     by_path: dict[str, list[Operation]] = {}
     for path, handler in _READ.items():
         by_path.setdefault(path, []).append(_operation("GET", prefix + path, handler, Scope.READ))
-    for (method, path), handler in _CHANGE.items():
+    for (method, path), handler in CHANGES.items():
         by_path.setdefault(path, []).append(_operation(method, prefix + path, handler, Scope.OPERATE))
     method, path = _PUSH
     by_path[path] = [_operation(method, prefix + path, handlers.push, Scope.PUSH)]

@@ -158,7 +158,7 @@ async def retry(call: Call) -> Reply:
         reply = await get(call)
         if revives and any(revives[what] for what in ("jobs", "held", "gone")):
             reply.value["revives"] = revives
-        await _write_down(call, "job.retry")
+        await write_down(call, call.path["job_id"], "job.retry")
         return reply
 
 
@@ -212,7 +212,9 @@ async def patch(call: Call) -> Reply:
     await call.services.job_actions.patch(job_id, changes)
     with after_it_was_done():
         reply = await get(call)
-        await _write_down(call, "job.patch", request.model_dump(mode="json", exclude_unset=True))
+        await write_down(
+            call, call.path["job_id"], "job.patch", request.model_dump(mode="json", exclude_unset=True)
+        )
         return reply
 
 
@@ -222,7 +224,7 @@ async def cancel(call: Call) -> Reply:
     await call.services.job_actions.cancel(call.path["job_id"])
     with after_it_was_done():
         reply = await get(call)
-        await _write_down(call, "job.cancel")
+        await write_down(call, call.path["job_id"], "job.cancel")
         return reply
 
 
@@ -233,7 +235,7 @@ def acting(act: Callable[[JobActions, str], Awaitable[None]], audit_action: str)
         await act(call.services.job_actions, call.path["job_id"])
         with after_it_was_done():
             reply = await get(call)
-            await _write_down(call, audit_action)
+            await write_down(call, call.path["job_id"], audit_action)
             return reply
 
     handler.__name__ = act.__name__
@@ -243,14 +245,13 @@ def acting(act: Callable[[JobActions, str], Awaitable[None]], audit_action: str)
 async def delete(call: Call) -> Reply:
     await call.services.job_actions.delete(call.path["job_id"])
     with after_it_was_done():
-        await _write_down(call, "job.delete")
+        await write_down(call, call.path["job_id"], "job.delete")
     return Reply(204)
 
 
-async def _write_down(call: Call, action: str, after: Mapping[str, Any] | None = None) -> None:
+async def write_down(call: Call, job_id: str, action: str, after: Mapping[str, Any] | None = None) -> None:
     """Record an operator's action on one job in the audit log; pushers' actions on their own jobs are not recorded."""
     if call.may(Scope.OPERATE):
-        job_id = call.path["job_id"]
         entry = encode_entry(who=call.who, action=action, target=job_id, before=None, after=after)
         await call.services.audit_writer.write(entry)
 

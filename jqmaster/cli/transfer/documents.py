@@ -11,6 +11,7 @@ from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.domain.batches.batch import Batch, BatchCallback, CallbackState
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.definitions.event_trigger import EventTrigger
+from jqmaster.domain.fireworq.queue import FireworqQueue
 from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.domain.jobs.job import DEFAULT_RETRY, STORED_TERMS, Job, JobSpec
 from jqmaster.domain.jobs.unique import Unique, UniqueScope
@@ -134,6 +135,10 @@ def of_target(stored: StoredTarget, *, has_secrets: bool) -> Parts:
         document |= {"headers": dict(target.headers), "secret": target.secret.present}
         document |= {"url": target.url} if target.url else {}
     return document, {}
+
+
+def of_fireworq_queue(queue: FireworqQueue) -> Parts:
+    return {part: value for part, value in asdict(queue).items() if part != "name"}, {}
 
 
 def of_slot_rule(rule: SlotRule) -> Parts:

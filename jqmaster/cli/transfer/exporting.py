@@ -24,6 +24,7 @@ from jqmaster.store.batches.batches import BATCHES_PER_READ, BatchStore
 from jqmaster.store.calendars.documents import decode_calendar
 from jqmaster.store.constraints.documents import decode_constraint
 from jqmaster.store.definitions.documents import decode_definition
+from jqmaster.store.fireworq.fireworq import decode_queue
 from jqmaster.store.health import generation
 from jqmaster.store.identity.credentials import StoredToken, StoredUser
 from jqmaster.store.job_times import JobTimes
@@ -94,6 +95,8 @@ class Exporting:
             yield "notice", name, documents.of_notice(notice, has_secrets=has_secrets)
         for name, target in await self._decoded(k.targets, decode_target):
             yield "target", name, documents.of_target(target, has_secrets=has_secrets)
+        async for found in self._of_gateway():
+            yield found
         for rule in await WorkerStore(self._shard, LiveValue(self._times)).slot_rules():
             yield "slot_rule", rule.id, documents.of_slot_rule(rule)
         for name, user in await self._decoded(k.users, StoredUser.decode):
@@ -104,6 +107,14 @@ class Exporting:
             yield batch
         async for job in self._jobs():
             yield job
+
+    async def _of_gateway(self) -> AsyncIterator[tuple[str, str, documents.Parts]]:
+        for name, queue in await self._decoded(self._keys.fireworq_queues, decode_queue):
+            yield "fireworq_queue", name, documents.of_fireworq_queue(queue)
+        for category, queue_name in await self._decoded(
+            self._keys.fireworq_routings, lambda _, raw: raw.decode("utf-8", "replace")
+        ):
+            yield "fireworq_routing", category, ({"queue_name": queue_name}, {})
 
     async def _decoded(
         self, key: str, decode: Callable[[str, bytes], StoredT | None]

@@ -22,6 +22,7 @@ from jqmaster.cli.transfer.installation import Installation
 from jqmaster.cli.transfer.lines import END, HEAD, ExportLine, LineError, Unknown, checked, parsed, raw_lines
 from jqmaster.domain.batches.batch import BatchCallback, BatchSpec
 from jqmaster.domain.calendars.calendar import Calendar, CalendarError, CalendarSource
+from jqmaster.domain.fireworq.queue import MAX_CATEGORY, FireworqQueue, QueueTermsError
 from jqmaster.domain.identity.access import Role, Scope
 from jqmaster.domain.jobs.job import HOLDS_SLOTS, CallbackOf, JobSpec, JobState, Origin
 from jqmaster.domain.jobs.outcome import may_begin_again
@@ -166,6 +167,12 @@ def _made_of(line: ExportLine, unknown: Unknown) -> Any:
             return _definition_of(line, unknown)
         case "batch":
             return _batch_of(line, unknown)
+        case "fireworq_queue":
+            return _queue_of(line, unknown)
+        case "fireworq_routing":
+            if len(line.id) > MAX_CATEGORY:
+                raise LineError(f"{line.place[:100]}: the category is longer than {MAX_CATEGORY} characters")
+            return checked(models.FireworqRoutingDocument, line, line.document, unknown)
         case _:
             return _job_of(line, unknown)
 
@@ -193,6 +200,15 @@ def _calendar_of(line: ExportLine, unknown: Unknown) -> Calendar:
         )
     except CalendarError as error:
         raise LineError(f"{line.place}: {error}") from None
+
+
+def _queue_of(line: ExportLine, unknown: Unknown) -> FireworqQueue:
+    queue = checked(models.FireworqQueueDocument, line, line.document, unknown).to_queue(line.id)
+    try:
+        queue.check()
+    except QueueTermsError as error:
+        raise LineError(f"{line.place}: {error}") from None
+    return queue
 
 
 def _definition_of(line: ExportLine, unknown: Unknown) -> tuple[DefinitionRequest, JobSpec]:
@@ -272,6 +288,8 @@ class Importing:
             "definition": self._put_definition,
             "notice": self._put_notice,
             "target": self._put_target,
+            "fireworq_queue": self._put_fireworq_queue,
+            "fireworq_routing": self._put_fireworq_routing,
             "slot_rule": self._put_slot_rule,
             "batch": self._put_batch,
         }
@@ -309,7 +327,7 @@ class Importing:
             )
         return done
 
-    # --- settings, constraints, calendars, definitions, notices, targets, rules of slots, batches
+    # --- settings, constraints, calendars, definitions, notices, targets, queues, rules of slots, batches
 
     async def _import_object(self, line: ExportLine, unknown: Unknown) -> None:
         try:
@@ -360,6 +378,12 @@ class Importing:
         if is_hidden or (made.has_secret and made.secret is None):
             return "its headers, its secret or its URL are not in the export: export with --with-secrets"
         return bool(await self._parts.target_editor.put(name, made.model_dump(), who=WHO, demands=_NEW))
+
+    async def _put_fireworq_queue(self, name: str, made: FireworqQueue) -> bool:
+        return bool(await self._parts.fireworq.take_over_queue(made, WHO))
+
+    async def _put_fireworq_routing(self, category: str, made: models.FireworqRoutingDocument) -> bool:
+        return bool(await self._parts.fireworq.take_over_routing(category, made.queue_name, WHO))
 
     async def _put_slot_rule(self, rule_id: str, made: models.SlotRuleDocument) -> bool:
         rule = SlotRule(made.node_id, made.labels, made.max_jobs, made.set_by, made.set_at)

@@ -18,6 +18,7 @@ from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.key_values import KeyValues
 from jqmaster.service.definitions.editor import DefinitionEditor
 from jqmaster.service.definitions.firing import DefinitionFiring
+from jqmaster.service.fireworq.queues import FireworqQueues
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.targets.editor import TargetEditor
@@ -28,6 +29,7 @@ from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.definitions.definitions import DefinitionStore, KeptRuns
+from jqmaster.store.fireworq.fireworq import FireworqStore
 from jqmaster.store.health import generation
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.identity.credentials import CredentialStore
@@ -82,7 +84,12 @@ class Installation:
         self.notice_editor = NoticeEditor(
             NoticeStore(shard), self.audit, shard.now_ms, can_sign=True, can_mail=True
         )
-        self.target_editor = TargetEditor(TargetStore(shard), shard.now_ms)
+        targets = TargetStore(shard)
+        self.target_editor = TargetEditor(targets, shard.now_ms)
+        self.fireworq = FireworqQueues(
+            FireworqStore(shard), self.constraint_editor, self.target_editor, targets, SystemClock(),
+            default_queue=None, hosts=settings.fireworq_hosts,
+        )  # fmt: skip
         self.workers = WorkerStore(shard, LiveValue(policies.job_times(settings)))
         self.batches = BatchStore(shard, tally)
         self.credentials = CredentialStore(shard)

@@ -24,8 +24,8 @@ END: Final = "end"
 # the former one would misunderstand the lines; new fields alone do not need that, because no reader drops a field that
 # it does not know.
 FORMATS: Final[Mapping[str, int]] = {
-    HEAD: 1, "setting": 1, "constraint": 1, "calendar": 1, "definition": 1, "notice": 1, "target": 1, "slot_rule": 1,
-    "user": 1, "token": 1, "batch": 1, "job": 1, END: 1,
+    HEAD: 1, "setting": 1, "constraint": 1, "calendar": 1, "definition": 1, "notice": 1, "target": 1,
+    "fireworq_queue": 1, "fireworq_routing": 1, "slot_rule": 1, "user": 1, "token": 1, "batch": 1, "job": 1, END: 1,
 }  # fmt: skip
 PLURALS: Final[Mapping[str, str]] = {kind: f"{kind}s" for kind in FORMATS} | {"batch": "batches"}
 _MEMBERS: Final = frozenset({"kind", "format", "id", "document", "facts"})

@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field
 
 from jqmaster.api.calendars.schemas import Day, HolidayRequest
 from jqmaster.api.schemas import Instant, JobId, Request
+from jqmaster.domain.fireworq.queue import FireworqQueue
 from jqmaster.domain.identity.access import Role, Scope
 from jqmaster.domain.jobs.job import FINISHED, JobState
 
@@ -36,6 +37,24 @@ class SettingDocument(Request):
     """A setting that was changed at run time."""
 
     value: bool | int | float | str | list[str]
+
+
+class FireworqQueueDocument(Request):
+    """A queue of the Fireworq gateway, as its clients defined it. 0 and null stand for what they left out."""
+
+    polling_interval: int = 0
+    max_workers: int = 0
+    max_dispatches_per_second: float | None = None
+    max_burst_size: int | None = None
+
+    def to_queue(self, name: str) -> FireworqQueue:
+        return FireworqQueue(name, **self.model_dump())
+
+
+class FireworqRoutingDocument(Request):
+    """The queue to which jobs of a category go."""
+
+    queue_name: str
 
 
 class SlotRuleDocument(Request):

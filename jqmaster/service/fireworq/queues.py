@@ -18,16 +18,20 @@ from jqmaster.domain.targets.target import (
     MAX_RUNNING,
     BodyForm,
 )
-from jqmaster.errors import InvalidError, NotFoundError
+from jqmaster.errors import InvalidError, JqmasterError, NotFoundError, PreconditionFailedError
 from jqmaster.service.constraints.documents import describe
-from jqmaster.service.constraints.editor import ConstraintEditor
+from jqmaster.service.constraints.editor import ConstraintEditor, Precondition
+from jqmaster.service.targets.documents import describe as describe_target
 from jqmaster.service.targets.editor import TargetEditor
-from jqmaster.store.fireworq.fireworq import FireworqDefinitions, FireworqStore
+from jqmaster.store.fireworq.fireworq import FireworqDefinitions, FireworqStore, damaged_queue
 from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.targets.documents import StoredTarget
+from jqmaster.store.targets.targets import TargetStore
 
 # A change by another process is seen after this time at the latest, as Fireworq promises it.
 REFRESH_S: Final = 1.0
 _NOTHING_SHOWN: Final = no_access(())
+_NEW: Final = Precondition(none_match=frozenset({"*"}))
 _REASON: Final = "A queue of the Fireworq gateway. Change it there."
 
 
@@ -40,6 +44,7 @@ class FireworqQueues:
         store: FireworqStore,
         constraints: ConstraintEditor,
         targets: TargetEditor,
+        target_store: TargetStore,
         clock: Clock,
         *,
         default_queue: str | None,
@@ -48,9 +53,10 @@ class FireworqQueues:
         self._store = store
         self._constraints = constraints
         self._targets = targets
+        self._target_store = target_store
         self._clock = clock
         self._default_queue = default_queue
-        self._hosts = hosts
+        self._hosts = tuple(hosts)
         self._lock = asyncio.Lock()
         self._known: tuple[float, FireworqDefinitions] | None = None
 
@@ -61,18 +67,21 @@ class FireworqQueues:
             if self._known is not None and not at_once and now_s - self._known[0] < REFRESH_S:
                 return self._known[1]
             found = await self._store.all()
-            if self._default_queue is not None and self._default_queue not in found.queues:
+            if self._default_queue is not None and not found.has_queue(self._default_queue):
                 await self._put(FireworqQueue(self._default_queue), None, "fireworq")
                 found = await self._store.all()
             self._known = (now_s, found)
             return found
 
     async def queue(self, name: str) -> FireworqQueue:
-        """Return a queue. Raise NotFoundError."""
-        found = (await self.all()).queues.get(name) or (await self.all(at_once=True)).queues.get(name)
-        if found is None:
-            raise NotFoundError(f"there is no queue {name[:100]}")
-        return found
+        """Return a queue. Raise NotFoundError, DamagedError."""
+        for at_once in (False, True):
+            found = await self.all(at_once=at_once)
+            if (queue := found.queues.get(name)) is not None:
+                return queue
+        if name in found.damaged:
+            raise damaged_queue(name)
+        raise _no_queue(name)
 
     async def queue_of(self, category: str) -> FireworqQueue:
         """Return the queue to which jobs of a category go. Raise InvalidError if there is none."""
@@ -81,6 +90,9 @@ class FireworqQueues:
             name = found.routings.get(category, self._default_queue)
             if name is not None and (queue := found.queues.get(name)) is not None:
                 return queue
+        if name is not None and name in found.damaged:
+            # Its constraint has the limits, so its jobs need no other terms than its name.
+            return FireworqQueue(name)
         if name is None:
             raise InvalidError(f"the category {category[:100]} has no routing, and there is no default queue")
         raise InvalidError(
@@ -97,9 +109,11 @@ class FireworqQueues:
 
     async def delete_queue(self, name: str, who: str) -> FireworqQueue:
         """Delete a queue, and return it. Its jobs stay, and go on if it is created again. Raise NotFoundError."""
-        queue = (await self.all(at_once=True)).queues.get(name)
-        if queue is None:
-            raise NotFoundError(f"there is no queue {name[:100]}")
+        found = await self.all(at_once=True)
+        if not found.has_queue(name):
+            raise _no_queue(name)
+        # Nobody knows the terms of a damaged queue.
+        queue = found.queues.get(name, FireworqQueue(name))
         try:
             # Without a target no job of the queue starts, so the limits go last.
             with contextlib.suppress(NotFoundError):
@@ -116,13 +130,10 @@ class FireworqQueues:
     async def put_routing(self, category: str, queue: str, who: str) -> None:
         """Send jobs of a category to a queue from now on. Raise NotFoundError if there is no such queue."""
         found = await self.all(at_once=True)
-        if queue not in found.queues:
-            raise NotFoundError(f"there is no queue {queue[:100]}")
-        old = found.routings.get(category)
+        if not found.has_queue(queue):
+            raise _no_queue(queue)
         try:
-            await self._store.put_routing(
-                category, queue, _entry(who, "fireworq_routing.put", category, _routed(old), _routed(queue))
-            )
+            await self._store_routing(category, queue, found.routings.get(category), who)
         finally:
             self._forget()
 
@@ -139,13 +150,75 @@ class FireworqQueues:
             self._forget()
         return queue
 
+    async def take_over_queue(self, queue: FireworqQueue, who: str) -> bool:
+        """Create a queue of an import, with those of its parts that are not there. Return False if the queue is."""
+        if (await self.all()).has_queue(queue.name):
+            return False
+        with contextlib.suppress(PreconditionFailedError):
+            await self._constraints.put(queue.object_name, _constraint(queue), who, _NOTHING_SHOWN, _NEW)
+        with contextlib.suppress(PreconditionFailedError):
+            await self._targets.put(queue.object_name, self._target(queue), who=who, demands=_NEW)
+        await self._store_queue(queue, None, who)
+        self._forget()
+        return True
+
+    async def take_over_routing(self, category: str, queue: str, who: str) -> bool:
+        """Create a routing of an import. Return False if the category has one. Raise NotFoundError if there is no such
+        queue."""
+        # It may be a second old, because the import is the only one that matters, and reads once for many routings.
+        found = await self.all()
+        if category in found.routings:
+            return False
+        if not found.has_queue(queue):
+            raise _no_queue(queue)
+        await self._store_routing(category, queue, None, who)
+        return True
+
+    async def allow_hosts(self, who: str) -> None:
+        """Give the targets of all queues the hosts of the settings, which may differ from those with which they were
+        made."""
+        queues = await self._store.all()
+        targets = (await self._target_store.load()).targets
+        faults: list[JqmasterError] = []
+        for name in sorted({*queues.queues, *queues.damaged}):
+            stored = targets.get(FireworqQueue(name).object_name)
+            # An address that an operator set does not depend on jobs.
+            if stored is None or not stored.target.url_from or stored.target.allow_hosts == self._hosts:
+                continue
+            try:
+                await self._change_hosts(stored, who)
+            except JqmasterError as exc:
+                faults.append(exc)
+        if faults:
+            raise faults[0]
+
+    async def _change_hosts(self, stored: StoredTarget, who: str) -> None:
+        target = stored.target
+        fields = describe_target(target) | {
+            "url": {"from_": target.url_from},
+            "secret": None,
+            "allow_hosts": self._hosts,
+        }
+        demands = Precondition(match=frozenset({stored.etag}))
+        # Somebody who changed it meanwhile is met again in the next round.
+        with contextlib.suppress(PreconditionFailedError):
+            await self._targets.put(target.name, fields, who=who, demands=demands)
+
     async def _put(self, queue: FireworqQueue, old: FireworqQueue | None, who: str) -> None:
         # The limits come first, so that no job runs without them.
         await self._constraints.put(queue.object_name, _constraint(queue), who, _NOTHING_SHOWN)
         await self._targets.put(queue.object_name, self._target(queue), who=who)
+        await self._store_queue(queue, old, who)
+
+    async def _store_queue(self, queue: FireworqQueue, old: FireworqQueue | None, who: str) -> None:
         before = None if old is None else old.document
         await self._store.put_queue(
             queue, _entry(who, "fireworq_queue.put", queue.name, before, queue.document)
+        )
+
+    async def _store_routing(self, category: str, queue: str, old: str | None, who: str) -> None:
+        await self._store.put_routing(
+            category, queue, _entry(who, "fireworq_routing.put", category, _routed(old), _routed(queue))
         )
 
     def _target(self, queue: FireworqQueue) -> Mapping[str, Any]:
@@ -168,6 +241,10 @@ class FireworqQueues:
 
     def _forget(self) -> None:
         self._known = None
+
+
+def _no_queue(name: str) -> NotFoundError:
+    return NotFoundError(f"there is no queue {name[:100]}")
 
 
 def no_routing(category: str) -> NotFoundError:

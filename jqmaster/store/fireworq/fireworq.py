@@ -1,7 +1,8 @@
 """Queues and routings of the Fireworq gateway in the store."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import msgpack
@@ -12,15 +13,23 @@ from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.shard import Shard
 
-_UNREADABLE: Final = (ValueError, KeyError, TypeError, msgpack.UnpackException)
+logger = logging.getLogger(__name__)
+
+_UNREADABLE: Final = (ValueError, TypeError, msgpack.UnpackException)
+_TERMS: Final = tuple(term.name for term in fields(FireworqQueue) if term.name != "name")
 
 
 @dataclass(frozen=True, slots=True)
 class FireworqDefinitions:
-    """All queues by name, and the queue of each category that has a routing, both in the order of their names."""
+    """All queues by name, and the queue of each category that has a routing, both in the order of their names.
+    `damaged`: queues whose terms cannot be read. Their constraints and targets still stand, so their jobs go on."""
 
     queues: Mapping[str, FireworqQueue]
     routings: Mapping[str, str]
+    damaged: frozenset[str] = frozenset()
+
+    def has_queue(self, name: str) -> bool:
+        return name in self.queues or name in self.damaged
 
 
 class FireworqStore:
@@ -29,15 +38,28 @@ class FireworqStore:
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._keys = shard.keys
+        # The damaged queues that the log names already.
+        self._reported = set[str]()
 
     async def all(self) -> FireworqDefinitions:
-        """Return everything. Raise DamagedError."""
-        queues, routings = await self._shard.client.pipeline(
+        """Return everything. A queue that cannot be read is reported, and the others go on."""
+        documents, routings = await self._shard.client.pipeline(
             [("HGETALL", self._keys.fireworq_queues), ("HGETALL", self._keys.fireworq_routings)]
         )
+        queues: dict[str, FireworqQueue] = {}
+        damaged = set[str]()
+        for name, raw in sorted((_text(name), raw) for name, raw in _pairs(documents)):
+            try:
+                queues[name] = decode_queue(name, raw)
+            except DamagedError as exc:
+                damaged.add(name)
+                if name not in self._reported:
+                    logger.error("%s", exc.detail)
+        self._reported = damaged
         return FireworqDefinitions(
-            dict(sorted((name.decode(), _decoded(name.decode(), raw)) for name, raw in _pairs(queues))),
-            dict(sorted((category.decode(), queue.decode()) for category, queue in _pairs(routings))),
+            queues,
+            dict(sorted((_text(category), _text(queue)) for category, queue in _pairs(routings))),
+            frozenset(damaged),
         )
 
     async def put_queue(self, queue: FireworqQueue, audit_entry: bytes) -> None:
@@ -70,20 +92,28 @@ def _pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
     return zip(flat[::2], flat[1::2], strict=True)
 
 
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")
+
+
 def _encoded(queue: FireworqQueue) -> bytes:
-    return codec.pack(
-        {
-            "polling_interval": queue.polling_interval,
-            "max_workers": queue.max_workers,
-            "max_dispatches_per_second": queue.max_dispatches_per_second,
-            "max_burst_size": queue.max_burst_size,
-        }
-    )
+    return codec.pack({term: getattr(queue, term) for term in _TERMS})
 
 
-def _decoded(name: str, raw: bytes) -> FireworqQueue:
+def decode_queue(name: str, raw: bytes) -> FireworqQueue:
+    """Return a queue. Terms that a later release added are ignored. Raise DamagedError."""
     try:
-        fields: dict[str, Any] = msgpack.unpackb(raw)
-        return FireworqQueue(name, **fields)
+        found: Any = msgpack.unpackb(raw)
+        if not isinstance(found, dict):
+            raise TypeError("the terms are no map")
+        queue = FireworqQueue(name, **{term: found[term] for term in _TERMS if term in found})
+        queue.check()
     except _UNREADABLE as exc:
-        raise DamagedError(f"the queue {name} of the Fireworq gateway cannot be read") from exc
+        raise damaged_queue(name) from exc
+    return queue
+
+
+def damaged_queue(name: str) -> DamagedError:
+    return DamagedError(
+        f"the terms of the queue {name[:100]} of the Fireworq gateway cannot be read: put it again, or delete it"
+    )

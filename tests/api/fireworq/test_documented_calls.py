@@ -1,12 +1,18 @@
 """Every call of Fireworq's documented API, with its defaults, answers and statuses."""
 
 import json
+import uuid
 from typing import Any
 
 import pytest
 
+from jqmaster.api.fireworq.routes import CHANGES
+from jqmaster.domain.fireworq.numbers import id_of
+from tests.support.admin import admin_of
 from tests.support.fireworq import FireworqClient, endpoint, gateway_on
+from tests.support.master import forget
 from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.req("J19")
 
@@ -225,6 +231,109 @@ async def test_failed_jobs(store_server: StoreServer) -> None:
         assert (await client.call("GET", f"/queue/default/job/{first}"))[0] == 404
         assert (await client.call("DELETE", f"/queue/default/failed/{first}")) == (200, failed)
         assert (await client.call("DELETE", f"/queue/default/failed/{first}"))[0] == 404
+
+
+async def test_every_changing_call_is_in_the_audit_log(store_server: StoreServer) -> None:
+    def answers(number: int, body: bytes) -> tuple[int, bytes]:
+        return 200, b'{"status": "permanent-failure"}'
+
+    async with gateway_on(store_server.url) as client, endpoint(answers) as work:
+        root = str(client.http.base_url).removesuffix("/fireworq/")
+        done: set[tuple[str, str]] = set()
+
+        async def change(method: str, path: str, body: Any, *actions: tuple[str, str], **parts: Any) -> None:
+            before = len(await entries())
+            status, answer = await client.call(method, path.format(**parts), body)
+            assert status == 200, answer
+            assert [(one["action"], one["target"]) for one in (await entries())[: -before or None]] == [
+                *actions
+            ][::-1]
+            done.add((method, path))
+
+        async def entries() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = (await client.http.get(f"{root}/api/audit?limit=100")).json()[
+                "entries"
+            ]
+            return found
+
+        await client.get("/queues")
+        own = ("constraint.put", "fireworq:q"), ("target.put", "fireworq:q"), ("fireworq_queue.put", "q")
+        await change("PUT", "/queue/{queue}", {}, *own, queue="q")
+        await change(
+            "PUT", "/routing/{category}", {"queue_name": "q"}, ("fireworq_routing.put", "c"), category="c"
+        )
+        failed = await client.push("c", work.url)
+        await client.until("/queue/q/failed", lambda page: page["failed_jobs"] != [])
+        work.held.clear()
+        running = await client.push("c", work.url)
+        await client.until("/queue/q/grabbed", lambda page: page["jobs"] != [])
+        waiting = await client.push("c", work.url, run_after=3600)
+        job_path = "/queue/{queue}/job/{id}"
+        await change("DELETE", job_path, None, ("job.delete", id_of(waiting)), queue="q", id=waiting)
+        ended = ("job.cancel", id_of(running)), ("job.delete", id_of(running))
+        await change("DELETE", job_path, None, *ended, queue="q", id=running)
+        path = "/queue/{queue}/failed/{id}"
+        await change("DELETE", path, None, ("job.delete", id_of(failed)), queue="q", id=failed)
+        await change("DELETE", "/routing/{category}", None, ("fireworq_routing.delete", "c"), category="c")
+        gone = (
+            ("target.delete", "fireworq:q"),
+            ("constraint.delete", "fireworq:q"),
+            ("fireworq_queue.delete", "q"),
+        )
+        await change("DELETE", "/queue/{queue}", None, *gone, queue="q")
+        assert done == set(CHANGES), "a new call that changes something needs its entry, and its line here"
+
+
+async def test_a_damaged_queue_leaves_the_others_alone(store_server: StoreServer) -> None:
+    async with gateway_on(store_server.url) as client:
+        for queue in ("good", "bad", "worse"):
+            await client.put(f"/queue/{queue}", {"max_workers": 3})
+            await client.put(f"/routing/{queue}", {"queue_name": queue})
+        store = admin_of(client.store.client)
+        for queue in ("bad", "worse", "default"):
+            await store.hset(client.store.keys.fireworq_queues, queue, b"\xc1")
+        await client.until("/queues", lambda queues: [queue["name"] for queue in queues] == ["good"])
+        assert list(await client.get("/queues/stats")) == ["good"]
+        assert (await client.get("/queue/good/waiting"))["jobs"] == []
+        # Its limits stand in its constraint, so its jobs go on.
+        for category in ("good", "bad", "unrouted"):
+            await client.push(category, NOWHERE, **LATER)
+        status, answer = await client.call("GET", "/queue/bad")
+        assert status == 500
+        assert "put it again" in answer
+        await client.put("/queue/bad", {"max_workers": 4})
+        assert len((await client.get("/queue/bad/deferred"))["jobs"]) == 1
+        assert (await client.call("DELETE", "/queue/worse"))[0] == 200
+        assert (await client.call("DELETE", "/queue/worse"))[0] == 404
+
+
+async def test_hosts_of_the_settings_reach_queues_that_are_there(store_server: StoreServer) -> None:
+    shard = f"m{uuid.uuid4().hex[:10]}"
+    async with gateway_on(store_server.url, shard=shard) as client:
+        await client.put("/queue/q", {})
+        root = str(client.http.base_url).removesuffix("/fireworq/")
+        target = (await client.http.get(f"{root}/api/targets/fireworq:q")).json()
+        assert target["allow_hosts"] == ["*"]
+        kept = {"headers": {"X-Key": "secret"}, "description": "changed by hand"}
+        body = {**{k: target[k] for k in ("names", "url", "body", "allow_hosts")}, **kept}
+        assert (await client.http.put(f"{root}/api/targets/fireworq:q", json=body)).status_code == 200
+    settings = {"shard": shard, "fireworq_hosts": "*.run.example"}
+    async with gateway_on(store_server.url, **settings) as client, endpoint() as work:
+        root = str(client.http.base_url).removesuffix("/fireworq/")
+        found: dict[str, Any] = {}
+
+        async def is_followed() -> bool:
+            found.update((await client.http.get(f"{root}/api/targets/fireworq:q")).json())
+            return bool(found["allow_hosts"] == ["*.run.example"])
+
+        await wait_until(is_followed)
+        # Nothing else of the target changes.
+        assert (found["headers"], found["description"]) == ({"X-Key": "…"}, "changed by hand")
+        await client.put("/routing/c", {"queue_name": "q"})
+        await client.push("c", work.url)
+        await client.until("/queue/q/failed", lambda page: page["failed_jobs"] != [])
+        assert work.asked == []
+    await forget(store_server.url, shard)
 
 
 async def test_figures_and_the_node(store_server: StoreServer) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from jqmaster.runtime.targets import deliveries
 from tests.support.fireworq import SUCCESS, endpoint, gateway_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -116,9 +117,44 @@ async def test_private_addresses_and_other_hosts_are_not_called(store_server: St
 async def test_a_job_whose_endpoint_is_the_gateway_pushes_nothing(store_server: StoreServer) -> None:
     async with gateway_on(store_server.url) as client:
         url = f"{str(client.http.base_url).rstrip('/')}/job/c"
-        await client.push("c", url, payload={"url": url})
-        await client.until("/queue/default/failed", lambda page: page["failed_jobs"] != [])
-        assert (await client.get("/queue/default/stats"))["total_pushes"] <= 1
+        await client.push("c", url, payload={"url": "http://127.0.0.1:9/work", "run_after": 3600})
+        page = await client.until("/queue/default/failed", lambda page: page["failed_jobs"] != [])
+        # The gateway answered, and refused the push of the job.
+        (failed,) = page["failed_jobs"]
+        assert (failed["result"]["status"], failed["result"]["code"]) == ("failure", 400)
+        assert "delivery_loop" in failed["result"]["message"]
+        assert (await client.get("/queue/default/deferred"))["jobs"] == []
+        root = str(client.http.base_url).removesuffix("/fireworq/")
+        assert len((await client.http.get(f"{root}/api/jobs?limit=10")).json()["jobs"]) == 1
+
+
+async def test_no_text_of_an_endpoint_is_kept_whole(
+    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answers(number: int, body: bytes) -> tuple[int, bytes]:
+        status = json.loads(body)
+        return 500, json.dumps({"status": status, "message": "m" * 1_000_000}).encode()
+
+    monkeypatch.setattr(deliveries, "FIGURES_EVERY_S", 0.0)
+    statuses = ("success", "failure", "permanent-failure", "x" * 100_000)
+    async with gateway_on(store_server.url) as client, endpoint(answers) as work:
+        for status in statuses:
+            await client.push("c", work.url, payload=f'"{status}"')
+        await client.until("/queue/default/failed", lambda page: len(page["failed_jobs"]) == 3)
+        root = str(client.http.base_url).removesuffix("/fireworq/")
+        last: list[dict[str, Any]] = []
+
+        async def are_counted() -> bool:
+            found = (await client.http.get(f"{root}/api/targets/fireworq:default")).json()
+            last[:] = found["figures"]["last"]
+            return len(last) == len(statuses)
+
+        await wait_until(are_counted)
+        assert all(0 < len(answer["detail"]) <= 1_000 for answer in last)
+        failures = (await client.http.get(f"{root}/api/failures")).json()
+        assert len(json.dumps(failures)) < 10_000
+        for failed in (await client.get("/queue/default/failed"))["failed_jobs"]:
+            assert 0 < len(failed["result"]["message"]) <= 1_000
 
 
 async def test_what_an_operator_sees_of_such_a_job(store_server: StoreServer) -> None:

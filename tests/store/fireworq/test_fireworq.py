@@ -4,8 +4,9 @@ import pytest
 
 from jqmaster.domain.fireworq.queue import FireworqQueue
 from jqmaster.errors import ConflictError, DamagedError
+from jqmaster.store import codec
 from jqmaster.store.fireworq import fireworq
-from jqmaster.store.fireworq.fireworq import FireworqDefinitions, FireworqStore
+from jqmaster.store.fireworq.fireworq import FireworqDefinitions, FireworqStore, decode_queue
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from tests.support.store import StoreWorld
 
@@ -53,7 +54,39 @@ async def test_there_is_a_limit_on_both(world: StoreWorld, monkeypatch: pytest.M
             await store.put_routing("y", "a", entry("put", "y"))
 
 
-async def test_a_queue_that_cannot_be_read_is_reported(world: StoreWorld) -> None:
-    await world.shard.client.command("HSET", world.shard.keys.fireworq_queues, "a", b"\xc1")
+async def test_a_queue_that_cannot_be_read_leaves_the_others_alone(
+    world: StoreWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, key = FireworqStore(world.shard), world.shard.keys.fireworq_queues
+    await store.put_queue(FireworqQueue("good", 100), entry("put", "good"))
+    await store.put_routing("c", "good", entry("route", "c"))
+    damages = {
+        "a": b"\xc1",
+        "b": codec.pack([1]),
+        "c": codec.pack({"max_workers": "x"}),
+        "d": b"",
+        "e f": codec.pack({}),
+    }
+    for name, raw in damages.items():
+        await world.shard.client.command("HSET", key, name, raw)
+    await world.shard.client.command("HSET", world.shard.keys.fireworq_routings, b"\xff", b"\xfe")
+    for _ in range(3):
+        found = await store.all()
+        assert found.queues == {"good": FireworqQueue("good", 100)}
+        assert found.damaged == set(damages)
+        assert found.has_queue("a")
+        assert found.has_queue("good")
+        assert not found.has_queue("no")
+        assert found.routings["c"] == "good"
+    # It is told once, not with every read.
+    assert len(caplog.records) == len(damages)
+    await store.put_queue(FireworqQueue("a", 5), entry("put", "a"))
+    await store.delete_queue("b", entry("delete", "b"))
+    assert (await store.all()).damaged == {"c", "d", "e f"}
+
+
+def test_terms_of_a_later_release_are_ignored() -> None:
+    raw = codec.pack({"max_workers": 3, "some_day": {"x": 1}})
+    assert decode_queue("a", raw) == FireworqQueue("a", max_workers=3)
     with pytest.raises(DamagedError, match="queue a"):
-        await FireworqStore(world.shard).all()
+        decode_queue("a", b"\xc1")

@@ -1,0 +1,30 @@
+"""Give the queues of the Fireworq gateway the hosts of the settings, also those that were made under other settings."""
+
+from collections.abc import Callable
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.runtime.periodic_loop import LeaderLoop
+from jqmaster.service.fireworq.queues import FireworqQueues
+
+# A master with former settings may change a queue while masters restart one after the other.
+ROUND_S: Final = 30.0
+
+
+class GatewayHosts(LeaderLoop):
+    """Component of one leadership, on masters with the gateway. `who` appears in the audit log."""
+
+    is_vital = False
+
+    def __init__(
+        self, queues: FireworqQueues, clock: Clock, *, who: str, on_stale: Callable[[], None]
+    ) -> None:
+        super().__init__(
+            "gateway_hosts", clock, complaint="cannot apply fireworq_hosts to all queues", on_stale=on_stale
+        )
+        self._queues = queues
+        self._who = who
+
+    async def _round(self) -> float:
+        await self._queues.allow_hosts(self._who)
+        return ROUND_S
