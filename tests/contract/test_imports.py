@@ -129,7 +129,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "notices": {"calendars.ending", "constraints", "jobs"},
         "targets": {"constraints.editor"},
         "identity": {"jobs.coalescing"},
-        "fireworq": {"constraints", "jobs.enqueue", "targets.editor"},
+        "fireworq": {"constraints", "jobs.enqueue", "targets"},
         "operations": {
             "calendars.ending",
             "constraints",

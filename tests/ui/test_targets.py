@@ -106,6 +106,7 @@ async def test_a_target_is_made_changed_watched_tested_and_deleted(
             await page.get_by_role("button", name="Edit").click()
             await dialog.get_by_label("Address of the requests").select_option("argument")
             await dialog.get_by_label("URL", exact=True).fill("argument.url")
+            await dialog.get_by_label("Further headers").fill("")
             await save.click()
             await expect(dialog).to_contain_text("at least one host")
             await dialog.get_by_label("Hosts that jobs may name").fill("*.app.example")

@@ -31,6 +31,7 @@ from jqmaster.domain.targets.target import (
     MAX_NAMES,
     MAX_NOT_READY_S,
     MAX_RUNNING,
+    MAX_SERVED,
     MAX_STATUSES,
     MAX_TIMEOUT_S,
     NAME_PATTERN,
@@ -201,6 +202,10 @@ class TargetDetail(TargetView):
     """A target, and what it does at present."""
 
     serving: list[str] = Field(description="Job names that it serves now, those of its patterns included.")
+    left_out: Count = Field(
+        description="Number of further names with jobs that its patterns fit. Their jobs wait, because one target serves "
+        f"at most {MAX_SERVED:,} names: divide the patterns among several targets."
+    )
     running: Count = Field(description="Requests under way.")
     unreachable: list[str] = Field(
         description="Why masters cannot reach it. Empty: they can, or have not tried."

@@ -20,6 +20,7 @@ def target_view(shown: ShownTarget, access: ContentAccess) -> dict[str, Any]:
         "changed_at": iso_ms(stored.changed_at_ms),
         "created_by": stored.created_by,
         "serving": list(shown.serving),
+        "left_out": shown.left_out,
         "running": shown.running,
         "unreachable": list(shown.unreachable),
         "figures": _figures(shown.figures, access),

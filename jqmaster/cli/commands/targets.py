@@ -24,7 +24,7 @@ def list_targets(http: MasterSession) -> None:
         ("NAME", "NAMES", "URL", "RUNNING", "REQUESTS/S", "P99", "STATE"),
         lambda t: (
             t["name"], ", ".join(t["names"]), _url(t), f"{t['running']}/{t['max_running']}",
-            t["figures"]["requests_per_s"], _p99(t["figures"]), "unreachable" if t["unreachable"] else "-",
+            t["figures"]["requests_per_s"], _p99(t["figures"]), _state(t),
         ),
     )  # fmt: skip
 
@@ -35,11 +35,17 @@ def show(http: MasterSession, name: NameArgument) -> None:
     found = http.get(targets.path(name))
     if http.says_json(found):
         return
-    hidden = ("url", "figures", "unreachable")
+    hidden = ("url", "figures", "unreachable", "left_out")
     output.show_fields([("url", _url(found))])
     output.show_fields((key, value) for key, value in found.items() if key not in hidden)
     for why in found["unreachable"]:
         output.say(f"unreachable: it {why}")
+    # A former master does not tell it.
+    if left_out := found.get("left_out"):
+        output.say(
+            f"full: jobs of {left_out} further names wait, because one target serves at most {len(found['serving'])} "
+            "names; divide its patterns among several targets"
+        )
     figures = found["figures"]
     output.show_fields(
         [
@@ -97,6 +103,12 @@ def _show_exchange(answer: Mapping[str, Any]) -> None:
 def _url(target: Mapping[str, Any]) -> str:
     url = target["url"]
     return url if isinstance(url, str) else f"from {url['from']}"
+
+
+def _state(target: Mapping[str, Any]) -> str:
+    if target["unreachable"]:
+        return "unreachable"
+    return "full" if target.get("left_out") else "-"
 
 
 def _p99(figures: Mapping[str, Any]) -> str:

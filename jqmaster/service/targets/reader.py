@@ -1,9 +1,14 @@
 """Targets for views: with the workers that deliver to them, and the figures of all masters."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from jqmaster.domain.matching.requirement import name_of
+from jqmaster.domain.targets import target_set
 from jqmaster.domain.targets.figures import SummedFigures, summed
+from jqmaster.domain.targets.target_set import TargetSet
+from jqmaster.domain.workers.worker import Worker
 from jqmaster.service.targets.documents import unknown_target
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.targets.documents import StoredTarget
@@ -13,7 +18,8 @@ from jqmaster.store.workers.workers import WorkerStore
 
 @dataclass(frozen=True, slots=True)
 class ShownTarget:
-    """A target. `serving`: the names that it serves now; `running`: requests under way; `unreachable`: why masters
+    """A target. `serving`: the names that it serves now; `left_out`: how many others with jobs its patterns fit, but
+    exceed the number of names that one target may serve; `running`: requests under way; `unreachable`: why masters
     cannot reach it; empty: they can, or have not tried."""
 
     stored: StoredTarget
@@ -22,6 +28,7 @@ class ShownTarget:
     unreachable: tuple[str, ...]
     figures: SummedFigures
     now_ms: int
+    left_out: int = 0
 
 
 class TargetReader:
@@ -53,19 +60,34 @@ class TargetReader:
         if not targets:
             return []
         registry = await self._masters.look()
-        workers = [worker for worker in await self._workers.all() if worker.spec.target in targets]
+        workers = await self._workers.all()
+        own = {name: [worker for worker in workers if worker.spec.target == name] for name in targets}
+        serving = {
+            name: {served for worker in of_target for served in worker.spec.names}
+            for name, of_target in own.items()
+        }
+        left_out = await self._left_out(serving, workers)
         figures = await self._store.figures(list(targets), [one.record.id for one in registry.seen])
-        shown = []
-        for name, stored in targets.items():
-            own = [worker for worker in workers if worker.spec.target == name]
-            shown.append(
-                ShownTarget(
-                    stored,
-                    tuple(sorted({served for worker in own for served in worker.spec.names})),
-                    sum(worker.busy for worker in own),
-                    tuple(sorted({worker.unreachable for worker in own} - {""})),
-                    summed(figures[name], registry.now_ms),
-                    registry.now_ms,
-                )
+        return [
+            ShownTarget(
+                stored,
+                tuple(sorted(serving[name])),
+                sum(worker.busy for worker in own[name]),
+                tuple(sorted({worker.unreachable for worker in own[name]} - {""})),
+                summed(figures[name], registry.now_ms),
+                registry.now_ms,
+                left_out[name],
             )
-        return shown
+            for name, stored in targets.items()
+        ]
+
+    async def _left_out(self, serving: Mapping[str, Set[str]], workers: Sequence[Worker]) -> Counter[str]:
+        full = {name for name, served in serving.items() if len(served) >= target_set.MAX_SERVED}
+        if not full:
+            return Counter()
+        every = TargetSet(one.target for one in (await self._store.load()).targets.values())
+        known = {name_of(queue) for queue in await self._store.names_with_jobs()}
+        for worker in workers:
+            if not worker.is_detached:
+                known.difference_update(worker.spec.names)
+        return Counter(target for name in known if (target := every.target_of(name)) in full)

@@ -23,6 +23,10 @@ export default {
   "targets.facts": "The target",
   "targets.names": "Names",
   "targets.serving": "Serves now",
+  "targets.left_out": "Left out",
+  "targets.left_out.names": "{count} name||{count} names",
+  "targets.left_out.text":
+    "One target serves at most {most} names. Divide its patterns among several targets.",
   "targets.body": "Body of requests",
   "targets.body.argument": "the argument",
   "targets.body.envelope": "the argument with the facts of the job",

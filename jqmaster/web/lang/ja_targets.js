@@ -23,6 +23,10 @@ export default {
   "targets.facts": "ターゲット",
   "targets.names": "名前",
   "targets.serving": "現在の対象",
+  "targets.left_out": "対象外",
+  "targets.left_out.names": "{count} 個の名前",
+  "targets.left_out.text":
+    "1 つのターゲットが処理する名前は最大 {most} 個です。パターンを複数のターゲットに分けてください。",
   "targets.body": "リクエストの本文",
   "targets.body.argument": "引数",
   "targets.body.envelope": "引数とジョブの情報",

@@ -4,7 +4,10 @@ import base64
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from jqmaster.config import Settings
+from jqmaster.domain.targets.target import HttpTarget, check_target
 from tests.support.fireworq import PREFIX, gateway_on
 from tests.support.master import master_on
 from tests.support.server import StoreServer
@@ -18,6 +21,23 @@ JOB: dict[str, Any] = {"url": "http://127.0.0.1:9/work", "run_after": 3600}
 
 def basic(user: str, password: str) -> dict[str, str]:
     return {"authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def with_hosts(text: str) -> Settings:
+    given: dict[str, Any] = {"fireworq_hosts": text}
+    return Settings(**given)
+
+
+def test_hosts_that_are_none_are_refused_at_the_start() -> None:
+    for hosts in ("*", "app.example *.run.example", "[fd00::1]", "10.1.2.3"):
+        settings = with_hosts(hosts)
+        target = HttpTarget(
+            "fireworq:q", ("q",), url="", url_from="argument.url", allow_hosts=tuple(settings.fireworq_hosts)
+        )
+        check_target(target)
+    for hosts in ("", "https://app.example", "app.example/", "*app.example", "app.*"):
+        with pytest.raises(ValidationError, match="fireworq_hosts"):
+            with_hosts(hosts)
 
 
 async def test_the_gateway_is_off_unless_asked_for(store_server: StoreServer) -> None:

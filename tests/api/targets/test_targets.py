@@ -7,6 +7,7 @@ import pytest
 
 from jqmaster.api.targets.views import target_view
 from jqmaster.domain.content.content import full_access, no_access
+from jqmaster.domain.targets import target_set
 from jqmaster.domain.targets.answer import DeliveryResult
 from jqmaster.domain.targets.figures import LastAnswer, SummedFigures
 from jqmaster.domain.targets.target import HttpTarget
@@ -260,3 +261,23 @@ async def test_the_words_of_an_endpoint_and_an_argument_stay_out_of_the_details(
         assert len(answers) == 3
         assert [one.detail for one in answers if "4111" in one.detail] == []
         assert all("4111" in one.said for one in answers)
+
+
+async def test_names_beyond_those_that_a_target_may_serve_are_counted(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target_set, "MAX_SERVED", 3)
+    async with endpoint() as shop, puller_at(api, "a.worker"):
+        for name in ("a.1", "a.2", "a.3", "a.4", "a.5", "a.worker", "b"):
+            await api.enqueue(name, delay=3600)
+        await put(api, "all", names=["a.*"], url=shop.url)
+        await put(api, "b", names=["b"], url=shop.url)
+        found: dict[str, Any] = {}
+
+        async def is_full() -> bool:
+            found.update((await api.call("GET", "/api/targets/all"))[1])
+            return len(found["serving"]) == 3
+
+        await wait_until(is_full)
+        assert (found["serving"], found["left_out"]) == (["a.1", "a.2", "a.3"], 2)
+        assert (await api.call("GET", "/api/targets/b"))[1]["left_out"] == 0

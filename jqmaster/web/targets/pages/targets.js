@@ -217,6 +217,7 @@ function Facts({ one }) {
     <dt>${t("targets.address")}</dt><dd><code>${one.method}</code> <${Text} value=${addressOf(one)} max=${300} /></dd>
     <dt>${t("targets.names")}</dt><dd><${Text} value=${one.names.join(", ")} max=${500} /></dd>
     ${one.serving.length > 0 && html`<dt>${t("targets.serving")}</dt><dd><${Text} value=${one.serving.join(", ")} max=${500} /></dd>`}
+    ${one.left_out > 0 && html`<dt>${t("targets.left_out")}</dt><dd><${Badge} kind="bad">${t("targets.left_out.names", { count: one.left_out })}<//> ${t("targets.left_out.text", { most: one.serving.length })}</dd>`}
     <dt>${t("targets.body")}</dt><dd>${tOr(`targets.body.${one.body}`, visible(one.body))}</dd>
     <dt>${t("targets.ok")}</dt><dd class="num">${one.ok.join(", ")}</dd>
     <dt>${t("targets.final")}</dt><dd class="num">${one.final.join(", ")}</dd>
